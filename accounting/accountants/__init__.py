@@ -1,0 +1,16 @@
+"""The accountants: each certifies an epsilon for a plan at a delta; the least of them is what a job is charged as."""
+
+from accounting.accountants.rdp import RdpAccountant
+from accounting.accountants.tight import GaussianAccountant, PldAccountant
+
+Accountant = GaussianAccountant | PldAccountant | RdpAccountant
+ACCOUNTANTS: tuple[Accountant, ...] = (GaussianAccountant(), PldAccountant(), RdpAccountant())
+"""In order of preference: the first that supports a plan and is least wins."""
+
+
+def accountant(name: str) -> Accountant:
+    """The accountant of that name (`KeyError` if there is none)."""
+    return {a.name: a for a in ACCOUNTANTS}[name]
+
+
+__all__ = ["ACCOUNTANTS", "Accountant", "GaussianAccountant", "PldAccountant", "RdpAccountant", "accountant"]

@@ -1,0 +1,57 @@
+"""The exact privacy profile of the Gaussian mechanism, and the conversion from Renyi curves.
+
+delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)   (Balle and Wang 2018; Dong, Roth, Su 2022)
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+# brentq stops within this relative distance of the root; results are moved to the safe side by more than that and
+# than the cancellation in delta(epsilon); the two differ so that gauss_epsilon(gauss_mu(e, d), d) <= e.
+_ROOT = 1e-12
+_SAFE_MU = 3e-9
+_SAFE_EPSILON = 1e-9
+
+
+def gauss_delta(mu: float, epsilon: float) -> float:
+    """The least delta at which N(0, 1) against N(mu, 1) is (epsilon, delta)-indistinguishable."""
+    if mu == 0:
+        return 0.0
+    log_a = float(log_ndtr(mu / 2 - epsilon / mu))
+    log_b = float(log_ndtr(-mu / 2 - epsilon / mu)) + epsilon
+    return math.exp(log_a) * -math.expm1(min(log_b - log_a, 0.0))
+
+
+def gauss_mu(epsilon: float, delta: float) -> float:
+    """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP, rounded down; delta in (0, 1)."""
+    low, high = 1e-12, 1.0
+    while gauss_delta(high, epsilon) < delta:
+        high *= 2
+    return float(brentq(lambda mu: gauss_delta(mu, epsilon) - delta, low, high, xtol=1e-18, rtol=_ROOT)) * (
+        1 - _SAFE_MU
+    )
+
+
+def gauss_epsilon(mu: float, delta: float) -> float:
+    """The least epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up."""
+    if gauss_delta(mu, 0.0) <= delta:
+        return 0.0
+    high = mu * mu / 2 + 40 * mu + 1e-9
+    while gauss_delta(mu, high) > delta:
+        high *= 2
+    root = brentq(lambda epsilon: gauss_delta(mu, epsilon) - delta, 0.0, high, xtol=1e-18, rtol=_ROOT)
+    return float(root) * (1 + _SAFE_EPSILON)
+
+
+def rdp_epsilons(orders: Sequence[float], rho: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+    """epsilon(a) = rho(a) + ln(1 - 1/a) - ln(a delta) / (a - 1): what each order alone guarantees at delta.
+
+    Reference: Canonne, Kamath, Steinke 2020, Proposition 12. Orders > 1.
+    """
+    a = np.asarray(orders, dtype=float)
+    return np.asarray(rho + np.log1p(-1 / a) - np.log(a * delta) / (a - 1))

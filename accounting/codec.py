@@ -1,0 +1,174 @@
+"""Plans and event trees to and from JSON by an allow-list: exact keys, bounded size, finite numbers.
+
+Nothing is looked up by a name that the document brings along.
+An event tree reads as `accounting.events` writes it: a noise multiplier is noise std over the per-record
+bound; a sampled event is one answer on one fresh batch.
+"""
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from accounting.documents import canonical, fields, integer, number, parse, text
+from accounting.errors import CodecError, OutOfRange
+from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
+
+MAX_DEPTH = 8
+MAX_NODES = 256
+MAX_COUNT = 2**53
+MULTIPLIER_RANGE = (1e-3, 1e12)
+RATE_RANGE = (1e-12, 1.0)
+
+_Leaf = tuple[int, Mechanism, float]
+
+
+def event_to_plan(event: Any) -> Plan:
+    """The plan whose answers the event tree lists: one query per leaf, counts multiplied down the tree.
+
+    Parameters
+    ----------
+    event : JSON value, at most 8 deep and 256 nodes
+
+    Raises
+    ------
+    CodecError
+        for an unknown type or key, a missing key, a number out of range, an empty or too large tree.
+    """
+    leaves = list(_leaves(event, 1, 1, iter(range(MAX_NODES))))
+    return Plan(tuple(_query(f"query_{i}", count, mechanism, z) for i, (count, mechanism, z) in enumerate(leaves, 1)))
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """`{"queries": [{name, count, mechanism, noise_multiplier, rate (of a sampled query)}]}`."""
+    return {"queries": [_query_to_json(query) for query in plan.queries]}
+
+
+def plan_from_json(document: Any) -> Plan:
+    """The plan that `plan_to_json` wrote; `CodecError` for anything else."""
+    queries = fields(document, ("queries",), "a plan")["queries"]
+    if not isinstance(queries, list) or not 1 <= len(queries) <= MAX_NODES:
+        raise CodecError(f"a plan holds a list of 1 to {MAX_NODES} queries")
+    plan = Plan(tuple(_query_from_json(query) for query in queries))
+    if len({query.name for query in plan.queries}) < len(plan.queries):
+        raise CodecError("the queries of a plan have distinct names")
+    return plan
+
+
+def release_plan_to_json(release: ReleasePlan) -> dict[str, Any]:
+    """`{plan, epsilon, delta, accountant, accountant_version}`."""
+    return {
+        "plan": plan_to_json(release.plan),
+        "epsilon": release.epsilon,
+        "delta": release.delta,
+        "accountant": release.accountant,
+        "accountant_version": release.accountant_version,
+    }
+
+
+def release_plan_from_json(document: Any) -> ReleasePlan:
+    """The release plan that `release_plan_to_json` wrote; `CodecError` for anything else."""
+    keys = ("plan", "epsilon", "delta", "accountant", "accountant_version")
+    release = fields(document, keys, "a release plan")
+    return ReleasePlan(
+        plan_from_json(release["plan"]),
+        number(release["epsilon"], 0.0, EPSILON_RANGE[1], "epsilon"),
+        number(release["delta"], 0.0, DELTA_RANGE[1], "delta"),
+        text(release["accountant"], "accountant", 64),
+        text(release["accountant_version"], "accountant_version", 64),
+    )
+
+
+def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterator[_Leaf]:
+    if depth > MAX_DEPTH or next(nodes, None) is None:
+        raise CodecError(f"an event tree is at most {MAX_DEPTH} deep and holds at most {MAX_NODES} events")
+    if not isinstance(event, dict):
+        raise CodecError("an event must be an object")
+    match event.get("type"):
+        case "GaussianDpEvent":
+            yield count, Gaussian(), _multiplier(event)
+        case "PoissonSampledDpEvent":
+            node = fields(event, ("type", "sampling_probability", "event"), "a sampled event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "SelfComposedDpEvent":
+            node = fields(event, ("type", "count", "event"), "a self-composed event")
+            times = count * integer(node["count"], 1, MAX_COUNT, "count")
+            yield from _leaves(node["event"], times, depth + 1, nodes)
+        case "ComposedDpEvent":
+            events = fields(event, ("type", "events"), "a composed event")["events"]
+            if not isinstance(events, list) or not events:
+                raise CodecError("a composed event holds a list of events")
+            for part in events:
+                yield from _leaves(part, count, depth + 1, nodes)
+        case _:
+            raise CodecError("an event's type must be one of those this service knows")
+
+
+def _multiplier(event: Any) -> float:
+    """The multiplier of a Gaussian leaf. Only a leaf may be sampled: a composition would reuse its batch."""
+    node = fields(event, ("type", "noise_multiplier"), "a Gaussian event")
+    if node["type"] != "GaussianDpEvent":
+        raise CodecError("a sampled event must hold a Gaussian event")
+    return number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
+
+
+def _rate(value: Any) -> float:
+    return number(value, *RATE_RANGE, "sampling probability")
+
+
+def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float) -> PlannedQuery:
+    try:
+        return PlannedQuery(name, count, mechanism, noise_multiplier)
+    except OutOfRange as error:
+        raise CodecError("a query's count is out of range") from error
+
+
+def _query_to_json(query: PlannedQuery) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "name": query.name,
+        "count": query.count,
+        "mechanism": query.mechanism.name,
+        "noise_multiplier": query.noise_multiplier,
+    }
+    match query.mechanism:
+        case Gaussian():
+            return document
+        case PoissonGaussian(rate=rate):
+            return document | {"rate": rate}
+        case _:
+            assert_never(query.mechanism)
+
+
+def _query_from_json(document: Any) -> PlannedQuery:
+    node = fields(document, ("name", "count", "mechanism", "noise_multiplier"), "a query", optional=("rate",))
+    mechanism: Mechanism
+    match node["mechanism"], "rate" in node:
+        case "gaussian", False:
+            mechanism = Gaussian()
+        case "poisson_gaussian", True:
+            mechanism = PoissonGaussian(_rate(node["rate"]))
+        case _:
+            raise CodecError("a query's mechanism must be one that this service knows, with its own fields")
+    return _query(
+        text(node["name"], "name", 64),
+        integer(node["count"], 1, MAX_COUNT, "count"),
+        mechanism,
+        number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier"),
+    )
+
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "MULTIPLIER_RANGE",
+    "RATE_RANGE",
+    "canonical",
+    "event_to_plan",
+    "parse",
+    "plan_from_json",
+    "plan_to_json",
+    "release_plan_from_json",
+    "release_plan_to_json",
+]

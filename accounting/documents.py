@@ -1,0 +1,102 @@
+"""JSON documents as values and as bytes: strict reading, canonical writing (RFC 8785). Light: no NumPy."""
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+import rfc8785
+
+from accounting.errors import CodecError
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def canonical(value: Any) -> bytes:
+    """The one RFC 8785 byte string of a JSON value; what is hashed and signed.
+
+    Raises
+    ------
+    CodecError
+        for NaN, infinities, integers beyond 2^53 - 1, lone surrogates, keys that are not strings, values that
+        are not JSON, and nesting too deep to walk.
+    """
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeError, RecursionError) as error:
+        raise CodecError("the document has no canonical JSON form") from error
+
+
+def parse(raw: bytes | str) -> Any:
+    """The JSON value of `raw`, UTF-8; one value for each key of an object, and finite numbers only.
+
+    Raises
+    ------
+    CodecError
+        if it is not JSON, repeats a key, or holds NaN or an infinity (written out or by overflow).
+    """
+    try:
+        text = raw.decode() if isinstance(raw, bytes) else raw
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_float)
+    except CodecError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CodecError("the document is not JSON") from error
+
+
+def fields(value: Any, required: Collection[str], what: str, optional: Collection[str] = ()) -> dict[str, Any]:
+    """`value`, if it is an object with the required keys, perhaps the optional ones, and no others.
+
+    Raises
+    ------
+    CodecError
+        otherwise; the message names our keys, never the document's.
+    """
+    if not isinstance(value, dict):
+        raise CodecError(f"{what} must be an object")
+    missing = [key for key in required if key not in value]
+    if missing:
+        raise CodecError(f"{what} lacks {missing[0]!r}")
+    if len(value) > len(required) + sum(key in value for key in optional):
+        raise CodecError(f"{what} holds a key that is not its own")
+    return value
+
+
+def text(value: Any, what: str, longest: int = 256) -> str:
+    """`value`, if it is a string of 1 to `longest` characters, none of them a control; else `CodecError`."""
+    if not isinstance(value, str) or not 1 <= len(value) <= longest or _CONTROL.search(value):
+        raise CodecError(f"{what} must be a string of 1 to {longest} characters without control characters")
+    return value
+
+
+def integer(value: Any, least: int, most: int, what: str) -> int:
+    """`value`, if it is an integer (no bool, no float) in [least, most]; else `CodecError`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise CodecError(f"{what} must be an integer in [{least}, {most}]")
+    return value
+
+
+def number(value: Any, least: float, most: float, what: str) -> float:
+    """`value` as a float, if it is a number (no bool) in [least, most]; else `CodecError`."""
+    # comparisons with NaN are false, and Python compares huge integers with floats exactly
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise CodecError(f"{what} must be a number in [{least:g}, {most:g}]")
+    return float(value)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise CodecError("the document repeats a key")
+    return document
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise CodecError(f"{constant} is not a number of JSON")
+
+
+def _float(literal: str) -> float:
+    value = float(literal)
+    if value - value != 0.0:
+        raise CodecError("the document holds a number beyond the range of a double")
+    return value

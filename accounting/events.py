@@ -1,0 +1,31 @@
+"""Event trees: what was done to the data, as JSON values with dp-accounting's names.
+
+A noise multiplier here is always noise std over the per-record bound, which is what dp-accounting's PLD accountant
+means under replace-one (its RDP accountant means std over sensitivity, twice as much for a full gradient).
+`accounting.codec` reads such trees back by an allow-list.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+Event = dict[str, Any]
+
+
+def gaussian(noise_multiplier: float) -> Event:
+    """One Gaussian answer."""
+    return {"type": "GaussianDpEvent", "noise_multiplier": noise_multiplier}
+
+
+def poisson_sampled(sampling_probability: float, event: Event) -> Event:
+    """`event` on a batch that holds each record independently with the given probability."""
+    return {"type": "PoissonSampledDpEvent", "sampling_probability": sampling_probability, "event": event}
+
+
+def self_composed(event: Event, count: int) -> Event:
+    """`count` adaptive uses of `event`; the event itself when there is one."""
+    return event if count == 1 else {"type": "SelfComposedDpEvent", "count": count, "event": event}
+
+
+def composed(events: Sequence[Event]) -> Event:
+    """The adaptive composition of the events."""
+    return {"type": "ComposedDpEvent", "events": list(events)}

@@ -1,0 +1,70 @@
+"""Values on a lattice, and the noise std that pays for putting them there.
+
+With gamma = 2^j and v on gamma Z^d, the release v + gamma round(N / gamma) post-processes v + N, N ~ N(0, s^2 I).
+Rounding moves the l2-sensitivity by at most gamma sqrt(d), for a pair and for one record's displacement alike. The std
+
+    s = z b / (1 - z sqrt(d) 2^-k),    gamma <= s 2^-k,    gives    s >= z (b + gamma sqrt(d)),
+
+so the multiplier z that the accountant knows holds for the rounded value (docs/proofs/noise.md).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.errors import OutOfRange
+from accounting.noise import Noise
+from accounting.privacy import finite
+
+_STEPS = range(24, 33)  # k: lattice steps in one std, as a power of two
+_FINE = 2.0**-10  # the inflation that k is raised to reach
+_LARGEST = 2.0**51  # |v| / gamma; sums with noise stay exact integers below 2^53
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The std of the noise and the spacing of the lattice it lives on, both in the unit of the answer."""
+
+    std: float
+    spacing: float
+
+    @classmethod
+    def fit(cls, noise_multiplier: float, bound: float, dimension: int) -> "Lattice":
+        """The least std, and a lattice for it, such that std >= noise_multiplier * (bound + spacing * sqrt(dimension)).
+
+        Parameters
+        ----------
+        noise_multiplier : z, unitless, std over per-record bound
+        bound : b > 0, the most one record can add to the answer in l2, in the answer's unit
+        dimension : d, number of coordinates
+
+        Raises
+        ------
+        OutOfRange
+            if z sqrt(d) is so large that the rounding would cost as much as the record itself.
+        """
+        z, b = finite(noise_multiplier, "noise multiplier"), finite(bound, "per-record bound")
+        if z <= 0 or b <= 0 or dimension < 1:
+            raise OutOfRange("noise multiplier, bound and dimension must be positive")
+        k = next((k for k in _STEPS if z * math.sqrt(dimension) * 2.0**-k <= _FINE), _STEPS[-1])
+        kept = 1 - z * math.sqrt(dimension) * 2.0**-k
+        if kept < 0.5:
+            raise OutOfRange("this much noise in this many dimensions is beyond the lattice: raise epsilon or lower d")
+        std = finite(math.nextafter(z * b / kept * (1 + 1e-12), math.inf), "noise std")
+        spacing = 2.0 ** (math.frexp(std)[1] - 1 - k)
+        if not 2.0**-960 < spacing < 2.0**900:
+            raise OutOfRange("the noise std is outside the range of exact arithmetic")
+        return cls(std, spacing)
+
+    def perturb(self, value: NDArray[np.float64], noise: Noise) -> NDArray[np.float64]:
+        """round(value) + noise, an exact multiple of the spacing in every coordinate.
+
+        Coordinates are first clipped to +-2^51 spacings, a 1-Lipschitz map, so that the sum is exact. The value must be
+        finite: the oracle sees to it per record.
+        """
+        steps = np.rint(np.clip(value / self.spacing, -_LARGEST, _LARGEST))
+        steps += noise.rounded_gaussian(len(steps), self.std / self.spacing)
+        steps += 0.0  # -0.0 would tell on which side of zero the value was
+        return np.asarray(steps * self.spacing)

@@ -1,0 +1,149 @@
+"""The only source of privacy randomness: exactly rounded Gaussians and Poisson batches from a cryptographic stream.
+
+Promise: `rounded_gaussian(count, s)` has exactly the law of round(N), N ~ N(0, s^2) i.i.d., not a floating-point
+approximation of it, given independent uniform bits. Adding gamma * round(N / gamma) to a value on the lattice gamma Z
+is then a post-processing of the ideal Gaussian mechanism (PRIVACY-SPEC section 15; docs/proofs/noise.md).
+
+The bits come from AES-128 in counter mode, keyed by the operating system; nobody chooses a seed. Tests hand their own
+bit source to the constructor; nothing outside tests does.
+"""
+
+import secrets
+from typing import Protocol
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+from randomgen import AESCounter
+from scipy.special import ndtri
+
+from accounting.errors import OutOfRange
+
+_BLOCK = 16384  # keeps the working set of one block inside the second-level cache
+_MANTISSA = np.uint64((1 << 52) - 1)
+_LOW_BITS = 11
+# trailing zeros of an 11-bit number; 11 itself stands for "all zero: keep counting in fresh words"
+_ZEROS = np.array([11] + [(i & -i).bit_length() - 1 for i in range(1, 1 << _LOW_BITS)], dtype=np.uint64)
+# Relative error granted to scipy's ndtri (3.2e-16 was measured) and, in units of s, the width of the interval in which
+# u is known: u 2^-52 / phi(ndtri(u)) <= 2^-52 sqrt(pi / 2) < 3e-16.
+_RELATIVE, _ABSOLUTE = 1e-12, 1e-15
+MIN_SCALE, MAX_SCALE = 2.0**10, 2.0**33  # above: 1e-12 * 38 s could reach past the neighboring cell
+
+
+class Bits(Protocol):
+    """A stream of independent uniform 64-bit words."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` words, shape (count,)."""
+        ...
+
+
+class SystemBits:
+    """AES-128-CTR keyed with 128 bits from the operating system."""
+
+    __slots__ = ("_generator",)
+
+    def __init__(self) -> None:
+        self._generator = AESCounter(key=secrets.randbits(128))
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` words of the key stream."""
+        return np.asarray(self._generator.random_raw(count), dtype=np.uint64)
+
+
+class Noise:
+    """Exactly rounded Gaussians and exact Bernoulli batches over one bit stream ; one thread at a time."""
+
+    __slots__ = ("_bits", "_exact")
+
+    def __init__(self, bits: Bits | None = None) -> None:
+        self._bits: Bits = SystemBits() if bits is None else bits
+        self._exact = mpmath.MPContext()  # its own context: mpmath's global one is shared between threads
+
+    def rounded_gaussian(self, count: int, scale: float) -> NDArray[np.float64]:
+        """round(N_j), N_j ~ N(0, scale^2) i.i.d., j = 1..count, as integers in float64.
+
+        Parameters
+        ----------
+        count : number of draws
+        scale : std in lattice units, in [2^10, 2^33] (so |result| stays far below 2^52)
+
+        Raises
+        ------
+        OutOfRange
+            if scale is not finite or lies outside its range.
+        """
+        if not MIN_SCALE <= scale <= MAX_SCALE:
+            raise OutOfRange("the noise std must be between 2^10 and 2^33 lattice steps")
+        out = np.empty(count)
+        for start in range(0, count, _BLOCK):
+            stop = min(count, start + _BLOCK)
+            self._fill(out[start:stop], scale)
+        return out
+
+    def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:
+        """Indices of a batch that holds each of n rows independently with probability floor(rate 2^64) / 2^64 <= rate.
+
+        Sixteen bits decide a row unless they tie with the leading bits of the rate; then 48 more are drawn.
+        """
+        if not 0 < rate <= 1:
+            raise OutOfRange("the sampling rate must lie in (0, 1]")
+        threshold = int(rate * 2.0**64)
+        if threshold >= 1 << 64:
+            return np.arange(n)
+        first, rest = threshold >> 48, threshold & ((1 << 48) - 1)
+        draws = self._bits.words((n + 3) // 4).view(np.uint16)[:n]
+        included = draws < first
+        ties = np.flatnonzero(draws == first)
+        if len(ties):
+            included[ties] = (self._bits.words(len(ties)) >> np.uint64(16)) < np.uint64(rest)
+        return np.flatnonzero(included)
+
+    def _fill(self, out: NDArray[np.float64], scale: float) -> None:
+        """One block: a sign bit, 52 mantissa bits and the zeros that set the exponent of the tail probability u."""
+        words = self._bits.words(len(out))
+        zeros = _ZEROS[words & np.uint64((1 << _LOW_BITS) - 1)]
+        for j in np.flatnonzero(zeros == _LOW_BITS):
+            zeros[j] += self._leading_zeros()
+        mantissa = (words >> np.uint64(_LOW_BITS)) & _MANTISSA
+        # U lies in [u, u + 2^-(zeros + 54)), u = 2^-(zeros + 2) (1 + mantissa 2^-52): dense in (0, 1/2)
+        u = (((np.uint64(1021) - zeros) << np.uint64(52)) | mantissa).view(np.float64)
+        y = ndtri(u)
+        y *= -scale
+        np.rint(y, out=out)
+        gap = 0.5 - np.abs(y - out)
+        y *= _RELATIVE
+        y += _ABSOLUTE * scale
+        for j in np.flatnonzero(gap <= y):
+            out[j] = self._decide(int(zeros[j]), int(mantissa[j]), scale)
+        np.negative(out, where=(words >> np.uint64(63)).astype(bool), out=out)
+
+    def _leading_zeros(self) -> np.uint64:
+        """The length of a run of zero bits in the stream: geometric, never cut off."""
+        zeros = 0
+        while (word := int(self._bits.words(1)[0])) == 0:
+            zeros += 64
+        return np.uint64(zeros + 64 - word.bit_length())
+
+    def _decide(self, zeros: int, mantissa: int, scale: float) -> float:
+        """The cell of -Phi^-1(U) * scale for U in the given interval, by as many further bits as it takes.
+
+        With h the cell boundary nearest to the approximate value, the value exceeds h exactly if U < P(N > h); that
+        probability is evaluated to 64 bits more than U is known to.
+        """
+        exact = self._exact
+        numerator, shift = (1 << 52) + mantissa, zeros + 54
+        y = float(-ndtri(float(np.ldexp(float(numerator), -shift))) * scale)
+        cell = np.floor(y)
+        while True:
+            bits = numerator.bit_length() + 64
+            with exact.workprec(bits + 64):
+                boundary = (exact.mpf(cell) + 0.5) / exact.mpf(scale)
+                tail = exact.ldexp(exact.erfc(boundary / exact.sqrt(2)) / 2, shift)
+                error = exact.ldexp(tail, -bits)
+                if tail + error <= numerator:
+                    return float(cell)
+                if tail - error >= numerator + 1:
+                    return float(cell) + 1.0
+            numerator = (numerator << 64) | int(self._bits.words(1)[0])
+            shift += 64

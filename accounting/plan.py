@@ -1,0 +1,133 @@
+"""What a run may ask of the data: queries, and the same queries with their noise fixed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.errors import OutOfPlan, OutOfRange
+from accounting.events import Event, composed, self_composed
+from accounting.mechanisms import Mechanism
+from accounting.privacy import finite
+
+MAX_COUNT = 10**9
+
+
+def _check_count(name: str, count: int) -> None:
+    if type(count) is not int or not 1 <= count <= MAX_COUNT:
+        raise OutOfRange(f"query {name!r}: count must be an integer in [1, {MAX_COUNT}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`count` answers of one kind, accounted for together by their mechanism; noise still open.
+
+    Parameters
+    ----------
+    name : str, what the solver calls it ("snapshot")
+    count : int, answers
+    mechanism : how each answer is made private
+    weight : float > 0, the share of mu^2 this query asks of the whole plan (shares are normalized)
+    """
+
+    name: str
+    count: int
+    mechanism: Mechanism
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_count(self.name, self.count)
+        if finite(self.weight, "weight") <= 0:
+            raise OutOfRange("weight must be positive")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A query whose noise multiplier (noise std over per-record bound, unitless) is fixed."""
+
+    name: str
+    count: int
+    mechanism: Mechanism
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _check_count(self.name, self.count)
+        if finite(self.noise_multiplier, "noise multiplier") <= 0:
+            raise OutOfRange("noise multiplier must be positive")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The adaptive composition of its queries' answers."""
+
+    queries: tuple[PlannedQuery, ...]
+
+    def query(self, name: str) -> PlannedQuery:
+        """The planned query of that name; `OutOfPlan` if there is none."""
+        for query in self.queries:
+            if query.name == name:
+                return query
+        raise OutOfPlan(f"the plan holds no query {name!r}")
+
+    def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
+        """rho(a) = sum over queries of count * rho_query(a), an upper bound of the Renyi divergence at each order."""
+        total = np.zeros(len(orders))
+        for query in self.queries:
+            total += query.count * query.mechanism.rdp(query.noise_multiplier, orders)
+        return total
+
+    def gdp(self) -> float | None:
+        """mu with mu^2 = sum count * mu_query^2, or None when a query is not Gaussian-DP."""
+        total = 0.0
+        for query in self.queries:
+            mu = query.mechanism.gdp(query.noise_multiplier)
+            if mu is None:
+                return None
+            total += query.count * mu * mu
+        return float(np.sqrt(total))
+
+    def pure(self) -> float | None:
+        """epsilon at delta = 0, the sum of count * epsilon_query, or None when a query has none."""
+        total = 0.0
+        for query in self.queries:
+            epsilon = query.mechanism.pure(query.noise_multiplier)
+            if epsilon is None:
+                return None
+            total += query.count * epsilon
+        return total
+
+    def event(self) -> Event:
+        """The plan as an event tree, multipliers as noise std over the per-record bound."""
+        events = [self_composed(q.mechanism.event(q.noise_multiplier), q.count) for q in self.queries]
+        return events[0] if len(events) == 1 else composed(events)
+
+    def covers(self, other: "Plan") -> bool:
+        """Whether every query of `other` stands here with the same noise and mechanism and no smaller count."""
+        mine = {q.name: q for q in self.queries}
+        return all(
+            (q.name in mine)
+            and mine[q.name].mechanism == q.mechanism
+            and mine[q.name].noise_multiplier == q.noise_multiplier
+            and q.count <= mine[q.name].count
+            for q in other.queries
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlan:
+    """A plan together with what it was calibrated to and what an accountant certifies of it.
+
+    Parameters
+    ----------
+    plan : Plan
+    delta : float, the target's delta
+    epsilon : float, what the accountant certifies at delta; never above the target
+    accountant, accountant_version : str, who certifies it
+    """
+
+    plan: Plan
+    epsilon: float
+    delta: float
+    accountant: str
+    accountant_version: str

@@ -1,0 +1,176 @@
+"""Goodness of fit of the noise, with power: each test must also reject noise that is five percent off.
+
+False-alarm rates are below 1e-9 (seeds are fixed besides, so a failure is a change of the code).
+"""
+
+import math
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from accounting.errors import OutOfRange
+from accounting.noise import Noise
+from tests.support.seeded import ScriptedBits, SeededBits
+
+SCALE = 2.0**24 * 1.37
+DRAWS = 400_000
+ALARM = 1e-10
+
+
+def draw(seed: int, count: int = DRAWS, scale: float = SCALE) -> NDArray[np.float64]:
+    return Noise(SeededBits(seed)).rounded_gaussian(count, scale) / scale
+
+
+def kolmogorov(x: NDArray[np.float64]) -> float:
+    return float(stats.kstest(x, "norm").pvalue)
+
+
+def variance(x: NDArray[np.float64]) -> float:
+    """Two-sided p-value of sum x^2, chi-square with len(x) degrees of freedom."""
+    total, n = float(np.sum(x**2)), len(x)
+    return 2 * min(stats.chi2.sf(total, n), stats.chi2.cdf(total, n))
+
+
+def tails(x: NDArray[np.float64]) -> float:
+    """p-value of the count beyond 3."""
+    count, p = int(np.sum(np.abs(x) > 3)), 2 * stats.norm.sf(3)
+    return float(stats.binomtest(count, len(x), p).pvalue)
+
+
+def serial(x: NDArray[np.float64]) -> float:
+    """p-value of the lag-one correlation."""
+    return 2 * float(stats.norm.sf(abs(np.sum(x[1:] * x[:-1])) / math.sqrt(len(x) - 1)))
+
+
+@pytest.mark.parametrize("test", [kolmogorov, variance, tails, serial])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_noise_fits(test: Callable[[NDArray[np.float64]], float], seed: int) -> None:
+    assert test(draw(seed)) > ALARM
+
+
+@pytest.mark.parametrize("test", [kolmogorov, variance, tails])
+@pytest.mark.parametrize("factor", [0.5, 0.95, 1.05])
+def test_five_percent_off_is_rejected(test: Callable[[NDArray[np.float64]], float], factor: float) -> None:
+    assert test(draw(4) * factor) < ALARM
+
+
+def test_repeated_noise_is_rejected() -> None:
+    assert serial(np.repeat(draw(5, DRAWS // 2), 2)) < ALARM
+
+
+def test_the_system_source_fits_and_never_repeats() -> None:
+    one, two = Noise().rounded_gaussian(100_000, SCALE), Noise().rounded_gaussian(100_000, SCALE)
+    assert kolmogorov(one / SCALE) > ALARM and kolmogorov(two / SCALE) > ALARM
+    assert np.sum(one == two) < 5
+
+
+def test_far_tails_by_chosen_bits() -> None:
+    """Feed words with z zeros: the tail probability is about 2^-(z+2), and the draw must be its exact quantile."""
+    for zeros in range(0, 11):
+        word = (1 << zeros) | (0x9E3779B97F4A7 << 11)
+        mantissa = (word >> 11) & ((1 << 52) - 1)
+        _expect(word, [], zeros, mantissa)
+    for extra in (0, 5, 40, 63):  # a run of zeros goes on in fresh words: out to 8 sigma and beyond
+        mantissa = 0x123456789ABCD
+        _expect(mantissa << 11, [1 << (63 - extra)], 11 + extra, mantissa)
+    _expect(5 << 11, [0, 0, 1 << 60], 11 + 64 + 64 + 3, 5)
+
+
+def _expect(word: int, more: list[int], zeros: int, mantissa: int) -> None:
+    got = Noise(ScriptedBits([word, *more])).rounded_gaussian(1, SCALE)[0]
+    with mpmath.workdps(50):
+        u = mpmath.ldexp((1 << 52) + mantissa, -(zeros + 54))
+        exact = mpmath.findroot(lambda x: mpmath.ncdf(-x) - u, mpmath.sqrt(-2 * mpmath.log(u)) * 0.9, tol=1e-40)
+        assert abs(got - exact * SCALE) <= 0.5 + 1e-3
+    assert got > 0
+
+
+def test_fast_and_exact_paths_agree_near_cell_boundaries() -> None:
+    """The exact decision of 400 draws and what the fast path says of those it does decide."""
+    noise = Noise(SeededBits(6))
+    words = SeededBits(6).words(400)
+    fast = noise.rounded_gaussian(400, SCALE)
+    table = np.array([11] + [(i & -i).bit_length() - 1 for i in range(1, 2048)])
+    zeros, mantissa = table[(words & np.uint64(2047)).astype(int)], (words >> np.uint64(11)) & np.uint64((1 << 52) - 1)
+    ordinary = np.flatnonzero(zeros < 11)
+    for j in ordinary:
+        exact = Noise(SeededBits(9))._decide(int(zeros[j]), int(mantissa[j]), SCALE)
+        assert abs(fast[j]) in (exact, exact + 1, exact - 1)
+        with mpmath.workdps(40):
+            u = mpmath.ldexp((1 << 52) + int(mantissa[j]), -(int(zeros[j]) + 54))
+            low = mpmath.erfc((abs(fast[j]) - 0.5) / SCALE / mpmath.sqrt(2)) / 2
+            high = mpmath.erfc((abs(fast[j]) + 0.5) / SCALE / mpmath.sqrt(2)) / 2
+            assert high <= u <= low or abs(fast[j]) == 0
+
+
+def test_the_exact_decision_near_boundaries() -> None:
+    """At a cell boundary h the decision follows the bits: U just above P(N > h) stays below h, just under passes it."""
+    for cell in (0, 1, 3, 1000, 123_456_789):
+        with mpmath.workdps(60):
+            tail = mpmath.erfc((mpmath.mpf(cell) + 0.5) / mpmath.mpf(SCALE) / mpmath.sqrt(2)) / 2
+            zeros = int(-mpmath.floor(mpmath.log(tail, 2))) - 2
+            scaled = mpmath.ldexp(tail, zeros + 54)
+            below = int(mpmath.floor(scaled))
+        for numerator, expected in ((below - 1, cell + 1), (below + 1, cell)):
+            if (1 << 52) <= numerator < (1 << 53):
+                assert Noise(SeededBits(0))._decide(zeros, numerator - (1 << 52), SCALE) == expected
+        # straddling: the next 64 bits decide; all ones lies above the boundary, all zeros below it
+        rest = mpmath.ldexp(scaled - below, 64)
+        if 2 < rest < 2**64 - 2:
+            assert Noise(ScriptedBits([0]))._decide(zeros, below - (1 << 52), SCALE) == cell + 1
+            assert Noise(ScriptedBits([(1 << 64) - 1]))._decide(zeros, below - (1 << 52), SCALE) == cell
+
+
+def test_coarse_lattices_have_the_exact_cell_probabilities() -> None:
+    """At 2^10 steps a std, bins of 64 lattice points against exact Gaussian cell masses."""
+    x = Noise(SeededBits(8)).rounded_gaussian(DRAWS, 2.0**10)
+    edges = np.arange(-3200, 3201, 64) - 0.5
+    counts, _ = np.histogram(x, np.concatenate([[-np.inf], edges, [np.inf]]))
+    masses = np.diff(stats.norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) / 2.0**10))
+    assert stats.chisquare(counts, masses * DRAWS).pvalue > ALARM
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, 0.0, -1.0, 2.0**9, 2.0**34])
+def test_scale_is_guarded(scale: float) -> None:
+    with pytest.raises(OutOfRange):
+        Noise(SeededBits(0)).rounded_gaussian(3, scale)
+
+
+@pytest.mark.parametrize("rate", [1e-4, 0.005, 0.3, 1 / 3, 0.999])
+def test_poisson_batches_have_the_rate_and_are_independent(rate: float) -> None:
+    noise, n, rounds = Noise(SeededBits(11)), 5000, 400
+    counts = np.zeros(n)
+    sizes = []
+    for _ in range(rounds):
+        rows = noise.poisson_rows(n, rate)
+        assert np.all(np.diff(rows) > 0) and (len(rows) == 0 or 0 <= rows[0] and rows[-1] < n)
+        counts[rows] += 1
+        sizes.append(len(rows))
+    total = int(counts.sum())
+    assert stats.binomtest(total, n * rounds, rate).pvalue > ALARM
+    spread = np.var(sizes) / (n * rate * (1 - rate)) * (rounds - 1)
+    assert 2 * min(stats.chi2.sf(spread, rounds - 1), stats.chi2.cdf(spread, rounds - 1)) > ALARM
+
+
+def test_a_wrong_rate_is_rejected() -> None:
+    total = sum(len(Noise(SeededBits(s)).poisson_rows(5000, 0.0525)) for s in range(400))
+    assert stats.binomtest(total, 5000 * 400, 0.05).pvalue < ALARM
+
+
+def test_ties_with_the_leading_bits_go_on_to_further_bits() -> None:
+    """the float 1/3 is 0x0.5555555555555400: a row whose first 16 bits tie is in exactly if its next 48 bits are below."""
+    tie = 0x5555
+    for rest, included in ((0x5555555553FF, True), (0x555555555400, False)):
+        rows = Noise(ScriptedBits([tie, rest << 16])).poisson_rows(1, 1 / 3)
+        assert (len(rows) == 1) is included
+
+
+def test_rate_one_takes_all_and_bad_rates_are_refused() -> None:
+    assert list(Noise(SeededBits(0)).poisson_rows(5, 1.0)) == [0, 1, 2, 3, 4]
+    for rate in (0.0, -0.1, 1.1, math.nan):
+        with pytest.raises(OutOfRange):
+            Noise(SeededBits(0)).poisson_rows(5, rate)

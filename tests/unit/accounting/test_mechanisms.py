@@ -1,0 +1,66 @@
+"""The curves against closed forms, the reference accountants and simulation."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from accounting.errors import OutOfRange
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from tests.support.reference import reference
+
+ORDERS = [1.05, 1.5, 2.0, 5.0, 22.0, 64.0, 300.0]
+
+
+def test_gaussian_curve_by_hand() -> None:
+    """Replacing a record moves the answer by at most twice its bound: mu = 2/z, rho(a) = a mu^2 / 2."""
+    assert Gaussian().gdp(8.0) == 0.25
+    assert Gaussian().rdp(8.0, [3.0])[0] == pytest.approx(3.0 * 0.25**2 / 2)
+    assert Gaussian().gdp(Gaussian().multiplier(0.01)) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("q", "c"), [(0.005, 1.2), (0.5, 0.01), (1e-3, 3.0), (1e-5, 2.0), (0.01, 1e-6), (0.3, 8.0)])
+def test_poisson_curve_against_the_reference(q: float, c: float) -> None:
+    orders = [a for a in ORDERS if a * c < 2000]
+    ours, theirs = PoissonGaussian(q).rdp(1 / c, orders), reference("accountants").rdp_poisson_replace(q, c, orders)
+    assert np.all(ours >= theirs * (1 + 5e-7))
+    assert np.all(ours <= theirs * (1 + 2e-6))
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 7.0])
+def test_poisson_curve_by_high_precision_integration(order: float) -> None:
+    """(a - 1) D_a(P || Q) = ln of the integral of p^a q^(1-a), to thirty digits."""
+    rate, c = mpmath.mpf("0.2"), mpmath.mpf("0.7")
+
+    def integrand(x: mpmath.mpf) -> mpmath.mpf:
+        p = (1 - rate) * mpmath.npdf(x) + rate * mpmath.npdf(x, c)
+        q = (1 - rate) * mpmath.npdf(x) + rate * mpmath.npdf(x, -c)
+        return p**order * q ** (1 - order)
+
+    with mpmath.workdps(30):
+        exact = mpmath.log(mpmath.quad(integrand, range(-24, 28, 4))) / (order - 1)
+    assert exact < PoissonGaussian(0.2).rdp(1 / 0.7, [order])[0] < exact * (1 + 2e-6)
+
+
+def test_whole_sample_is_the_gaussian_mechanism() -> None:
+    assert PoissonGaussian(1.0).gdp(8.0) == Gaussian().gdp(8.0)
+    assert PoissonGaussian(1.0).rdp(8.0, ORDERS) == pytest.approx(Gaussian().rdp(8.0, ORDERS), rel=2e-6)
+
+
+def test_beyond_quadrature_the_curve_stays_an_upper_bound() -> None:
+    wide = PoissonGaussian(0.01).rdp(1 / 40.0, [60.0, 10_000.0])
+    assert wide[0] == 2 * 60 * 40.0**2
+    assert math.isfinite(wide[1])
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, math.nan, math.inf])
+def test_rate_is_a_probability(rate: float) -> None:
+    with pytest.raises(OutOfRange):
+        PoissonGaussian(rate)
+
+
+def test_multiplier_falls_as_the_share_grows() -> None:
+    for mechanism in (Gaussian(), PoissonGaussian(0.01)):
+        shares = [mechanism.multiplier(m) for m in (1e-6, 1e-3, 1.0, 100.0)]
+        assert shares == sorted(shares, reverse=True)
