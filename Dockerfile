@@ -1,0 +1,42 @@
+ARG BASE=python:3.11-slim-bookworm
+
+FROM ${BASE} AS build
+WORKDIR /src
+COPY requirements.lock requirements-build.lock ./
+# A private registry: --secret id=pip.conf,src=... and, for its authority, --secret id=ca.pem,src=... ; neither is
+# written into a layer. Only wheels: nothing of the dependencies runs while they are installed.
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
+    export PIP_CONFIG_FILE=/run/secrets/pip.conf PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 && \
+    python3 -m venv /opt/tools && \
+    /opt/tools/bin/pip install --only-binary :all: --require-hashes -r requirements-build.lock && \
+    python3 -m venv /opt/venv && \
+    /opt/venv/bin/pip install --only-binary :all: --require-hashes -r requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY accounting accounting
+COPY solvers solvers
+COPY app app
+# The service needs no installer, so the image has none.
+RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /dist . && \
+    /opt/venv/bin/pip install --no-cache-dir --no-deps --no-index /dist/*.whl && \
+    /opt/venv/bin/pip uninstall --yes setuptools pip
+
+FROM ${BASE}
+LABEL org.opencontainers.image.title="Privy Purse" \
+      org.opencontainers.image.licenses="Apache-2.0"
+RUN groupadd --gid 10001 purse && \
+    useradd --no-log-init --uid 10001 --gid purse --home-dir /data --no-create-home --shell /usr/sbin/nologin purse && \
+    install --directory --owner purse --group purse --mode 0700 /data
+COPY --from=build /opt/venv /opt/venv
+# The root file system may be read-only: state is in the volume, scratch is in /tmp.
+ENV PATH=/opt/venv/bin:$PATH \
+    PURSE_HOME=/data \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONSAFEPATH=1 \
+    PYTHONUNBUFFERED=1
+WORKDIR /data
+USER 10001:10001
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/health/live', timeout=4)"]
+ENTRYPOINT ["purse", "serve", "--host", "0.0.0.0"]

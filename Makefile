@@ -1,0 +1,95 @@
+# Everything here runs inside .venv, made once from Python 3.11 or newer and the hashed locks.
+PYTHON ?= python3
+UV ?= uv
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
+TESTING := $(VENV)/.testing
+CHECKING := $(VENV)/.checking
+
+# A folder in the working directory must never stand in for a package of ours or of anybody else's.
+export PYTHONSAFEPATH := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test check bench kills audit advisories image lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+
+demo: $(RUNTIME) ## a real dataset, two private models, their receipts, a refusal; then stops
+	@$(BIN)/purse demo
+
+serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./purse-data)
+	@$(BIN)/purse serve
+
+test: $(TESTING) ## the whole suite, the heavy part aside
+	@$(BIN)/python -m pytest
+
+check: $(CHECKING) ## ruff, mypy --strict, the import contracts, hadolint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	@if [ -x $(BIN)/hadolint ]; then echo $(BIN)/hadolint Dockerfile; $(BIN)/hadolint Dockerfile; fi
+
+bench: $(RUNTIME) ## costs and accuracy on this machine
+	@$(BIN)/python -m benchmarks
+
+kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lost or spent twice
+	@$(BIN)/python -m tests.heavy.kills
+
+audit: $(TESTING) ## heavy: the privacy audits with many more draws
+	@$(BIN)/python -m tests.heavy.audit
+
+advisories: $(CHECKING) ## the locks against the published security advisories (needs the network)
+	$(BIN)/pip-audit --strict --require-hashes --disable-pip \
+	  -r requirements.lock -r requirements-build.lock -r requirements-test.lock -r requirements-dev.lock
+
+image: ## builds the image without an engine and runs it read-only (Debian, as root)
+	@docker/build-without-engine.sh
+
+COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
+  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+lock: ## fresh versions and hashes (needs uv); LOCK=--upgrade for the newest
+	$(COMPILE) $(LOCK) -o requirements.lock pyproject.toml
+	$(COMPILE) $(LOCK) -o requirements-build.lock -c requirements.lock --group build
+	$(COMPILE) $(LOCK) -o requirements-test.lock -c requirements.lock -c requirements-build.lock --group test
+	$(COMPILE) $(LOCK) -o requirements-dev.lock -c requirements.lock -c requirements-build.lock \
+	  -c requirements-test.lock --group dev
+
+clean: ## removes .venv and the tools' caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+
+# uv where there is one, for speed; the interpreter's own pip otherwise, or if uv does not reach the registry.
+define install
+	@if ! { command -v $(UV) >/dev/null && $(UV) pip install --quiet --python $(BIN)/python $(1); }; then \
+	  $(BIN)/python -m pip install --quiet $(1); fi
+endef
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Privy Purse needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
+	elif command -v $(UV) >/dev/null; then $(UV) venv --quiet --python $(PYTHON) $(VENV); \
+	else echo "'$(PYTHON)' cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+	  exit 1; fi || { rm -rf $(VENV); exit 1; }
+
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "installing what the service needs"
+	$(call install,--require-hashes -r requirements-build.lock -r requirements.lock)
+	$(call install,--no-deps --no-build-isolation --editable .)
+	@touch $@
+
+$(TESTING): requirements-test.lock $(RUNTIME)
+	@echo "installing what the tests need"
+	$(call install,--require-hashes -r requirements-test.lock)
+	@touch $@
+
+$(CHECKING): requirements-dev.lock $(RUNTIME)
+	@echo "installing what the checks need"
+	$(call install,--require-hashes -r requirements-dev.lock)
+	@touch $@

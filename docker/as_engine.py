@@ -1,0 +1,79 @@
+"""Runs an image's root folder as a container engine would with --read-only --tmpfs /tmp --volume /data, and checks it.
+
+Usage (root): as_engine.py IMAGE.json ROOT VOLUME, with what `buildah inspect --type image` printed, the folder where
+the image is mounted, and an empty folder for the volume.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+NAMESPACES = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
+MOUNTS = """
+set -eu
+root=$1 volume=$2; shift 2
+mount --make-rprivate /
+mount --bind "$root" "$root"
+mount -o remount,bind,ro "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mount --bind "$volume" "$root/data"
+ip link set lo up
+exec "$@"
+"""
+STARTUP_SECONDS = 120
+
+
+def main() -> None:
+    image, root, volume = sys.argv[1:]
+    config = json.loads(Path(image).read_text())["Docker"]["config"]
+    user, group = (int(part) for part in config["User"].split(":"))
+    os.chown(volume, user, group)
+    inside = [sys.executable, __file__, "--inside", json.dumps(config), root]
+    subprocess.run([*NAMESPACES, "sh", "-c", MOUNTS, "sh", root, volume, *inside], check=True)
+
+
+def inside(config: dict, root: str) -> None:
+    """Already in the namespaces: enters the image as its user and behaves as an engine does."""
+    user, group = (int(part) for part in config["User"].split(":"))
+    os.chroot(root)
+    os.chdir(config["WorkingDir"])
+    os.setgroups([])
+    os.setgid(group)
+    os.setuid(user)
+    environment = dict(entry.split("=", 1) for entry in config["Env"])
+    environment["HOME"] = config["WorkingDir"]
+    os.environ.clear()
+    os.environ.update(environment)  # also the PATH in which the commands below are found
+
+    def run(*command: str, **options: object) -> subprocess.CompletedProcess:
+        return subprocess.run(command, **options)
+
+    server = subprocess.Popen([*config["Entrypoint"], *(config.get("Cmd") or [])])
+    kind, *probe = config["Healthcheck"]["Test"]
+    assert kind == "CMD", kind
+    started = time.monotonic()
+    while run(*probe, stderr=subprocess.DEVNULL).returncode:
+        assert server.poll() is None, "the server ended before it was healthy"
+        assert time.monotonic() - started < STARTUP_SECONDS, "the server did not become healthy"
+        time.sleep(0.5)
+    print(f"   healthy after {time.monotonic() - started:.1f} s, as user {os.getuid()}:{os.getgid()}", flush=True)
+    for path in ("/", "/opt/venv", "/usr/local/bin", "/home"):
+        assert run("touch", f"{path}/trace", stderr=subprocess.DEVNULL).returncode, f"{path} is writable"
+    assert list(Path("/data").iterdir()), "no state in the volume"
+    server.terminate()
+    assert server.wait(timeout=60) in (0, -15, 143), f"the server ended with {server.returncode}"
+    print("   root file system read-only, state in the volume, stopped on SIGTERM", flush=True)
+    run("purse", "demo", check=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--inside":
+        inside(json.loads(sys.argv[2]), sys.argv[3])
+    else:
+        main()

@@ -1,0 +1,69 @@
+"""What the code imports, pyproject.toml declares, the locks pin and decision 0006 explains is one list."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = ("accounting", "solvers", "app")
+LOCKS = {
+    "service": "requirements.lock",
+    "build": "requirements-build.lock",
+    "test": "requirements-test.lock",
+    "dev": "requirements-dev.lock",
+}
+NOT_IMPORTED = {"python-multipart"}  # FastAPI's parser of uploads
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def _declared() -> dict[str, set[str]]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = {name: {_name(line) for line in lines} for name, lines in project["dependency-groups"].items()}
+    return {"service": {_name(line) for line in project["project"]["dependencies"]}} | groups
+
+
+def _imported() -> set[str]:
+    names: set[str] = set()
+    for file in (file for room in OURS for file in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                names.add(node.module.split(".")[0])
+    return names - set(OURS) - set(sys.stdlib_module_names)
+
+
+def test_imports_and_declared_dependencies_are_the_same() -> None:
+    distributions = packages_distributions()
+    imported = {_name(distributions[module][0]) for module in _imported()}
+    assert imported == _declared()["service"] - NOT_IMPORTED
+
+
+@pytest.mark.parametrize("group", LOCKS)
+def test_lock_pins_every_dependency_with_its_hashes(group: str) -> None:
+    lock = (ROOT / LOCKS[group]).read_text()
+    blocks = re.split(r"^(?=[a-z0-9])", lock, flags=re.MULTILINE)[1:]
+    pinned = {_name(block) for block in blocks if re.match(r"\S+==\S+ ", block) and "--hash=sha256:" in block}
+    assert len(pinned) == len(blocks)
+    assert _declared()[group] <= pinned
+
+
+@pytest.mark.parametrize("lock", LOCKS.values())
+def test_lock_names_no_address_and_no_path_of_a_machine(lock: str) -> None:
+    assert not re.search(r"://|index-url|find-links|(?<![\w.])/\w", (ROOT / lock).read_text())
+
+
+def test_every_dependency_is_explained_at_its_locked_version() -> None:
+    page = (ROOT / "docs/decisions/0006-dependencies.md").read_text()
+    rows = re.findall(r"^\| ([a-z0-9-]+) \| (\d\S*) \|", page, flags=re.MULTILINE)
+    locks = "\n".join((ROOT / lock).read_text() for lock in LOCKS.values())
+    assert {name for name, _ in rows} == set().union(*_declared().values())
+    assert [row for row in rows if f"\n{row[0]}=={row[1]} " not in locks] == []
