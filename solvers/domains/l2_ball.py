@@ -1,0 +1,36 @@
+"""The Euclidean ball around 0."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class L2Ball:
+    """C = {w : ||w||_2 <= radius}."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    radius: float
+    name: Literal["l2_ball"] = "l2_ball"
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.radius <= 1e6:
+            raise ValueError("radius must lie in [1e-6, 1e6]")
+
+    @property
+    def diameter(self) -> float:
+        """2 radius."""
+        return 2 * self.radius
+
+    def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The nearest point of the ball."""
+        norm = float(np.linalg.norm(w))
+        return w if norm <= self.radius else w * (self.radius / norm)
+
+    def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """argmin over the ball of <g, w>; 0 if g = 0."""
+        norm = float(np.linalg.norm(g))
+        return np.zeros_like(g) if norm == 0 else g * (-self.radius / norm)

@@ -1,0 +1,34 @@
+"""The squared l2 norm."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class L2:
+    """r(w) = (lambda / 2) ||w||^2, lambda = `strength`; beside the mean loss, the intercept included."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    strength: float
+    name: Literal["l2"] = "l2"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.strength <= 1e6:
+            raise ValueError("strength must lie in [0, 1e6]")
+
+    @property
+    def strong_convexity(self) -> float:
+        """lambda."""
+        return self.strength
+
+    def value(self, w: NDArray[np.float64]) -> float:
+        """r(w)."""
+        return self.strength / 2 * float(w @ w)
+
+    def prox(self, w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+        """argmin_u step r(u) + ||u - w||^2 / 2 = w / (1 + step lambda)."""
+        return w / (1 + step * self.strength)

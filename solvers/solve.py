@@ -1,0 +1,119 @@
+"""Plan and solve: resolve the method, calibrate its queries, run it through the oracle."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.calibration import calibrate
+from accounting.events import Event
+from accounting.mechanisms import PoissonGaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.privacy import Privacy
+from solvers.data import Data
+from solvers.errors import RunFailed
+from solvers.methods import Method
+from solvers.oracle import PrivateOracle, gradient_bound, sampled_bound
+from solvers.problem import Problem, Vector
+from solvers.selection import Auto
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The price of a run: a function of public facts.
+
+    Fields: the resolved method; why; the calibrated plan; per query the noise std of each coordinate (in the gradient's
+    unit, at its largest bound); expected per-record gradients.
+    """
+
+    method: Method
+    reason: str
+    release: ReleasePlan
+    noise_stds: tuple[float, ...]
+    gradient_evaluations: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """A private model and what was spent on it."""
+
+    coefficients: Vector
+    epsilon: float
+    delta: float
+    event: Event
+    gradient_evaluations: float
+    transcript: Plan
+    accountant: str
+    accountant_version: str
+    method: Method
+
+
+def plan(method: Method | Auto, problem: Problem, privacy: Privacy) -> Quote:
+    """The quote of a method for a problem; touches no data."""
+    chosen, reason = method.choose(problem) if isinstance(method, Auto) else (method, "asked for")
+    resolved = chosen.resolve(problem, privacy)
+    release = calibrate(resolved.queries(problem), privacy)
+    stds = tuple(_std(query, problem) for query in release.plan.queries)
+    return Quote(resolved, reason, release, stds, resolved.gradient_evaluations(problem))
+
+
+def run(
+    method: Method,
+    problem: Problem,
+    data: Data,
+    release: ReleasePlan,
+    noise: Noise | None = None,
+    on_answer: Callable[[int], None] | None = None,
+) -> tuple[Vector, Plan]:
+    """The coefficients and the transcript of one run of a resolved method.
+
+    Raises
+    ------
+    RunFailed
+        if the transcript is not covered by the plan or the result is not finite: then nothing is released.
+    """
+    oracle = PrivateOracle(problem, data, release.plan, Noise() if noise is None else noise, on_answer)
+    coefficients = method.run(oracle, problem)
+    transcript = oracle.transcript()
+    if not release.plan.covers(transcript):
+        raise RunFailed("the run asked for more than its plan")
+    if coefficients.shape != (problem.d,) or not np.isfinite(coefficients).all():
+        raise RunFailed("the run did not end in finite coefficients")
+    return coefficients, transcript
+
+
+def solve(
+    method: Method | Auto, problem: Problem, X: NDArray[np.float64], y: NDArray[np.float64], privacy: Privacy
+) -> Release:
+    """An (epsilon, delta)-DP model of the data, for replacement of one row; fresh noise, nobody chooses it.
+
+    Parameters
+    ----------
+    X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss
+    """
+    quote = plan(method, problem, privacy)
+    data = Data.of(np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64), problem)
+    coefficients, transcript = run(quote.method, problem, data, quote.release)
+    release = quote.release
+    return Release(
+        coefficients,
+        release.epsilon,
+        release.delta,
+        transcript.event(),
+        quote.gradient_evaluations,
+        transcript,
+        release.accountant,
+        release.accountant_version,
+        quote.method,
+    )
+
+
+def _std(query: PlannedQuery, problem: Problem) -> float:
+    mechanism = query.mechanism
+    if isinstance(mechanism, PoissonGaussian):
+        bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
+    else:
+        bound = gradient_bound(problem)
+    return mechanism.std(query.noise_multiplier, bound, problem.d)
