@@ -64,13 +64,14 @@ def test_repeated_noise_is_rejected() -> None:
 
 def test_the_system_source_fits_and_never_repeats() -> None:
     one, two = Noise().rounded_gaussian(100_000, SCALE), Noise().rounded_gaussian(100_000, SCALE)
-    assert kolmogorov(one / SCALE) > ALARM and kolmogorov(two / SCALE) > ALARM
+    assert kolmogorov(one / SCALE) > ALARM
+    assert kolmogorov(two / SCALE) > ALARM
     assert np.sum(one == two) < 5
 
 
 def test_far_tails_by_chosen_bits() -> None:
     """Feed words with z zeros: the tail probability is about 2^-(z+2), and the draw must be its exact quantile."""
-    for zeros in range(0, 11):
+    for zeros in range(11):
         word = (1 << zeros) | (0x9E3779B97F4A7 << 11)
         mantissa = (word >> 11) & ((1 << 52) - 1)
         _expect(word, [], zeros, mantissa)
@@ -147,7 +148,8 @@ def test_poisson_batches_have_the_rate_and_are_independent(rate: float) -> None:
     sizes = []
     for _ in range(rounds):
         rows = noise.poisson_rows(n, rate)
-        assert np.all(np.diff(rows) > 0) and (len(rows) == 0 or 0 <= rows[0] and rows[-1] < n)
+        assert np.all(np.diff(rows) > 0)
+        assert len(rows) == 0 or (rows[0] >= 0 and rows[-1] < n)
         counts[rows] += 1
         sizes.append(len(rows))
     total = int(counts.sum())
@@ -162,7 +164,7 @@ def test_a_wrong_rate_is_rejected() -> None:
 
 
 def test_ties_with_the_leading_bits_go_on_to_further_bits() -> None:
-    """the float 1/3 is 0x0.5555555555555400: a row whose first 16 bits tie is in exactly if its next 48 bits are below."""
+    """1/3 is 0x0.5555555555555400: a row whose first 16 bits tie is in exactly if its next 48 bits are below."""
     tie = 0x5555
     for rest, included in ((0x5555555553FF, True), (0x555555555400, False)):
         rows = Noise(ScriptedBits([tie, rest << 16])).poisson_rows(1, 1 / 3)

@@ -22,7 +22,8 @@ def reference(name: str) -> ModuleType:
 @lru_cache  # one of them spends seconds on quadrature nodes when it is imported
 def _load(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"reference_{name}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(FOLDER))
     try:

@@ -84,7 +84,8 @@ def test_names_are_distinct_and_counts_are_counts() -> None:
 
 def test_a_plan_covers_what_it_holds_and_no_more() -> None:
     plan = Plan((PlannedQuery("a", 10, Gaussian(), 4.0),))
-    assert plan.covers(plan) and plan.covers(Plan(()))
+    assert plan.covers(plan)
+    assert plan.covers(Plan(()))
     assert plan.covers(Plan((PlannedQuery("a", 9, Gaussian(), 4.0),)))
     for other in (
         PlannedQuery("a", 11, Gaussian(), 4.0),
@@ -98,4 +99,5 @@ def test_a_plan_covers_what_it_holds_and_no_more() -> None:
 def test_certify_names_the_least() -> None:
     plan = calibrate(svrg(), Privacy(1.0, 1e-6)).plan
     epsilon, accountant = certify(plan, 1e-6)
-    assert accountant.name == "pld" and epsilon <= 1.0
+    assert accountant.name == "pld"
+    assert epsilon <= 1.0

@@ -50,4 +50,5 @@ def test_a_negative_zero_never_comes_out() -> None:
             return np.full(count, (1 << 64) - 1, dtype=np.uint64)
 
     answer = Lattice.fit(1.0, 1.0, 1).perturb(np.array([-0.0]), Noise(Zeros()))
-    assert answer[0] == 0 and not np.signbit(answer[0])
+    assert answer[0] == 0
+    assert not np.signbit(answer[0])

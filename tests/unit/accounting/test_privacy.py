@@ -41,4 +41,5 @@ def test_delta_is_zero_or_in_range(delta: object) -> None:
 def test_pure_is_delta_zero() -> None:
     assert Privacy(1).is_pure
     assert not Privacy(1, 1e-6).is_pure
-    assert Privacy(1).epsilon == 1.0 and type(Privacy(1).epsilon) is float
+    assert Privacy(1).epsilon == 1.0
+    assert type(Privacy(1).epsilon) is float

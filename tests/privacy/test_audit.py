@@ -1,0 +1,185 @@
+"""Audits of the methods on worst-case neighbors, and mutants that the audits must catch.
+
+The worst case for a full gradient is two rows whose gradients are opposite and as long as allowed, at every point the
+solver visits: the clipped residual at y = +1 and y = -1. Runs use a seeded source; the alarm rate is 1e-9.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.accountants.gaussian import gauss_epsilon, gauss_mu
+from accounting.calibration import _calibrate, calibrate
+from accounting.errors import OutOfPlan
+from accounting.lattice import Lattice
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers.data import Data
+from solvers.losses import Squared
+from solvers.methods import DpGd, DpSvrg, Method
+from solvers.oracle import PrivateOracle
+from solvers.problem import Problem
+from tests.support.audit import Attacker, Row, epsilon_lower_bound, excess, mu_lower_bound, scores
+from tests.support.seeded import SeededBits
+
+PROMISE = Privacy(4.0, 1e-5)
+PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
+# In many dimensions the noise carries w out of the anchor's neighborhood, where plain sampled gradients are asked,
+# while the margin of the audited row stays near 0, so that its two gradients stay opposite: the worst case.
+WIDE = Problem(Squared(1.0), n=40, d=300, row_norm=1.0)
+RUNS = 1500
+GD = DpGd(steps=3, step=0.01)
+FAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.5)
+FARTHER = DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
+NEAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.02)
+
+
+def rows(problem: Problem, length: float = 1.0) -> tuple[Row, Row]:
+    """Two records with opposite gradients."""
+    x = np.zeros(problem.d)
+    x[0] = length
+    return Row(x, 1.0), Row(x, -1.0)
+
+
+def planned(method: Method, problem: Problem) -> Plan:
+    return calibrate(method.queries(problem), PROMISE).plan
+
+
+def violation(method: Method, problem: Problem, runs: int = RUNS, length: float = 1.0) -> float:
+    """What an audit finds beyond the promise; positive means caught."""
+    plan = planned(method, problem)
+    return excess(*scores(method, problem, plan, *rows(problem, length), runs, 1), plan)
+
+
+def test_dp_gd_keeps_its_promise_and_no_more() -> None:
+    """The bound stays under mu*, and comes near it: the audit has power."""
+    found = scores(GD, PROBLEM, planned(GD, PROBLEM), *rows(PROBLEM), 4000, 2)
+    bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
+    assert 0.7 * promised < bound <= promised
+    assert gauss_epsilon(bound, PROMISE.delta) <= PROMISE.epsilon
+    assert violation(GD, PROBLEM) <= 0
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"), [(FAR, WIDE), (NEAR, WIDE), (NEAR, PROBLEM)], ids=["far", "near", "flat"]
+)
+def test_dp_svrg_keeps_its_promise(method: Method, problem: Problem) -> None:
+    assert violation(method, problem) <= 0
+
+
+def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
+    """Most answers of FAR are plain sampled gradients with the row's two gradients nearly opposite."""
+    asked: list[str] = []
+
+    class Watching(Attacker):
+        def sampled_gradient(self, query: str, w: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+            slopes = [row.slope(WIDE, w) for row in rows(WIDE)]
+            asked.append("worst" if slopes[0] < -0.7 and slopes[1] > 0.7 else "mild")
+            return super().sampled_gradient(query, w)
+
+    data = Data.of(np.zeros((40, 300)), np.zeros(40), WIDE)
+    for seed in range(50):
+        plan = planned(FAR, WIDE)
+        oracle = PrivateOracle(WIDE, data, plan, Noise(SeededBits(seed)))
+        FAR.run(Watching(oracle, WIDE, plan, *rows(WIDE)), WIDE)
+    assert len(asked) >= 4 * 50
+    assert asked.count("worst") > 0.8 * len(asked)
+
+
+@contextmanager
+def mutated(owner: Any, name: str, mutant: Callable[..., Any]) -> Iterator[None]:
+    """The product with one of its functions replaced."""
+    original = owner.__dict__[name]
+    _calibrate.cache_clear()
+    setattr(owner, name, mutant)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+        _calibrate.cache_clear()
+
+
+def _half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
+    steps = np.rint(value / lattice.spacing) + np.rint(
+        noise.rounded_gaussian(len(value), lattice.std / lattice.spacing) / 2
+    )
+    return steps * lattice.spacing
+
+
+@pytest.mark.parametrize(("method", "problem"), [(GD, PROBLEM), (FARTHER, WIDE)], ids=["dp_gd", "dp_svrg"])
+def test_mutant_half_the_noise_is_caught(method: Method, problem: Problem) -> None:
+    with mutated(Lattice, "perturb", _half_noise):
+        assert violation(method, problem) > 0
+
+
+def test_mutant_factor_two_forgotten_is_caught() -> None:
+    """std over the bound taken for std over the sensitivity: the noise is calibrated as if mu = 1/z."""
+    with mutated(Gaussian, "gdp", lambda _self, z: 1.0 / z), mutated(Gaussian, "multiplier", lambda _self, m: m**-0.5):
+        assert violation(GD, PROBLEM) > 0
+
+
+def test_mutant_clipping_off_is_caught() -> None:
+    """A row three times too long moves the answers three times as far, unless it is scaled down."""
+
+    def unclipped(X: Any, y: Any, problem: Problem) -> Data:
+        return Data(X, y, np.ones(problem.n))
+
+    assert violation(GD, PROBLEM, length=3.0) <= 0
+    with mutated(Data, "of", staticmethod(unclipped)):
+        assert violation(GD, PROBLEM, length=3.0) > 0
+
+
+def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
+    """The oracle refuses it; and where it would not, answers beyond the plan fail the plan's audit."""
+    plan = planned(GD, PROBLEM)
+    with pytest.raises(OutOfPlan):
+        scores(DpGd(steps=4, step=0.01), PROBLEM, plan, *rows(PROBLEM), 1, 1)
+    generous = Plan(tuple(PlannedQuery(q.name, 9, q.mechanism, q.noise_multiplier) for q in plan.queries))
+    found = scores(DpGd(steps=9, step=0.01), PROBLEM, generous, *rows(PROBLEM), RUNS, 1)
+    assert excess(*found, plan) > 0
+
+
+def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
+    """The same records in every batch: sampling no longer hides anybody."""
+
+    def stale(_noise: Noise, n: int, rate: float) -> Any:
+        return np.arange(round(n * rate))
+
+    with mutated(Noise, "poisson_rows", stale):
+        assert violation(FAR, WIDE) > 0
+
+
+def test_mutant_division_by_the_batch_is_caught() -> None:
+    """The printed mini-batch form divides by the random number of records: a record alone is then the whole answer."""
+    original = PrivateOracle._batch
+
+    def over_own_size(self: PrivateOracle, query: PlannedQuery) -> Any:
+        batch, _ = original(self, query)
+        return batch, float(max(len(batch), 1))
+
+    assert _farthest() == pytest.approx(1 / 8, rel=1e-3)
+    with mutated(PrivateOracle, "_batch", over_own_size):
+        assert _farthest() > 1.5 / 8
+
+
+def _farthest() -> float:
+    """How far one record moves a nearly noiseless sampled answer, at most over batches, in units of G."""
+    plan = Plan((PlannedQuery("change", 200, PoissonGaussian(0.2), 1e-6),))
+    X, y = np.zeros((40, 2)), np.zeros(40)
+    X[0], y[0] = [1.0, 0.0], 1.0
+    oracle = PrivateOracle(PROBLEM, Data.of(X, y, PROBLEM), plan, Noise(SeededBits(4)))
+    return max(float(np.linalg.norm(oracle.sampled_gradient("change", np.zeros(2)))) for _ in range(200))
+
+
+def test_lower_bounds_are_sound_on_known_gaussians() -> None:
+    """On N(0,1) against N(mu,1) themselves: never above mu, and near it."""
+    rng = np.random.default_rng(0)
+    for mu in (0.5, 1.0, 2.0):
+        one, two = rng.normal(mu, 1, 20_000), rng.normal(0, 1, 20_000)
+        assert 0.75 * mu < mu_lower_bound(one, two) <= mu
+    assert epsilon_lower_bound(one, one, 1e-5) < 0.1

@@ -1,0 +1,390 @@
+"""The ledger's state machine, its one exception for an empty ledger, and its hash chain."""
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from accounting import Privacy
+from accounting.calibration import calibrate
+from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
+from accounting.filter import Cost, Filter
+from accounting.ledger import (
+    GENESIS,
+    Cancelled,
+    Charged,
+    Entry,
+    Failed,
+    LedgerEvent,
+    LedgerState,
+    Opened,
+    Refunded,
+    Released,
+    Started,
+    advance,
+    remaining_epsilon,
+    replay,
+    spent_epsilon,
+    verify_chain,
+)
+from accounting.mechanisms import Gaussian
+from accounting.plan import Query
+
+BUDGET = Privacy(1.0, 1e-6)
+RULE = Filter.open("rdp", BUDGET)
+AT = "2026-01-02T03:04:05Z"
+MODEL = "ab" * 32
+
+
+def opened(rule: Filter = RULE) -> tuple[LedgerState, Entry]:
+    return advance(None, Opened("d1", 20_000, rule), AT)
+
+
+def run(*events: LedgerEvent, rule: Filter = RULE) -> tuple[LedgerState, list[Entry]]:
+    state, entry = opened(rule)
+    entries = [entry]
+    for event in events:
+        state, entry = advance(state, event, AT)
+        entries.append(entry)
+    return state, entries
+
+
+def cost(share: float, rule: Filter = RULE) -> Cost:
+    return tuple(int(share * t) for t in rule.thresholds)
+
+
+def charge(job: str, share: float, guarantee: Privacy | None = None) -> Charged:
+    return Charged(job, cost(share), guarantee or Privacy(share, 1e-6))
+
+
+def test_a_new_ledger_is_empty() -> None:
+    state, entry = opened()
+    assert state == LedgerState(RULE, (0, 0), 0, False, 1, entry.hash)
+    assert (entry.sequence, entry.kind, entry.previous_hash) == (1, "opened", GENESIS)
+    assert entry.body["neighbors"] == "replace_one"
+    assert entry.body["rows"] == 20_000
+    assert (spent_epsilon(state), remaining_epsilon(state)) == (0.0, 1.0)
+
+
+def test_charges_add_up_and_refunds_take_them_back_exactly() -> None:
+    state, _ = run(charge("a", 0.3), charge("b", 0.2))
+    assert state.spent == tuple(a + b for a, b in zip(cost(0.3), cost(0.2), strict=True))
+    assert state.charges == 2
+    spent, remaining = spent_epsilon(state), remaining_epsilon(state)
+    assert 0 < spent < 1
+    assert 0 < remaining < 1
+    state, _ = advance(state, Refunded("a", cost(0.3), False), AT)
+    assert (state.spent, state.charges) == (cost(0.2), 1)
+    assert spent_epsilon(state) < spent
+    assert remaining_epsilon(state) > remaining
+    state, _ = advance(state, Refunded("b", cost(0.2), False), AT)
+    assert (state.spent, state.charges, spent_epsilon(state), remaining_epsilon(state)) == ((0, 0), 0, 0.0, 1.0)
+
+
+def test_the_budget_holds() -> None:
+    state, _ = run(charge("a", 0.6))
+    with pytest.raises(BudgetExhausted):
+        advance(state, charge("b", 0.6), AT)
+    state, _ = advance(state, charge("c", 0.4), AT)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("d", (1_000_000, 1_000_000), Privacy(1e-3, 1e-6)), AT)
+
+
+@pytest.mark.parametrize("step", [Started("a", 1), Failed("a", 1), Cancelled("a", 1), Released("a", 1, MODEL)])
+def test_steps_of_a_job_leave_its_charge(step: LedgerEvent) -> None:
+    state, _ = run(charge("a", 0.3))
+    after, entry = advance(state, step, AT)
+    assert replace(after, sequence=state.sequence, head=state.head) == state
+    assert entry.body["job"] == "a"
+    with pytest.raises(LedgerInvalid):
+        advance(opened()[0], step, AT)
+
+
+def test_an_empty_ledger_admits_one_job_for_the_whole_budget() -> None:
+    """Asking for exactly the budget is admitted although its Renyi curve does not fit; then nothing else is."""
+    plan = calibrate((Query("gradient", 50, Gaussian()),), BUDGET).plan
+    whole = RULE.cost(plan)
+    assert not RULE.admits(RULE.nothing, whole)
+    state, entries = run(Charged("a", whole, BUDGET))
+    assert (state.whole, state.spent, state.charges) == (True, whole, 1)
+    assert entries[-1].body["whole"] is True
+    assert (spent_epsilon(state), remaining_epsilon(state)) == (1.0, 0.0)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("b", (1, 1), Privacy(1e-3, 1e-12)), AT)
+    state, _ = advance(state, Refunded("a", whole, True), AT)
+    assert (state.whole, state.spent, state.charges) == (False, (0, 0), 0)
+    assert not advance(state, charge("b", 0.5), AT)[0].whole
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [Privacy(1.0000001, 1e-6), Privacy(1.0, 1.1e-6), Privacy(2.0, 1e-12), Privacy(0.001, 1e-2)],
+)
+def test_the_whole_budget_is_not_more_than_the_budget(guarantee: Privacy) -> None:
+    with pytest.raises(BudgetExhausted):
+        run(Charged("a", cost(1.5), guarantee))
+
+
+def test_a_ledger_with_a_live_charge_makes_no_exception() -> None:
+    tiny = Charged("a", (1, 1), Privacy(1e-3, 1e-12))
+    state, _ = run(tiny)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("b", cost(1.5), BUDGET), AT)
+    state, _ = advance(state, Refunded("a", (1, 1), False), AT)
+    assert advance(state, Charged("b", cost(1.5), BUDGET), AT)[0].whole
+
+
+def test_a_job_that_fits_takes_only_its_cost() -> None:
+    state, entries = run(charge("a", 0.5, BUDGET))
+    assert not state.whole
+    assert entries[-1].body["whole"] is False
+
+
+@pytest.mark.parametrize(
+    "refund",
+    [
+        Refunded("a", cost(0.4), False),
+        Refunded("a", cost(0.3), True),
+        Refunded("a", (cost(0.3)[0], 0), False),
+        Refunded("a", (0, 0), False),
+    ],
+    ids=["too much", "as whole", "in part", "nothing"],
+)
+def test_refunds_of_what_is_not_live_are_refused(refund: Refunded) -> None:
+    state, _ = run(charge("a", 0.3))
+    with pytest.raises(LedgerInvalid):
+        advance(state, refund, AT)
+    with pytest.raises(LedgerInvalid):
+        advance(opened()[0], refund, AT)
+
+
+def test_a_whole_charge_is_refunded_as_such() -> None:
+    state, _ = run(Charged("a", cost(1.5), BUDGET))
+    with pytest.raises(LedgerInvalid):
+        advance(state, Refunded("a", cost(1.5), False), AT)
+
+
+@pytest.mark.parametrize("bad", [(0, 5), (5,), (5, 5, 5), (-1, 5), (2**62, 5)])
+def test_charges_that_are_none_are_refused(bad: Cost) -> None:
+    with pytest.raises((LedgerInvalid, OutOfRange)):
+        run(Charged("a", bad, BUDGET))
+
+
+def test_opening_comes_once_and_first() -> None:
+    state, _ = opened()
+    with pytest.raises(LedgerInvalid):
+        advance(state, Opened("d1", 1, RULE), AT)
+    with pytest.raises(LedgerInvalid):
+        advance(None, charge("a", 0.1), AT)
+
+
+def test_advance_is_a_function_of_its_arguments() -> None:
+    state, _ = run(charge("a", 0.3))
+    before = json.dumps(state.to_json())
+    first = advance(state, charge("b", 0.2), AT)
+    assert first == advance(state, charge("b", 0.2), AT)
+    assert json.dumps(state.to_json()) == before
+    assert first[1].hash != advance(state, charge("b", 0.2), "2026-01-02T03:04:06Z")[1].hash
+
+
+def test_the_state_does_not_grow_with_the_jobs() -> None:
+    state, _ = opened()
+    for i in range(500):
+        state, _ = advance(state, Charged(f"job{i}", (10**6, 10**6), Privacy(0.01, 1e-6)), AT)
+    assert len(json.dumps(state.to_json())) < 600
+    assert state.spent == (500 * 10**6, 500 * 10**6)
+
+
+def test_the_hash_is_the_one_that_the_documentation_says() -> None:
+    _, entries = run(charge("a", 0.3))
+    entry = entries[1].to_json()
+    assert (
+        entry.pop("hash")
+        == hashlib.sha256(
+            json.dumps(entry, sort_keys=True, separators=(",", ":")).replace("1e-06", "0.000001").encode()
+        ).hexdigest()
+    )
+
+
+def story() -> list[Entry]:
+    return run(
+        charge("a", 0.3),
+        charge("b", 0.2),
+        Started("a", 1),
+        Refunded("b", cost(0.2), False),
+        Released("a", 1, MODEL),
+        charge("c", 0.1),
+        Started("c", 1),
+        Failed("c", 1),
+        charge("d", 0.1),
+        Started("d", 1),
+        Started("d", 2),
+        Cancelled("d", 2),
+    )[1]
+
+
+def test_a_chain_verifies_whole_and_in_parts() -> None:
+    entries = story()
+    verify_chain(entries)
+    verify_chain(entries[3:7])
+    verify_chain([])
+    spent = tuple(sum(c) for c in zip(cost(0.3), cost(0.1), cost(0.1), strict=True))
+    assert replay(entries) == LedgerState(RULE, spent, 3, False, 13, entries[-1].hash)
+
+
+def rehash(entries: list[Entry]) -> list[Entry]:
+    """The chain as a forger would make it who can also rewrite every later hash."""
+    head, out = GENESIS, []
+    for entry in entries:
+        entry = replace(entry, previous_hash=head)
+        out.append(replace(entry, hash=entry.digest()))
+        head = out[-1].hash
+    return out
+
+
+@pytest.mark.parametrize("at", range(13))
+def test_no_entry_can_be_changed_dropped_doubled_or_moved(at: int) -> None:
+    entries = story()
+    changes: list[list[Entry]] = [
+        [*entries[:at], replace(entries[at], **change), *entries[at + 1 :]]
+        for change in (
+            {"sequence": entries[at].sequence + 1},
+            {"kind": "failed" if entries[at].kind != "failed" else "cancelled"},
+            {"body": entries[at].body | {"job": "z"}},
+            {"body": entries[at].body | {"at": "2027-01-02T03:04:05Z"}},
+            {"previous_hash": MODEL},
+            {"hash": MODEL},
+            {"body": {"x": float("nan")}},
+        )
+    ]
+    changes.append([*entries[:at], entries[at], entries[at], *entries[at + 1 :]])
+    if at < 12:
+        changes.append([*entries[:at], entries[at + 1], entries[at], *entries[at + 2 :]])
+    if 0 < at < 12:
+        changes.append([*entries[:at], *entries[at + 1 :]])
+    for forged in changes:
+        with pytest.raises(LedgerInvalid):
+            verify_chain(forged)
+        with pytest.raises(LedgerInvalid):
+            replay(forged)
+
+
+def test_numbers_without_a_gap_even_if_every_hash_is_rewritten() -> None:
+    entries = story()
+    forged = rehash([*entries[:4], *(replace(e, sequence=e.sequence + 1) for e in entries[4:])])
+    with pytest.raises(LedgerInvalid):
+        verify_chain(forged)
+    with pytest.raises(LedgerInvalid):
+        verify_chain(rehash([replace(e, sequence=e.sequence + 1) for e in entries]))
+
+
+FORGERIES: dict[str, Any] = {
+    "a charge past the budget": (1, lambda b: b | {"cost": [str(2 * t) for t in RULE.thresholds]}),
+    "a smaller charge, refunded in full": (2, lambda b: b | {"cost": ["1", "1"]}),
+    "an unknown key": (1, lambda b: b | {"seed": 1}),
+    "a missing key": (1, lambda b: {k: v for k, v in b.items() if k != "cost"}),
+    "whole by fiat": (1, lambda b: b | {"whole": True}),
+    "a larger budget": (0, lambda b: b | {"filter": b["filter"] | {"thresholds": ["1" + "0" * 15] * 2}}),
+    "no filter": (0, lambda b: b | {"filter": None}),
+    "a cost of numbers": (1, lambda b: b | {"cost": [1, 1]}),
+    "a job that is no name": (1, lambda b: b | {"job": ["a"]}),
+    "a guarantee that is none": (1, lambda b: b | {"epsilon": 0.0}),
+}
+
+
+@pytest.mark.parametrize(("at", "forge"), FORGERIES.values(), ids=FORGERIES.keys())
+def test_replay_also_catches_a_forger_who_rewrites_every_hash(at: int, forge: Any) -> None:
+    entries = story()
+    forged = rehash([*entries[:at], replace(entries[at], body=forge(entries[at].body)), *entries[at + 1 :]])
+    verify_chain(forged)
+    with pytest.raises(LedgerInvalid):
+        replay(forged)
+
+
+@pytest.mark.parametrize("entries", [[], story()[1:], story()[:1] * 2])
+def test_replay_needs_the_whole_chain(entries: list[Entry]) -> None:
+    with pytest.raises(LedgerInvalid):
+        replay(entries)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (charge("a", 0.1), charge("a", 0.1)),
+        (charge("a", 0.1), charge("b", 0.2), Refunded("a", cost(0.2), False)),
+        (charge("a", 0.1), Started("a", 1), Refunded("a", cost(0.1), False)),
+        (charge("a", 0.1), charge("b", 0.1), Refunded("a", cost(0.1), False), Started("a", 1)),
+        (charge("a", 0.1), Started("b", 1)),
+        (charge("a", 0.1), Released("a", 1, MODEL)),
+        (charge("a", 0.1), Started("a", 1), Released("a", 1, MODEL), Released("a", 1, MODEL)),
+        (charge("a", 0.1), Started("a", 1), Failed("a", 1), Released("a", 1, MODEL)),
+        (charge("a", 0.1), Started("a", 1), Cancelled("a", 1), Started("a", 2)),
+    ],
+    ids=[
+        "charged twice",
+        "refund of another",
+        "refund after start",
+        "start after refund",
+        "start uncharged",
+        "release unstarted",
+        "released twice",
+        "released after failure",
+        "started after the end",
+    ],
+)
+def test_replay_follows_every_job(steps: tuple[LedgerEvent, ...]) -> None:
+    _, entries = run(*steps)
+    replay(entries[:-1])
+    with pytest.raises(LedgerInvalid):
+        replay(entries)
+
+
+def test_json_round_trips() -> None:
+    for state, entries in (run(charge("a", 0.3)), run(Charged("a", cost(1.5), BUDGET)), run()):
+        assert LedgerState.from_json(json.loads(json.dumps(state.to_json()))) == state
+        for entry in entries:
+            assert Entry.from_json(json.loads(json.dumps(entry.to_json()))) == entry
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spent": ["0", "0"]},
+        {"spent": ["1"]},
+        {"spent": [1, 1]},
+        {"charges": 0},
+        {"charges": -1},
+        {"charges": True},
+        {"whole": 1},
+        {"sequence": 0},
+        {"filter": {}},
+        {"more": 1},
+    ],
+)
+def test_a_state_that_no_ledger_reaches_is_refused(change: dict[str, Any]) -> None:
+    state, _ = run(charge("a", 0.3))
+    with pytest.raises(CodecError):
+        LedgerState.from_json(state.to_json() | change)
+
+
+def test_only_one_charge_can_be_whole() -> None:
+    state, _ = run(charge("a", 0.3), charge("b", 0.3))
+    with pytest.raises(CodecError):
+        LedgerState.from_json(state.to_json() | {"whole": True})
+
+
+@pytest.mark.parametrize("kind", ["gdp", "pure"])
+def test_every_currency_has_the_same_rules(kind: str) -> None:
+    rule = Filter.open(kind, BUDGET if kind == "gdp" else Privacy(1.0))  # type: ignore[arg-type]
+    half = cost(0.5, rule)
+    state, entries = run(Charged("a", half, Privacy(0.5)), Charged("b", half, Privacy(0.5)), Started("a", 1), rule=rule)
+    assert spent_epsilon(state) == pytest.approx(1.0, rel=1e-6)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("c", (100,), Privacy(1e-3)), AT)
+    assert replay(entries) == state
+
+
+def test_errors_are_of_one_tree() -> None:
+    assert issubclass(LedgerInvalid, AccountingError)
