@@ -16,9 +16,10 @@ from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
 MAX_DEPTH = 8
 MAX_NODES = 256
+MAX_QUERIES = 64  # three events each, at most, and one around them
 MAX_COUNT = 2**53
 MULTIPLIER_RANGE = (1e-3, 1e12)
-RATE_RANGE = (1e-12, 1.0)
+RATE_RANGE = (1e-9, 1.0)
 
 _Leaf = tuple[int, Mechanism, float]
 
@@ -40,15 +41,23 @@ def event_to_plan(event: Any) -> Plan:
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """`{"queries": [{name, count, mechanism, noise_multiplier, rate (of a sampled query)}]}`."""
-    return {"queries": [_query_to_json(query) for query in plan.queries]}
+    """`{"queries": [{name, count, mechanism, noise_multiplier, rate (of a sampled query)}]}`.
+
+    Raises
+    ------
+    CodecError
+        if that could not be read back: too many queries, equal names, a number out of range.
+    """
+    document = {"queries": [_query_to_json(query) for query in plan.queries]}
+    plan_from_json(document)
+    return document
 
 
 def plan_from_json(document: Any) -> Plan:
     """The plan that `plan_to_json` wrote; `CodecError` for anything else."""
     queries = fields(document, ("queries",), "a plan")["queries"]
-    if not isinstance(queries, list) or not 1 <= len(queries) <= MAX_NODES:
-        raise CodecError(f"a plan holds a list of 1 to {MAX_NODES} queries")
+    if not isinstance(queries, list) or not 1 <= len(queries) <= MAX_QUERIES:
+        raise CodecError(f"a plan holds a list of 1 to {MAX_QUERIES} queries")
     plan = Plan(tuple(_query_from_json(query) for query in queries))
     if len({query.name for query in plan.queries}) < len(plan.queries):
         raise CodecError("the queries of a plan have distinct names")
@@ -162,6 +171,7 @@ def _query_from_json(document: Any) -> PlannedQuery:
 __all__ = [
     "MAX_DEPTH",
     "MAX_NODES",
+    "MAX_QUERIES",
     "MULTIPLIER_RANGE",
     "RATE_RANGE",
     "canonical",

@@ -179,24 +179,48 @@ def remaining_epsilon(state: LedgerState) -> float:
 def replay(entries: Sequence[Entry]) -> LedgerState:
     """The state that a whole chain leads to, by advancing through it; every entry must come out as it stands.
 
+    Unlike `advance`, this also follows each job: charged once, refunded what it was charged and only before it started,
+    released once at most.
+
     Raises
     ------
     LedgerInvalid
-        if the chain breaks, an entry is no event, or a charge was entered that its filter does not admit.
+        if the chain breaks, an entry is no event, a job takes a step it cannot take, or a charge was entered that the
+        filter does not admit.
     """
     verify_chain(entries)
     state: LedgerState | None = None
+    jobs: dict[str, tuple[str, Cost]] = {}
     for entry in entries:
         try:
             event = _event(entry)
             state, again = advance(state, event, entry.body["at"])
+            possible = again == entry and (isinstance(event, Opened) or _follow(jobs, event))
         except (AccountingError, KeyError, TypeError) as error:
             raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
-        if again != entry:
-            raise LedgerInvalid(f"entry {entry.sequence} records what did not happen")
+        if not possible:
+            raise LedgerInvalid(f"entry {entry.sequence} records what cannot have happened")
     if state is None:
         raise LedgerInvalid("there is no entry")
     return state
+
+
+def _follow(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:
+    """Whether the job may take this step; notes where it then stands."""
+    stage, charged = jobs.get(event.job, ("new", ()))
+    match event:
+        case Charged(cost=cost):
+            allowed, stage, charged = stage == "new", "charged", cost
+        case Refunded(cost=cost):
+            allowed, stage = stage == "charged" and cost == charged, "ended"
+        case Started():
+            allowed, stage = stage in ("charged", "started"), "started"
+        case Released() | Failed() | Cancelled():
+            allowed, stage = stage == "started", "ended"
+        case _:
+            assert_never(event)
+    jobs[event.job] = (stage, charged)
+    return allowed
 
 
 def _after(state: LedgerState, event: JobEvent) -> LedgerState:

@@ -103,6 +103,10 @@ def build(
 
     if not release_plan.plan.covers(transcript):
         raise ReceiptInvalid("more was answered than was planned")
+    try:
+        queries = plan_to_json(transcript)["queries"]
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
     receipt = {
         "id": id,
         "dataset": dataset,
@@ -118,7 +122,7 @@ def build(
         "numerics": NUMERICS,
         "method": method,
         "event": transcript.event(),
-        "queries": plan_to_json(transcript)["queries"],
+        "queries": queries,
         "model_sha256": model_sha256,
         "sequence": entry.sequence,
         "previous_hash": entry.previous_hash,

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class L2Ball:
-    """C = {w : ||w||_2 <= radius}."""
+    """C = {w : ||w||_2 <= radius}.
+
+    Parameters
+    ----------
+    radius : in [1e-6, 1e6]
+    """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 class Squared:
     """f(m, y) = (m - y)^2 / 2 where |m - y| <= c, and c |m - y| - c^2 / 2 beyond;  |f'| <= c,  f'' <= 1.
 
+    Parameters
+    ----------
+    residual_bound : c, in [1e-6, 1e6]
+
     Deviation: the plain square has no slope bound on an unbounded domain, so the residual is clipped at the public
     c = `residual_bound`; a target scaled to [-1, 1] has no residual beyond 1 at w = 0.
     """

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class L2:
-    """r(w) = (lambda / 2) ||w||^2, lambda = `strength`; beside the mean loss, the intercept included."""
+    """r(w) = (lambda / 2) ||w||^2, lambda = `strength`; beside the mean loss, the intercept included.
+
+    Parameters
+    ----------
+    strength : lambda, in [0, 1e6]
+    """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 

@@ -28,7 +28,8 @@ def test_rdp_of_k_uses_is_k_times_rdp_of_one(m: Mechanism, z: float, k: int, a: 
 @settings(max_examples=40, deadline=None)
 def test_curves_are_positive_finite_and_fall_with_noise(m: Mechanism, z: float, a: list[float]) -> None:
     curve, quieter = m.rdp(z, a), m.rdp(z * 1.1, a)
-    assert np.isfinite(curve).all() and np.all(curve > 0)
+    assert np.isfinite(curve).all()
+    assert np.all(curve > 0)
     assert np.all(quieter <= curve)
 
 
@@ -48,7 +49,8 @@ def test_epsilon_is_monotone(accountant: Accountant, z: float, q: float, count: 
     if not accountant.supports(plan, delta):
         return
     epsilon = accountant.epsilon(plan, delta)
-    assert epsilon >= 0 and not math.isnan(epsilon)
+    assert epsilon >= 0
+    assert not math.isnan(epsilon)
     for worse, d in (
         (Plan((PlannedQuery("q", count + 1, mechanism, z),)), delta),
         (Plan((PlannedQuery("q", count, mechanism, z / 1.2),)), delta),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from accounting.codec import (
     MAX_DEPTH,
     MAX_NODES,
+    MAX_QUERIES,
     canonical,
     event_to_plan,
     parse,
@@ -36,7 +37,7 @@ def composed(*events: Any) -> dict[str, Any]:
     return {"type": "ComposedDpEvent", "events": list(events)}
 
 
-mechanisms = st.just(Gaussian()) | st.builds(PoissonGaussian, st.floats(1e-12, 1.0))
+mechanisms = st.just(Gaussian()) | st.builds(PoissonGaussian, st.floats(1e-9, 1.0))
 queries = st.builds(PlannedQuery, st.just("q"), st.integers(1, 10**9), mechanisms, st.floats(1e-3, 1e12))
 plans = st.lists(queries, min_size=1, max_size=6).map(
     lambda qs: Plan(tuple(PlannedQuery(f"q{i}", q.count, q.mechanism, q.noise_multiplier) for i, q in enumerate(qs)))
@@ -168,6 +169,29 @@ def test_depth_and_size_are_bounded() -> None:
         bush = composed(*[bush] * 8)
     with pytest.raises(CodecError, match="at most"):
         event_to_plan(bush)
+
+
+def test_the_largest_plan_has_an_event_tree_that_reads_back() -> None:
+    most = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
+    assert event_to_plan(Plan(most).event()).event() == Plan(most).event()
+    assert plan_from_json(plan_to_json(Plan(most))) == Plan(most)
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        (),
+        tuple(PlannedQuery(f"q{i}", 1, Gaussian(), 3.0) for i in range(MAX_QUERIES + 1)),
+        (PlannedQuery("q", 1, Gaussian(), 3.0),) * 2,
+        (PlannedQuery("q", 1, Gaussian(), 1e-5),),
+        (PlannedQuery("q", 1, PoissonGaussian(1e-10), 1.0),),
+        (PlannedQuery("", 1, Gaussian(), 1.0),),
+    ],
+    ids=["none", "too many", "equal names", "little noise", "low rate", "no name"],
+)
+def test_a_plan_that_could_not_be_read_back_is_not_written(queries: tuple[PlannedQuery, ...]) -> None:
+    with pytest.raises(CodecError):
+        plan_to_json(Plan(queries))
 
 
 PLAN = {"queries": [{"name": "g", "count": 2, "mechanism": "gaussian", "noise_multiplier": 3.0}]}

@@ -1,0 +1,6 @@
+"""`python -m app.cli` is `purse`."""
+
+from app.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""purse upload, purse budget."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import progress
+from rich.console import Console
+
+from app.cli.common import DEFAULT_URL, Json, Url, connect, emit, facts, find_dataset, loss, note, read_json, table
+from app.wire.datasets import BudgetStatus, Dataset
+
+
+def upload(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file.")],
+    spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="JSON: name, columns, budget.")],
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """Register a file as a dataset, under declared bounds and a budget.
+
+    \b
+    Example:
+      purse upload census.csv --spec census.json
+    where census.json is
+      {"name": "census",
+       "columns": [{"name": "age", "type": "number", "lower": 17, "upper": 90},
+                   {"name": "income", "type": "category", "categories": ["<=50K", ">50K"]}],
+       "budget": {"epsilon": 3.0, "delta": 1e-6}}
+    """
+    declared = read_json(spec)
+    with (
+        connect(url) as client,
+        progress.open(
+            file,
+            "rb",
+            description="uploading",
+            transient=True,
+            disable=json or not sys.stderr.isatty(),
+            console=Console(stderr=True),
+        ) as source,
+    ):
+        dataset = client.datasets.upload(source, spec=declared)
+    emit(dataset, json, lambda: _show(dataset))
+
+
+def budget(
+    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name; all datasets if left out.")] = None,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """What is spent of a dataset's budget and what remains.
+
+    \b
+    Examples:
+      purse budget
+      purse budget census
+    """
+    with connect(url) as client:
+        if dataset is None:
+            found = client.datasets.list()
+            emit(found, json, lambda: _list(list(found)))
+        else:
+            status = client.datasets.budget(find_dataset(client, dataset))
+            emit(status, json, lambda: _budget(status))
+
+
+def _show(dataset: Dataset) -> None:
+    facts([("dataset", dataset.id), ("name", dataset.name), ("rows", dataset.rows)])
+    _budget(dataset.budget)
+    for warning in dataset.warnings:
+        note(f"warning: {warning}")
+
+
+def _list(datasets: list[Dataset]) -> None:
+    rows = [(d.id, d.name, d.rows, d.budget.jobs, loss(d.budget.spent), loss(d.budget.remaining)) for d in datasets]
+    table(("id", "name", "rows", "jobs", "spent", "remaining"), rows)
+
+
+def _budget(status: BudgetStatus) -> None:
+    facts(
+        [
+            ("budget", f"epsilon {status.epsilon:.4g} at delta {status.delta:.3g} ({status.filter} filter)"),
+            ("spent", loss(status.spent)),
+            ("remaining", f"{loss(status.remaining)}: the largest further job"),
+            ("jobs", status.jobs),
+        ]
+    )
+    if status.analysts:
+        table(("analyst", "jobs", "spent"), [(a.analyst, a.jobs, loss(a.spent)) for a in status.analysts])

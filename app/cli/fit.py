@@ -1,0 +1,203 @@
+"""purse fit: the whole path on one local file, with the service inside this process.
+
+Nothing is bypassed: the file is uploaded, priced, charged, solved and receipted through the same API as everywhere.
+Its charges stay under PURSE_HOME with the file's SHA-256, so that fitting it again goes on with the same budget.
+"""
+
+import csv
+import hashlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import pyarrow.parquet as pq
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from app.cli import jobs
+from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, read_json, write_json
+from app.cli.receipts import show
+from app.client import Client, Receipt
+from app.sources import csv as csv_source
+from app.sources import parquet
+from app.sources.errors import SourceError
+from app.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec
+from app.wire.models import Model
+
+_COLUMNS = TypeAdapter(list[Column])
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the schema file says, and what it may leave to the command line."""
+
+    columns: list[Column]
+    budget: Budget | None = None
+
+
+def fit(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file.")],
+    target: jobs.Target,
+    epsilon: Epsilon,
+    delta: Annotated[
+        float | None, typer.Option("--delta", "-d", help="Privacy slack delta; min(1e-6, 1/(10 n)) if left out.")
+    ] = None,
+    method: jobs.Method = None,
+    positive: jobs.Positive = None,
+    more: jobs.More = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="JSON: the list of columns with their bounds, or a spec."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="At the file's first fit: epsilon for all its fits together; else this fit's.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A folder for model.json, receipt.json and keys.json.")
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Train one private model on a local file, without a standing server.
+
+    Bounds and categories are declared in --schema, never read off the data; without it, a template with the file's
+    column names is printed. What was spent on the file stays under PURSE_HOME, by the file's SHA-256.
+
+    \b
+    Examples:
+      purse fit census.csv --target income --epsilon 1 > census.schema.json      # a template; fill in the bounds
+      purse fit census.csv --target income --epsilon 1 --schema census.schema.json --out model/
+      purse fit census.csv --target income --epsilon 1 --schema census.schema.json --budget 3 --method dp_svrg
+    """
+    from app.cli.state import serving, settings_of
+
+    if schema is None:
+        _template(file, target, json)
+    declared = _declared(schema)
+    asked = jobs.request(target, epsilon, delta, method, positive, more)
+    with serving(settings_of(home, workers=1), "purse fit") as (url, token), Client(url, token) as client:
+        dataset = _dataset(client, file, declared, epsilon, delta, budget)
+        if delta is None:
+            asked["privacy"]["delta"] = min(dataset.budget.delta, _delta(dataset.rows))
+        job = client.jobs.submit(dataset=dataset.id, **asked)
+        model = job.result(progress=False if json else None)
+        receipt = job.receipt()
+        receipt.verify(model=model)
+        status = client.datasets.budget(dataset.id)
+    if folder is not None:
+        write_json(folder / "model.json", model)
+        receipt.save(folder)
+    document = {"dataset": dataset, "model": model, "receipt": receipt.document, "budget": status}
+    emit(document, json, lambda: _say(model, receipt, status, folder))
+
+
+def header(file: Path) -> list[str]:
+    """The file's column names; nothing else of it is read."""
+    if _is_parquet(file):
+        return [str(name) for name in pq.read_schema(file).names]
+    with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as source:
+        names = next(csv.reader(source), [])
+    "".join(names).encode()  # a UnicodeError is a ValueError
+    return names
+
+
+def _template(file: Path, target: str, as_json: bool) -> NoReturn:
+    """Column names without bounds, and an exit: a declaration is the steward's to make."""
+    try:
+        names = header(file)
+    except (ValueError, csv.Error) as error:
+        raise Refusal(f"{file} is neither CSV nor Parquet") from error
+    columns: list[dict[str, Any]] = [
+        {"name": name, "type": "category", "categories": []}
+        if name == target
+        else {"name": name, "type": "number", "lower": None, "upper": None}
+        for name in names
+    ]
+    emit(columns, True, lambda: None)
+    if not as_json:
+        note(
+            "purse: --schema is needed. This template has the column names only: declare bounds and categories from\n"
+            'what you know, not from the data ({"type": "category", "categories": [...]} for a category), leave out\n'
+            "columns that are not to be used, save it, and name it with --schema."
+        )
+    raise typer.Exit(2)
+
+
+def _declared(schema: Path) -> Declared:
+    document = read_json(schema)
+    try:
+        if isinstance(document, dict):
+            spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **document})
+            return Declared(spec.columns, spec.budget if "budget" in document else None)
+        return Declared(_COLUMNS.validate_python(document))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+        raise Refusal(f"the schema is not complete: {wrong}") from None
+
+
+def _dataset(
+    client: Client, file: Path, declared: Declared, epsilon: float, delta: float | None, budget: float | None
+) -> Dataset:
+    """The file's dataset: the one of its earlier fits, or a new one."""
+    with file.open("rb") as source:
+        name = f"file-{hashlib.file_digest(source, 'sha256').hexdigest()}"
+    for known in client.datasets.list():
+        if known.name == name:
+            return _again(known, declared, budget)
+    chosen = declared.budget
+    if chosen is None or budget is not None:
+        slack = delta if delta is not None else chosen.delta if chosen is not None else _delta(_count(file, declared))
+        chosen = Budget(epsilon=budget or epsilon, delta=slack, filter="rdp" if chosen is None else chosen.filter)
+    note(
+        f"first fit of this file: epsilon {chosen.epsilon:g} at delta {chosen.delta:.3g} is the budget of all its fits"
+        + ("" if budget is not None or declared.budget is not None else "; --budget would have chosen another")
+    )
+    spec = DatasetSpec(name=name, columns=declared.columns, budget=chosen)
+    return client.datasets.upload(file, spec=spec)
+
+
+def _again(known: Dataset, declared: Declared, budget: float | None) -> Dataset:
+    if known.columns != declared.columns:
+        raise Refusal(
+            "this file was fitted before under another schema, and its charges are kept under that one; "
+            "use the same schema (no two declarations share a budget)"
+        )
+    if budget is not None and budget != known.budget.epsilon:
+        fixed = f"epsilon {known.budget.epsilon:g}"
+        raise Refusal(f"this file's budget was fixed at its first fit: {fixed}; leave out --budget")
+    return known
+
+
+def _delta(rows: int) -> float:
+    return min(1e-6, 1 / (10 * rows))
+
+
+def _count(file: Path, declared: Declared) -> int:
+    """n, as the service will count it."""
+    try:
+        if _is_parquet(file):
+            return max(1, int(pq.ParquetFile(file).metadata.num_rows))
+        return max(1, sum(len(batch[0]) for batch in csv_source.batches(file, declared.columns[:1])))
+    except (SourceError, ValueError) as error:
+        raise Refusal(str(error)) from error
+
+
+def _is_parquet(file: Path) -> bool:
+    with file.open("rb") as source:
+        return source.read(len(parquet.MAGIC)) == parquet.MAGIC
+
+
+def _say(model: Model, receipt: Receipt, status: BudgetStatus, folder: Path | None) -> None:
+    jobs.show_model(model)
+    sys.stdout.write("\n")
+    show(receipt)
+    sys.stdout.write("\n")
+    facts(
+        [
+            ("verified", "the signature holds and epsilon follows from the events"),
+            ("remaining", f"{loss(status.remaining)}: the largest further fit of this file"),
+        ]
+    )
+    if folder is not None:
+        note(f"wrote model.json, receipt.json and keys.json into {folder}")

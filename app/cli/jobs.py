@@ -1,0 +1,245 @@
+"""purse quote, submit, jobs, model."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.common import (
+    DEFAULT_URL,
+    Delta,
+    Epsilon,
+    Job,
+    Json,
+    Url,
+    connect,
+    emit,
+    facts,
+    find_dataset,
+    loss,
+    note,
+    number,
+    read_json,
+    table,
+    write_json,
+)
+from app.cli.common import Dataset as DatasetName
+from app.wire import jobs as wire
+from app.wire.models import Model
+
+Target = Annotated[str, typer.Option("--target", "-t", help="The declared column to predict.")]
+Method = Annotated[str | None, typer.Option("--method", "-m", help="dp_gd, dp_svrg or auto.")]
+Positive = Annotated[str | None, typer.Option(help="For a category target: the class to predict.")]
+More = Annotated[
+    Path | None,
+    typer.Option(
+        "--with", exists=True, dir_okay=False, help="JSON object: more of the request (loss, regularizer, domain ...)."
+    ),
+]
+
+group = typer.Typer(no_args_is_help=True, help="List, show, follow and cancel jobs.")
+
+
+def request(
+    target: str,
+    epsilon: float,
+    delta: float | None,
+    method: str | None,
+    positive: str | None,
+    more: Path | None,
+) -> dict[str, Any]:
+    """The job request that the options amount to, its dataset aside."""
+    rest = {} if more is None else read_json(more)
+    if not isinstance(rest, dict):
+        raise typer.BadParameter(f"{more} must hold a JSON object")
+    privacy = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
+    given = {"method": method and {"name": method}, "positive": positive}
+    return {"target": target, "privacy": privacy, **rest, **{k: v for k, v in given.items() if v is not None}}
+
+
+def quote(
+    dataset: DatasetName,
+    target: Target,
+    epsilon: Epsilon,
+    delta: Delta = None,
+    method: Method = None,
+    positive: Positive = None,
+    more: More = None,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """What a job would cost. Touches no data, charges nothing.
+
+    \b
+    Example:
+      purse quote census --target income --epsilon 0.5 --method dp_svrg
+    """
+    asked = request(target, epsilon, delta, method, positive, more)
+    with connect(url) as client:
+        price = client.quote(dataset=find_dataset(client, dataset), **asked)
+    emit(price, json, lambda: show_quote(price))
+
+
+def submit(
+    dataset: DatasetName,
+    target: Target,
+    epsilon: Epsilon,
+    delta: Delta = None,
+    method: Method = None,
+    positive: Positive = None,
+    more: More = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is finished.")] = False,
+    key: Annotated[
+        str | None, typer.Option("--idempotency-key", help="The same key never charges twice; made up if left out.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """Charge the budget and train a private model.
+
+    \b
+    Examples:
+      purse submit census --target income --epsilon 0.5 --wait
+      purse submit census --target income --epsilon 0.5 --method dp_gd --with request.json
+    """
+    asked = request(target, epsilon, delta, method, positive, more)
+    with connect(url) as client:
+        job = client.jobs.submit(dataset=find_dataset(client, dataset), idempotency_key=key, **asked)
+        if wait:
+            job.result(progress=False if json else None)
+        emit(job.job, json, lambda: show_job(job.job))
+
+
+@group.command("list")
+def list_jobs(url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """The jobs that this token may see.
+
+    \b
+    Example:
+      purse jobs list
+    """
+    with connect(url) as client:
+        found = client.jobs.list()
+    rows = [(j.id, j.dataset, j.analyst, j.state, _steps(j), j.quote.method.name, _price(j.quote)) for j in found]
+    emit(found, json, lambda: table(("id", "dataset", "analyst", "state", "steps", "method", "privacy"), rows))
+
+
+@group.command("show")
+def show(job: Job, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """One job's state and price.
+
+    \b
+    Example:
+      purse jobs show job_abc
+    """
+    with connect(url) as client:
+        found = client.jobs.get(job).job
+    emit(found, json, lambda: show_job(found))
+
+
+@group.command("wait")
+def wait_for(job: Job, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """Stay until the job is finished; exit code 1 if it released no model.
+
+    \b
+    Example:
+      purse jobs wait job_abc
+    """
+    with connect(url) as client:
+        handle = client.jobs.get(job)
+        handle.result(progress=False if json else None)
+    emit(handle.job, json, lambda: show_job(handle.job))
+
+
+@group.command("cancel")
+def cancel(job: Job, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """Cancel a job. Its charge comes back only if it has not started.
+
+    \b
+    Example:
+      purse jobs cancel job_abc
+    """
+    with connect(url) as client:
+        found = client.jobs.get(job).cancel()
+    emit(found, json, lambda: show_job(found))
+
+
+def model(
+    job: Job,
+    target: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this file.")] = None,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """The model that a job released, as JSON.
+
+    \b
+    Example:
+      purse model job_abc --out model.json
+    """
+    with connect(url) as client:
+        found = client.jobs.model(job)
+    if target is not None:
+        note(f"wrote {write_json(target, found)}")
+    emit(found, json, lambda: show_model(found))
+
+
+def show_quote(price: wire.Quote) -> None:
+    """A price for people."""
+    facts(
+        [
+            ("method", f"{price.method.name}: {price.reason}"),
+            ("privacy", f"{_price(price)}, certified by {price.accountant}"),
+            ("rows, dimension", f"{price.rows}, {price.dimension}"),
+            ("gradients", f"{price.gradient_evaluations:.3g}"),
+            ("remains now", loss(price.remaining)),
+            ("remains after", loss(price.remaining_after) if price.fits else "does not fit"),
+        ]
+    )
+    rows = [(q.name, q.count, _mechanism(q.mechanism), q.noise_multiplier, q.noise_std) for q in price.queries]
+    table(("query", "answers", "mechanism", "noise multiplier", "noise std"), rows)
+    for warning in price.warnings:
+        note(f"warning: {warning}")
+
+
+def show_job(job: wire.Job) -> None:
+    """A job for people."""
+    facts(
+        [
+            ("job", job.id),
+            ("state", f"{job.state}{f' ({job.error})' if job.error else ''}"),
+            ("steps", _steps(job)),
+            ("method", job.quote.method.name),
+            ("charged", _price(job.quote)),
+        ]
+    )
+
+
+def show_model(found: Model) -> None:
+    """A model for people: each coefficient beside what it multiplies."""
+    names = [name for column in found.features for name in column_names(column.model_dump())]
+    classes = f", P({found.classes[1]})" if found.classes else ""
+    out_of = f"{found.loss} loss, link {found.link}{classes}"
+    privacy = found.privacy
+    facts([("model", out_of), ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}")])
+    rows = [*zip(names, found.coefficients, strict=True), ("intercept", found.intercept)]
+    table(("input", "coefficient"), rows)
+
+
+def column_names(column: dict[str, Any]) -> list[str]:
+    """What each encoded value of a column stands for."""
+    if column["type"] == "number":
+        return [column["name"]]
+    return [f"{column['name']} = {category}" for category in [*column["categories"], "(other)"]]
+
+
+def _price(price: wire.Quote) -> str:
+    return f"epsilon {price.epsilon:.6g} at delta {price.delta:.3g}"
+
+
+def _steps(job: wire.Job) -> str:
+    return f"{job.progress.done}/{job.progress.total}"
+
+
+def _mechanism(mechanism: dict[str, object]) -> str:
+    rest = ", ".join(f"{name} {number(value)}" for name, value in mechanism.items() if name != "name")
+    return str(mechanism.get("name")) + (f" ({rest})" if rest else "")

@@ -1,0 +1,89 @@
+"""purse serve, migrate, health, demo."""
+
+import sys
+from contextlib import redirect_stdout
+from typing import Annotated
+
+import typer
+
+from app.cli.common import DEFAULT_URL, Home, Json, Url, connect, emit, note
+from app.client import ProblemError, Unreachable
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="The address to listen on; PURSE_HOST, else 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The port to listen on; PURSE_PORT, else 8000.")
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Run the service until it is told to stop.
+
+    The first start makes a steward's token, prints it once and keeps it in PURSE_HOME/steward-token (mode 0600);
+    PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, sets it instead.
+
+    \b
+    Examples:
+      purse serve
+      purse serve --host 0.0.0.0 --port 9000 --home /srv/purse
+    """
+    from app import main
+    from app.cli.state import settings_of
+
+    settings = settings_of(home, host, port)
+    url = f"http://{settings.host}:{settings.port}"
+    emit({"url": url, "home": str(settings.home)}, json, lambda: note(f"serving {settings.home} on {url}"))
+    sys.stdout.flush()
+    with redirect_stdout(sys.stderr if json else sys.stdout):
+        main.serve(settings)
+
+
+def migrate(home: Home = None, json: Json = False) -> None:
+    """Bring the database under PURSE_HOME up to date; `purse serve` does so by itself.
+
+    \b
+    Example:
+      purse migrate --home /srv/purse
+    """
+    from app.cli.state import opened, settings_of
+
+    settings = settings_of(home)
+    with opened(settings):
+        pass
+    emit({"home": str(settings.home), "migrated": True}, json, lambda: note(f"{settings.home} is up to date"))
+
+
+def health(url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """Whether the server is there (live) and takes jobs (ready); exit code 1 if not.
+
+    \b
+    Example:
+      purse health --url http://127.0.0.1:8000
+    """
+    live, ready = True, True
+    try:
+        with connect(url) as client:
+            client.ready()
+    except ProblemError:
+        ready = False
+    except Unreachable:
+        live = ready = False
+    state = "ready" if ready else "live, not ready" if live else "no answer"
+    emit({"url": url, "live": live, "ready": ready}, json, lambda: note(f"{url}: {state}"))
+    if not ready:
+        raise typer.Exit(1)
+
+
+def demo(json: Json = False) -> None:
+    """The whole service on a real dataset, from upload to refusal, in a temporary home.
+
+    \b
+    Example:
+      purse demo
+    """
+    from app.demo.script import run
+
+    with redirect_stdout(sys.stderr if json else sys.stdout):
+        summary = run()
+    emit(summary, json, lambda: None)

@@ -1,0 +1,87 @@
+"""purse receipt get, purse receipt verify."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, read_json
+from app.client import Receipt, load
+from app.wire.models import Model
+
+group = typer.Typer(no_args_is_help=True, help="Save receipts, and verify them without a server.")
+
+
+@group.command("get")
+def get(
+    job: Job,
+    folder: Annotated[Path, typer.Option("--out", "-o", help="The folder for receipt.json and keys.json.")] = Path(),
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """Save a job's receipt, and beside it the keys that the server publishes now.
+
+    \b
+    Example:
+      purse receipt get job_abc --out receipts/job_abc
+    """
+    with connect(url) as client:
+        receipt = client.jobs.receipt(job)
+    written = receipt.save(folder)
+    emit(receipt.document, json, lambda: show(receipt, written))
+
+
+@group.command("verify")
+def verify(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The receipt.")],
+    keys: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="The keys to trust; keys.json beside the receipt.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Also check that it is for this model.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check signature and spend from the file alone, without a server. A key inside a receipt is never trusted.
+
+    \b
+    Examples:
+      purse receipt verify receipts/job_abc/receipt.json
+      purse receipt verify receipt.json --keys keys-of-march.json --model model.json
+    """
+    trusted = keys or file.parent / "keys.json"
+    if not trusted.exists():
+        raise typer.BadParameter(f"no keys to trust: {trusted} is not there; name a file with --keys")
+    released = None if model is None else Model.model_validate(read_json(model), strict=False, extra="ignore")
+    found = load(file, trusted).verify(model=released)
+    emit(
+        asdict(found),
+        json,
+        lambda: facts(
+            [
+                ("signature", "holds"),
+                ("stated", f"epsilon {found.stated_epsilon:.6g}"),
+                ("recomputed", f"epsilon {found.recomputed_epsilon:.6g} by {found.accountant}"),
+                *([] if model is None else [("model", "is the one released")]),
+            ]
+        ),
+    )
+
+
+def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:
+    """A receipt for people."""
+    said = receipt.facts
+    facts(
+        [
+            ("receipt", said["id"]),
+            ("dataset", f"{said['dataset_name']} ({said['rows']} rows)"),
+            ("analyst, job", f"{said['analyst']}, {said['job']}"),
+            ("privacy", f"epsilon {said['epsilon']:.6g} at delta {said['delta']:.3g}, {said['neighbors']}"),
+            ("method", said["method"]["name"]),
+            ("accountant", f"{said['accountant']} {said['accountant_version']}"),
+            ("ledger", f"entry {said['sequence']}, {said['hash'][:16]}..."),
+            ("issued", said["issued_at"]),
+            *([] if written is None else [("written", " and ".join(str(path) for path in written))]),
+        ]
+    )

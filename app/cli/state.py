@@ -1,0 +1,87 @@
+"""The state under PURSE_HOME, without a server and with one inside this process."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from pydantic import ValidationError
+
+from app.cli.common import Refusal
+from app.identity import service
+from app.main import create_app
+from app.persistence.session import Database
+from app.settings import Settings
+from app.wire.tokens import TokenRequest
+
+_STARTS_WITHIN = 120.0
+
+
+def settings_of(
+    home: Path | None = None, host: str | None = None, port: int | None = None, workers: int | None = None
+) -> Settings:
+    """The settings of the environment, less what the command line says otherwise."""
+    given = {"home": home, "host": host, "port": port, "workers": workers}
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    except ValidationError as error:
+        wrong = "; ".join(f"PURSE_{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        raise Refusal(f"a setting is wrong: {wrong}") from None
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[Database]:
+    """The database of a home, made and brought up to date if need be."""
+    settings.make_home()
+    database = Database(settings.database)
+    try:
+        database.migrate()
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def serving(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
+    """A server inside this process, on a port of its own that only this machine reaches; (url, a steward's token).
+
+    Parameters
+    ----------
+    name : the token's, as receipts and budgets will show it; the token is revoked at the end
+    """
+    with opened(settings) as database:
+        service.ensure_steward(database, settings)  # so that the home has one who can come back
+        token = service.create(database, TokenRequest(name=name, role="steward"))
+        try:
+            with _listening() as port, _running(settings, port):
+                yield f"http://127.0.0.1:{port.getsockname()[1]}", token.token
+        finally:
+            service.revoke(database, token.id)
+
+
+@contextmanager
+def _listening() -> Iterator[socket.socket]:
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
+        yield port
+
+
+@contextmanager
+def _running(settings: Settings, port: socket.socket) -> Iterator[None]:
+    application = create_app(settings)
+    server = uvicorn.Server(uvicorn.Config(application, log_config=None, access_log=False, log_level="critical"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, name="server")
+    thread.start()
+    try:
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while not server.started or not application.state.services.ready.is_set():
+            if not thread.is_alive() or time.monotonic() > deadline:
+                raise Refusal(f"the server does not start on the state in {settings.home}; see `purse serve`")
+            time.sleep(0.05)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,68 @@
+"""What can go wrong for a client: the server refused, could not be reached, or the job did not end well."""
+
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from app.wire.base import Identifier
+from app.wire.jobs import JobState
+from app.wire.problems import ProblemDetails, Remaining, Violation
+
+UNKNOWN = "unexpected_response"
+
+
+class ClientError(Exception):
+    """Root of every error that the client raises on purpose."""
+
+
+class Unreachable(ClientError):
+    """No answer from the server. A repeatable request was tried several times."""
+
+
+class JobNotReleased(ClientError):
+    """The job ended without a model: it failed, or it was cancelled."""
+
+    def __init__(self, job: Identifier, state: JobState, error: str | None) -> None:
+        super().__init__(f"job {job} is {state}" + (f" ({error})" if error else "") + ": there is no model")
+        self.job = job
+        self.state = state
+        self.error = error
+
+
+class ProblemError(ClientError):
+    """The server refused: an RFC 9457 problem document, its stable `code` first.
+
+    `remaining` comes with budget_exhausted, `violations` with a request whose fields are wrong.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        status: int,
+        detail: str | None = None,
+        *,
+        remaining: Remaining | None = None,
+        violations: Sequence[Violation] = (),
+    ) -> None:
+        fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
+        super().__init__(": ".join(part for part in (code, detail, fields) if part))
+        self.code = code
+        self.status = status
+        self.detail = detail
+        self.remaining = remaining
+        self.violations = tuple(violations)
+
+
+def problem(status: int, body: bytes) -> ProblemError:
+    """The error that a response of 400 or above stands for; one that is no problem document has the code UNKNOWN."""
+    try:
+        found = ProblemDetails.model_validate_json(body, extra="ignore")
+    except ValidationError:
+        return ProblemError(UNKNOWN, status, f"HTTP status {status} without a problem document; is this the right URL?")
+    return ProblemError(
+        found.code,
+        status,
+        found.detail or found.title,
+        remaining=found.remaining,
+        violations=found.violations or (),
+    )

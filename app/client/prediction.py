@@ -1,0 +1,110 @@
+"""prediction = link(intercept + sum of coefficient * encoded value), as `app.wire.models.Model` defines it."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.wire.datasets import CategoryColumn, Column, NumberColumn
+from app.wire.models import Model
+
+_SPACE: Final = " \t\n\v\f\r"
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
+    """Predictions for rows given by column name; what a row lacks or what cannot be read becomes the declared default.
+
+    Parameters
+    ----------
+    rows : n mappings from column name to value; None, NaN and "" are missing
+
+    Returns
+    -------
+    (n,) array: P(positive class) for link logistic, the target in its own units for link identity.
+    """
+    margin = np.full(len(rows), model.intercept)
+    done = 0
+    for column in model.features:
+        encoded = encode(column, [row.get(column.name) for row in rows])
+        width = encoded.shape[1]
+        margin += encoded @ np.asarray(model.coefficients[done : done + width])
+        done += width
+    if done != len(model.coefficients):
+        raise ValueError("the model's coefficients do not match its features")
+    if model.link == "logistic":
+        probability: NDArray[Any] = np.exp(-np.logaddexp(0.0, -margin))
+        return probability
+    if not isinstance(model.target, NumberColumn):
+        raise ValueError("a model with link identity has a number as its target")
+    lower, upper = model.target.lower, model.target.upper
+    return (lower + upper) / 2 + margin * ((upper - lower) / 2)
+
+
+def encode(column: Column, values: Sequence[object]) -> NDArray[np.float64]:
+    """The (n, width) block of one input column: a number scaled to [-1, 1], or 0/1 per category and for "other"."""
+    if isinstance(column, NumberColumn):
+        return _scaled(column, [_number(value) for value in values])[:, None]
+    return _one_hot(column, values)
+
+
+def _scaled(column: NumberColumn, numbers: Sequence[float]) -> NDArray[np.float64]:
+    """((x - lower) - (upper - x)) / (upper - lower) after clamping; the default's code where x is not finite."""
+    default = 0.0 if column.default is None else _scaled(_without_default(column), [column.default])[0]
+    x = np.array(numbers, dtype=np.float64)
+    inside = np.clip(x, column.lower, column.upper)
+    code = ((inside - column.lower) - (column.upper - inside)) / (column.upper - column.lower)
+    return np.where(np.isfinite(x), code, default)
+
+
+def _without_default(column: NumberColumn) -> NumberColumn:
+    return column.model_copy(update={"default": None})
+
+
+def _one_hot(column: CategoryColumn, values: Sequence[object]) -> NDArray[np.float64]:
+    codes = {category: code for code, category in enumerate(column.categories)}
+    other = len(codes) if column.default is None else codes[column.default]
+    texts = [_text(value) for value in values]
+    block = np.zeros((len(values), len(codes) + 1))
+    block[np.arange(len(values)), [codes.get(t, codes.get(t.strip(_SPACE), other)) for t in texts]] = 1.0
+    return block
+
+
+def _number(value: object) -> float:
+    """The value as a number; NaN if it is none. Text is read as in an uploaded file: no nan, inf or 1_000."""
+    match value:
+        case str():
+            text = value.strip(_SPACE)
+            return float(text) if _NUMBER.fullmatch(text) else math.nan
+        case int() | float() | Decimal() | np.number() | np.bool_():
+            try:
+                return float(value)
+            except OverflowError:
+                return math.nan
+        case _:
+            return math.nan
+
+
+def _text(value: object) -> str:
+    """The value as an uploaded file would have it: true and false, 1 for 1.0, nothing for what is missing."""
+    match value:
+        case None:
+            return ""
+        case bool() | np.bool_():
+            return "true" if value else "false"
+        case float() | np.floating():
+            return _shortest(value)
+        case _:
+            return str(value)
+
+
+def _shortest(value: Any) -> str:
+    if not math.isfinite(value):
+        return ""
+    if value == 0 or 1e-6 <= abs(value) < 1e10:
+        return np.format_float_positional(value, trim="-")
+    return np.format_float_scientific(value, trim="-", exp_digits=1)

@@ -1,0 +1,44 @@
+"""A job's steps as a bar on a terminal. The counts depend on the plan alone, never on the data."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.wire.jobs import JobEvent
+
+Watch = Callable[[JobEvent], None]
+
+
+@contextmanager
+def watching(label: str, progress: bool | Watch | None) -> Iterator[Watch]:
+    """Who is told of each event: the caller's own function, a bar on stderr, or nobody.
+
+    Parameters
+    ----------
+    label : stands before the bar
+    progress : a function; True for a bar, False for none, None for a bar if stderr is a terminal
+    """
+    if callable(progress):
+        yield progress
+        return
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        yield lambda _event: None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=None, state="waiting")
+
+        def show(event: JobEvent) -> None:
+            total = event.progress.total or None
+            bar.update(task, completed=event.progress.done, total=total, state=event.state)
+
+        yield show

@@ -1,0 +1,97 @@
+"""A receipt in the client's hands: checked offline against keys from another source than the receipt itself."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rfc8785
+from pydantic import ValidationError
+
+from accounting.receipt import Verification, read, verify
+from app.client.errors import ClientError
+from app.wire.models import Model
+from app.wire.receipts import KeySet, ReceiptDocument
+
+
+class NotVerified(ClientError):
+    """The receipt is malformed, no trusted key signed it, or its events cost more than it states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one release cost.
+
+    Parameters
+    ----------
+    document : the signed receipt
+    keys : the keys to trust: the server's as fetched with the receipt, or a saved set
+    """
+
+    document: ReceiptDocument
+    keys: KeySet
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The receipt itself: epsilon, delta, event, queries, sequence, hash, ..."""
+        return self.document.receipt
+
+    def verify(self, keys: KeySet | None = None, model: Model | None = None) -> Verification:
+        """Signature and recomputed epsilon, with no server in reach.
+
+        Parameters
+        ----------
+        keys : the keys to trust instead of those that came with the download
+        model : also check that the receipt is for this model
+
+        Raises
+        ------
+        NotVerified
+            if anything does not hold.
+        """
+        trusted = (keys or self.keys).model_dump()
+        try:
+            found = verify(self.document.model_dump(), trusted)
+        except ValueError as error:
+            raise NotVerified(str(error)) from error
+        if not found.holds:
+            raise NotVerified(found.reason or "the receipt does not hold")
+        if model is not None and self.facts["model_sha256"] != _digest(model):
+            raise NotVerified("the receipt is for another model")
+        return found
+
+    def save(self, folder: str | Path) -> tuple[Path, Path]:
+        """Writes receipt.json and keys.json into the folder, made if it is not there; returns both paths."""
+        directory = Path(folder)
+        directory.mkdir(parents=True, exist_ok=True)
+        return write(directory / "receipt.json", self.document), write(directory / "keys.json", self.keys)
+
+
+def load(receipt: str | Path, keys: str | Path) -> Receipt:
+    """A saved receipt, and the saved keys to trust.
+
+    Raises
+    ------
+    NotVerified
+        if a file does not hold what its name says; `OSError` if it cannot be read.
+    """
+    try:
+        document = ReceiptDocument.model_validate(read(Path(receipt).read_bytes()))
+    except ValueError as error:
+        raise NotVerified("this file is not a receipt with its signature") from error
+    try:
+        return Receipt(document, KeySet.model_validate_json(Path(keys).read_bytes(), extra="ignore"))
+    except ValidationError as error:
+        raise NotVerified("the keys file is not a key set") from error
+
+
+def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
+    """The document as indented JSON."""
+    path.write_text(json.dumps(document.model_dump(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _digest(model: Model) -> str:
+    return hashlib.sha256(rfc8785.dumps(model.model_dump(mode="json"))).hexdigest()

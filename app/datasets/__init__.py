@@ -1,0 +1,1 @@
+"""Datasets: uploaded once, declared in public, kept under a budget."""

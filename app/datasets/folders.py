@@ -1,0 +1,90 @@
+"""Where datasets live: `<home>/datasets/<folder>/`, complete or not there at all.
+
+An upload grows in a hidden folder beside them, locked by the process that fills it, and is renamed into place inside
+the transaction that inserts its row. A crash can leave two things, and `sweep` removes both at the next start: a hidden
+folder that nobody locks any more, and a complete folder whose transaction was never committed.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from app.persistence.tables import datasets
+from app.sources.matrix import sync_folder
+
+_INCOMING = ".incoming-"
+
+
+def root(home: Path) -> Path:
+    """The folder of all datasets; made if it is not there."""
+    folder = home / "datasets"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def path(home: Path, folder: str) -> Path:
+    """A dataset's folder, by the name in its row."""
+    return root(home) / folder
+
+
+@contextmanager
+def incoming(home: Path) -> Iterator[Path]:
+    """A fresh hidden folder, gone at the end of the block with all that is still in it."""
+    folder = Path(tempfile.mkdtemp(prefix=_INCOMING, dir=root(home)))
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def publish(made: Path, home: Path, folder: str) -> None:
+    """Renames a complete, durable folder into place, durably. Inside the transaction that inserts the row."""
+    made.rename(path(home, folder))
+    sync_folder(root(home))
+
+
+def remove(home: Path, folder: str) -> None:
+    """Removes a folder that no row names."""
+    shutil.rmtree(path(home, folder), ignore_errors=True)
+
+
+def sweep(home: Path, connection: sa.Connection) -> list[str]:
+    """Removes what crashed uploads left; returns the names.
+
+    Parameters
+    ----------
+    connection : inside `Database.write`: nobody can be between a rename and its commit then
+    """
+    known = set(connection.scalars(sa.select(datasets.c.folder)))
+    left = []
+    for folder in sorted(root(home).iterdir()):
+        if folder.name in known or (folder.name.startswith(_INCOMING) and _is_filled(folder)):
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        left.append(folder.name)
+    return left
+
+
+def _is_filled(folder: Path) -> bool:
+    """Whether some process still holds the lock of a hidden folder."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(handle)

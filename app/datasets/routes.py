@@ -1,0 +1,108 @@
+"""Datasets: registered by stewards, described to everybody with a token."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from app.datasets import folders, service
+from app.datasets.upload import Upload, receive
+from app.errors import responses
+from app.identity.dependencies import Principal, database, require
+from app.persistence.session import Database
+from app.settings import Settings
+from app.wire.base import Identifier, Page
+from app.wire.datasets import BudgetStatus, Dataset
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+
+_FORM = {
+    "type": "object",
+    "required": ["spec", "file"],
+    "additionalProperties": False,
+    "properties": {
+        "spec": {
+            "$ref": "#/components/schemas/DatasetSpec",
+            "description": "The declaration, as JSON: at most 4 MiB.",
+        },
+        "file": {
+            "type": "string",
+            "format": "binary",
+            "description": "CSV (UTF-8, comma, a header line) or Parquet, told apart by content; its name is ignored.",
+        },
+    },
+}
+
+
+def settings(request: Request) -> Settings:
+    """The service's settings."""
+    found = request.app.state.services.settings
+    assert isinstance(found, Settings)
+    return found
+
+
+Base = Annotated[Database, Depends(database)]
+Chosen = Annotated[Settings, Depends(settings)]
+Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
+Steward = Annotated[Principal, Depends(require("steward"))]
+
+
+async def uploaded(request: Request, chosen: Chosen, _principal: Steward) -> AsyncIterator[Upload]:
+    """The upload, in a folder that goes when the request is over. Nothing is received without a steward's token."""
+    with folders.incoming(chosen.home) as folder:
+        yield await receive(request, folder / "upload", chosen.max_upload_bytes)
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Register a dataset",
+    responses=responses(
+        "invalid_request",
+        "out_of_range",
+        "unreadable_file",
+        "name_taken",
+        "duplicate_dataset",
+        "too_large",
+        "unsupported_media_type",
+    ),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {"schema": _FORM, "encoding": {"spec": {"contentType": "application/json"}}}
+            },
+        }
+    },
+)
+def create(base: Base, chosen: Chosen, principal: Steward, upload: Annotated[Upload, Depends(uploaded)]) -> Dataset:
+    """Reads the declared columns, clamps and encodes them by the declaration, and opens the budget.
+
+    All of it or nothing: a file that cannot be read whole is refused whole. Values that are missing, do not parse or
+    lie outside the bounds are no errors; they take the declared default or bound, and nothing counts them. The same
+    file cannot be registered twice.
+    """
+    return service.create(base, chosen, principal, upload)
+
+
+@router.get("", summary="List datasets", responses=responses("invalid_request"))
+def listing(
+    base: Base,
+    principal: Anyone,
+    cursor: Annotated[Identifier | None, Query(description="`next` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="The most entries of this page.")] = 50,
+) -> Page[Dataset]:
+    """Public facts, oldest first."""
+    return service.page(base, cursor, limit, principal)
+
+
+@router.get("/{dataset_id}", summary="Read a dataset's public facts", responses=responses("not_found"))
+def read(base: Base, principal: Anyone, dataset_id: Identifier) -> Dataset:
+    """The declaration, n, and the budget as it stands. Nothing here was read off the data, except n."""
+    return service.get(base, dataset_id, principal)
+
+
+@router.get("/{dataset_id}/budget", summary="Read a dataset's budget", responses=responses("not_found"))
+def budget(base: Base, principal: Anyone, dataset_id: Identifier) -> BudgetStatus:
+    """What is spent and what remains. An analyst sees the total and their own part; steward and auditor see all."""
+    return service.budget(base, dataset_id, principal)

@@ -1,0 +1,171 @@
+"""Registering datasets, and telling how their budgets stand."""
+
+import threading
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from accounting.errors import OutOfRange
+from accounting.filter import Filter
+from accounting.ledger import LedgerState, Opened, remaining_epsilon, spent_epsilon
+from accounting.privacy import Privacy
+from app.datasets import folders, store
+from app.datasets.store import DatasetRow, Spend
+from app.datasets.upload import MAX_SPEC_BYTES, Upload
+from app.errors import Problem
+from app.identity.store import Principal
+from app.persistence.session import Database, new_id
+from app.settings import Settings
+from app.sources.errors import Mismatch, SourceError, TooLarge
+from app.sources.ingest import ingest
+from app.wire.base import Page
+from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss
+from app.wire.problems import Violation
+from app.wire_body import parse_json
+
+# Each file that is being read may take some 300 MB.
+_reading = threading.BoundedSemaphore(2)
+
+
+def create(database: Database, settings: Settings, principal: Principal, upload: Upload) -> Dataset:
+    """A new dataset from what was uploaded: read, encoded, stored, and its ledger opened; all of it or nothing.
+
+    Parameters
+    ----------
+    upload : its file, which goes once it is read, lies in a folder in the home that its maker removes
+
+    Raises
+    ------
+    Problem
+        invalid_request or out_of_range for the spec; unreadable_file or too_large for the file; name_taken;
+        duplicate_dataset, since a second name for the same file would be a second budget.
+    """
+    spec = parse_json(DatasetSpec, upload.spec, where="spec", max_bytes=MAX_SPEC_BYTES)
+    rule = _filter(spec.budget)
+    with database.read() as connection:
+        store.refuse_known(connection, spec.name, upload.sha256)
+    made = upload.file.with_name("columns")
+    # What a column takes on the disk is at most what a CSV file of the largest size could unfold to.
+    rows = _read(upload.file, spec, made, 8 * settings.max_upload_bytes)
+    upload.file.unlink()
+    row = _register(database, settings.home, made, spec, rule, rows, upload.sha256)
+    return _dataset(row, [], principal)
+
+
+def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
+    """A dataset's public facts; Problem not_found."""
+    with database.read() as connection:
+        return _described(connection, _found(connection, dataset_id), principal)
+
+
+def page(database: Database, cursor: str | None, limit: int, principal: Principal) -> Page[Dataset]:
+    """Datasets, oldest first, from after the one whose id is `cursor`."""
+    with database.read() as connection:
+        rows = store.page(connection, cursor, limit + 1)
+        items = [_described(connection, row, principal) for row in rows[:limit]]
+    return Page[Dataset](items=items, next=items[-1].id if len(rows) > limit else None)
+
+
+def budget(database: Database, dataset_id: str, principal: Principal) -> BudgetStatus:
+    """How a dataset's budget stands; Problem not_found. An analyst sees the total and no other analyst's part."""
+    with database.read() as connection:
+        return _described(connection, _found(connection, dataset_id), principal).budget
+
+
+def _filter(budget: Budget) -> Filter:
+    try:
+        return Filter.open(budget.filter, Privacy(budget.epsilon, budget.delta))
+    except OutOfRange as error:
+        raise Problem(
+            "out_of_range", "See `violations`.", violations=[Violation(where="spec.budget", what=str(error))]
+        ) from None
+
+
+def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> int:
+    try:
+        with _reading:
+            return ingest(file, spec.columns, folder, most_bytes)
+    except Mismatch as error:
+        wrong = Violation(where=f"spec.columns.{error.index}.name", what=error.what)
+        raise Problem("invalid_request", error.detail, violations=[wrong]) from None
+    except TooLarge as error:
+        raise Problem("too_large", error.detail) from None
+    except SourceError as error:
+        raise Problem("unreadable_file", error.detail) from None
+
+
+def _register(
+    database: Database, home: Path, made: Path, spec: DatasetSpec, rule: Filter, rows: int, file_sha256: str
+) -> DatasetRow:
+    dataset_id = new_id("ds")
+    try:
+        with database.write() as connection:
+            store.refuse_known(connection, spec.name, file_sha256)
+            at = database.timestamp(connection)
+            row = store.add(connection, Opened(dataset_id, rows, rule), spec, file_sha256, dataset_id, at)
+            folders.publish(made, home, dataset_id)
+    except BaseException:
+        _withdraw(database, home, dataset_id)
+        raise
+    return row
+
+
+def _withdraw(database: Database, home: Path, dataset_id: str) -> None:
+    """Removes the folder, unless its row was committed after all."""
+    with database.read() as connection:
+        if store.get(connection, dataset_id) is None:
+            folders.remove(home, dataset_id)
+
+
+def _found(connection: sa.Connection, dataset_id: str) -> DatasetRow:
+    row = store.get(connection, dataset_id)
+    if row is None:
+        raise Problem("not_found", "There is no dataset of this id.")
+    return row
+
+
+def _described(connection: sa.Connection, row: DatasetRow, principal: Principal) -> Dataset:
+    return _dataset(row, store.spends(connection, row.id), principal)
+
+
+def _dataset(row: DatasetRow, spends: list[Spend], principal: Principal) -> Dataset:
+    return Dataset(
+        id=row.id,
+        name=row.name,
+        rows=row.rows,
+        columns=row.spec.columns,
+        budget=_status(row.state, spends, principal),
+        warnings=warnings(row.spec.budget, row.rows),
+        created_at=row.created_at,
+    )
+
+
+def warnings(budget: Budget, rows: int) -> list[str]:
+    """What a steward should think of again; a function of the declaration and of n."""
+    if budget.delta * rows < 1:
+        return []
+    return [
+        "delta is 1/n or more: such a promise would allow publishing some record whole. Far less than 1/n is usual."
+    ]
+
+
+def _status(state: LedgerState, spends: list[Spend], principal: Principal) -> BudgetStatus:
+    promise = state.filter.privacy
+    shown = [spend for spend in spends if principal.role != "analyst" or spend.owner_id == principal.id]
+    return BudgetStatus(
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        neighbors="replace_one",
+        filter=state.filter.kind,
+        spent=PrivacyLoss(epsilon=spent_epsilon(state), delta=promise.delta),
+        remaining=PrivacyLoss(epsilon=remaining_epsilon(state), delta=promise.delta),
+        jobs=state.charges,
+        analysts=[_spent(state, spend) for spend in shown],
+    )
+
+
+def _spent(state: LedgerState, spend: Spend) -> AnalystSpend:
+    """One analyst's part. If one charge took the whole budget, it is the only one there is."""
+    epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(spend.spent)
+    loss = PrivacyLoss(epsilon=epsilon, delta=state.filter.privacy.delta)
+    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, spent=loss)

@@ -1,0 +1,128 @@
+"""Datasets in the database. Every function works inside the caller's transaction."""
+
+import json
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from accounting.documents import canonical
+from accounting.filter import Cost, cost_from_json
+from accounting.ledger import LedgerState, Opened, advance
+from app.errors import Problem
+from app.persistence.tables import analyst_spend, datasets, ledger_entries, tokens
+from app.wire.datasets import DatasetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRow:
+    """A dataset: its public facts, and where its ledger stands.
+
+    Parameters
+    ----------
+    rows : int, n, public
+    folder : name of its folder; `app.datasets.folders.path` says where that is
+    """
+
+    id: str
+    name: str
+    rows: int
+    spec: DatasetSpec
+    folder: str
+    state: LedgerState
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """One analyst's live charges on a dataset."""
+
+    owner_id: str
+    analyst: str
+    charges: int
+    spent: Cost
+
+
+def get(connection: sa.Connection, dataset_id: str) -> DatasetRow | None:
+    """A dataset by its id."""
+    row = connection.execute(_rows().where(datasets.c.id == dataset_id)).one_or_none()
+    return None if row is None else _dataset(row)
+
+
+def page(connection: sa.Connection, after: str | None, limit: int) -> list[DatasetRow]:
+    """Datasets made after the one with id `after`, oldest first; none if there is no such dataset."""
+    query = _rows().order_by(datasets.c.created_at, datasets.c.id).limit(limit)
+    if after is not None:
+        place = sa.select(datasets.c.created_at, datasets.c.id).where(datasets.c.id == after).scalar_subquery()
+        query = query.where(sa.tuple_(datasets.c.created_at, datasets.c.id) > place)
+    return [_dataset(row) for row in connection.execute(query)]
+
+
+def spends(connection: sa.Connection, dataset_id: str) -> list[Spend]:
+    """Each analyst's live charges on a dataset, in the order of their names."""
+    columns = (analyst_spend.c.owner_id, tokens.c.name, analyst_spend.c.charges, analyst_spend.c.spent)
+    query = sa.select(*columns).join(tokens, tokens.c.id == analyst_spend.c.owner_id)
+    mine = (analyst_spend.c.dataset_id == dataset_id) & (analyst_spend.c.charges > 0)
+    rows = connection.execute(query.where(mine).order_by(tokens.c.name, tokens.c.id))
+    return [Spend(row.owner_id, row.name, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
+
+
+def refuse_known(connection: sa.Connection, name: str, file_sha256: str) -> None:
+    """`Problem` duplicate_dataset if this very file is a dataset already, name_taken if the name is."""
+    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.file_sha256 == file_sha256)) is not None:
+        raise Problem("duplicate_dataset")
+    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.name == name)) is not None:
+        raise Problem("name_taken", "A dataset of this name exists.")
+
+
+def add(
+    connection: sa.Connection, opened: Opened, spec: DatasetSpec, file_sha256: str, folder: str, at: str
+) -> DatasetRow:
+    """Inserts a dataset with the first entry of its ledger.
+
+    (`app.ledger` stands above this floor, and an `opened` entry is the one that it does not write.)
+    """
+    state, entry = advance(None, opened, at)
+    connection.execute(
+        sa.insert(datasets).values(
+            id=opened.dataset,
+            name=spec.name,
+            rows=opened.rows,
+            spec=_text(spec.model_dump()),
+            file_sha256=file_sha256,
+            folder=folder,
+            state=_text(state.to_json()),
+            created_at=at,
+        )
+    )
+    connection.execute(
+        sa.insert(ledger_entries).values(
+            dataset_id=opened.dataset,
+            sequence=entry.sequence,
+            kind=entry.kind,
+            body=_text(entry.body),
+            previous_hash=entry.previous_hash,
+            hash=entry.hash,
+        )
+    )
+    return DatasetRow(opened.dataset, spec.name, opened.rows, spec, folder, state, at)
+
+
+def _rows() -> sa.Select[tuple[str, str, int, str, str, str, str]]:
+    return sa.select(
+        datasets.c.id,
+        datasets.c.name,
+        datasets.c.rows,
+        datasets.c.spec,
+        datasets.c.folder,
+        datasets.c.state,
+        datasets.c.created_at,
+    )
+
+
+def _dataset(row: sa.Row[tuple[str, str, int, str, str, str, str]]) -> DatasetRow:
+    spec, state = DatasetSpec.model_validate_json(row.spec), LedgerState.from_json(json.loads(row.state))
+    return DatasetRow(row.id, row.name, row.rows, spec, row.folder, state, row.created_at)
+
+
+def _text(document: object) -> str:
+    return canonical(document).decode()

@@ -1,0 +1,1 @@
+"""`purse demo`: the service on a real dataset, from upload to refusal."""

@@ -1,0 +1,57 @@
+"""Who may do what: FastAPI dependencies that every protected route names."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from app.errors import Problem
+from app.identity import store
+from app.identity.store import Principal
+from app.persistence.session import Database
+from app.wire.tokens import Role
+
+_bearer = HTTPBearer(
+    auto_error=False, scheme_name="token", description="A token that a steward made with `POST /v1/tokens`."
+)
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+def database(request: Request) -> Database:
+    """The service's database."""
+    found = request.app.state.services.database
+    assert isinstance(found, Database)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Require:
+    """A dependency: the principal, if its role is one of `roles`. Make one with `require`."""
+
+    roles: frozenset[Role]
+
+    def __call__(
+        self,
+        base: Annotated[Database, Depends(database)],
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    ) -> Principal:
+        """The principal; `Problem` unauthenticated or forbidden."""
+        if credentials is None:
+            raise Problem("unauthenticated", headers=_CHALLENGE)
+        with base.read() as connection:
+            principal = store.find(connection, credentials.credentials)
+        if principal is None:
+            raise Problem("unauthenticated", headers=_CHALLENGE)
+        if principal.role not in self.roles:
+            raise Problem("forbidden")
+        return principal
+
+
+def require(*roles: Role) -> Require:
+    """`Annotated[Principal, Depends(require("analyst"))]`. A steward may do all that an analyst may."""
+    allowed = frozenset(roles)
+    return Require(allowed | {"steward"} if "analyst" in allowed else allowed)
+
+
+__all__ = ["Principal", "Require", "database", "require"]

@@ -1,0 +1,53 @@
+"""A job's state as server-sent events, from the database: whichever process runs the job, and after any restart."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import anyio
+from fastapi.sse import ServerSentEvent
+
+from app.jobs import store
+from app.persistence.session import Database
+from app.wire.jobs import JobEvent, JobState, Progress
+
+FINAL: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
+_INTERVAL = 0.3  # seconds between two looks; step counts are noted every 0.5 s
+
+Place = tuple[int, int, int]
+
+
+def place(event_id: str | None) -> Place:
+    """Where in the job's life an event id `attempt.done.final` stands; before everything, if it is none of ours."""
+    parts = (event_id or "").split(".")
+    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in parts):
+        return (-1, 0, 0)
+    attempt, done, final = map(int, parts)
+    return (attempt, done, final)
+
+
+async def follow(database: Database, job_id: str, last: Place) -> AsyncIterator[ServerSentEvent]:
+    """Every change after `last` that a look finds, until the job is over; the end itself is always told.
+
+    A thread is taken for each look and given back: a slow or silent client holds none.
+    """
+    while True:
+        event = await anyio.to_thread.run_sync(_look, database, job_id)
+        over = event.state in FINAL
+        here = (event.attempt, event.progress.done, int(over))
+        if over or here > last:
+            last = here
+            yield ServerSentEvent(data=event, event="job", id=".".join(map(str, here)))
+        if over:
+            return
+        await anyio.sleep(_INTERVAL)
+
+
+def _look(database: Database, job_id: str) -> JobEvent:
+    with database.read() as connection:
+        row = store.get(connection, job_id)
+    if row is None:
+        raise RuntimeError("jobs are never deleted")
+    job = row.to_wire()
+    return JobEvent(
+        state=job.state, attempt=job.attempt, progress=Progress(done=row.progress, total=job.progress.total)
+    )

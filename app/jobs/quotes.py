@@ -1,0 +1,203 @@
+"""The price of a job: a pure function of the request, the dataset's declaration, n and the ledger. Touches no data."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+import solvers
+from accounting.codec import release_plan_to_json
+from accounting.errors import AccountingError, BudgetExhausted, FilterMismatch, OutOfRange
+from accounting.filter import Cost, Filter
+from accounting.ledger import Charged, LedgerState, advance, remaining_epsilon
+from accounting.privacy import Privacy
+from app.datasets.store import DatasetRow
+from app.errors import Problem
+from app.settings import Settings
+from app.sources.design import Design, DesignError
+from app.wire.datasets import CategoryColumn, Column, PrivacyLoss
+from app.wire.jobs import JobRequest, QueryPrice, Quote
+from app.wire.problems import Remaining, Violation
+from solvers.losses import Logistic, Loss, Squared
+from solvers.selection import Auto
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A request with everything fixed but the moment.
+
+    Parameters
+    ----------
+    cost : the charge in the currency of the dataset's filter; None if no budget could hold it
+    guarantee : the (epsilon, delta) asked for, which the plan keeps
+    """
+
+    request: JobRequest
+    design: Design
+    problem: solvers.Problem
+    planned: solvers.Quote
+    cost: Cost | None
+    guarantee: Privacy
+    warnings: tuple[str, ...]
+
+    def quote(self, state: LedgerState) -> Quote:
+        """The quote as the ledger stands."""
+        release, problem = self.planned.release, self.problem
+        after = self._after(state)
+        return Quote(
+            dataset=self.request.dataset,
+            method=self.planned.method,
+            reason=self.planned.reason,
+            epsilon=release.epsilon,
+            delta=release.delta,
+            accountant=release.accountant,
+            accountant_version=release.accountant_version,
+            queries=[
+                QueryPrice(
+                    name=query.name,
+                    count=query.count,
+                    mechanism=to_jsonable_python(query.mechanism),
+                    noise_multiplier=query.noise_multiplier,
+                    noise_std=std,
+                )
+                for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
+            ],
+            gradient_evaluations=self.planned.gradient_evaluations,
+            rows=problem.n,
+            dimension=problem.d,
+            row_norm=problem.row_norm,
+            gradient_bound=problem.G,
+            fits=after is not None,
+            remaining=_remaining(state),
+            remaining_after=None if after is None else _remaining(after),
+            warnings=list(self.warnings),
+        )
+
+    def plan_document(self) -> dict[str, Any]:
+        """What a worker needs beyond the request: the loss, the method and the noise as they were charged."""
+        return {
+            "loss": to_jsonable_python(self.problem.loss),
+            "method": to_jsonable_python(self.planned.method),
+            "release_plan": release_plan_to_json(self.planned.release),
+        }
+
+    def _after(self, state: LedgerState) -> LedgerState | None:
+        if self.cost is None:
+            return None
+        try:
+            return advance(state, Charged(self.request.dataset, self.cost, self.guarantee), "now")[0]
+        except BudgetExhausted:
+            return None
+
+
+def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Priced:
+    """The plan of a request on a dataset and what it costs.
+
+    Raises
+    ------
+    Problem
+        invalid_request, out_of_range, unsupported_combination or method_filter_mismatch.
+    """
+    try:
+        design = Design.of(dataset.spec, request)
+        design.check_rows(dataset.rows)
+    except DesignError as error:
+        raise _wrong("invalid_request", error.field, error.what) from None
+    privacy = _privacy(request, dataset.state.filter)
+    try:
+        problem = solvers.Problem(
+            loss=_loss(request, design.target),
+            regularizer=request.regularizer,
+            domain=request.domain,
+            n=dataset.rows,
+            d=design.d,
+            row_norm=design.row_norm,
+        )
+        planned = _plan(request, problem, privacy, settings.max_gradient_evaluations)
+        cost = _cost(dataset.state.filter, planned)
+    except FilterMismatch as error:
+        raise Problem("method_filter_mismatch", _sentence(error)) from None
+    except OutOfRange as error:
+        raise Problem("out_of_range", _sentence(error)) from None
+    except (AccountingError, ValueError) as error:
+        raise Problem("unsupported_combination", _sentence(error)) from None
+    return Priced(request, design, problem, planned, cost, privacy, _warnings(request, dataset, privacy))
+
+
+def remaining(state: LedgerState) -> Remaining:
+    """What the ledger would still admit, as an error tells it."""
+    return Remaining(epsilon=remaining_epsilon(state), delta=state.filter.privacy.delta)
+
+
+def _remaining(state: LedgerState) -> PrivacyLoss:
+    return PrivacyLoss(epsilon=remaining_epsilon(state), delta=state.filter.privacy.delta)
+
+
+def _privacy(request: JobRequest, rule: Filter) -> Privacy:
+    """The privacy asked for, its delta the dataset's by default and never above it."""
+    asked = request.privacy.delta
+    if asked is not None and asked > rule.privacy.delta:
+        raise _wrong("out_of_range", "privacy.delta", "must not exceed the dataset's delta")
+    try:
+        privacy = Privacy(request.privacy.epsilon, rule.privacy.delta if asked is None else asked)
+    except OutOfRange as error:
+        raise _wrong("out_of_range", "privacy", str(error)) from None
+    if privacy.is_pure and rule.kind == "pure":
+        raise Problem(
+            "method_filter_mismatch",
+            "The filter 'pure' admits mechanisms with delta = 0; every method adds Gaussian noise.",
+        )
+    if privacy.is_pure:
+        raise Problem("unsupported_combination", "Every method adds Gaussian noise, which needs a delta above 0.")
+    return privacy
+
+
+def _loss(request: JobRequest, target: Column) -> Loss:
+    """The loss asked for, or the target's default, if the two suit each other."""
+    if not isinstance(target, CategoryColumn):
+        if isinstance(request.loss, Logistic):
+            raise Problem("unsupported_combination", "logistic needs a category as target; a number takes squared.")
+        return request.loss or Squared()
+    if isinstance(request.loss, Squared):
+        raise Problem("unsupported_combination", "squared needs a number as target; a category takes logistic.")
+    if len(target.categories) > 2 and request.positive is None:
+        raise Problem(
+            "unsupported_combination",
+            "The target has more than two categories and there is no multi-class loss yet: "
+            "name one of them in `positive`, to be told from all the rest.",
+        )
+    return request.loss or Logistic()
+
+
+def _plan(request: JobRequest, problem: solvers.Problem, privacy: Privacy, most: float) -> solvers.Quote:
+    """The calibrated plan; the size of the run is checked first, since calibrating a huge one takes long."""
+    method = request.method.choose(problem)[0] if isinstance(request.method, Auto) else request.method
+    if method.resolve(problem, privacy).gradient_evaluations(problem) > most:
+        raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
+    return solvers.plan(request.method, problem, privacy)
+
+
+def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:
+    try:
+        return rule.cost(planned.release.plan)
+    except BudgetExhausted:
+        return None
+
+
+def _warnings(request: JobRequest, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
+    found = []
+    if privacy.delta * dataset.rows >= 1:
+        found.append("delta is 1/n or more: such a promise would allow publishing some record whole.")
+    target = next(column for column in dataset.spec.columns if column.name == request.target)
+    if isinstance(target, CategoryColumn) and len(target.categories) > 2:
+        found.append("The target has more than two categories: all but the positive one count as one class.")
+    return tuple(found)
+
+
+def _wrong(code: str, field: str, what: str) -> Problem:
+    return Problem(code, "See `violations`.", violations=[Violation(where=f"body.{field}", what=what)])
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

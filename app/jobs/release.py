@@ -1,0 +1,117 @@
+"""From a worker's output to what is published: the model, and the receipt that its charge is stated in."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from accounting import receipt as receipts
+from accounting.chain import Entry
+from accounting.codec import plan_from_json, release_plan_from_json
+from accounting.documents import canonical, fields, number, parse
+from accounting.errors import CodecError
+from accounting.plan import Plan, ReleasePlan
+from app.datasets.store import DatasetRow
+from app.jobs.store import JobRow
+from app.ledger.keys import SigningKeys
+from app.persistence.session import new_id
+from app.sources.design import Design
+from app.wire.datasets import CategoryColumn
+from app.wire.jobs import JobRequest, Quote
+from app.wire.models import Model, PrivacyStatement
+
+_LARGEST = 1e300
+
+
+class Unreleasable(Exception):
+    """The output is not a finite model within its plan; the message never leaves the service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A worker's output, checked."""
+
+    coefficients: tuple[float, ...]
+    transcript: Plan
+    release_plan: ReleasePlan
+
+
+def read(job: JobRow, output: str) -> Result:
+    """The output of a run: finite coefficients, and a transcript that the charged plan covers.
+
+    Raises
+    ------
+    Unreleasable
+        if it is anything else.
+    """
+    release_plan = release_plan_from_json(json.loads(job.plan)["release_plan"])
+    try:
+        node = fields(parse(output), ("coefficients", "transcript"), "an output")
+        transcript = plan_from_json(node["transcript"])
+        if not isinstance(node["coefficients"], list):
+            raise CodecError("coefficients must be a list")
+        values = tuple(number(value, -_LARGEST, _LARGEST, "a coefficient") for value in node["coefficients"])
+    except CodecError as error:
+        raise Unreleasable("the output is not one of ours") from error
+    if not release_plan.plan.covers(transcript):
+        raise Unreleasable("more was answered than was charged")
+    return Result(values, transcript, release_plan)
+
+
+def model(job: JobRow, dataset: DatasetRow, result: Result) -> str:
+    """The model as canonical JSON."""
+    request = JobRequest.model_validate_json(job.request)
+    design = Design.of(dataset.spec, request)
+    try:
+        coefficients, intercept = design.split(np.array(result.coefficients))
+    except ValueError as error:
+        raise Unreleasable("the output is of another width") from error
+    plan = result.release_plan
+    document = Model(
+        kind="linear",
+        loss=json.loads(job.plan)["loss"]["name"],
+        coefficients=coefficients,
+        intercept=intercept,
+        features=list(design.features),
+        link="logistic" if isinstance(design.target, CategoryColumn) else "identity",
+        classes=None if design.classes is None else list(design.classes),
+        target=design.target,
+        row_norm=design.row_norm,
+        job=job.id,
+        privacy=PrivacyStatement(
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            neighbors="replace_one",
+            rows=dataset.rows,
+            event=result.transcript.event(),
+            accountant=plan.accountant,
+            accountant_version=plan.accountant_version,
+        ),
+    )
+    return _text(document.model_dump(mode="json"))
+
+
+def receipt(
+    job: JobRow, dataset: DatasetRow, result: Result, model_sha256: str, entry: Entry, at: str, keys: SigningKeys
+) -> str:
+    """The signed receipt of the release that `entry` records."""
+    document = receipts.build(
+        id=new_id("rcpt"),
+        dataset=dataset.id,
+        dataset_name=dataset.name,
+        rows=dataset.rows,
+        analyst=job.analyst,
+        job=job.id,
+        method=Quote.model_validate_json(job.quote).model_dump(mode="json")["method"],
+        release_plan=result.release_plan,
+        transcript=result.transcript,
+        model_sha256=model_sha256,
+        entry=entry,
+        issued_at=at,
+    )
+    return _text({"receipt": document, "signature": keys.sign(document)})
+
+
+def _text(document: Any) -> str:
+    return canonical(document).decode()

@@ -1,0 +1,153 @@
+"""Quotes and jobs, for analysts; their releases."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Protocol
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from app.errors import responses
+from app.identity.dependencies import Principal, database, require
+from app.jobs import events, service
+from app.persistence.session import Database
+from app.settings import Settings
+from app.wire.base import Identifier, Page
+from app.wire.jobs import Job, JobRequest, Quote
+from app.wire.models import Model
+from app.wire.receipts import ReceiptDocument
+from app.wire_body import json_body
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+_PRICING = ("not_found", "invalid_request", "out_of_range", "unsupported_combination", "method_filter_mismatch")
+
+
+class Waker(Protocol):
+    """Whoever runs the jobs."""
+
+    def wake(self) -> None:
+        """Look at the queue now."""
+        ...
+
+
+def waker(request: Request) -> Waker:
+    """The service's dispatcher."""
+    found: Waker = request.app.state.services.dispatcher
+    return found
+
+
+def settings(request: Request) -> Settings:
+    """The service's settings."""
+    found = request.app.state.services.settings
+    assert isinstance(found, Settings)
+    return found
+
+
+Base = Annotated[Database, Depends(database)]
+Chosen = Annotated[Settings, Depends(settings)]
+Analyst = Annotated[Principal, Depends(require("analyst"))]
+Body = Annotated[JobRequest, Depends(json_body(JobRequest))]
+
+
+def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
+    """A job that the caller may see, looked up before a stream begins."""
+    return service.get(base, principal, job_id)
+
+
+@router.post("/quotes", summary="Price a job", responses=responses(*_PRICING))
+def quote(base: Base, chosen: Chosen, _principal: Analyst, body: Body) -> Quote:
+    """What the job would ask, with how much noise, and what would remain. Charges nothing and touches no data."""
+    return service.quote(base, chosen, body)
+
+
+@router.post(
+    "/jobs",
+    status_code=202,
+    summary="Submit a job",
+    responses=responses(*_PRICING, "budget_exhausted", "idempotency_conflict"),
+)
+def submit(
+    base: Base,
+    chosen: Chosen,
+    principal: Analyst,
+    dispatcher: Annotated[Waker, Depends(waker)],
+    body: Body,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            pattern=r"^[\x21-\x7e]{1,200}$",
+            description="Made by the caller before it sends. The same key and body again is the same job.",
+        ),
+    ] = None,
+) -> Job:
+    """Reserves the budget and queues the job in one transaction; it runs as soon as a worker is free."""
+    job = service.submit(base, chosen, principal, idempotency_key, body)
+    dispatcher.wake()
+    return job
+
+
+@router.get("/jobs", summary="List jobs", responses=responses("invalid_request"))
+def listing(
+    base: Base,
+    principal: Analyst,
+    cursor: Annotated[str | None, Query(pattern="^[0-9]{1,15}$", description="`next` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")] = 100,
+) -> Page[Job]:
+    """Oldest first: an analyst's own, a steward's all."""
+    return service.page(base, principal, int(cursor or 0), limit)
+
+
+@router.get("/jobs/{job_id}", summary="Look at a job", responses=responses("not_found"))
+def show(job: Annotated[Job, Depends(_seen)]) -> Job:
+    """State, step counts and the price as charged."""
+    return job
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    response_class=EventSourceResponse,
+    summary="Follow a job",
+    responses=responses("not_found"),
+)
+async def follow(
+    base: Base,
+    job: Annotated[Job, Depends(_seen)],
+    last_event_id: Annotated[
+        str | None, Header(max_length=64, description="The last event seen: the stream goes on after it.")
+    ] = None,
+) -> AsyncIterator[ServerSentEvent]:
+    """Server-sent events named `job`, each with a JobEvent as data; the stream ends when the job is over."""
+    async for event in events.follow(base, job.id, events.place(last_event_id)):
+        yield event
+
+
+@router.delete("/jobs/{job_id}", summary="Cancel a job", responses=responses("not_found", "already_finished"))
+def cancel(base: Base, principal: Analyst, dispatcher: Annotated[Waker, Depends(waker)], job_id: Identifier) -> Job:
+    """Refunded if it had not started; a job that has started stays charged, and its worker is stopped."""
+    job = service.cancel(base, principal, job_id)
+    dispatcher.wake()
+    return job
+
+
+@router.get(
+    "/jobs/{job_id}/model",
+    response_model=Model,
+    summary="The released model",
+    responses=responses("not_found", "not_released"),
+)
+def model(base: Base, principal: Analyst, job_id: Identifier) -> Response:
+    """Canonical JSON; the receipt holds its SHA-256."""
+    return Response(service.model(base, principal, job_id), media_type="application/json")
+
+
+@router.get(
+    "/jobs/{job_id}/receipt",
+    response_model=ReceiptDocument,
+    summary="The release's receipt",
+    responses=responses("not_found", "not_released"),
+)
+def receipt(
+    base: Base, principal: Annotated[Principal, Depends(require("analyst", "auditor"))], job_id: Identifier
+) -> Response:
+    """What the release cost, signed. An auditor may read every receipt."""
+    return Response(service.receipt(base, principal, job_id), media_type="application/json")

@@ -1,0 +1,55 @@
+"""Ledgers for those who watch over them; keys and receipt verification for everybody."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from app.errors import responses
+from app.identity.dependencies import Principal, database, require
+from app.ledger import service
+from app.ledger.keys import SigningKeys
+from app.persistence.session import Database
+from app.wire.base import Identifier, Page
+from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
+from app.wire_body import json_body
+
+router = APIRouter(prefix="/v1", tags=["ledger and receipts"])
+
+
+def signing_keys(request: Request) -> SigningKeys:
+    """The service's keys."""
+    found = request.app.state.services.keys
+    assert isinstance(found, SigningKeys)
+    return found
+
+
+Base = Annotated[Database, Depends(database)]
+Keys = Annotated[SigningKeys, Depends(signing_keys)]
+
+
+@router.get("/datasets/{dataset_id}/ledger", summary="Read a dataset's ledger", responses=responses("not_found"))
+def ledger(
+    base: Base,
+    _principal: Annotated[Principal, Depends(require("steward", "auditor"))],
+    dataset_id: Identifier,
+    cursor: Annotated[
+        str | None, Query(pattern="^[0-9]{1,15}$", description="`next` of the page before, or a sequence number.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")] = 100,
+) -> Page[LedgerEntry]:
+    """Every charge, refund and release, oldest first, as a hash chain that anyone can check."""
+    return service.page(base, dataset_id, int(cursor or 0), limit)
+
+
+@router.get("/keys", summary="The server's public keys")
+def keys(signing: Keys) -> KeySet:
+    """A JWK Set, the current key first. Save it when a receipt is downloaded: offline verification trusts only it."""
+    return KeySet(keys=signing.jwks()["keys"])
+
+
+@router.post("/receipts/verify", summary="Verify a receipt", responses=responses("invalid_request"))
+def verify(
+    base: Base, signing: Keys, body: Annotated[ReceiptDocument, Depends(json_body(ReceiptDocument))]
+) -> VerificationReport:
+    """Whether this server signed it, its epsilon follows from its events, and the ledger holds its release."""
+    return service.check(base, signing, body)

@@ -1,0 +1,133 @@
+"""Ledgers in the database: the state beside its dataset, and the entries of the chain.
+
+Every function works inside the caller's transaction, so that an entry stands or falls with what it records.
+"""
+
+import json
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from accounting.chain import Entry
+from accounting.documents import canonical
+from accounting.errors import LedgerInvalid
+from accounting.filter import Cost, cost_from_json, cost_to_json
+from accounting.ledger import Charged, JobEvent, LedgerState, Opened, Refunded, advance
+from app.persistence.tables import analyst_spend, datasets, ledger_entries
+
+
+class Opening(NamedTuple):
+    """How a ledger begins: the text for the new dataset's `state` column, and the entry to `append` after its row."""
+
+    state: str
+    entry: Entry
+
+
+class Spend(NamedTuple):
+    """One analyst's live charges on a dataset."""
+
+    owner_id: str
+    charges: int
+    spent: Cost
+
+
+def opening(event: Opened, at: str) -> Opening:
+    """The beginning of a new dataset's ledger; nothing is written yet."""
+    state, entry = advance(None, event, at)
+    return Opening(_text(state.to_json()), entry)
+
+
+def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
+    """Where a dataset's ledger stands; None if there is no such dataset."""
+    document = connection.scalar(sa.select(datasets.c.state).where(datasets.c.id == dataset_id))
+    return None if document is None else LedgerState.from_json(json.loads(document))
+
+
+def exists(connection: sa.Connection, dataset_id: str) -> bool:
+    """Whether there is such a dataset."""
+    return connection.scalar(sa.select(datasets.c.id).where(datasets.c.id == dataset_id)) is not None
+
+
+def apply(connection: sa.Connection, dataset_id: str, event: JobEvent, at: str, owner_id: str | None = None) -> Entry:
+    """Advances the ledger by one event and stores state and entry; with an owner, also that analyst's own sum.
+
+    Parameters
+    ----------
+    connection : inside `Database.write`
+    at : `Database.timestamp` of the same transaction
+    owner_id : the token whose job it is; needed for Charged and Refunded
+
+    Raises
+    ------
+    BudgetExhausted, LedgerInvalid
+        as `accounting.ledger.advance`; nothing is written then.
+    """
+    before = load_state(connection, dataset_id)
+    after, entry = advance(before, event, at)
+    connection.execute(sa.update(datasets).where(datasets.c.id == dataset_id).values(state=_text(after.to_json())))
+    append(connection, dataset_id, entry)
+    match event:
+        case Charged(cost=cost):
+            _add(connection, dataset_id, owner_id, 1, cost)
+        case Refunded(cost=cost):
+            _add(connection, dataset_id, owner_id, -1, tuple(-c for c in cost))
+        case _:
+            pass
+    return entry
+
+
+def append(connection: sa.Connection, dataset_id: str, entry: Entry) -> None:
+    """Stores an entry; its dataset's row must be there. A number that is taken is an IntegrityError."""
+    connection.execute(
+        sa.insert(ledger_entries).values(
+            dataset_id=dataset_id,
+            sequence=entry.sequence,
+            kind=entry.kind,
+            body=_text(entry.body),
+            previous_hash=entry.previous_hash,
+            hash=entry.hash,
+        )
+    )
+
+
+def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: int = 100) -> list[Entry]:
+    """At most `limit` entries with sequence above `after`, in order."""
+    rows = connection.execute(
+        sa.select(ledger_entries)
+        .where(ledger_entries.c.dataset_id == dataset_id, ledger_entries.c.sequence > after)
+        .order_by(ledger_entries.c.sequence)
+        .limit(limit)
+    )
+    return [Entry(row.sequence, row.kind, json.loads(row.body), row.previous_hash, row.hash) for row in rows]
+
+
+def spends(connection: sa.Connection, dataset_id: str) -> list[Spend]:
+    """Each analyst's live charges on a dataset, without walking the jobs."""
+    rows = connection.execute(
+        sa.select(analyst_spend).where(analyst_spend.c.dataset_id == dataset_id).order_by(analyst_spend.c.owner_id)
+    )
+    return [Spend(row.owner_id, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
+
+
+def _add(connection: sa.Connection, dataset_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:
+    if owner_id is None:
+        raise ValueError("a charge and a refund have an owner")
+    mine = (analyst_spend.c.dataset_id == dataset_id) & (analyst_spend.c.owner_id == owner_id)
+    row = connection.execute(sa.select(analyst_spend.c.charges, analyst_spend.c.spent).where(mine)).one_or_none()
+    if row is None:
+        if charges < 0:
+            raise LedgerInvalid("the refund is not that of a live charge of this analyst")
+        connection.execute(
+            sa.insert(analyst_spend).values(
+                dataset_id=dataset_id, owner_id=owner_id, charges=charges, spent=_text(cost_to_json(cost))
+            )
+        )
+        return
+    total = tuple(a + b for a, b in zip(cost_from_json(json.loads(row.spent)), cost, strict=True))
+    connection.execute(
+        sa.update(analyst_spend).where(mine).values(charges=row.charges + charges, spent=_text(cost_to_json(total)))
+    )
+
+
+def _text(document: object) -> str:
+    return canonical(document).decode()

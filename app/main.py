@@ -1,0 +1,186 @@
+"""The application: what it is made of, and the order in which that starts and stops."""
+
+import logging
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import Depends, FastAPI
+from fastapi.concurrency import run_in_threadpool
+
+import accounting
+import app
+import solvers
+from accounting import guard
+from accounting.calibration import calibrate
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from app.datasets import routes as datasets
+from app.datasets.folders import sweep
+from app.identity import routes as tokens
+from app.identity.service import ensure_steward
+from app.jobs import routes as jobs
+from app.ledger import routes as ledger
+from app.ledger.keys import SigningKeys
+from app.operations import handlers, openapi
+from app.operations import routes as operations
+from app.operations.metrics import Metrics
+from app.operations.middleware import Observed
+from app.operations.queries import refuse_unknown
+from app.persistence.session import Database
+from app.settings import Settings, forget_secrets
+from app.worker.dispatcher import Dispatcher
+from app.worker.engine import DaskEngine, Engine
+
+ROUTERS = (tokens.router, datasets.router, jobs.router, ledger.router, operations.router)
+_LOG = logging.getLogger("purse.main")
+_DESCRIPTION = (
+    "Differentially private models under a privacy budget: priced before they run, charged before the data is touched, "
+    "and released with a signed receipt. Every request carries a bearer token, except where a route says public."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a running application holds; routes find it at `request.app.state.services`."""
+
+    settings: Settings
+    database: Database
+    keys: SigningKeys
+    engine: Engine
+    dispatcher: Dispatcher
+    ready: threading.Event
+
+
+def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
+    """The application on its home; nothing starts before the server does.
+
+    Parameters
+    ----------
+    settings : the operator's choices
+    engine : runs the jobs instead of the one that the settings name; whoever made it closes it
+    """
+    forget_secrets()
+    check_installation()
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(application: FastAPI) -> AsyncIterator[None]:
+        services = await run_in_threadpool(_start, settings, engine)
+        application.state.services = services
+        metrics.watch(services.database)
+        threading.Thread(target=_warm_up, args=(services.ready,), name="warm-up", daemon=True).start()
+        try:
+            yield
+        finally:
+            services.ready.clear()
+            await run_in_threadpool(_stop, services, engine)
+
+    application = FastAPI(
+        title="Privy Purse",
+        version=_version(),
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(refuse_unknown)],
+    )
+    application.state.metrics = metrics
+    application.add_middleware(Observed, metrics=metrics)
+    handlers.install(application)
+    for router in ROUTERS:
+        application.include_router(router)
+    _describe(application)
+    return application
+
+
+def serve(settings: Settings) -> None:
+    """Runs the server until it is told to stop."""
+    level = settings.log_level.upper()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for ours in ("purse", "app", "uvicorn"):
+        logging.getLogger(ours).setLevel(level)
+    uvicorn.run(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,  # ours names the route, never the path or the query
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+
+
+def check_installation() -> None:
+    """Our three packages come from one folder: a folder in the working directory must not stand in for one of them.
+
+    Raises
+    ------
+    RuntimeError
+        if they do not.
+    """
+    folders = {Path(str(package.__file__)).resolve().parents[1] for package in (accounting, solvers, app)}
+    if len(folders) != 1:
+        raise RuntimeError("accounting, solvers and app were loaded from different folders; start somewhere else")
+
+
+def _start(settings: Settings, engine: Engine | None) -> Services:
+    home = settings.make_home()
+    database = Database(settings.database)
+    database.migrate()
+    with database.write() as connection:
+        sweep(home, connection)
+    written = ensure_steward(database, settings)
+    if written is not None:
+        print(f"The first steward's token, kept in {written}:\n{written.read_text().strip()}", flush=True)
+    keys = SigningKeys(home)
+    running = engine or DaskEngine(settings)
+    dispatcher = Dispatcher(settings, database, keys, running)
+    dispatcher.start()
+    return Services(settings, database, keys, running, dispatcher, threading.Event())
+
+
+def _stop(services: Services, given: Engine | None) -> None:
+    services.dispatcher.stop()
+    if given is None:
+        services.engine.close()
+    services.database.close()
+
+
+def _warm_up(ready: threading.Event) -> None:
+    """Loads what a first quote would wait for. A server whose accountants do not load never becomes ready."""
+    try:
+        guard.warm_up()
+        for mechanism in (Gaussian(), PoissonGaussian(0.01)):
+            calibrate([Query("warm_up", 100, mechanism)], Privacy(1.0, 1e-6))
+    except Exception as error:
+        _LOG.critical("the accountants do not load: %s", type(error).__name__)
+    else:
+        ready.set()
+
+
+def _describe(application: FastAPI) -> None:
+    """Puts our complete OpenAPI document in place of the framework's."""
+    made: list[dict[str, Any]] = []
+
+    def once() -> dict[str, Any]:
+        if not made:
+            made.append(openapi.document(application, ROUTERS))
+        return made[0]
+
+    application.openapi = once  # type: ignore[method-assign]
+
+
+def _version() -> str:
+    try:
+        return version("privy-purse")
+    except PackageNotFoundError:
+        return "0"

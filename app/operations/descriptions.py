@@ -1,0 +1,37 @@
+"""Descriptions that a docstring already holds, put where the OpenAPI document wants them.
+
+The dataclasses of `solvers` know nothing of the web: their fields are described in their docstrings, under
+"Parameters", as `field : description`.
+"""
+
+import re
+from inspect import cleandoc
+from typing import Any
+
+from app.wire.base import Page
+
+Schema = dict[str, Any]
+_SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
+_FIELD = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+
+
+def describe(schemas: dict[str, Schema]) -> None:
+    """Fills in what is missing; nothing that is there is changed."""
+    for name, schema in schemas.items():
+        if name.startswith("Page_"):
+            schema.setdefault("description", cleandoc(Page.__doc__ or ""))
+        known = parameters(schema.get("description", ""))
+        for field, node in schema.get("properties", {}).items():
+            if field in known:
+                node.setdefault("description", known[field])
+            elif "const" in node:
+                node.setdefault("description", f"{node['const']}, the name that chooses this one.")
+
+
+def parameters(docstring: str) -> dict[str, str]:
+    """The fields that a docstring describes under "Parameters"."""
+    section = _SECTION.search(docstring)
+    if section is None:
+        return {}
+    found = _FIELD.findall(section.group(1))
+    return {name: " ".join(text.split()) for names, text in found for name in names.split(", ")}

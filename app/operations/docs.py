@@ -1,0 +1,81 @@
+"""The OpenAPI document as one HTML page: no script, nothing loaded from elsewhere."""
+
+from html import escape
+from typing import Any
+
+Node = dict[str, Any]
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
+h2{margin-top:2.5rem;border-bottom:1px solid #ccc}h3{margin:2rem 0 .3rem}code{background:#f3f3f3;padding:.1em .3em}
+table{border-collapse:collapse;margin:.5rem 0}td,th{text-align:left;vertical-align:top;padding:.2rem .8rem .2rem 0}
+b.m{display:inline-block;min-width:4.5rem}small{color:#666}
+@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}code{background:#2a2a2a}small{color:#999}}
+"""
+
+
+def page(document: Node) -> str:
+    """HTML of the whole document: routes by tag, then schemas."""
+    info = document["info"]
+    tags: dict[str, list[str]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            tag = (operation.get("tags") or ["other"])[0]
+            tags.setdefault(tag, []).append(_operation(method, path, operation))
+    routes = "".join(f"<h2>{escape(tag)}</h2>{''.join(items)}" for tag, items in tags.items())
+    schemas = "".join(_schema(name, node) for name, node in sorted(document["components"]["schemas"].items()))
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f"<h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
+        f'<p>{escape(info.get("description", ""))}</p><p>For programs: <a href="/openapi.json">openapi.json</a></p>'
+        f"{routes}<h2>Schemas</h2>{schemas}</html>"
+    )
+
+
+def _operation(method: str, path: str, operation: Node) -> str:
+    rows = [
+        _row(parameter["name"], _kind(parameter.get("schema", {})), parameter.get("description", ""))
+        for parameter in operation.get("parameters", ())
+    ]
+    for media, content in operation.get("requestBody", {}).get("content", {}).items():
+        rows.append(_row("body", _kind(content.get("schema", {})), escape(media)))
+    for status, response in operation["responses"].items():
+        kinds = {_kind(content.get("schema", {})) for content in response.get("content", {}).values()}
+        rows.append(_row(status, " ".join(sorted(kinds)), response.get("description", "")))
+    return (
+        f'<h3><b class="m">{method.upper()}</b> <code>{escape(path)}</code></h3>'
+        f"<p>{escape(operation.get('summary', ''))}. {escape(operation.get('description', ''))}</p>"
+        f"<table>{''.join(rows)}</table>"
+    )
+
+
+def _schema(name: str, node: Node) -> str:
+    required = node.get("required", ())
+    rows = [
+        _row(
+            field, _kind(schema) + ("" if field in required else " <small>optional</small>"), schema.get("description")
+        )
+        for field, schema in node.get("properties", {}).items()
+    ]
+    text = escape(node.get("description", "")).replace("\n", "<br>")
+    return f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{text}</p><table>{"".join(rows)}</table>'
+
+
+def _kind(schema: Node) -> str:
+    """A schema in a word or two, as HTML."""
+    if "$ref" in schema:
+        name = escape(schema["$ref"].rsplit("/", 1)[-1])
+        return f'<a href="#{name}">{name}</a>'
+    for union in ("anyOf", "oneOf"):
+        if union in schema:
+            return " | ".join(_kind(member) for member in schema[union])
+    if "const" in schema or "enum" in schema:
+        values = schema.get("enum") or [schema["const"]]
+        return " | ".join(f"<code>{escape(str(value))}</code>" for value in values)
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    return escape(str(schema.get("type", "any")))
+
+
+def _row(name: str, kind: str, text: str | None) -> str:
+    return f"<tr><td><code>{escape(name)}</code></td><td>{kind}</td><td>{escape(text or '')}</td></tr>"

@@ -1,0 +1,64 @@
+"""What a monitor may see: how many requests ended how, and how many jobs are in which state. Nothing of the data."""
+
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from app.persistence.session import Database
+from app.persistence.tables import jobs
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_STATES = ("queued", "running", "done", "failed", "cancelled")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Metrics:
+    """Counters of one server process."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "purse_requests",
+            "Requests by method, route template and status.",
+            ("method", "route", "status"),
+            registry=self._registry,
+        )
+
+    def watch(self, database: Database) -> None:
+        """Counts the jobs in this database, too, whenever asked."""
+        self._registry.register(_Jobs(database))
+
+    def count(self, method: str, route: str, status: int) -> None:
+        """One request more. Methods and routes are of closed lists, so that nobody can grow the table."""
+        self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
+
+    def text(self) -> bytes:
+        """The text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+class _Jobs(Collector):
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Known without asking the database, which need not be there yet."""
+        yield from _families({})
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One grouped count, over an index."""
+        with self._database.read() as connection:
+            rows = connection.execute(sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state))
+            counts = {row[0]: row[1] for row in rows}
+        yield from _families(counts)
+
+
+def _families(counts: dict[str, int]) -> Iterator[GaugeMetricFamily]:
+    family = GaugeMetricFamily("purse_jobs", "Jobs by state.", labels=("state",))
+    for state in _STATES:
+        family.add_metric((state,), counts.get(state, 0))
+    yield family
+    yield GaugeMetricFamily("purse_queue_length", "Jobs that wait for a worker.", value=counts.get("queued", 0))

@@ -1,0 +1,85 @@
+"""Around every request: one log line, one count, safe headers, and an end to every unknown error.
+
+What is logged is the route's template and the status, never a path, a query string, a body or an exception's text:
+a message may hold what a caller or a worker knows of the data.
+"""
+
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from app.errors import Problem
+from app.operations.handlers import respond
+from app.operations.metrics import Metrics
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_access = logging.getLogger("purse.access")
+_errors = logging.getLogger("purse.errors")
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+class Observed:
+    """ASGI middleware; the outermost of ours.
+
+    Parameters
+    ----------
+    app : what it surrounds
+    metrics : where requests are counted
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.monotonic()
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                given = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *((n, v) for n, v in _HEADERS if n not in given)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception as error:
+            _errors.error("%s in %s: %s", type(error).__name__, _template(scope), " < ".join(_places(error)))
+            if status == 0:
+                await respond(Problem("internal"))(scope, receive, sending)
+        finally:
+            self._metrics.count(scope["method"], _template(scope), status)
+            _access.info("%s %s %d %.0f ms", _method(scope), _template(scope), status, 1e3 * (time.monotonic() - began))
+
+
+def _template(scope: Scope) -> str:
+    """/v1/jobs/{job_id}, say: the route's own text, and none for what no route took."""
+    return str(getattr(scope.get("route"), "path", None) or "-")
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"].isalpha() and len(scope["method"]) < 10 else "-"
+
+
+def _places(error: BaseException) -> Iterable[str]:
+    """Where it happened, innermost first, without the message and without any variable."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return (f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in reversed(frames[-8:]))

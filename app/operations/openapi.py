@@ -1,0 +1,136 @@
+"""The OpenAPI document, complete: bodies that are read by hand, and every error that a route may answer with."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from app.errors import CODES, Problem, responses
+from app.identity.dependencies import Require
+from app.operations.descriptions import describe
+from app.wire.datasets import DatasetSpec
+from app.wire.problems import ProblemDetails
+from app.wire_body import JsonBody
+
+Schema = dict[str, Any]
+_REF = "#/components/schemas/"
+_FORM_FIELDS = (DatasetSpec,)  # JSON inside a multipart form: a route refers to these by name
+
+
+def routes(routers: Sequence[APIRouter]) -> Iterator[APIRoute]:
+    """Every route of ours."""
+    for router in routers:
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                yield route
+
+
+def dependants(route: APIRoute) -> Iterator[Dependant]:
+    """What a route's function depends on: itself, and every dependency down to the last."""
+    waiting = [route.dependant]
+    while waiting:
+        dependant = waiting.pop()
+        yield dependant
+        waiting += dependant.dependencies
+
+
+def document(app: FastAPI, routers: Sequence[APIRouter]) -> Schema:
+    """The whole document."""
+    found: Schema = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+    )
+    ours = [
+        (route, [dependant.call for dependant in dependants(route)])
+        for route in routes(routers)
+        if route.include_in_schema
+    ]
+    bodies: set[type[BaseModel]] = {call.model for _, calls in ours for call in calls if isinstance(call, JsonBody)}
+    bodies.update(_FORM_FIELDS)
+    components = found.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    named = _add(schemas, [(ProblemDetails, "serialization"), *((model, "validation") for model in bodies)])
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    describe(schemas)
+    components["examples"] = {code: _example(code) for code in sorted(CODES)}
+    for route, calls in ours:
+        for method in route.methods or ():
+            _complete(found["paths"][route.path_format][method.lower()], calls, named)
+    return found
+
+
+def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str]) -> None:
+    codes = ["internal"]
+    if any(isinstance(call, Require) for call in calls):
+        codes += ["unauthenticated", "forbidden"]
+    if _ref("HTTPValidationError") in str(operation["responses"].get("422")):
+        del operation["responses"]["422"]
+        codes.append("invalid_request")
+    for body in (call for call in calls if isinstance(call, JsonBody)):
+        codes += ["invalid_request", "out_of_range", "too_large", "unsupported_media_type"]
+        content = {"application/json": {"schema": {"$ref": named[body.model]}}}
+        operation["requestBody"] = {"required": True, "content": content}
+    for status, response in responses(*codes).items():
+        _merge(operation["responses"].setdefault(str(status), response), response)
+    operation["responses"] = dict(sorted(operation["responses"].items()))
+
+
+def _merge(known: Schema, more: Schema) -> None:
+    """Adds the codes of `more` to a response of the same status."""
+    if known is more:
+        return
+    [(media, content)] = more["content"].items()
+    examples = known["content"][media]["examples"]
+    for code, example in content["examples"].items():
+        if code not in examples:
+            examples[code] = example
+            known["description"] += f"; `{code}`: {CODES[code].title}"
+
+
+def _example(code: str) -> Schema:
+    details = Problem(code).details().model_dump(exclude_none=True)
+    return {"summary": CODES[code].title, "description": CODES[code].meaning, "value": details}
+
+
+def _add(schemas: Schema, models: list[tuple[type[BaseModel], Any]]) -> dict[type[BaseModel], str]:
+    """Adds the models' schemas and says where each went; one whose name stands for another schema gets -Input."""
+    mapping, definitions = models_json_schema(models, ref_template=_ref("{model}"))
+    new: Schema = _as_fastapi_does(definitions["$defs"])
+    renamed = {name for name in new if name in schemas and schemas[name] != new[name]}
+    while more := {n for n in new if n not in renamed and any(f"'{_ref(r)}'" in str(new[n]) for r in renamed)}:
+        renamed |= more
+    for name, schema in new.items():
+        schemas[f"{name}-Input" if name in renamed else name] = _redirect(schema, renamed)
+    return {model: _redirect(mapping[model, mode], renamed)["$ref"] for model, mode in models}
+
+
+def _as_fastapi_does(node: Any) -> Any:
+    """FastAPI leaves out what is null, such as a default."""
+    match node:
+        case dict():
+            return {key: _as_fastapi_does(value) for key, value in node.items() if value is not None}
+        case list():
+            return [_as_fastapi_does(value) for value in node]
+        case _:
+            return node
+
+
+def _redirect(node: Any, renamed: set[str]) -> Any:
+    match node:
+        case dict():
+            return {key: _redirect(value, renamed) for key, value in node.items()}
+        case list():
+            return [_redirect(value, renamed) for value in node]
+        case str() if node.startswith(_REF) and node.removeprefix(_REF) in renamed:
+            return f"{node}-Input"
+        case _:
+            return node
+
+
+def _ref(name: str) -> str:
+    return _REF + name

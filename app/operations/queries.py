@@ -1,0 +1,19 @@
+"""Unknown query parameters are refused, like unknown fields: a misspelt one would silently do nothing."""
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+
+from app.errors import invalid
+from app.operations.openapi import dependants
+
+
+def refuse_unknown(request: Request) -> None:
+    """A dependency of the whole application; `Problem` for a parameter that is unknown or given twice."""
+    route = request.scope.get("route")
+    given = [name for name, _ in request.query_params.multi_items()]
+    if not given or not isinstance(route, APIRoute):
+        return
+    known = {field.alias for dependant in dependants(route) for field in dependant.query_params}
+    if len(set(given)) < len(given) or not known.issuperset(given):
+        what = "holds a parameter that is not known here, or one twice"
+        raise invalid([{"type": "query", "loc": ("query",), "msg": what}])

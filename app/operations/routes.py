@@ -1,0 +1,54 @@
+"""Health, metrics and documentation; public, and free of anybody's data."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from app.errors import Problem, responses
+from app.identity.dependencies import database
+from app.operations.docs import page
+from app.operations.metrics import CONTENT_TYPE
+from app.persistence.session import Database
+from app.wire.health import Health
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/health/live", summary="Is the process there?")
+def live() -> Health:
+    """Answers as long as the server answers at all."""
+    return Health()
+
+
+@router.get("/health/ready", summary="Is the service ready?", responses=responses("not_ready"))
+def ready(request: Request, base: Annotated[Database, Depends(database)]) -> Health:
+    """Answers once the libraries are warm and the database is there; until then not_ready."""
+    if not request.app.state.services.ready.is_set():
+        raise Problem("not_ready")
+    with base.read() as connection:
+        base.now(connection)
+    return Health()
+
+
+@router.get(
+    "/metrics",
+    summary="Counters for Prometheus",
+    response_class=Response,
+    responses={200: {"description": "The text format of Prometheus.", "content": {"text/plain": {}}}},
+)
+def metrics(request: Request) -> Response:
+    """Requests by route and status, jobs by state. No timing and no count of anything in the data."""
+    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)
+
+
+@router.get("/docs", summary="This interface, to read", response_class=HTMLResponse)
+def docs(request: Request) -> HTMLResponse:
+    """The OpenAPI document as one page; it runs no script and loads nothing from elsewhere."""
+    return HTMLResponse(page(request.app.openapi()))
+
+
+@router.get("/openapi.json", include_in_schema=False)
+def openapi(request: Request) -> JSONResponse:
+    """The OpenAPI document."""
+    return JSONResponse(request.app.openapi())

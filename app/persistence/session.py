@@ -1,0 +1,136 @@
+"""The unit of work: one BEGIN IMMEDIATE transaction for each change, read-only connections for the rest.
+
+SQLite in WAL mode with synchronous=FULL: what was committed is on the disk before the caller hears of it.
+Python's sqlite3 would begin transactions on its own, late and deferred, so that two writers could both read
+before either writes; its own control is switched off (isolation_level None) and SQLAlchemy's begin event says
+BEGIN IMMEDIATE.
+Reference: SQLAlchemy, "Enabling Non-Legacy SQLite Transactional Modes with the sqlite3 or aiosqlite driver".
+"""
+
+import base64
+import secrets
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+_BUSY_MILLISECONDS = 60_000
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def new_id(prefix: str) -> str:
+    """`<prefix>_` and 20 characters of lower-case base 32: 100 bits that nobody can guess."""
+    return f"{prefix}_{base64.b32encode(secrets.token_bytes(13)).decode().lower()[:20]}"
+
+
+class Database:
+    """Durable state. Many readers, one writer at a time, from any number of threads and processes.
+
+    Parameters
+    ----------
+    url : sqlite:///<file>; the file's folder must exist
+    """
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith("sqlite:///"):
+            raise ValueError("only sqlite:///<file> is supported")
+        self._turn = _Turn()
+        self._writer = _engine(url, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
+        self._reader = _engine(url, "BEGIN", ("query_only=ON",))
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A connection inside one transaction that nobody else's writes can enter.
+
+        Committed at the end of the block, rolled back if it raises. Threads get their turn in the order in which
+        they asked. Asking again inside the block is a mistake of the program: RuntimeError.
+        """
+        with self._turn.taken(), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A connection that cannot write, on one consistent snapshot."""
+        with self._reader.begin() as connection:
+            yield connection
+
+    def now(self, connection: sa.Connection) -> float:
+        """The database's clock: seconds since 1970."""
+        days = connection.scalar(sa.text("SELECT julianday('now')"))
+        assert isinstance(days, float)
+        return (days - 2440587.5) * 86400.0
+
+    def timestamp(self, connection: sa.Connection) -> str:
+        """The database's clock: UTC, ISO 8601, milliseconds."""
+        return str(connection.scalar(sa.text("SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')")))
+
+    def migrate(self) -> None:
+        """Brings the schema up to date, in one transaction; a second process waits and finds it done."""
+        with self.write() as connection:
+            command.upgrade(_config(connection), "head")
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._reader.dispose()
+        self._writer.dispose()
+
+
+class _Turn:
+    """A lock that is granted in the order of asking. (SQLite's own waiting starves under saturation.)"""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waiting: deque[threading.Lock] = deque()
+        self._holder: int | None = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        if self._holder == threading.get_ident():
+            raise RuntimeError("a write inside a write of the same thread")
+        mine = threading.Lock()
+        mine.acquire()
+        with self._guard:
+            self._waiting.append(mine)
+            if len(self._waiting) == 1:
+                mine.release()
+        mine.acquire()
+        self._holder = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._holder = None
+            with self._guard:
+                self._waiting.popleft()
+                if self._waiting:
+                    self._waiting[0].release()
+
+
+def _engine(url: str, begin: str, pragmas: tuple[str, ...]) -> sa.Engine:
+    # An error's text would hold the values of the statement.
+    engine = sa.create_engine(url, pool_size=8, max_overflow=56, hide_parameters=True)
+
+    def connect(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None
+        for pragma in (f"busy_timeout={_BUSY_MILLISECONDS}", *pragmas):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def start(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    sa.event.listen(engine, "connect", connect)
+    sa.event.listen(engine, "begin", start)
+    return engine
+
+
+def _config(connection: sa.Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config

@@ -1,0 +1,95 @@
+"""The tables, in SQLAlchemy core. Documents are canonical JSON text; times are UTC ISO 8601 text from the database's clock."""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("sha256", sa.String(64), nullable=False, unique=True),
+    sa.Column("created_at", sa.String(40), nullable=False),
+    sa.Column("revoked_at", sa.String(40)),
+    sa.CheckConstraint("role in ('steward', 'analyst', 'auditor')", name="role"),
+)
+
+# `state` is the ledger's state (accounting.ledger.LedgerState) as JSON: the cached sum of the entries below it.
+datasets = sa.Table(
+    "datasets",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(200), nullable=False, unique=True),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("spec", sa.Text, nullable=False),
+    sa.Column("file_sha256", sa.String(64), nullable=False, unique=True),
+    sa.Column("folder", sa.String(200), nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+)
+
+ledger_entries = sa.Table(
+    "ledger_entries",
+    metadata,
+    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), primary_key=True),
+    sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("previous_hash", sa.String(64), nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False),
+)
+
+# `lease_until` and `started_at` are set when a job is claimed; `receipt` and `model` only together with state = 'done'.
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False, unique=True),
+    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), nullable=False),
+    sa.Column("owner_id", sa.ForeignKey("tokens.id"), nullable=False),
+    sa.Column("analyst", sa.String(200), nullable=False),
+    sa.Column("idempotency_key", sa.String(200), nullable=False),
+    sa.Column("request_sha256", sa.String(64), nullable=False),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("quote", sa.Text, nullable=False),
+    sa.Column("plan", sa.Text, nullable=False),
+    sa.Column("charge", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("lease_until", sa.Float),
+    sa.Column("progress", sa.Integer, nullable=False),
+    sa.Column("error", sa.String(32)),
+    sa.Column("model", sa.Text),
+    sa.Column("receipt", sa.Text),
+    sa.Column("created_at", sa.String(40), nullable=False),
+    sa.Column("started_at", sa.String(40)),
+    sa.Column("finished_at", sa.String(40)),
+    sa.UniqueConstraint("owner_id", "idempotency_key"),
+    sa.CheckConstraint("state in ('queued', 'running', 'done', 'failed', 'cancelled')", name="state"),
+    sa.CheckConstraint(
+        "(state = 'done') = (model is not null) and (state = 'done') = (receipt is not null)", name="release"
+    ),
+    sa.CheckConstraint("attempt between 0 and 2", name="attempt"),
+    sa.Index("ix_jobs_dataset_owner", "dataset_id", "owner_id"),
+    sa.Index("ix_jobs_open", "state", "number"),
+)
+
+# The same sums per analyst, so that a budget query never walks the jobs.
+analyst_spend = sa.Table(
+    "analyst_spend",
+    metadata,
+    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), primary_key=True),
+    sa.Column("owner_id", sa.ForeignKey("tokens.id"), primary_key=True),
+    sa.Column("charges", sa.Integer, nullable=False),
+    sa.Column("spent", sa.Text, nullable=False),
+)

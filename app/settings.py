@@ -1,0 +1,109 @@
+"""Every setting of the service, from environment variables PURSE_*. Each has its line in docs/settings.md."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+SHORTEST_TOKEN = 32
+
+
+class Settings(BaseSettings):
+    """What an operator may choose. Nothing here weakens a privacy promise."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PURSE_", frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+    home: Annotated[Path, Field(description="Where all state lives: database, columns, keys. Mode 0700.")] = Path(
+        "purse-data"
+    )
+    bootstrap_token: Annotated[
+        SecretStr | None,
+        Field(description="A steward token of 32 characters or more, made valid at start; one is drawn if unset."),
+    ] = None
+    host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535, description="The port to listen on.")] = 8000
+    database_url: Annotated[
+        str | None, Field(description="SQLAlchemy URL of a SQLite file; purse.sqlite3 in the home if unset.")
+    ] = None
+    workers: Annotated[int, Field(ge=1, le=256, description="Local worker processes, if no scheduler is named.")] = 2
+    scheduler: Annotated[
+        str | None, Field(description="Address of a Dask scheduler to use instead of local processes.")
+    ] = None
+    scheduler_ca: Annotated[
+        Path | None, Field(description="That scheduler's certificate authority, a PEM file; it speaks mutual TLS.")
+    ] = None
+    scheduler_cert: Annotated[Path | None, Field(description="Our certificate for that scheduler, a PEM file.")] = None
+    scheduler_key: Annotated[Path | None, Field(description="The key of that certificate, a PEM file.")] = None
+    max_upload_bytes: Annotated[int, Field(ge=1, description="The largest file taken as a dataset.")] = 4 * 2**30
+    max_gradient_evaluations: Annotated[
+        float, Field(gt=0, description="The most per-record gradients that one job may plan.")
+    ] = 1e11
+    lease_seconds: Annotated[float, Field(gt=0, le=3600, description="How long a job is the dispatcher's own.")] = 30.0
+    renew_seconds: Annotated[float, Field(gt=0, description="How often a lease is renewed; at most half of it.")] = 10.0
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Field(description="The least severity that is logged.")
+    ] = "info"
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return home.expanduser().absolute()
+
+    @field_validator("bootstrap_token")
+    @classmethod
+    def _long_enough(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is None:
+            return None
+        text = token.get_secret_value()
+        if len(text) < SHORTEST_TOKEN or len(text) > 512 or not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError(f"must be {SHORTEST_TOKEN} to 512 printable ASCII characters without spaces")
+        return token
+
+    @field_validator("database_url")
+    @classmethod
+    def _sqlite(cls, url: str | None) -> str | None:
+        if url is not None and not (url.startswith("sqlite:///") and len(url) > len("sqlite:///")):
+            raise ValueError("must be sqlite:/// and the path of a file")
+        return url
+
+    @model_validator(mode="after")
+    def _renews_in_time(self) -> Self:
+        if self.renew_seconds > self.lease_seconds / 2:
+            raise ValueError("renew_seconds must be at most half of lease_seconds")
+        return self
+
+    @model_validator(mode="after")
+    def _mutual_tls(self) -> Self:
+        files = (self.scheduler_ca, self.scheduler_cert, self.scheduler_key)
+        if self.scheduler is not None and None in files:
+            raise ValueError("scheduler needs scheduler_ca, scheduler_cert and scheduler_key")
+        return self
+
+    @model_validator(mode="after")
+    def _authenticates(self) -> Self:
+        if self.scheduler is not None and (
+            not self.scheduler.startswith("tls://")
+            or None in (self.scheduler_ca, self.scheduler_cert, self.scheduler_key)
+        ):
+            raise ValueError("a scheduler is a tls:// address, and needs scheduler_ca, scheduler_cert, scheduler_key")
+        return self
+
+    @property
+    def database(self) -> str:
+        """The database's URL."""
+        return self.database_url or f"sqlite:///{self.home / 'purse.sqlite3'}"
+
+    def make_home(self) -> Path:
+        """The home, made if it was not there, and closed to everybody else."""
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.home.chmod(0o700)
+        return self.home
+
+
+def forget_secrets() -> None:
+    """Takes the bootstrap token out of the environment, so that no process started later inherits it."""
+    os.environ.pop("PURSE_BOOTSTRAP_TOKEN", None)

@@ -1,0 +1,1 @@
+"""Files of records: read in a stream, encoded record by record, kept as a memory-mapped matrix."""

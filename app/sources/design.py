@@ -1,0 +1,207 @@
+"""From a dataset's declaration and a job's request to the job's matrix: its shape is public, its content is not.
+
+    row i of X = (code of each number feature, one-hot of each category feature with "other" last, ..., 1)
+    y_i        = +1 or -1 for a category target, the code in [-1, 1] for a number target
+
+The constant 1 of the intercept is the last column. Every number code lies in [-1, 1] and a one-hot block has norm 1, so
+||row||_2 <= sqrt(#features + 1) for every record there could be; `row_norm` is that, or less if the request says so.
+Rows come out unclipped: the solvers clip to `row_norm`.
+"""
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.sources.ingest import VALUES
+from app.sources.matrix import Floats, open_matrix
+from app.wire.datasets import CategoryColumn, Column, DatasetSpec
+
+if TYPE_CHECKING:
+    from app.wire.jobs import JobRequest
+
+MOST_DIMENSIONS = 2**16
+MOST_MATRIX_BYTES = 2**36
+_MOST_IN_MEMORY = 2**29
+_BLOCK_BYTES = 2**23
+
+
+class DesignError(ValueError):
+    """The request does not fit the declaration; a function of these two alone.
+
+    Parameters
+    ----------
+    field : the request's field that is wrong
+    what : what it must be
+    """
+
+    def __init__(self, field: str, what: str) -> None:
+        self.field = field
+        self.what = what
+        super().__init__(f"{field} {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The public facts of a job's matrix. Make one with `Design.of`.
+
+    Parameters
+    ----------
+    features, target : the declared columns
+    positions, target_position : where they stand in the stored matrix
+    stored : int, how many columns are stored
+    positive : int or None, the code of the class that becomes +1; None for a number target
+    row_norm : float, bound on each row of X, the intercept's 1 included
+    """
+
+    features: tuple[Column, ...]
+    positions: tuple[int, ...]
+    target: Column
+    target_position: int
+    stored: int
+    positive: int | None
+    row_norm: float
+
+    @staticmethod
+    def of(spec: DatasetSpec, request: "JobRequest") -> "Design":
+        """The design that a request means on a dataset.
+
+        Raises
+        ------
+        DesignError
+            if target, features or positive do not fit the declaration, or the matrix would be too wide.
+        """
+        columns = {column.name: position for position, column in enumerate(spec.columns)}
+        if request.target not in columns:
+            raise DesignError("target", "must be a declared column")
+        position = columns[request.target]
+        positions = _features(columns, request.features, position)
+        target, features = spec.columns[position], tuple(spec.columns[p] for p in positions)
+        positive = _positive(target, request.positive)
+        implied = math.sqrt(len(features) + 1)
+        bound = implied if request.row_norm is None else min(request.row_norm, implied)
+        design = Design(features, positions, target, position, len(spec.columns), positive, bound)
+        if design.d > MOST_DIMENSIONS:
+            raise DesignError("features", f"must make at most {MOST_DIMENSIONS} columns, categories counted one by one")
+        return design
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many columns of X each feature makes."""
+        return tuple(len(f.categories) + 1 if isinstance(f, CategoryColumn) else 1 for f in self.features)
+
+    @property
+    def d(self) -> int:
+        """The number of columns of X, the intercept's included."""
+        return sum(self.widths) + 1
+
+    @property
+    def classes(self) -> tuple[str, str] | None:
+        """(negative, positive) for a category target; with more than two categories, negative is "not positive"."""
+        if not isinstance(self.target, CategoryColumn) or self.positive is None:
+            return None
+        positive = self.target.categories[self.positive]
+        rest = [c for c in self.target.categories if c != positive]
+        return (rest[0] if len(rest) == 1 else f"not {positive}", positive)
+
+    def check_rows(self, rows: int) -> None:
+        """Refuses, from public facts and before any charge, a matrix that no worker should be asked to make.
+
+        Raises
+        ------
+        DesignError
+            if X would take more than MOST_MATRIX_BYTES.
+        """
+        if 8 * self.d * rows > MOST_MATRIX_BYTES:
+            raise DesignError("features", f"make a matrix of more than {MOST_MATRIX_BYTES} bytes: name fewer")
+
+    def split(self, w: Floats) -> tuple[list[float], float]:
+        """A solution of shape (d,) as (coefficients of the encoded values in order, intercept)."""
+        if w.shape != (self.d,):
+            raise ValueError("a solution has one number for each column of X")
+        return [float(value) for value in w[:-1]], float(w[-1])
+
+    def load(self, folder: Path, scratch: Path) -> tuple[Floats, Floats]:
+        """X (n, d), row-major, rows not clipped, and y (n,), from a dataset's folder. For the worker, after "started".
+
+        A large X lives in a file under `scratch` that has no name any more: it goes when the array goes.
+
+        Raises
+        ------
+        ValueError
+            if the stored matrix is not of the declared width.
+        """
+        values = open_matrix(folder / VALUES)
+        rows = len(values)
+        if values.shape[1] != self.stored:
+            raise ValueError("the stored matrix is not of the declared width")
+        matrix, labels = _room((rows, self.d), scratch), np.empty(rows)
+        step = max(1, _BLOCK_BYTES // (8 * (self.d + self.stored)))
+        for start in range(0, rows, step):
+            block = np.asarray(values[start : start + step])
+            self._fill(block, matrix[start : start + step])
+            labels[start : start + step] = self._labels(block[:, self.target_position])
+        return matrix, labels
+
+    def _fill(self, block: Floats, out: Floats) -> None:
+        out[:] = 0.0
+        at = 0
+        for feature, position, width in zip(self.features, self.positions, self.widths, strict=True):
+            if isinstance(feature, CategoryColumn):
+                codes: NDArray[np.int64] = block[:, position].astype(np.int64)
+                out[np.arange(len(block)), at + codes] = 1.0
+            else:
+                out[:, at] = block[:, position]
+            at += width
+        out[:, at] = 1.0
+
+    def _labels(self, codes: Floats) -> Floats:
+        if not isinstance(self.target, CategoryColumn):
+            return codes
+        other = float(len(self.target.categories))
+        known = np.where(codes == other, 0.0, codes)  # a missing target is its first category
+        return np.where(known == self.positive, 1.0, -1.0)
+
+
+def _features(columns: dict[str, int], asked: list[str] | None, target: int) -> tuple[int, ...]:
+    if asked is None:
+        return tuple(position for position in columns.values() if position != target)
+    if len(set(asked)) < len(asked):
+        raise DesignError("features", "must be distinct")
+    if not columns.keys() >= set(asked):
+        raise DesignError("features", "must be declared columns")
+    positions = tuple(columns[name] for name in asked)
+    if target in positions:
+        raise DesignError("features", "must not hold the target")
+    return positions
+
+
+def _positive(target: Column, asked: str | None) -> int | None:
+    if not isinstance(target, CategoryColumn):
+        if asked is not None:
+            raise DesignError("positive", "is for a category target only")
+        return None
+    if asked is None:
+        if len(target.categories) < 2:
+            raise DesignError("positive", "must be given for a target with a single category")
+        return 1
+    if asked not in target.categories:
+        raise DesignError("positive", "must be one of the target's categories")
+    return target.categories.index(asked)
+
+
+def _room(shape: tuple[int, int], scratch: Path) -> Floats:
+    size = 8 * shape[0] * shape[1]
+    if size <= _MOST_IN_MEMORY:
+        return np.empty(shape)
+    path = scratch / "design"
+    with path.open("xb") as file:
+        # A full disk is an error here, and the end of the process if a write through the map finds it out.
+        os.posix_fallocate(file.fileno(), 0, size)
+    room: Floats = np.memmap(path, dtype=np.float64, mode="r+", shape=shape)
+    path.unlink()
+    return room

@@ -1,0 +1,116 @@
+"""Parquet, read in order, row group by row group, in batches; its footer is judged before anything is decoded.
+
+Read are booleans, integers, floats, decimals, text (also dictionary-encoded) and null columns. Refused are nested
+columns, raw bytes, and times and dates, whose unit and zone would be a guess: store those as numbers or as text.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.sources.encoding import locate
+from app.sources.errors import Mismatch, TooLarge, Unreadable
+from app.wire.datasets import Column
+
+MAGIC = b"PAR1"
+MOST_FOOTER_BYTES = 64 * 2**20
+MOST_ROW_GROUP_BYTES = 2**30  # of the declared columns, uncompressed
+_BATCH_ROWS = 2**16
+_BATCH_VALUES = 2**21
+_BUFFER_BYTES = 2**16
+
+_DAMAGED = "The file begins like Parquet but is damaged, encrypted, or not Parquet."
+
+
+def batches(path: Path, columns: Sequence[Column], most_rows: int) -> Iterator[list[pa.Array]]:
+    """The declared columns of the file's records, batch by batch, in the file's order.
+
+    Text comes dictionary-encoded, so that one long value that is repeated a million times costs no more than once.
+
+    Raises
+    ------
+    Unreadable
+        if the file is no Parquet.
+    Mismatch
+        if a declared column is not in the file, is there twice, or has a type that is not read.
+    TooLarge
+        if the footer announces more than `most_rows` rows, or a row group that unfolds to too much.
+    """
+    with _damage(), pa.OSFile(str(path)) as file:
+        _check_footer_length(path)
+        names, texts = _judge(pq.ParquetFile(file), columns, most_rows)
+        opened = pq.ParquetFile(file, read_dictionary=texts, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+        for index, name in enumerate(names):
+            if name in texts and not pa.types.is_dictionary(opened.schema_arrow.field(name).type):
+                raise Mismatch(index, columns[index].name, "has the name of a nested column too")
+        size = max(1, min(_BATCH_ROWS, _BATCH_VALUES // len(columns)))
+        for batch in opened.iter_batches(batch_size=size, columns=names):
+            yield [batch.column(name) for name in names]
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError):  # Arrow says OSError for a thrift that it cannot read
+        raise Unreadable(_DAMAGED) from None
+
+
+def _check_footer_length(path: Path) -> None:
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        if size < 12:
+            raise Unreadable(_DAMAGED)
+        file.seek(-8, 2)
+        tail = file.read(8)
+    if tail[4:] != MAGIC:
+        raise Unreadable(_DAMAGED)
+    if int.from_bytes(tail[:4], "little") > min(size, MOST_FOOTER_BYTES):
+        raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES} bytes.")
+
+
+def _judge(file: pq.ParquetFile, columns: Sequence[Column], most_rows: int) -> tuple[list[str], list[str]]:
+    """The names in the file of the declared columns, and of those among them that are text."""
+    schema = file.schema_arrow
+    names = [schema.names[position] for position in locate(schema.names, columns)]
+    texts = []
+    for index, name in enumerate(names):
+        kind = schema.field(name).type
+        if _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
+            texts.append(name)
+        elif not _is_read(kind):
+            raise Mismatch(index, columns[index].name, "has a type that is not read")
+    if not 0 <= file.metadata.num_rows <= most_rows:
+        raise TooLarge(f"With these columns at most {most_rows} rows are taken.")
+    _check_row_groups(file.metadata, {name: index for index, name in enumerate(names)}, columns)
+    return names, texts
+
+
+def _check_row_groups(metadata: pq.FileMetaData, wanted: dict[str, int], columns: Sequence[Column]) -> None:
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        total = 0
+        for position in range(group.num_columns):
+            chunk = group.column(position)
+            index = wanted.get(chunk.path_in_schema)
+            if index is None:
+                continue
+            total += max(0, chunk.total_uncompressed_size)
+            if "DELTA_BYTE_ARRAY" in chunk.encodings:
+                raise Mismatch(
+                    index, columns[index].name, "is DELTA_BYTE_ARRAY encoded, which can unfold without bound"
+                )
+        if total > MOST_ROW_GROUP_BYTES:
+            raise TooLarge(f"A row group unfolds to more than {MOST_ROW_GROUP_BYTES} bytes: write smaller row groups.")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_read(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in tests)

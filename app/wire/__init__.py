@@ -1,0 +1,1 @@
+"""Every request and response. No I/O."""

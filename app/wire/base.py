@@ -1,0 +1,57 @@
+"""What every message obeys: strict types, finite numbers, no unknown field, immutable."""
+
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from accounting.errors import OutOfRange
+from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
+
+
+class Wire(BaseModel):
+    """A message. Strings are not numbers, booleans are not numbers, NaN and infinity are not numbers."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+
+def _zero_or_not_tiny(delta: float) -> float:
+    if 0.0 < delta < DELTA_RANGE[0]:
+        raise OutOfRange(f"delta must be 0 or at least {DELTA_RANGE[0]:g}")
+    return delta
+
+
+Epsilon = Annotated[
+    float,
+    Field(ge=EPSILON_RANGE[0], le=EPSILON_RANGE[1], description="Privacy loss epsilon, from 0.001 to 100."),
+]
+Delta = Annotated[
+    float,
+    Field(ge=0.0, le=DELTA_RANGE[1], description="Privacy slack delta: 0, or from 1e-12 to 0.01."),
+    AfterValidator(_zero_or_not_tiny),
+]
+Name = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="A name of 1 to 200 characters without control characters.",
+    ),
+]
+Identifier = Annotated[
+    str, Field(pattern=r"^[a-z0-9_]{1,64}$", description="An identifier that the server has issued.")
+]
+Timestamp = Annotated[str, Field(description="UTC time, ISO 8601.")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, lower-case hexadecimal.")]
+
+
+T = TypeVar("T")
+
+
+class Page(Wire, Generic[T]):
+    """One page of a list, oldest first."""
+
+    items: Annotated[list[T], Field(description="The entries of this page.")]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` for the next page; null on the last page.")] = (
+        None
+    )

@@ -1,0 +1,132 @@
+"""Datasets: the steward's public declarations, and their budgets."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
+
+MAX_COLUMNS = 4096
+MAX_CATEGORIES = 4096
+_LARGEST = 1e150
+
+Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+FilterKind = Literal["rdp", "gdp", "pure"]
+
+
+class NumberColumn(Wire):
+    """A numeric column. Values outside [lower, upper] are clamped to it; the bounds are public."""
+
+    name: Name
+    type: Annotated[Literal["number"], Field(description="A number.")]
+    lower: Annotated[Bound, Field(description="Public lower bound.")]
+    upper: Annotated[Bound, Field(description="Public upper bound, above lower.")]
+    default: Annotated[
+        Bound | None, Field(description="For missing or unparsable values; the middle of the range if null.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError("lower must be below upper")
+        if self.default is not None and not self.lower <= self.default <= self.upper:
+            raise ValueError("default must lie between lower and upper")
+        return self
+
+
+class CategoryColumn(Wire):
+    """A categorical column. Values that are not declared become the default, else "other"."""
+
+    name: Name
+    type: Annotated[Literal["category"], Field(description="A category.")]
+    categories: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=500)]],
+        Field(min_length=1, max_length=MAX_CATEGORIES, description="The public list of values, distinct."),
+    ]
+    default: Annotated[
+        str | None, Field(description="A category for missing or undeclared values; other if null.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if len(set(self.categories)) < len(self.categories):
+            raise ValueError("categories must be distinct")
+        if self.default is not None and self.default not in self.categories:
+            raise ValueError("default must be one of the categories")
+        return self
+
+
+Column = Annotated[NumberColumn | CategoryColumn, Field(discriminator="type")]
+
+
+class Budget(Wire):
+    """What all answers about a dataset together may cost."""
+
+    epsilon: Epsilon
+    delta: Delta
+    filter: Annotated[
+        FilterKind,
+        Field(description="rdp (any mechanism), gdp (Gaussian mechanisms, tighter), pure (delta = 0)."),
+    ] = "rdp"
+
+
+class DatasetSpec(Wire):
+    """The public declaration that goes with an upload. Nothing of it is read off the data."""
+
+    name: Name
+    columns: Annotated[
+        list[Column],
+        Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep; others are not stored."),
+    ]
+    budget: Annotated[Budget, Field(description="The budget, enforced from now on.")]
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        names = [c.name for c in self.columns]
+        if len(set(names)) < len(names):
+            raise ValueError("column names must be distinct")
+        return self
+
+
+class PrivacyLoss(Wire):
+    """An (epsilon, delta) statement."""
+
+    epsilon: Annotated[float, Field(description="epsilon")]
+    delta: Annotated[float, Field(description="delta")]
+
+
+class AnalystSpend(Wire):
+    """What one analyst's jobs so far guarantee."""
+
+    analyst: Name
+    jobs: Annotated[int, Field(description="Charged jobs of this analyst.")]
+    spent: Annotated[PrivacyLoss, Field(description="What this analyst's charges alone guarantee.")]
+
+
+class BudgetStatus(Wire):
+    """A dataset's budget: an odometer (spent) and a filter (remaining)."""
+
+    epsilon: Annotated[float, Field(description="The budget's epsilon.")]
+    delta: Annotated[float, Field(description="The budget's delta.")]
+    neighbors: Annotated[Literal["replace_one"], Field(description="The neighboring relation; n is public.")]
+    filter: Annotated[FilterKind, Field(description="The privacy filter that enforces the budget.")]
+    spent: Annotated[PrivacyLoss, Field(description="What all charges so far guarantee at the budget's delta.")]
+    remaining: Annotated[
+        PrivacyLoss, Field(description="The largest epsilon of one more Gaussian-type job that would be admitted.")
+    ]
+    jobs: Annotated[int, Field(description="Charged jobs.")]
+    analysts: Annotated[
+        list[AnalystSpend], Field(description="Per analyst; an analyst sees own, steward and auditor see all.")
+    ]
+
+
+class Dataset(Wire):
+    """Public metadata of a dataset."""
+
+    id: Identifier
+    name: Name
+    rows: Annotated[int, Field(description="n, public.")]
+    columns: Annotated[list[Column], Field(description="The declared columns.")]
+    budget: Annotated[BudgetStatus, Field(description="The budget as it stands.")]
+    warnings: Annotated[list[str], Field(description="What the steward should know about the declaration.")] = []
+    created_at: Timestamp

@@ -1,0 +1,13 @@
+"""Whether the service is there, and whether it is ready."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.wire.base import Wire
+
+
+class Health(Wire):
+    """An answer at all is the message."""
+
+    status: Annotated[Literal["ok"], Field(description="ok; anything else is a problem document.")] = "ok"

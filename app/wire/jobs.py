@@ -1,0 +1,126 @@
+"""Quotes and jobs."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
+from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
+from solvers.domains import Domain, Free
+from solvers.losses import Loss
+from solvers.methods import Method
+from solvers.regularizers import L2, Regularizer
+from solvers.selection import Auto
+
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
+class JobPrivacy(Wire):
+    """The privacy a job asks for."""
+
+    epsilon: Epsilon
+    delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
+
+
+class JobRequest(Wire):
+    """Train one private model. Only dataset, target and privacy are required; there is no seed to give."""
+
+    dataset: Identifier
+    target: Annotated[Name, Field(description="The declared column to predict.")]
+    positive: Annotated[
+        str | None,
+        Field(description="For a category target: the class coded +1, all others -1; the second category if null."),
+    ] = None
+    features: Annotated[
+        list[Name] | None,
+        Field(min_length=1, max_length=MAX_COLUMNS, description="Declared columns to use; all others if null."),
+    ] = None
+    loss: Annotated[
+        Annotated[Loss, Field(discriminator="name")] | None,
+        Field(description="logistic for a category, squared for a number, if null."),
+    ] = None
+    regularizer: Annotated[
+        Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
+    ] = L2(1e-4)
+    domain: Annotated[Annotated[Domain, Field(discriminator="name")], Field(description="Where w may lie.")] = Free()
+    method: Annotated[
+        Annotated[Method | Auto, Field(discriminator="name")],
+        Field(description="The private solver; auto chooses from public facts."),
+    ] = Auto()
+    privacy: Annotated[JobPrivacy, Field(description="The promise asked for.")]
+    row_norm: Annotated[
+        float | None,
+        Field(gt=0, le=1e6, description="Clip encoded rows to this l2 norm; what the schema implies if null."),
+    ] = None
+
+
+class QueryPrice(Wire):
+    """One kind of question the solver will ask, with its noise."""
+
+    name: Annotated[str, Field(description="What the solver calls it.")]
+    count: Annotated[int, Field(description="How many answers.")]
+    mechanism: Annotated[dict[str, object], Field(description="How each answer is made private.")]
+    noise_multiplier: Annotated[float, Field(description="Noise std over the per-record bound, unitless.")]
+    noise_std: Annotated[
+        float, Field(description="Noise std of each coordinate of an answer at its largest per-record bound.")
+    ]
+
+
+class Quote(Wire):
+    """The price of a job: a function of public facts only."""
+
+    dataset: Identifier
+    method: Annotated[Method, Field(discriminator="name", description="The method, every field filled in.")]
+    reason: Annotated[str, Field(description="Why this method and these settings.")]
+    epsilon: Annotated[float, Field(description="What the accountant certifies at delta.")]
+    delta: Annotated[float, Field(description="delta")]
+    accountant: Annotated[str, Field(description="Whose certificate allowed the least noise.")]
+    accountant_version: Annotated[str, Field(description="Its version.")]
+    queries: Annotated[list[QueryPrice], Field(description="Everything that will be asked of the data.")]
+    gradient_evaluations: Annotated[
+        float, Field(description="Expected number of per-record gradients that the run computes.")
+    ]
+    rows: Annotated[int, Field(description="n")]
+    dimension: Annotated[int, Field(description="d, the intercept included.")]
+    row_norm: Annotated[float, Field(description="Bound on each encoded row.")]
+    gradient_bound: Annotated[float, Field(description="G, the bound on one record's gradient.")]
+    fits: Annotated[bool, Field(description="Whether the dataset's filter would admit it now.")]
+    remaining: Annotated[PrivacyLoss, Field(description="What remains now.")]
+    remaining_after: Annotated[
+        PrivacyLoss | None, Field(description="What would remain after it; null if it does not fit.")
+    ]
+    warnings: Annotated[list[str], Field(description="What the analyst should know.")] = []
+
+
+class Progress(Wire):
+    """Answers given so far, of the fixed number planned."""
+
+    done: Annotated[int, Field(description="Private answers so far in this attempt.")]
+    total: Annotated[int, Field(description="Private answers planned.")]
+
+
+class Job(Wire):
+    """A job and its state."""
+
+    id: Identifier
+    dataset: Identifier
+    analyst: Name
+    state: Annotated[JobState, Field(description="queued, running, done, failed or cancelled.")]
+    attempt: Annotated[int, Field(description="0 until started; a second attempt runs under the same charge.")]
+    progress: Annotated[Progress, Field(description="Step counts; they depend on the plan alone.")]
+    quote: Annotated[Quote, Field(description="The price as it was charged.")]
+    error: Annotated[
+        Literal["job_failed", "worker_lost"] | None,
+        Field(description="For a failed job. One opaque code: more would be a look at the data."),
+    ] = None
+    created_at: Timestamp
+    started_at: Annotated[Timestamp | None, Field(description="When it was claimed for the first time.")] = None
+    finished_at: Annotated[Timestamp | None, Field(description="When it was done, failed or cancelled.")] = None
+
+
+class JobEvent(Wire):
+    """What a server-sent event carries."""
+
+    state: Annotated[JobState, Field(description="The state now.")]
+    attempt: Annotated[int, Field(description="The attempt.")]
+    progress: Annotated[Progress, Field(description="Step counts.")]

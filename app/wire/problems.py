@@ -1,0 +1,35 @@
+"""The one shape of every error: RFC 9457 problem details with a stable code."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.wire.base import Wire
+
+
+class Violation(Wire):
+    """One field that is wrong; the rejected value itself is never repeated."""
+
+    where: Annotated[str, Field(description="Path of the field, such as body.privacy.epsilon.")]
+    what: Annotated[str, Field(description="What it must be.")]
+
+
+class Remaining(Wire):
+    """What a dataset's filter would still admit."""
+
+    epsilon: Annotated[
+        float, Field(description="Largest epsilon, at this delta, of one more Gaussian-type job.")
+    ]
+    delta: Annotated[float, Field(description="The dataset's delta.")]
+
+
+class ProblemDetails(Wire):
+    """An error (application/problem+json). Functions of public facts only."""
+
+    type: Annotated[str, Field(description="A URI reference for the code.")]
+    title: Annotated[str, Field(description="The code in words.")]
+    status: Annotated[int, Field(description="The HTTP status.")]
+    code: Annotated[str, Field(description="Stable name of the error; see the table of codes in the docs.")]
+    detail: Annotated[str | None, Field(description="What went wrong and what to do.")] = None
+    violations: Annotated[list[Violation] | None, Field(description="The fields that are wrong.")] = None
+    remaining: Annotated[Remaining | None, Field(description="With budget_exhausted: what remains.")] = None

@@ -1,0 +1,43 @@
+"""Receipts, the ledger, keys, and verification."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from app.wire.base import Sha256, Wire
+
+
+class ReceiptDocument(Wire):
+    """A signed receipt. The signature is a compact JWS (Ed25519) whose payload is the canonical form of `receipt`."""
+
+    receipt: Annotated[dict[str, Any], Field(description="The receipt; canonical JSON is RFC 8785.")]
+    signature: Annotated[str, Field(max_length=1_000_000, description="Compact JWS.")]
+
+
+class VerificationReport(Wire):
+    """What a verifier found."""
+
+    valid: Annotated[bool, Field(description="Whether everything below holds.")]
+    signature: Annotated[bool, Field(description="Signed by a key of this server, payload identical.")]
+    epsilon: Annotated[bool, Field(description="Recomputed epsilon does not exceed the stated one.")]
+    chain: Annotated[bool | None, Field(description="The ledger holds its release entry; null if not looked up.")]
+    stated_epsilon: Annotated[float | None, Field(description="epsilon in the receipt")]
+    recomputed_epsilon: Annotated[float | None, Field(description="epsilon recomputed from the event tree alone")]
+    accountant: Annotated[str | None, Field(description="The accountant that recomputed it.")]
+    reason: Annotated[str | None, Field(description="Why it is not valid.")]
+
+
+class LedgerEntry(Wire):
+    """One entry of a dataset's hash chain: hash = SHA-256 of the canonical JSON of everything else in it."""
+
+    sequence: Annotated[int, Field(description="1, 2, ... within the dataset.")]
+    kind: Annotated[str, Field(description="opened, charged, started, refunded, released, failed or cancelled.")]
+    body: Annotated[dict[str, Any], Field(description="What happened; charges in units of 2^-40 as strings.")]
+    previous_hash: Sha256
+    hash: Sha256
+
+
+class KeySet(Wire):
+    """The server's public keys (JWKS). Save it: an offline verifier trusts nothing else."""
+
+    keys: Annotated[list[dict[str, Any]], Field(description="Public Ed25519 keys, current one first.")]

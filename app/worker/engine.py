@@ -1,0 +1,190 @@
+"""The engine: runs an attempt somewhere else and says how it ended. It knows no job table, no ledger and no key.
+
+`DaskEngine` is one of them: an embedded cluster of local processes that die with this one, or a remote scheduler.
+Its channel is mutually authenticated TLS even when embedded, since an open Dask scheduler runs anybody's code.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import dask
+from distributed import Client, Future, LocalCluster
+from distributed.client import FutureCancelledError
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import KilledWorker
+from distributed.security import Security
+
+from app.settings import Settings, forget_secrets
+from app.worker import task
+from app.worker.execute import FAILED
+
+_GRACE = 5.0  # seconds to stop by itself before the worker is restarted
+_START = 120.0
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended: with an output document, by raising, or with its worker gone."""
+
+    kind: Literal["ok", "raised", "vanished"]
+    output: str = ""
+
+
+class Handle(Protocol):
+    """An attempt that was handed over."""
+
+    def done(self) -> bool:
+        """Whether it has ended and its slot is free."""
+        ...
+
+    def result(self) -> Outcome:
+        """How it ended; only after `done`."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop it: gently, then by restarting its worker. Returns at once; `done` says when it is over."""
+        ...
+
+
+class Engine(Protocol):
+    """Runs attempts, each alone in its slot."""
+
+    @property
+    def slots(self) -> int:
+        """How many attempts may run at once; 0 while there is nobody to run them."""
+        ...
+
+    def submit(self, job_id: str, attempt: int, payload: str, on_progress: Callable[[int], None]) -> Handle:
+        """Start an attempt; `on_progress` hears, on any thread, how many answers have been given."""
+        ...
+
+    def close(self) -> None:
+        """Stop everything."""
+        ...
+
+
+class DaskEngine:
+    """Attempts as Dask tasks that are never retried by Dask: a lost worker is ours to count.
+
+    Parameters
+    ----------
+    settings : `workers` local processes, or the remote `scheduler` with its TLS files
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        forget_secrets()  # for good: a worker that is replaced later inherits the environment too
+        self._local = settings.workers if settings.scheduler is None else None
+        self._cluster = None if settings.scheduler is not None else _cluster(settings)
+        self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
+        self._progress: dict[str, Callable[[int], None]] = {}
+        if self._cluster is None:
+            self._client.run_on_scheduler(_never_retry)
+        self._client.wait_for_workers(1, timeout=_START)
+        self._client.register_plugin(task.Prepare())
+        self._client.subscribe_topic(task.TOPIC, self._heard)
+
+    @property
+    def slots(self) -> int:
+        """One for each worker process (a remote worker: for each of its threads)."""
+        if self._client.status != "running":
+            return 0
+        return self._local if self._local is not None else sum(self._client.nthreads().values())
+
+    def submit(self, job_id: str, attempt: int, payload: str, on_progress: Callable[[int], None]) -> Handle:
+        """Start an attempt on whichever worker is free."""
+        key = f"{job_id}-{attempt}"
+        self._progress[key] = on_progress
+        future = self._client.submit(task.attempt, payload, key, key=key, pure=False, retries=0)
+        future.add_done_callback(lambda _: self._progress.pop(key, None))
+        return _DaskHandle(self._client, future, key)
+
+    def close(self) -> None:
+        """Close the client; an embedded cluster goes with it."""
+        self._client.close(timeout=5)
+        if self._cluster is not None:
+            self._cluster.close(timeout=10)
+
+    def _heard(self, event: tuple[float, Any]) -> None:
+        key, done = event[1]
+        callback = self._progress.get(key)
+        if callback is not None:
+            callback(int(done))
+
+
+class _DaskHandle:
+    def __init__(self, client: Client, future: Future[str], key: str) -> None:
+        self._client, self._future, self._key = client, future, key
+        self._cancelled = threading.Event()
+
+    def done(self) -> bool:
+        return bool(self._future.done())
+
+    def result(self) -> Outcome:
+        """An error of Dask's own is a lost worker, or code that never got to our function."""
+        try:
+            output = str(self._future.result(timeout=10))
+        except (KilledWorker, FutureCancelledError, CommClosedError, OSError, TimeoutError):
+            return Outcome("vanished")
+        except Exception:
+            return Outcome("raised")
+        return Outcome("raised") if output == FAILED else Outcome("ok", output)
+
+    def cancel(self) -> None:
+        if self._cancelled.is_set():
+            return
+        self._cancelled.set()
+        threading.Thread(target=self._stop, name=f"stop {self._key}", daemon=True).start()
+
+    def _stop(self) -> None:
+        try:
+            self._client.run(task.stop, self._key, on_error="ignore")
+            waited = threading.Event()
+            self._future.add_done_callback(lambda _: waited.set())
+            if waited.wait(_GRACE):
+                return
+            busy = [address for address, keys in self._client.processing().items() if self._key in keys]
+            self._client.restart_workers(busy, timeout=60, raise_for_error=False)
+        except Exception as error:
+            logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
+
+
+def _cluster(settings: Settings) -> LocalCluster:
+    """Local processes behind a throwaway certificate authority, without a dashboard.
+
+    No memory limit of Dask's: it counts mapped pages of a dataset as used, and would kill a healthy worker.
+    """
+    scratch = settings.make_home() / "scratch"
+    scratch.mkdir(mode=0o700, exist_ok=True)
+    # the scheduler would make itself a folder in /tmp otherwise
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(scratch)}):
+        return LocalCluster(
+            n_workers=settings.workers,
+            threads_per_worker=1,
+            processes=True,
+            security=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+            memory_limit=None,
+            local_directory=str(scratch),
+            env=_ONE_THREAD,
+        )
+
+
+def _security(settings: Settings) -> Security | None:
+    if settings.scheduler is None:
+        return None  # the cluster's own
+    return Security(
+        tls_ca_file=str(settings.scheduler_ca),
+        tls_client_cert=str(settings.scheduler_cert),
+        tls_client_key=str(settings.scheduler_key),
+        require_encryption=True,
+    )
+
+
+def _never_retry(dask_scheduler: Any) -> None:
+    """Runs on a remote scheduler: a task whose worker is lost fails at once."""
+    dask_scheduler.allowed_failures = 0

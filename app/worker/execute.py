@@ -1,0 +1,77 @@
+"""One attempt of one job, in a straight line: open the data, run the method through the oracle, hand back its answer.
+
+Runs on a worker. It has no database, no key and no setting; what it needs comes as JSON, what it says goes as JSON.
+After the data is open, every failure is the same word: which one it was would be a look at the data.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from accounting.codec import plan_to_json, release_plan_from_json
+from app.sources.design import Design
+from app.wire.base import Wire
+from app.wire.datasets import DatasetSpec
+from app.wire.jobs import JobRequest
+from solvers.data import Data
+from solvers.losses import Loss
+from solvers.methods import Method
+from solvers.problem import Problem
+from solvers.solve import run as solve
+
+FAILED: Final = '{"failed":true}'
+
+
+class Payload(Wire):
+    """What a worker is told of a job: where the data is, and public facts."""
+
+    folder: Annotated[str, Field(description="The dataset's folder, on a file system that the worker shares.")]
+    scratch: Annotated[str, Field(description="A folder of this attempt's own; it goes when the attempt ends.")]
+    rows: Annotated[int, Field(description="n, public.")]
+    spec: Annotated[DatasetSpec, Field(description="The dataset's declaration.")]
+    request: Annotated[JobRequest, Field(description="The job as submitted.")]
+    loss: Annotated[Annotated[Loss, Field(discriminator="name")], Field(description="The loss, resolved.")]
+    method: Annotated[Annotated[Method, Field(discriminator="name")], Field(description="The method, resolved.")]
+    release_plan: Annotated[dict[str, Any], Field(description="The queries with their noise, as charged.")]
+
+
+def run(payload: str, progress: Callable[[int], None] | None = None) -> str:
+    """`{"coefficients": [...], "transcript": {...}}`, or `FAILED`, whatever went wrong; nothing is raised.
+
+    Parameters
+    ----------
+    payload : JSON of `Payload`
+    progress : called with the number of answers given so far; may raise to stop the run
+    """
+    scratch: Path | None = None
+    try:
+        job = Payload.model_validate_json(payload)
+        scratch = Path(job.scratch)
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _run(job, scratch, progress)
+    except BaseException:
+        return FAILED
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _run(job: Payload, scratch: Path, progress: Callable[[int], None] | None) -> str:
+    design = Design.of(job.spec, job.request)
+    problem = Problem(
+        loss=job.loss,
+        regularizer=job.request.regularizer,
+        domain=job.request.domain,
+        n=job.rows,
+        d=design.d,
+        row_norm=design.row_norm,
+    )
+    release = release_plan_from_json(job.release_plan)
+    data = Data.of(*design.load(Path(job.folder), scratch), problem)
+    coefficients, transcript = solve(job.method, problem, data, release, on_answer=progress)
+    output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}
+    return json.dumps(output, allow_nan=False)

@@ -1,0 +1,65 @@
+"""What a Dask worker runs for us: one attempt of one job, its step count going out, a request to stop coming in."""
+
+import logging
+import os
+import time
+import warnings
+
+import numpy as np
+from distributed import Worker, WorkerPlugin, get_worker
+
+from app.worker.execute import FAILED, run
+
+TOPIC = "purse-progress"
+_INTERVAL = 0.25  # seconds between two step counts, so that a fast solver does not flood the scheduler
+
+_stopped: set[str] = set()
+
+
+class Stopped(BaseException):
+    """The attempt was asked to stop. Not an `Exception`, so that no solver swallows it."""
+
+
+def stop(key: str) -> None:
+    """Ask the attempt to stop at its next answer; runs on the worker's event loop, beside the attempt's thread."""
+    _stopped.add(key)
+
+
+def attempt(payload: str, key: str) -> str:
+    """The output document of one attempt. Never raises: Dask would log a traceback, of code that had the data."""
+    try:
+        worker, last = get_worker(), 0.0
+
+        def progress(done: int) -> None:
+            nonlocal last
+            if key in _stopped:
+                raise Stopped
+            now = time.monotonic()
+            if now - last >= _INTERVAL:
+                last = now
+                worker.log_event(TOPIC, [key, done])
+
+        return run(payload, progress)
+    except BaseException:
+        return FAILED
+    finally:
+        _stopped.discard(key)
+
+
+class Prepare(WorkerPlugin):
+    """Runs in every worker as it starts, a replaced one too: quiet logs, no settings, the solvers imported."""
+
+    name = "purse"
+
+    def setup(self, worker: Worker) -> None:  # noqa: ARG002
+        """Importing this module has imported the solvers; what remains is silence."""
+        for name in [n for n in os.environ if n.startswith("PURSE_")]:
+            del os.environ[name]
+        quiet()
+
+
+def quiet() -> None:
+    """No log and no warning of a numeric library may tell of the data (an overflow in row 17, say)."""
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")

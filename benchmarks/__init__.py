@@ -1,0 +1,1 @@
+"""Costs and accuracy, measured: `python -m benchmarks [costs] [accuracy]`."""

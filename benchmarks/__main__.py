@@ -1,0 +1,27 @@
+"""`python -m benchmarks [costs] [accuracy] [--seeds N]`."""
+
+import argparse
+import os
+
+# One thread, as the workers run; it must be said before numpy is imported.
+for library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+from benchmarks import accuracy, costs  # noqa: E402
+
+
+def main() -> None:
+    """Run what was asked for, all by default."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", help="all if none is named")
+    parser.add_argument("--seeds", type=int, default=5, help="runs per cell of the accuracy table")
+    arguments = parser.parse_args()
+    parts = arguments.parts or ["costs", "accuracy"]
+    if "costs" in parts:
+        costs.report()
+    if "accuracy" in parts:
+        accuracy.report(arguments.seeds)
+
+
+if __name__ == "__main__":
+    main()

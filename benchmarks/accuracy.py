@@ -1,0 +1,91 @@
+"""Excess empirical risk and test accuracy of the untuned methods beside the non-private optimum."""
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from accounting import Privacy
+from benchmarks.datasets import Split, adult, covertype
+from solvers import Problem, solve
+from solvers.losses import Logistic
+from solvers.methods import DpGd, DpSvrg, Method
+from solvers.regularizers import L2
+
+EPSILONS = (0.2, 0.5, 1.0)
+DELTA = 1e-5
+STRENGTH = 1e-4
+METHODS: tuple[Method, ...] = (DpGd(), DpSvrg())
+
+
+def report(seeds: int) -> None:
+    """Print one table a dataset."""
+    for load in (adult, covertype):
+        split = load()
+        if split is None:
+            print("accuracy: the shared folder with the real datasets is not here; nothing measured")
+            return
+        table(split, seeds, METHODS)
+
+
+def table(split: Split, seeds: int, methods: Sequence[Method]) -> None:
+    """Mean and spread (standard deviation) over fresh runs; the noise has no seed to set."""
+    n, d = split.X.shape
+    problem = Problem(Logistic(), L2(STRENGTH), n=n, d=d, row_norm=split.row_norm)
+    best = optimum(problem, split)
+    least = objective(problem, split, best)
+    print(
+        f"\n{split.name}: n = {n}, d = {d}, logistic, l2 {STRENGTH:g}, delta = {DELTA:g}, {seeds} runs a cell, untuned"
+    )
+    print(f"{'method':<10}{'epsilon':>8}{'excess risk':>26}{'test accuracy':>22}{'gradients / n':>15}")
+    print(f"{'optimum':<10}{'-':>8}{0:>26.5f}{accuracy(split, best):>22.4f}{'-':>15}")
+    print(
+        f"{'majority':<10}{'-':>8}{objective(problem, split, 0 * best) - least:>26.5f}{majority(split):>22.4f}{'-':>15}"
+    )
+    for method in methods:
+        for epsilon in EPSILONS:
+            risks, hits, evaluations = [], [], 0.0
+            for _ in range(seeds):
+                release = solve(method, problem, split.X, split.y, Privacy(epsilon, DELTA))
+                risks.append(objective(problem, split, release.coefficients) - least)
+                hits.append(accuracy(split, release.coefficients))
+                evaluations = release.gradient_evaluations / n
+            risk = f"{np.mean(risks):.5f} +- {np.std(risks):.5f}"
+            hit = f"{np.mean(hits):.4f} +- {np.std(hits):.4f}"
+            print(f"{method.name:<10}{epsilon:>8g}{risk:>26}{hit:>22}{evaluations:>15.1f}")
+            sys.stdout.flush()
+
+
+def optimum(problem: Problem, split: Split) -> NDArray[np.float64]:
+    """The non-private minimizer, to a gradient norm of 1e-8."""
+
+    def value_and_gradient(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        slopes = problem.loss.slope(split.X @ w, split.y)
+        return objective(problem, split, w), split.X.T @ slopes / problem.n + STRENGTH * w
+
+    found = minimize(
+        value_and_gradient,
+        np.zeros(problem.d),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 10_000, "gtol": 1e-8, "ftol": 1e-15},
+    )
+    return np.asarray(found.x)
+
+
+def objective(problem: Problem, split: Split, w: NDArray[np.float64]) -> float:
+    """F(w) + r(w) on the training rows."""
+    return float(np.mean(problem.loss.value(split.X @ w, split.y))) + problem.regularizer.value(w)
+
+
+def accuracy(split: Split, w: NDArray[np.float64]) -> float:
+    """The share of rows kept out whose class the sign of the margin tells."""
+    return float(np.mean(np.where(split.X_test @ w > 0, 1.0, -1.0) == split.y_test))
+
+
+def majority(split: Split) -> float:
+    """The share of the larger class among the rows kept out."""
+    share = float(np.mean(split.y_test > 0))
+    return max(share, 1 - share)

@@ -1,0 +1,94 @@
+"""The pages say what the code does: every setting, error code, route and method, and a proof for each mechanism."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import accounting.mechanisms
+import solvers
+from accounting.mechanisms import Mechanism
+from app.errors import CODES
+from app.main import ROUTERS
+from app.operations.openapi import routes
+from app.settings import Settings
+from app.wire.jobs import JobRequest
+from solvers.domains import Domain
+from solvers.losses import Loss
+from solvers.methods import Method
+from solvers.regularizers import Regularizer
+from solvers.selection import Auto
+
+DOCS = Path(__file__).parents[2] / "docs"
+UNIONS = {
+    "method": (Auto, *get_args(Method)),
+    "loss": get_args(Loss),
+    "regularizer": get_args(Regularizer),
+    "domain": get_args(Domain),
+}
+
+
+def _rows(page: str, columns: int) -> list[tuple[str, ...]]:
+    """The rows of a page's tables with so many columns, their headings left out."""
+    lines = (DOCS / page).read_text().splitlines()
+    cells = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("|")]
+    return [row for row in cells if len(row) == columns and row[0].startswith("`")]
+
+
+def test_every_error_code_has_its_row_and_no_row_is_left_over() -> None:
+    expected = [(f"`{code}`", str(c.status), c.title, c.meaning) for code, c in CODES.items()]
+    assert sorted(_rows("errors.md", 4)) == sorted(expected)
+
+
+def test_every_setting_has_its_row_and_no_row_is_left_over() -> None:
+    expected = [
+        (
+            f"`PURSE_{name.upper()}`",
+            "" if field.default is None else f"`{field.default}`",
+            field.description,
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+    assert _rows("settings.md", 3) == expected
+
+
+def test_every_route_has_its_row_and_no_row_is_left_over() -> None:
+    expected = {f"`{method} {route.path}`" for route in routes(ROUTERS) for method in route.methods}
+    assert {row[0] for row in _rows("http.md", 3)} == expected
+
+
+@pytest.mark.parametrize("part", UNIONS)
+def test_every_name_of_a_union_is_in_its_row(part: str) -> None:
+    rows = dict(_rows("http.md", 2))
+    assert set(re.findall(r"`(\w+)`", rows[f"`{part}`"])) == {_name(member) for member in UNIONS[part]}
+    assert part in JobRequest.model_fields
+
+
+@pytest.mark.parametrize("method", UNIONS["method"], ids=lambda method: method.__name__)
+def test_every_method_has_its_line(method: type) -> None:
+    assert re.search(rf"^- `{_name(method)}`: \S", (DOCS / "http.md").read_text(), re.MULTILINE)
+
+
+def _name(member: type) -> str:
+    return str(member.__dataclass_fields__["name"].default)
+
+
+def _proved() -> list[str]:
+    """Files that hold a mechanism, a method, or a perturbation method: each needs a proof of the same name."""
+    mechanisms = Path(str(accounting.mechanisms.__file__)).parent
+    perturbation = Path(str(solvers.__file__)).parent / "perturbation"
+    files = [file.stem for folder in (mechanisms, perturbation) for file in folder.glob("*.py")]
+    modules = [member.__module__.rsplit(".", 1)[-1] for member in (*get_args(Mechanism), *get_args(Method))]
+    return sorted({*files, *modules} - {"__init__"})
+
+
+@pytest.mark.parametrize("name", _proved())
+def test_every_mechanism_and_method_has_its_proof(name: str) -> None:
+    page = DOCS / "proofs" / f"{name}.md"
+    assert page.is_file()
+    assert len(page.read_text()) > 500
+
+
+def test_the_names_to_be_proved_are_found() -> None:
+    assert {"gaussian", "poisson_gaussian", "dp_gd", "dp_svrg"} <= set(_proved())

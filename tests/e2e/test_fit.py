@@ -1,0 +1,135 @@
+"""`purse fit` on small files: the real server inside the process, real workers, and a budget that outlives it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.cli import main
+from app.cli.fit import _count, _declared, header
+from app.client import load
+from app.persistence.session import Database
+from app.settings import Settings
+from app.wire.models import Model
+
+ROOT = Path(__file__).parents[2]
+PURSE = (sys.executable, "-m", "app.cli")
+SCHEMA: list[dict[str, Any]] = [
+    {"name": "age", "type": "number", "lower": 18, "upper": 90},
+    {"name": "sex", "type": "category", "categories": ["f", "m"]},
+    {"name": "income", "type": "category", "categories": ["low", "high"]},
+]
+
+Fit = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    rows = [f"{18 + i % 70},{'fm'[i % 2]},secret{i},{['low', 'high'][i % 70 > 35]}" for i in range(1500)]
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    (tmp_path / "people.csv").write_text("\n".join(["age,sex,note,income", *rows]) + "\n")
+    return tmp_path / "people.csv"
+
+
+@pytest.fixture
+def fit(people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Fit:
+    """`purse fit people.csv --target income ...` in this process: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("PURSE_HOME", str(people.parent / "home"))
+
+    def once(*more: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(("fit", str(people), "--target", "income", *more))
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return once
+
+
+def test_without_a_schema_there_is_a_template_and_only_the_header_is_read(people: Path, fit: Fit) -> None:
+    people.write_bytes(b'\xef\xbb\xbf"age",sex,income\n\xff\xfe\x00 not even text\n')
+    code, out, err = fit("--epsilon", "1")
+    template = json.loads(out)
+    assert code == 2
+    assert [column["name"] for column in template] == ["age", "sex", "income"]
+    assert template[0] == {"name": "age", "type": "number", "lower": None, "upper": None}
+    assert template[2] == {"name": "income", "type": "category", "categories": []}
+    assert "--schema" in err
+    (people.parent / "template.json").write_text(out)
+    code, out, err = fit("--epsilon", "1", "--schema", str(people.parent / "template.json"))
+    assert (code, out) == (1, "")
+    assert "not complete" in err
+    assert not (people.parent / "home").exists()
+
+
+def test_parquet_has_a_header_and_a_count_too(people: Path) -> None:
+    path = people.with_suffix(".parquet")
+    pq.write_table(pa.table({"age": [1, 2, 3], "income": ["low", "high", "low"]}), path)
+    declared = _declared(people.parent / "schema.json")
+    assert header(path) == ["age", "income"]
+    assert (_count(path, declared), _count(people, declared)) == (3, 1500)
+
+
+def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
+    schema, kept, home = people.parent / "schema.json", people.parent / "kept", people.parent / "home"
+    asked = ["--epsilon", "0.5", "--schema", str(schema)]
+    first = subprocess.run(
+        [*PURSE, "fit", str(people), "--target", "income", *asked, "--budget", "0.8", "--out", str(kept), "--json"],
+        env=os.environ | {"PURSE_HOME": str(home), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert first.returncode == 0, first.stderr
+    assert "first fit of this file: epsilon 0.8 at delta 1e-06 is the budget of all its fits" in first.stderr
+    document = json.loads(first.stdout)
+    assert document["dataset"]["rows"] == 1500
+    assert re.fullmatch(r"file-[0-9a-f]{64}", document["dataset"]["name"])
+    assert "note" not in [column["name"] for column in document["dataset"]["columns"]]
+    assert document["model"]["privacy"]["epsilon"] <= 0.5
+    model = Model.model_validate_json((kept / "model.json").read_bytes())
+    assert load(kept / "receipt.json", kept / "keys.json").verify(model=model).holds
+
+    code, out, err = fit("--epsilon", "0.3", "--schema", str(schema), "--method", "dp_svrg")
+    assert code == 0, err
+    assert "first fit" not in err
+    assert re.search(r"^verified ", out, re.MULTILINE)
+    assert re.search(r"^remaining  epsilon 0\.\d+ at delta 1e-06", out, re.MULTILINE)
+
+    code, out, err = fit(*asked, "--json")
+    assert (code, json.loads(out)["code"]) == (1, "budget_exhausted")
+
+    schema.write_text(json.dumps([SCHEMA[0] | {"upper": 100}, *SCHEMA[1:]]))
+    code, out, err = fit(*asked)
+    assert (code, "another schema" in err) == (1, True)
+    schema.write_text(json.dumps(SCHEMA))
+    code, out, err = fit(*asked, "--budget", "5")
+    assert (code, "fixed at its first fit: epsilon 0.8" in err) == (1, True)
+    _only_the_first_token_is_left(home)
+
+
+def _only_the_first_token_is_left(home: Path) -> None:
+    from app.identity import service
+
+    database = Database(Settings(home=home).database)
+    try:
+        assert [token.name for token in service.page(database, None, 10).items] == ["first steward"]
+        assert (home / "steward-token").stat().st_mode & 0o777 == 0o600
+    finally:
+        database.close()
+
+
+def test_a_file_that_is_not_what_it_says_is_refused(people: Path, fit: Fit) -> None:
+    schema = people.parent / "schema.json"
+    people.write_bytes(b"age,sex,income\n1,f\n")
+    code, out, err = fit("--epsilon", "1", "--schema", str(schema))
+    assert (code, out) == (1, "")
+    assert "Record" in err

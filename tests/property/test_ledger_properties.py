@@ -1,0 +1,230 @@
+"""The ledger under arbitrary stories: exact sums, no overspending, exact refunds, an unforgeable past."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from accounting import Privacy
+from accounting.errors import BudgetExhausted, LedgerInvalid
+from accounting.filter import UNIT, Cost, Filter
+from accounting.ledger import (
+    Cancelled,
+    Charged,
+    Entry,
+    Failed,
+    LedgerState,
+    Opened,
+    Refunded,
+    Released,
+    Started,
+    advance,
+    remaining_epsilon,
+    replay,
+    spent_epsilon,
+    verify_chain,
+)
+
+AT = "2026-01-02T03:04:05Z"
+MODEL = "ab" * 32
+RULES = (
+    Filter.open("rdp", Privacy(1.0, 1e-6)),
+    Filter.open("rdp", Privacy(0.1, 1e-12)),
+    Filter.open("rdp", Privacy(1e-3, 1e-2)),
+    Filter.open("gdp", Privacy(3.0, 1e-6)),
+    Filter.open("pure", Privacy(0.5)),
+)
+# per-mille of each threshold, drawn separately: real jobs weigh differently on each order
+SHARES = st.lists(st.integers(1, 1400), min_size=3, max_size=3)
+GUARANTEES = st.builds(Privacy, st.floats(1e-3, 4.0), st.sampled_from([0.0, 1e-12, 1e-6, 1e-2]))
+
+
+def cost_of(filter_: Filter, shares: list[int]) -> Cost:
+    return tuple(max(1, t * s // 1000) for t, s in zip(filter_.thresholds, shares, strict=False))
+
+
+def total(filter_: Filter, costs: list[Cost]) -> Cost:
+    return tuple(sum(column) for column in zip(*costs, strict=True)) if costs else filter_.nothing
+
+
+@dataclass(frozen=True)
+class Job:
+    name: str
+    cost: Cost
+    whole: bool
+
+
+class Story(RuleBasedStateMachine):
+    """Jobs come, start, end or are taken back, in any order; beside the ledger runs a plain list of live charges."""
+
+    queued = Bundle("queued")
+    started = Bundle("started")
+
+    @initialize(filter_=st.sampled_from(RULES))
+    def open(self, filter_: Filter) -> None:
+        self.live: dict[str, Cost] = {}
+        self.names = 0
+        self.state, entry = advance(None, Opened("d1", 100, filter_), AT)
+        self.entries = [entry]
+
+    def step(self, event: Charged | Started | Refunded | Released | Failed | Cancelled) -> None:
+        self.state, entry = advance(self.state, event, AT)
+        self.entries.append(entry)
+
+    @rule(target=queued, shares=SHARES, guarantee=GUARANTEES)
+    def charge(self, shares: list[int], guarantee: Privacy) -> object:
+        filter_, before = self.state.filter, self.state
+        cost = cost_of(filter_, shares)
+        self.names += 1
+        name = f"job{self.names}"
+        after = total(filter_, [*self.live.values(), cost])
+        fits = any(s <= t for s, t in zip(after, filter_.thresholds, strict=True)) and not before.whole
+        alone = guarantee.epsilon <= filter_.privacy.epsilon and guarantee.delta <= filter_.privacy.delta
+        if not fits and not (alone and not self.live):
+            with pytest.raises(BudgetExhausted):
+                advance(before, Charged(name, cost, guarantee), AT)
+            return multiple()
+        self.step(Charged(name, cost, guarantee))
+        self.live[name] = cost
+        assert self.state.whole == (not fits)
+        assert spent_epsilon(self.state) >= spent_epsilon(before)
+        assert remaining_epsilon(self.state) <= remaining_epsilon(before)
+        return Job(name, cost, self.state.whole)
+
+    @rule(target=started, job=consumes(queued))
+    def start(self, job: Job) -> Job:
+        self.step(Started(job.name, 1))
+        return job
+
+    @rule(job=consumes(queued))
+    def refund(self, job: Job) -> None:
+        with pytest.raises(LedgerInvalid):
+            advance(self.state, Refunded(job.name, job.cost, not job.whole), AT)
+        self.step(Refunded(job.name, job.cost, job.whole))
+        del self.live[job.name]
+
+    @rule(job=consumes(started), how=st.sampled_from(["released", "failed", "cancelled"]))
+    def end(self, job: Job, how: str) -> None:
+        if how == "released":
+            self.step(Released(job.name, 1, MODEL))
+        else:
+            self.step((Failed if how == "failed" else Cancelled)(job.name, 1))
+
+    @rule(shares=SHARES, whole=st.booleans())
+    def refund_what_is_not_there(self, shares: list[int], whole: bool) -> None:
+        """A refund larger than what is live in any order is refused, and so is any in an empty ledger."""
+        cost = cost_of(self.state.filter, shares)
+        larger = any(c > s for c, s in zip(cost, self.state.spent, strict=True))
+        if larger or not self.live:
+            with pytest.raises(LedgerInvalid):
+                advance(self.state, Refunded("ghost", cost, whole), AT)
+
+    @invariant()
+    def spent_is_the_exact_sum_of_the_live_charges(self) -> None:
+        assert self.state.spent == total(self.state.filter, list(self.live.values()))
+        assert self.state.charges == len(self.live)
+
+    @invariant()
+    def never_beyond_every_threshold(self) -> None:
+        filter_ = self.state.filter
+        within = any(s <= t for s, t in zip(self.state.spent, filter_.thresholds, strict=True))
+        assert within or (self.state.whole and len(self.live) == 1)
+        assert 0 <= spent_epsilon(self.state) <= filter_.privacy.epsilon
+        assert 0 <= remaining_epsilon(self.state) <= filter_.privacy.epsilon
+
+    @invariant()
+    def the_past_replays_to_the_present(self) -> None:
+        assert replay(self.entries) == self.state
+        assert LedgerState.from_json(self.state.to_json()) == self.state
+
+
+Story.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestStory = Story.TestCase
+
+
+@given(
+    filter_=st.sampled_from(RULES),
+    shares=st.lists(st.lists(st.integers(1, 120), min_size=3, max_size=3), min_size=1, max_size=8),
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_order_of_charges_does_not_matter(filter_: Filter, shares: list[list[int]], data: st.DataObject) -> None:
+    """Charges that all fit leave the same sums, the same spent and the same remaining in whatever order they come."""
+    jobs = [(f"job{i}", cost_of(filter_, s)) for i, s in enumerate(shares)]
+
+    def play(order: list[tuple[str, Cost]]) -> LedgerState:
+        state, _ = advance(None, Opened("d1", 100, filter_), AT)
+        for name, cost in order:
+            state, _ = advance(state, Charged(name, cost, Privacy(1e-3)), AT)
+        return state
+
+    one, other = play(jobs), play(data.draw(st.permutations(jobs)))
+    assert replace(one, head="") == replace(other, head="")
+    assert (spent_epsilon(one), remaining_epsilon(one)) == (spent_epsilon(other), remaining_epsilon(other))
+
+
+def chain() -> list[Entry]:
+    state, entry = advance(None, Opened("d1", 100, RULES[0]), AT)
+    entries = [entry]
+    for event in (
+        Charged("a", (UNIT // 100, UNIT // 100), Privacy(0.1, 1e-6)),
+        Charged("b", (UNIT // 50, UNIT // 40), Privacy(0.1, 1e-6)),
+        Started("a", 1),
+        Refunded("b", (UNIT // 50, UNIT // 40), False),
+        Released("a", 1, MODEL),
+    ):
+        state, entry = advance(state, event, AT)
+        entries.append(entry)
+    return entries
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(at=st.integers(0, 5), data=st.data())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_tampering_with_any_field_of_any_entry_breaks_the_chain(at: int, data: st.DataObject) -> None:
+    entries = chain()
+    entry = entries[at]
+    field = data.draw(st.sampled_from(["sequence", "kind", "previous_hash", "hash", "body", "in the body"]))
+    if field == "in the body":
+        key = data.draw(st.sampled_from(sorted(entry.body)) | st.text())
+        value = data.draw(JSON)
+        change = {"body": entry.body | {key: value}}
+        if key in entry.body and entry.body[key] == value:
+            return
+    elif field == "body":
+        change = {"body": data.draw(st.dictionaries(st.text(), JSON, max_size=3))}
+    elif field == "sequence":
+        change = {"sequence": data.draw(st.integers().filter(lambda n: n != entry.sequence))}
+    else:
+        change = {field: data.draw(st.text().filter(lambda text: text != getattr(entry, field)))}
+    forged = [*entries[:at], replace(entry, **change), *entries[at + 1 :]]
+    with pytest.raises(LedgerInvalid):
+        verify_chain(forged)
+    with pytest.raises(LedgerInvalid):
+        replay(forged)
+
+
+@given(filter_=st.sampled_from(RULES), value=st.floats(0, 4e6, exclude_max=True))
+@settings(max_examples=200, deadline=None)
+def test_a_cost_is_never_below_its_curve(filter_: Filter, value: float) -> None:
+    class Flat:
+        def rdp(self, orders: object) -> object:
+            return [value for _ in orders]  # type: ignore[attr-defined]
+
+        def gdp(self) -> float:
+            return value**0.5
+
+        def pure(self) -> float:
+            return value
+
+    for cost in filter_.cost(Flat()):  # type: ignore[arg-type]
+        assert cost >= max(1, value * UNIT * (1 - 1e-15))
+        assert cost <= value * UNIT * (1 + 1e-10) + 2

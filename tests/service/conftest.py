@@ -1,0 +1,51 @@
+"""The whole application on a temporary home, with an engine inside the test's process, and one token of each role."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.main import create_app
+from app.settings import Settings
+from tests.support.inline_engine import InlineEngine
+from tests.support.service import STEWARD, Service
+
+MakeService = Callable[..., AbstractContextManager[Service]]
+
+
+@contextmanager
+def _made(home: Path, **settings: Any) -> Iterator[Service]:
+    engine = InlineEngine()
+    app = create_app(Settings(home=home, bootstrap_token=STEWARD, **settings), engine=engine)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        service = Service(app, home, engine, client, {"steward": STEWARD})
+        for role in ("analyst", "auditor"):
+            made = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
+            assert made.status_code == 201, made.text
+            service.tokens[role] = made.json()["token"]
+        assert app.state.services.ready.wait(60)
+        yield service
+        engine.close()
+
+
+@pytest.fixture(scope="session")
+def make_service() -> MakeService:
+    """`with make_service(home, **settings) as service`; twice on one home is a restart."""
+    return _made
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    """A fresh application for one test."""
+    with _made(tmp_path / "home") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One application for all tests of a file that do not mind what the others leave."""
+    with _made(tmp_path_factory.mktemp("shared") / "home") as service:
+        yield service

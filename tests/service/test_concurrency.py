@@ -1,0 +1,275 @@
+"""Many analysts at once on one budget; dispatchers that wake too late. Each with a control that shows the test can fail."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from accounting.documents import canonical
+from accounting.errors import BudgetExhausted
+from accounting.ledger import Charged, advance
+from app.errors import Problem
+from app.jobs import quotes, service, store
+from app.ledger import store as ledger
+from app.persistence.tables import datasets
+from app.worker.dispatcher import Dispatcher
+from tests.support.inline_engine import InlineEngine
+from tests.support.service import JOB, Service
+from tests.support.world import World, output, request
+
+CLIENTS = 50
+
+
+def _at_once(work: Callable[[int], Any]) -> list[Any]:
+    """The work of CLIENTS threads that begin together."""
+    barrier = threading.Barrier(CLIENTS)
+
+    def begin(number: int) -> Any:
+        barrier.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return list(pool.map(begin, range(CLIENTS)))
+
+
+def _admitted_one_by_one(world: World, dataset: str) -> int:
+    """How many such jobs a budget holds, by the pure ledger alone."""
+    with world.database.read() as connection:
+        row, state = service._dataset(connection, dataset)
+    priced = quotes.price(row, request(dataset), world.settings)
+    assert priced.cost is not None
+    count = 0
+    while True:
+        try:
+            state, _ = advance(state, Charged(f"job_{count}", priced.cost, priced.guarantee), "now")
+        except BudgetExhausted:
+            return count
+        count += 1
+
+
+def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
+    fit = _admitted_one_by_one(world, dataset)
+    assert 3 <= fit <= 25, "a budget for few"
+
+    def submit(_number: int) -> bool:
+        try:
+            world.submit(dataset)
+        except Problem as problem:
+            assert problem.code == "budget_exhausted"
+            return False
+        return True
+
+    assert sum(_at_once(submit)) == fit
+    assert world.check()["queued"] == fit
+
+
+def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
+    """The control: the same submissions on the same database, but the state is read in one transaction, written in another."""
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
+    fit = _admitted_one_by_one(world, dataset)
+    with world.database.read() as connection:
+        row, _ = service._dataset(connection, dataset)
+    priced = quotes.price(row, request(dataset), world.settings)
+
+    def submit(_number: int) -> bool:
+        cost = priced.cost
+        assert cost is not None
+        with world.database.read() as connection:
+            seen = ledger.load_state(connection, dataset)
+        assert seen is not None
+        if not priced.quote(seen).fits:
+            return False
+        with world.database.write() as connection:
+            now = ledger.load_state(connection, dataset)
+            assert now is not None
+            total = tuple(a + b for a, b in zip(now.spent, cost, strict=True))
+            text = canonical(replace(now, spent=total, charges=now.charges + 1).to_json()).decode()
+            connection.execute(sa.update(datasets).where(datasets.c.id == dataset).values(state=text))
+        return True
+
+    assert sum(_at_once(submit)) > fit
+    with world.database.read() as connection:
+        state = ledger.load_state(connection, dataset)
+    assert state is not None
+    assert all(spent > top for spent, top in zip(state.spent, state.filter.thresholds, strict=True))
+
+
+def test_fifty_times_the_same_key_is_one_job(shared: Service) -> None:
+    dataset = shared.dataset()
+
+    def submit(_number: int) -> tuple[int, str]:
+        headers = {"Idempotency-Key": "only-once"}
+        answer = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}, headers=headers)
+        return answer.status_code, answer.json()["id"]
+
+    answers = _at_once(submit)
+    assert {status for status, _ in answers} == {202}
+    assert len({job for _, job in answers}) == 1
+    assert shared.finished(answers[0][1])["state"] == "done"
+
+
+def test_every_job_is_claimed_once(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
+    jobs = {world.submit(dataset, privacy={"epsilon": 0.1}).id for _ in range(20)}
+    claims = [claim for claim in _at_once(lambda _: world.claim()) if claim is not None]
+    assert sorted(claim.id for claim in claims) == sorted(jobs)
+    world.check()
+
+
+def test_only_one_of_fifty_commits_is_a_release(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    world.submit(dataset)
+    claim = world.claim()
+    assert claim is not None
+    results = _at_once(lambda _: service.commit(world.database, world.keys, claim, output(claim)))
+    assert results.count(True) == 1
+    assert world.kinds(dataset).count("released") == 1
+    world.check()
+
+
+class Paused:
+    """Dispatcher A is paused with an attempt in hand; its lease runs out, B takes the job; then A wakes."""
+
+    def __init__(self, home: Path) -> None:
+        self.world = World.at(home)
+        self.engine_a, self.engine_b = InlineEngine(), InlineEngine()
+        self.a, self.b = (
+            Dispatcher(self.world.settings, self.world.database, self.world.keys, engine)
+            for engine in (self.engine_a, self.engine_b)
+        )
+        self.dataset = self.world.dataset()
+        self.job = self.world.submit(self.dataset).id
+        self.engine_a.gate.clear()
+        self.a.step()
+        assert self.engine_a.submitted == [(self.job, 1)]
+        self.world.expire()
+        self.engine_b.gate.clear()
+        self.b.step()
+        assert self.engine_b.submitted == [(self.job, 2)]
+
+    def end(self, engine: InlineEngine, dispatcher: Dispatcher) -> None:
+        """Lets the attempt of an engine run to its end, and its dispatcher look at it."""
+        engine.gate.set()
+        [running] = dispatcher._running
+        running.handle._thread.join(30)  # type: ignore[attr-defined]
+        dispatcher._renewed = float("inf")  # no renewal tells it that it has lost: only the commit does
+        dispatcher.step(woken=False)
+
+    def releases(self) -> list[int]:
+        """The attempts that were released."""
+        with self.world.database.read() as connection:
+            entries = ledger.entries(connection, self.dataset, 0, 100)
+        return [entry.body["attempt"] for entry in entries if entry.kind == "released"]
+
+
+def test_a_dispatcher_that_wakes_before_the_other_is_done_loses(tmp_path: Path) -> None:
+    story = Paused(tmp_path / "home")
+    story.end(story.engine_a, story.a)
+    assert story.releases() == []
+    assert story.world.job(story.job).state == "running"
+    story.end(story.engine_b, story.b)
+    assert story.releases() == [2]
+    story.world.check()
+
+
+def test_a_dispatcher_that_wakes_after_the_other_is_done_loses(tmp_path: Path) -> None:
+    story = Paused(tmp_path / "home")
+    story.end(story.engine_b, story.b)
+    story.end(story.engine_a, story.a)
+    assert story.releases() == [2]
+    story.world.check()
+
+
+def test_without_the_fence_it_would_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a commit that asks for the job's state, but not whose attempt it is."""
+    held = store.held
+
+    def unfenced(connection: Any, job_id: str, _attempt: int) -> Any:
+        row = store.get(connection, job_id)
+        return None if row is None else held(connection, job_id, row.attempt)
+
+    story = Paused(tmp_path / "home")
+    monkeypatch.setattr(store, "held", unfenced)
+    story.end(story.engine_a, story.a)
+    assert story.releases() == [2], "attempt 1 was published as attempt 2"
+
+
+def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
+    story = Paused(tmp_path / "home")
+    story.a.step()
+    [running] = story.a._running
+    assert not running.ours
+    running.handle._thread.join(30)  # type: ignore[attr-defined]
+    story.a.step()
+    assert story.a._running == []
+    story.end(story.engine_b, story.b)
+    assert story.releases() == [2]
+
+
+def test_a_dispatcher_keeps_what_it_holds_however_late(tmp_path: Path) -> None:
+    """It renews before it claims: after a pause that nobody used, the attempt goes on."""
+    world = World.at(tmp_path / "home")
+    engine = InlineEngine()
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
+    job = world.submit(world.dataset()).id
+    engine.gate.clear()
+    dispatcher.step()
+    world.expire()
+    dispatcher.step()
+    assert engine.submitted == [(job, 1)]
+    engine.gate.set()
+    [running] = dispatcher._running
+    running.handle._thread.join(30)  # type: ignore[attr-defined]
+    dispatcher.step()
+    assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
+
+
+def test_a_dispatcher_survives_a_database_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World.at(tmp_path / "home")
+    engine = InlineEngine()
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
+    job = world.submit(world.dataset()).id
+    dispatcher.step()
+    [running] = dispatcher._running
+    running.handle._thread.join(30)  # type: ignore[attr-defined]
+    commit, down = service.commit, True
+
+    def unsteady(*arguments: Any) -> bool:
+        if down:
+            raise sa.exc.OperationalError("commit", {}, Exception("database is locked"))
+        return commit(*arguments)
+
+    monkeypatch.setattr(service, "commit", unsteady)
+    with pytest.raises(sa.exc.OperationalError):
+        dispatcher.step()
+    assert world.job(job).state == "running"
+    down = False
+    dispatcher.step()
+    assert world.job(job).state == "done"
+
+
+def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World.at(tmp_path / "home")
+    engine = InlineEngine()
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
+    job = world.submit(world.dataset()).id
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "submit", lambda *_: 1 / 0)
+        dispatcher.step()
+    assert world.job(job).attempt == 1
+    dispatcher.step()
+    [running] = dispatcher._running
+    running.handle._thread.join(30)  # type: ignore[attr-defined]
+    dispatcher.step()
+    assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
+    world.check()

@@ -1,0 +1,376 @@
+"""Uploading, describing and budgeting datasets through the real application."""
+
+import hashlib
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anyio
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from httpx import Response
+
+from accounting.filter import Filter
+from accounting.ledger import replay
+from accounting.privacy import Privacy
+from app.datasets import folders
+from app.ledger import store as ledger
+from app.persistence.tables import datasets
+from app.sources.matrix import open_matrix
+from tests.service.conftest import MakeService
+from tests.support.service import JOB, SPEC, Service, people
+
+
+def _problem(response: Response, status: int, code: str) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    problem: dict[str, Any] = response.json()
+    assert problem["code"] == code, problem
+    return problem
+
+
+def _left(service: Service) -> list[str]:
+    """The names of all dataset folders, hidden ones too."""
+    return sorted(path.name for path in folders.root(service.home).iterdir())
+
+
+def _known(service: Service) -> list[str]:
+    with service.database.read() as connection:
+        return sorted(connection.scalars(sa.select(datasets.c.folder)))
+
+
+def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> None:
+    response = service.upload()
+    assert response.status_code == 201, response.text
+    made = response.json()
+    assert set(made) == {"id", "name", "rows", "columns", "budget", "warnings", "created_at"}
+    assert (made["name"], made["rows"], made["warnings"]) == ("people", 200, [])
+    expected = [{"default": None} | column for column in SPEC["columns"]]
+    assert made["columns"] == expected
+    assert made["budget"] == {
+        "epsilon": 3.0,
+        "delta": 1e-6,
+        "neighbors": "replace_one",
+        "filter": "rdp",
+        "spent": {"epsilon": 0.0, "delta": 1e-6},
+        "remaining": {"epsilon": 3.0, "delta": 1e-6},
+        "jobs": 0,
+        "analysts": [],
+    }
+    for role in ("steward", "analyst", "auditor"):
+        assert service.call(role, "GET", f"/v1/datasets/{made['id']}").json() == made
+        assert service.call(role, "GET", f"/v1/datasets/{made['id']}/budget").json() == made["budget"]
+        assert service.call(role, "GET", "/v1/datasets").json() == {"items": [made], "next": None}
+
+
+def test_its_ledger_begins_with_its_filter(service: Service) -> None:
+    dataset = service.dataset()
+    with service.database.read() as connection:
+        entries = ledger.entries(connection, dataset)
+        state = ledger.load_state(connection, dataset)
+        rows = connection.scalar(sa.select(datasets.c.rows))
+    [entry] = entries
+    assert entry.kind == "opened"
+    assert entry.body["dataset"] == dataset
+    assert entry.body["rows"] == rows
+    assert replay(entries) == state
+    assert state is not None
+    assert state.filter == Filter.open("rdp", Privacy(3.0, 1e-6))
+
+
+def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service) -> None:
+    dataset = service.upload().json()["id"]
+    folder = folders.path(service.home, dataset)
+    assert sorted(path.name for path in folder.iterdir()) == ["meta.json", "values.npy"]
+    i = np.arange(200)
+    expected = np.stack([(20 + i % 60) / 50 - 1, i % 2, i % 60 > 30], axis=1)
+    assert np.allclose(open_matrix(folder / "values.npy"), expected, rtol=0, atol=1e-15)
+    assert _left(service) == _known(service) == [dataset]
+
+
+def test_parquet_is_told_by_content_and_gives_the_same_dataset(service: Service, tmp_path: Path) -> None:
+    by_csv = service.upload().json()["id"]
+    i = np.arange(200)
+    columns = {"age": 20 + i % 60, "sex": np.array(["f", "m"])[i % 2], "income": np.where(i % 60 > 30, "high", "low")}
+    pq.write_table(pa.table(columns), tmp_path / "people")
+    made = service.upload(SPEC | {"name": "again"}, (tmp_path / "people").read_bytes(), name="people.csv")
+    assert made.status_code == 201, made.text
+    both = [open_matrix(folders.path(service.home, d) / "values.npy") for d in (by_csv, made.json()["id"])]
+    assert np.array_equal(*both)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../escaped.csv", "/etc/escaped", "..\\escaped", "%2e%2e%2fescaped", "escaped\u0000", "", "é" * 100]
+)
+def test_the_files_name_is_never_used(service: Service, name: str) -> None:
+    dataset = service.upload(name=name)
+    assert dataset.status_code == 201, dataset.text
+    assert "escaped" not in dataset.text
+    assert _left(service) == [dataset.json()["id"]]
+    assert [path for path in service.home.parent.rglob("*") if "escaped" in path.name] == []
+
+
+@pytest.mark.parametrize("absurd", ["one class", "constant", "nothing parses"])
+def test_data_that_teach_nothing_are_data_like_any_other(service: Service, absurd: str) -> None:
+    lines = {
+        "one class": [f"{i % 90},f,low" for i in range(200)],
+        "constant": ["7,f,low"] * 200,
+        "nothing parses": ["1e999,NaN,", "-inf,,high", ",'; DROP TABLE,low", "\u202e,\u0301,😀"] * 50,
+    }[absurd]
+    made = service.upload(file=("age,sex,income\n" + "\n".join(lines)).encode())
+    assert made.status_code == 201, made.text
+    assert made.json()["rows"] == 200
+    assert made.json()["warnings"] == []
+    usual = service.upload(SPEC | {"name": "usual"}).json()
+    assert set(made.json()) == set(usual)
+    job = JOB | {"dataset": made.json()["id"], "method": {"name": "dp_gd", "steps": 3}}
+    submitted = service.call("analyst", "POST", "/v1/jobs", json=job)
+    assert submitted.status_code == 202, submitted.text
+    assert service.finished(submitted.json()["id"])["state"] == "done"
+
+
+def test_an_answer_does_not_depend_on_the_values(service: Service) -> None:
+    one = service.upload(file=b"age,sex,income\n" + b"50,f,low\n" * 100).json()
+    other = service.upload(SPEC | {"name": "other"}, b"age,sex,income\n" + b"x,,\n" * 100).json()
+    changing = {"id": "", "name": "", "created_at": ""}
+    assert one | changing == other | changing
+
+
+def test_a_warning_when_delta_is_one_over_n_or_more(service: Service) -> None:
+    budget = {"epsilon": 3.0, "delta": 1e-2}
+    made = service.upload(SPEC | {"budget": budget}, people(100)).json()
+    assert "1/n" in made["warnings"][0]
+    assert service.call("analyst", "GET", f"/v1/datasets/{made['id']}").json()["warnings"] == made["warnings"]
+    assert service.upload(SPEC | {"name": "b", "budget": budget}, people(99)).json()["warnings"] == []
+
+
+def test_a_missing_column_is_named_and_no_value_is(service: Service) -> None:
+    response = service.upload(file=b"age,gender,income\n50,s3cr3t,low\n")
+    problem = _problem(response, 422, "invalid_request")
+    assert problem["detail"] == "The column 'sex' is not in the file."
+    assert problem["violations"] == [{"where": "spec.columns.1.name", "what": "is not in the file"}]
+    assert "s3cr3t" not in response.text
+    ragged = service.upload(file=b"age,sex,income\n50,f,low\n51,m,s3cr3t,4\n")
+    assert "Record 2" in _problem(ragged, 422, "unreadable_file")["detail"]
+    assert "s3cr3t" not in ragged.text
+    assert _left(service) == []
+
+
+@pytest.mark.parametrize("role", ["analyst", "auditor", None])
+def test_only_a_steward_uploads_and_others_are_stopped_before_a_byte_is_read(
+    service: Service, role: str | None
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("the body was asked for")
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"multipart/form-data; boundary=b")]
+    if role is not None:
+        headers.append((b"authorization", f"Bearer {service.tokens[role]}".encode()))
+    scope = {"type": "http", "method": "POST", "path": "/v1/datasets", "query_string": b"", "headers": headers}
+    anyio.run(service.app, scope, receive, send)
+    assert sent[0]["status"] == (401 if role is None else 403)
+    assert _left(service) == []
+
+
+def _form(*parts: tuple[bytes, bytes], end: bytes = b"--b--\r\n") -> bytes:
+    pieces = [b'--b\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % part for part in parts]
+    return b"".join(pieces) + end
+
+
+SPEC_PART = (b"spec", json.dumps(SPEC).encode())
+FILE_PART = (b"file", people())
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b"", "last boundary"),
+        (_form(), "lacks the part 'spec'"),
+        (_form(SPEC_PART), "lacks the part 'file'"),
+        (_form(FILE_PART), "lacks the part 'spec'"),
+        (_form(SPEC_PART, FILE_PART, FILE_PART), "'file' twice"),
+        (_form(SPEC_PART, SPEC_PART, FILE_PART), "'spec' twice"),
+        (_form(SPEC_PART, FILE_PART, (b"seed", b"4711")), "neither"),
+        (_form(*[(b"x%d" % i, b"") for i in range(10_000)]), "neither"),
+        (_form(SPEC_PART, FILE_PART, end=b""), "last boundary"),
+        (_form(SPEC_PART, FILE_PART)[:-200], "last boundary"),
+        (b"--b\r\n" + b"X-Header: y\r\n" * 1000 + b"\r\n", "well-formed"),
+        (b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--\r\n", "neither"),
+        (b"no multipart at all 4711", "well-formed"),
+    ],
+)
+def test_a_form_of_another_shape_is_refused(shared: Service, body: bytes, what: str) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    response = shared.call("steward", "POST", "/v1/datasets", content=body, headers=headers)
+    problem = _problem(response, 422, "invalid_request")
+    assert what in problem["violations"][0]["what"]
+    assert "4711" not in response.text
+    assert _left(shared) == _known(shared)
+
+
+def test_a_form_may_come_in_any_order_and_in_any_pieces(service: Service) -> None:
+    def pieces() -> Any:
+        body = _form(FILE_PART, SPEC_PART)
+        for start in range(0, len(body), 7):
+            yield body[start : start + 7]
+
+    headers = {"Content-Type": 'multipart/form-data; boundary="b"'}
+    response = service.call("steward", "POST", "/v1/datasets", content=pieces(), headers=headers)
+    assert response.status_code == 201, response.text
+    with service.database.read() as connection:
+        stored = connection.scalar(sa.select(datasets.c.file_sha256))
+    assert stored == hashlib.sha256(people()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/csv", "", "multipart/mixed; boundary=b"])
+def test_another_media_type_is_refused(shared: Service, kind: str) -> None:
+    response = shared.call("steward", "POST", "/v1/datasets", content=people(), headers={"Content-Type": kind})
+    _problem(response, 415, "unsupported_media_type")
+
+
+def test_a_form_without_a_boundary_is_refused(shared: Service) -> None:
+    headers = {"Content-Type": "multipart/form-data"}
+    response = shared.call("steward", "POST", "/v1/datasets", content=_form(SPEC_PART, FILE_PART), headers=headers)
+    assert "boundary" in _problem(response, 422, "invalid_request")["violations"][0]["what"]
+
+
+def test_limits_hold_while_the_bytes_arrive(make_service: MakeService, tmp_path: Path) -> None:
+    with make_service(tmp_path / "home", max_upload_bytes=5000) as service:
+        assert service.upload(file=people(200)).status_code == 201
+        told = service.upload(SPEC | {"name": "b"}, people(1000))
+        assert "5000 bytes" in _problem(told, 413, "too_large")["detail"]
+        headers = {"Content-Type": "multipart/form-data; boundary=b"}
+
+        def endless() -> Any:
+            yield (
+                _form(SPEC_PART, end=b"")
+                + b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nage,sex,income\n'
+            )
+            for _ in range(200):
+                yield b"50,f,low\n" * 10_000
+
+        streamed = service.call("steward", "POST", "/v1/datasets", content=endless(), headers=headers)
+        _problem(streamed, 413, "too_large")
+        long = json.dumps(SPEC | {"name": "c"}) + " " * 2**22
+        assert "'spec'" in _problem(service.upload(long), 413, "too_large")["detail"]
+        announced = headers | {"Content-Length": "9" * 30}
+        assert service.call("steward", "POST", "/v1/datasets", content=b"", headers=announced).status_code == 413
+        assert len(_left(service)) == len(_known(service)) == 1
+
+
+def test_the_same_file_and_the_same_name_are_refused_and_leave_nothing(service: Service) -> None:
+    assert service.upload().status_code == 201
+    _problem(service.upload(SPEC | {"name": "another"}), 409, "duplicate_dataset")
+    _problem(service.upload(file=people(50)), 409, "name_taken")
+    assert len(_left(service)) == len(_known(service)) == 1
+
+
+def test_of_many_uploads_of_one_file_at_once_one_wins(service: Service) -> None:
+    start = threading.Barrier(4)
+
+    def upload(number: int) -> Response:
+        start.wait()
+        return service.upload(SPEC | {"name": f"people {number}"})
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(upload, range(4)))
+    assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+    assert len(_left(service)) == len(_known(service)) == 1
+
+
+def test_a_failure_at_the_last_step_leaves_neither_row_nor_folder(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = folders.publish
+
+    def broken(made: Path, home: Path, folder: str) -> None:
+        publish(made, home, folder)
+        raise OSError("disk full, s3cr3t")
+
+    monkeypatch.setattr(folders, "publish", broken)
+    response = service.upload()
+    _problem(response, 500, "internal")
+    assert "s3cr3t" not in response.text
+    assert _left(service) == _known(service) == []
+    monkeypatch.undo()
+    assert service.upload().status_code == 201
+
+
+def test_a_restart_sweeps_what_a_crash_left_and_nothing_else(make_service: MakeService, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with make_service(home) as service:
+        dataset = service.dataset()
+    root = folders.root(home)
+    for name in ("ds_orphan", ".incoming-dead"):
+        (root / name).mkdir()
+        (root / name / "values.npy").write_bytes(b"rows of somebody")
+    with folders.incoming(home) as filled:
+        (filled / "upload").write_bytes(b"half of a file")
+        with make_service(home) as service:
+            assert _left(service) == sorted([dataset, filled.name])
+            assert (filled / "upload").read_bytes() == b"half of a file"
+            assert service.call("analyst", "GET", f"/v1/datasets/{dataset}").status_code == 200
+    assert [path.name for path in root.iterdir()] == [dataset]
+
+
+def test_lists_are_paged_in_the_order_of_making(service: Service) -> None:
+    made = [service.dataset() for _ in range(5)]
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = service.call("analyst", "GET", "/v1/datasets", params={"limit": 2} | cursor).json()
+        assert len(page["items"]) <= 2
+        seen += [item["id"] for item in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert seen == made
+    whole = service.call("analyst", "GET", "/v1/datasets", params={"limit": 5}).json()
+    assert [item["id"] for item in whole["items"]] == made
+    assert whole["next"] is None
+    assert service.call("analyst", "GET", "/v1/datasets", params={"cursor": "ds_unknown"}).json()["items"] == []
+
+
+@pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 201}, {"limit": "x"}, {"cursor": "../x"}, {"page": 2}])
+def test_a_list_with_other_parameters_is_refused(shared: Service, params: dict[str, Any]) -> None:
+    assert shared.call("analyst", "GET", "/v1/datasets", params=params).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/v1/datasets/ds_unknown", "/v1/datasets/ds_unknown/budget"])
+def test_an_unknown_dataset_is_not_found(shared: Service, path: str) -> None:
+    _problem(shared.call("analyst", "GET", path), 404, "not_found")
+    _problem(shared.call(None, "GET", path), 401, "unauthenticated")
+
+
+def test_an_analyst_sees_own_charges_and_the_total(service: Service) -> None:
+    dataset = service.dataset()
+    bob = service.call("steward", "POST", "/v1/tokens", json={"name": "bob", "role": "analyst"}).json()
+    service.tokens["bob"] = bob["token"]
+    job = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": 3}}
+    for role in ("analyst", "analyst", "bob"):
+        submitted = service.call(role, "POST", "/v1/jobs", json=job)
+        assert submitted.status_code == 202, submitted.text
+    by_role = {
+        role: service.call(role, "GET", f"/v1/datasets/{dataset}/budget").json()
+        for role in ("analyst", "bob", "steward", "auditor")
+    }
+    whole = by_role["steward"]
+    assert whole["jobs"] == 3
+    assert 0.5 < whole["spent"]["epsilon"] < 3.0
+    assert 0.0 < whole["remaining"]["epsilon"] < 3.0
+    assert [(a["analyst"], a["jobs"]) for a in whole["analysts"]] == [("bob", 1), ("the analyst", 2)]
+    assert by_role["auditor"] == whole
+    for role, name in (("analyst", "the analyst"), ("bob", "bob")):
+        seen = by_role[role]
+        assert seen == whole | {"analysts": [a for a in whole["analysts"] if a["analyst"] == name]}
+        assert seen["analysts"][0]["spent"]["epsilon"] < whole["spent"]["epsilon"]
+        assert service.call(role, "GET", f"/v1/datasets/{dataset}").json()["budget"] == seen

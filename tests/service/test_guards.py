@@ -1,0 +1,354 @@
+"""What must never pass a border: a clear problem, nothing repeated, budget and ledger as they were."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from httpx import Response
+
+from tests.support.service import JOB, SPEC, Service, people
+
+# Each text stands where a JSON document has a number.
+NOT_NUMBERS = ["NaN", "Infinity", "-Infinity", "nan", "+1", "0x1p-1", "1e", "1_0", "٣"]
+WRONG_TYPES = [
+    '"0.5"',
+    '"NaN"',
+    '"Infinity"',
+    '"-Infinity"',
+    '"0"',
+    '"5e-324"',
+    '"1e308"',
+    '""',
+    "true",
+    "false",
+    "[0.5]",
+    "{}",
+]
+OVERFLOWING = ["1e999", "-1e999", "1" + "0" * 400]
+NEGATIVE = ["-1", "-1e-9", "-5e-324", "-1e308"]
+EPSILONS = [
+    *NEGATIVE,
+    "0",
+    "0.0",
+    "-0.0",
+    "5e-324",
+    "1e-310",
+    "1e-400",
+    "0.000999",
+    "100.001",
+    "1e308",
+    "1" + "0" * 300,
+]
+DELTAS = [*NEGATIVE, "5e-324", "1e-310", "9e-13", "0.0101", "0.5", "1", "1e308", "1" + "0" * 300]
+VALUES = [
+    *(("epsilon", text, {"invalid_request"}) for text in (*NOT_NUMBERS, *WRONG_TYPES, "null")),
+    *(("delta", text, {"invalid_request"}) for text in (*NOT_NUMBERS, *WRONG_TYPES)),
+    *(("epsilon", text, {"out_of_range"}) for text in (*OVERFLOWING, *EPSILONS)),
+    *(("delta", text, {"out_of_range"}) for text in (*OVERFLOWING, *DELTAS)),
+]
+
+
+@pytest.fixture(scope="module")
+def dataset(shared: Service) -> str:
+    return shared.dataset()
+
+
+@pytest.fixture
+def unchanged(shared: Service, dataset: str) -> Iterator[None]:
+    """Whatever the test sends, not one byte of the durable state changes. (test_ledger_routes.py: it would show.)"""
+    before = shared.durable(dataset)
+    yield
+    assert shared.durable(dataset) == before
+
+
+pytestmark = pytest.mark.usefixtures("unchanged")
+
+
+def _problem(response: Response, codes: set[str], status: int = 422) -> None:
+    assert response.status_code == status, response.text
+    assert response.headers["Content-Type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["code"] in codes, response.text
+    assert problem["detail"]
+    assert "4711" not in response.text
+
+
+def _replaced(document: Any, mark: str, text: str) -> str:
+    """The document as JSON, with raw text where the mark stands."""
+    encoded = json.dumps(document)
+    assert encoded.count(f'"{mark}"') == 1
+    return encoded.replace(f'"{mark}"', text)
+
+
+def _post(service: Service, path: str, text: str, **headers: str) -> Response:
+    given = {"Content-Type": "application/json"} | headers
+    return service.call("analyst", "POST", path, content=text.encode(), headers=given)
+
+
+PRICED = pytest.mark.parametrize("path", ["/v1/quotes", "/v1/jobs"])
+
+
+@PRICED
+@pytest.mark.parametrize(("field", "text", "codes"), VALUES)
+def test_epsilon_and_delta_of_a_job(
+    shared: Service, dataset: str, path: str, field: str, text: str, codes: set[str]
+) -> None:
+    body = JOB | {"dataset": dataset, "privacy": {"epsilon": 0.5, "delta": 1e-7} | {field: "mark"}}
+    _problem(_post(shared, path, _replaced(body, "mark", text)), codes)
+
+
+@PRICED
+def test_delta_above_the_datasets_or_zero_is_refused(shared: Service, dataset: str, path: str) -> None:
+    for delta in (1e-5, 0.0):
+        body = JOB | {"dataset": dataset, "privacy": {"epsilon": 0.5, "delta": delta}}
+        response = shared.call("analyst", "POST", path, json=body)
+        _problem(response, {"out_of_range", "unsupported_combination", "method_filter_mismatch"})
+
+
+@pytest.mark.parametrize(("field", "text", "codes"), VALUES)
+def test_epsilon_and_delta_of_a_budget(shared: Service, field: str, text: str, codes: set[str]) -> None:
+    spec = SPEC | {"name": "guarded", "budget": {"epsilon": 3.0, "delta": 1e-6} | {field: "mark"}}
+    _problem(shared.upload(_replaced(spec, "mark", text)), codes)
+
+
+@pytest.mark.parametrize("kind", ["rdp", "gdp", "pure"])
+def test_delta_must_suit_the_filter(shared: Service, kind: str) -> None:
+    delta = 1e-6 if kind == "pure" else 0.0
+    spec = SPEC | {"name": "guarded", "budget": {"epsilon": 1.0, "delta": delta, "filter": kind}}
+    _problem(shared.upload(spec), {"out_of_range"})
+
+
+@PRICED
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("row_norm", 0),
+        ("row_norm", -1),
+        ("row_norm", 1e300),
+        ("regularizer", {"name": "l2", "strength": -1}),
+        ("regularizer", {"name": "l2", "strength": 1e300}),
+        ("regularizer", {"name": "l2", "strength": "0.1"}),
+        ("domain", {"name": "l2_ball", "radius": 0}),
+        ("domain", {"name": "l2_ball", "radius": -5}),
+        ("domain", {"name": "l2_ball", "radius": True}),
+        ("method", {"name": "dp_gd", "steps": 0}),
+        ("method", {"name": "dp_gd", "steps": -3}),
+        ("method", {"name": "dp_gd", "steps": 1.5}),
+        ("method", {"name": "dp_svrg", "batch": 0}),
+        ("method", {"name": "dp_svrg", "epochs": 10**18}),
+    ],
+)
+def test_other_numbers_out_of_range(shared: Service, dataset: str, path: str, field: str, value: Any) -> None:
+    body = JOB | {"dataset": dataset, field: value}
+    response = shared.call("analyst", "POST", path, json=body)
+    _problem(response, {"invalid_request", "out_of_range", "unsupported_combination"})
+
+
+@PRICED
+@pytest.mark.parametrize("literal", ["NaN", "Infinity", "1e999"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"row_norm": "mark"},
+        {"regularizer": {"name": "l2", "strength": "mark"}},
+        {"domain": {"name": "l2_ball", "radius": "mark"}},
+        {"method": {"name": "dp_gd", "step": "mark"}},
+    ],
+)
+def test_no_number_anywhere_may_be_not_finite(
+    shared: Service, dataset: str, path: str, change: Any, literal: str
+) -> None:
+    text = _replaced(JOB | {"dataset": dataset} | change, "mark", literal)
+    _problem(_post(shared, path, text), {"invalid_request", "out_of_range"})
+
+
+@PRICED
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 4711},
+        {"method": {"name": "dp_gd", "seed": 4711}},
+        {"method": {"name": "dp_svrg", "seed": 4711}},
+        {"method": {"name": "auto", "seed": 4711}},
+        {"method": {"name": "dp_gd", "random_state": 4711}},
+        {"privacy": {"epsilon": 0.5, "seed": 4711}},
+        {"loss": {"name": "logistic", "seed": 4711}},
+        {"regularizer": {"name": "l2", "strength": 0.1, "seed": 4711}},
+        {"domain": {"name": "free", "seed": 4711}},
+        {"canary4711": True},
+        {"method": {"name": "canary4711"}},
+        {"method": {"name": "hinge"}},
+        {"method": "dp_gd"},
+        {"loss": {"name": "canary4711"}},
+        {"noise": 0},
+        {"noise_multiplier": 0.0},
+    ],
+)
+def test_no_seed_and_no_unknown_field(shared: Service, dataset: str, path: str, change: Any) -> None:
+    body = JOB | {"dataset": dataset} | change
+    _problem(shared.call("analyst", "POST", path, json=body), {"invalid_request"})
+    seeded = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset}, params={"seed": "4711"})
+    _problem(seeded, {"invalid_request"})
+
+
+@PRICED
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"dataset": "DATASET", "target": "income", "privacy": {"epsilon": 0.5}, "privacy": {"epsilon": 0.01}}',
+        '{"dataset": "DATASET", "target": "income", "privacy": {"epsilon": 100, "epsilon": 0.01}}',
+        '{"dataset": "DATASET", "target": "income", "target": "income", "privacy": {"epsilon": 0.5}}',
+        '{"dataset": "DATASET", "target": "income", "privacy": {"\\u0065psilon": 100, "epsilon": 0.01}}',
+        '{"dataset": "DATASET", "target": "income", "loss": {"name": "logistic", "name": "squared"}, "privacy": {}}',
+        '{"dataset": "DATASET", "target": "inco\\u0000me", "privacy": {"epsilon": 0.5}}',
+        '{"dataset": "DATASET", "target": "\\ud800", "privacy": {"epsilon": 0.5}}',
+        '{"dataset": "DATASET", "target": "income", "privacy": {"epsilon": 0.5}',
+        "[]",
+        "",
+    ],
+)
+def test_a_repeated_key_and_what_is_not_json(shared: Service, dataset: str, path: str, text: str) -> None:
+    _problem(_post(shared, path, text.replace("DATASET", dataset)), {"invalid_request"})
+
+
+@PRICED
+def test_another_content_type_and_a_long_body(shared: Service, dataset: str, path: str) -> None:
+    text = json.dumps(JOB | {"dataset": dataset})
+    wrong = _post(shared, path, text, **{"Content-Type": "text/plain"})
+    _problem(wrong, {"unsupported_media_type"}, 415)
+    _problem(_post(shared, path, text + " " * 2**20), {"too_large"}, 413)
+
+
+@PRICED
+def test_more_features_than_there_can_be(shared: Service, dataset: str, path: str) -> None:
+    body = JOB | {"dataset": dataset, "features": [f"column{i}" for i in range(10_000)]}
+    _problem(shared.call("analyst", "POST", path, json=body), {"out_of_range"})
+
+
+@PRICED
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target": "canary4711"},
+        {"features": ["canary4711"]},
+        {"features": []},
+        {"positive": "canary4711"},
+        {"features": ["income"]},
+    ],
+)
+def test_columns_that_are_not_declared(shared: Service, dataset: str, path: str, change: Any) -> None:
+    response = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset} | change)
+    _problem(response, {"invalid_request", "unsupported_combination"})
+
+
+@PRICED
+def test_unknown_dataset(shared: Service, path: str) -> None:
+    _problem(shared.call("analyst", "POST", path, json=JOB | {"dataset": "ds_canary4711"}), {"not_found"}, 404)
+
+
+def _columns(count: int) -> list[dict[str, Any]]:
+    return [{"name": f"c{i}", "type": "number", "lower": 0, "upper": 1} for i in range(count)]
+
+
+def _parquet() -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"age": [1.0, 2.0], "sex": ["f", "m"], "income": ["low", "high"]}), sink)
+    return sink.getvalue()
+
+
+FILES: list[tuple[str, Callable[[], bytes]]] = [
+    ("empty", lambda: b""),
+    ("blank", lambda: b"\n\n\n"),
+    ("header only", lambda: b"age,sex,income\n"),
+    ("picture", lambda: b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 10),
+    ("gzip", lambda: b"\x1f\x8b\x08\x00" + b"4711" * 100),
+    ("not utf-8", lambda: b"age,sex,income\n1,\xff\xfe,low\n"),
+    ("NUL in a value", lambda: b"age,sex,income\n1,f\x00,low\n"),
+    ("NUL in the header", lambda: b"age,s\x00ex,income\n1,f,low\n"),
+    ("all NUL", lambda: bytes(10_000)),
+    ("ragged", lambda: b"age,sex,income\n1,f,low\n2,m\n3,f,low,4711\n"),
+    ("a column is missing", lambda: b"age,income\n1,low\n"),
+    ("a column twice", lambda: b"age,sex,income,age\n1,f,low,2\n"),
+    ("Parquet's end cut off", lambda: _parquet()[:-100]),
+    ("Parquet's start only", lambda: b"PAR1" + b"4711" * 50),
+    ("Parquet's middle destroyed", lambda: _parquet()[:20] + b"\0" * 40 + _parquet()[60:]),
+]
+
+
+@pytest.mark.parametrize("file", [make for _, make in FILES], ids=[name for name, _ in FILES])
+def test_a_file_that_cannot_be_read(shared: Service, file: Callable[[], bytes]) -> None:
+    _problem(shared.upload(SPEC | {"name": "guarded"}, file()), {"unreadable_file", "invalid_request"})
+
+
+def test_ten_thousand_columns(shared: Service) -> None:
+    spec = SPEC | {"name": "guarded", "columns": _columns(10_000)}
+    header = ",".join(f"c{i}" for i in range(10_000))
+    file = (header + "\n" + ",".join("1" * 10_000) + "\n").encode()
+    _problem(shared.upload(spec, file), {"out_of_range"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 4711},
+        {"columns": []},
+        {"columns": [{"name": "age", "type": "number", "lower": 5, "upper": 5}]},
+        {"columns": [{"name": "age", "type": "number", "lower": 5, "upper": -5}]},
+        {"columns": [{"name": "age", "type": "number", "lower": "0", "upper": 5}]},
+        {"columns": [{"name": "age", "type": "number", "lower": -1e300, "upper": 1e300}]},
+        {"columns": [{"name": "age", "type": "number", "lower": 0, "upper": 5, "default": 9}]},
+        {"columns": [{"name": "age", "type": "canary4711"}]},
+        {"columns": [{"name": "sex", "type": "category", "categories": ["f", "f"]}]},
+        {"columns": [{"name": "sex", "type": "category", "categories": []}]},
+        {"columns": _columns(1) * 2},
+        {"name": ""},
+        {"name": "a\nb"},
+        {"budget": None},
+        {"budget": {"epsilon": 1, "delta": 1e-6, "filter": "canary4711"}},
+        {"budget": {"epsilon": 1, "delta": 1e-6, "unlimited": True}},
+    ],
+)
+def test_a_spec_that_declares_nonsense(shared: Service, change: Any) -> None:
+    response = shared.upload(SPEC | {"name": "guarded"} | change)
+    _problem(response, {"invalid_request", "out_of_range"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "guarded", "name": "guarded"}',
+        json.dumps(SPEC | {"name": "guarded"}).replace('"upper": 100', '"upper": Infinity'),
+        json.dumps(SPEC | {"name": "guarded"}).replace('"upper": 100', '"upper": NaN'),
+        json.dumps(SPEC | {"name": "guarded"}).replace('"upper": 100', '"upper": 1e999'),
+        json.dumps(SPEC | {"name": "guarded"}).replace('"upper": 100', '"upper": 100, "upper": 200'),
+        json.dumps(SPEC | {"name": "guar\0ded"}),
+        "not JSON 4711",
+        "[" * 100_000,
+    ],
+)
+def test_a_spec_that_is_not_strict_json(shared: Service, text: str) -> None:
+    _problem(shared.upload(text), {"invalid_request", "out_of_range"})
+
+
+@pytest.mark.parametrize(
+    "name", ["../../canary4711.csv", "/etc/canary4711", "..\\..\\canary4711", "a\x00canary4711", "." * 5000]
+)
+def test_a_path_in_a_file_name_is_ignored(shared: Service, name: str) -> None:
+    """Refused for its content here, so that nothing changes; the name leaves no trace either way."""
+    response = shared.upload(SPEC | {"name": "guarded"}, b"age,sex,income\n", name=name)
+    _problem(response, {"unreadable_file", "invalid_request"})
+    assert [path for path in shared.home.parent.rglob("*") if "canary" in path.name] == []
+
+
+def test_the_same_name_and_the_same_file_again(shared: Service, dataset: str) -> None:
+    known = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()["name"]
+    _problem(shared.upload(SPEC | {"name": known}, people(1000)), {"name_taken"}, 409)
+    with shared.database.read() as connection:
+        rows = connection.scalar(sa.text("select rows from datasets where id = :id"), {"id": dataset})
+    _problem(shared.upload(SPEC | {"name": "guarded"}, people(int(rows))), {"duplicate_dataset"}, 409)

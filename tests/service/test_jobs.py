@@ -1,0 +1,429 @@
+"""Jobs over HTTP: from the request to the model and its receipt, and everything that may go otherwise."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from httpx import Response
+
+from app.worker.engine import Outcome
+from tests.support.service import JOB, SPEC, Service
+from tests.support.world import check_books
+
+
+def _body(dataset: str, **changes: Any) -> dict[str, Any]:
+    return JOB | {"dataset": dataset} | changes
+
+
+def _submit(service: Service, dataset: str, role: str = "analyst", key: str | None = None, **changes: Any) -> Response:
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return service.call(role, "POST", "/v1/jobs", json=_body(dataset, **changes), headers=headers)
+
+
+def _kinds(service: Service, dataset: str) -> list[str]:
+    entries = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    return [entry["kind"] for entry in entries]
+
+
+def _another_analyst(service: Service) -> str:
+    if "rival" not in service.tokens:
+        made = service.call("steward", "POST", "/v1/tokens", json={"name": "the rival", "role": "analyst"})
+        service.tokens["rival"] = made.json()["token"]
+    return "rival"
+
+
+@pytest.fixture(autouse=True)
+def _books(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After every test, the books of its service balance."""
+    names = [name for name in ("shared", "service") if name in request.fixturenames]
+    service: Service | None = request.getfixturevalue(names[0]) if names else None
+    yield
+    if service is not None:
+        check_books(service.database, service.app.state.services.keys.jwks())
+
+
+@pytest.fixture
+def closed(service: Service) -> Service:
+    """A service whose attempts wait before they open the data."""
+    service.engine.gate.clear()
+    return service
+
+
+def _running(service: Service, dataset: str) -> str:
+    job = _submit(service, dataset).json()["id"]
+    while service.call("analyst", "GET", f"/v1/jobs/{job}").json()["state"] == "queued":
+        pass
+    return str(job)
+
+
+def test_from_request_to_model_and_receipt(shared: Service) -> None:
+    dataset = shared.dataset()
+    quote = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset)).json()
+    assert quote["fits"]
+    answer = _submit(shared, dataset)
+    assert answer.status_code == 202
+    assert answer.json()["quote"] == quote
+    job = shared.finished(answer.json()["id"])
+    assert (job["state"], job["attempt"], job["error"]) == ("done", 1, None)
+    assert job["progress"] == {"done": 10, "total": 10}
+
+    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    assert (model["kind"], model["loss"], model["link"], model["classes"]) == (
+        "linear",
+        "logistic",
+        "logistic",
+        ["low", "high"],
+    )
+    assert len(model["coefficients"]) == 1 + 3  # age; f, m, other
+    assert [feature["name"] for feature in model["features"]] == ["age", "sex"]
+    receipt = shared.call("auditor", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert model["privacy"]["epsilon"] == receipt["receipt"]["epsilon"] <= 0.5
+    assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+    assert _kinds(shared, dataset) == ["opened", "charged", "started", "released"]
+    budget = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()
+    assert budget["jobs"] == 1
+    assert budget["remaining"] == quote["remaining_after"]
+
+
+@pytest.mark.parametrize("method", [{"name": "dp_gd", "steps": 5}, {"name": "dp_svrg"}, {"name": "auto"}])
+def test_every_method_runs(shared: Service, method: dict[str, Any]) -> None:
+    dataset = shared.dataset()
+    job = shared.finished(_submit(shared, dataset, method=method).json()["id"])
+    assert job["state"] == "done"
+    receipt = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
+    assert receipt["method"] == job["quote"]["method"]
+    assert None not in receipt["method"].values()
+
+
+def test_a_number_target_is_fitted_by_squares(shared: Service) -> None:
+    job = shared.finished(_submit(shared, shared.dataset(), target="age").json()["id"])
+    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    assert (model["loss"], model["link"], model["classes"]) == ("squared", "identity", None)
+    assert model["target"]["name"] == "age"
+
+
+def test_the_model_keeps_its_domain(shared: Service) -> None:
+    ball = {"name": "l2_ball", "radius": 0.01}
+    job = shared.finished(_submit(shared, shared.dataset(), domain=ball).json()["id"])
+    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    assert np.linalg.norm([*model["coefficients"], model["intercept"]]) <= 0.01 * (1 + 1e-9)
+
+
+def test_two_jobs_get_different_noise(shared: Service) -> None:
+    dataset = shared.dataset()
+    jobs = [shared.finished(_submit(shared, dataset).json()["id"])["id"] for _ in range(2)]
+    models = [shared.call("analyst", "GET", f"/v1/jobs/{job}/model").json()["coefficients"] for job in jobs]
+    assert models[0] != models[1]
+
+
+class TestOddData:
+    """An error would be a look at the data: these train like any other."""
+
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            "1,f,low\n" * 100,
+            "1,f,high\n" * 100,
+            "1e300,m,high\n-1e300,f,low\n" * 50,
+            "nan,,\ninf,x,y\n,,\n" * 40,
+            "0,f,low\n",
+            "50,m,neither\n" * 30,
+        ],
+        ids=["one class", "the other", "absurd", "missing", "one row", "undeclared"],
+    )
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_svrg"])
+    def test_trains(self, shared: Service, rows: str, method: str, request: pytest.FixtureRequest) -> None:
+        name = request.node.name
+        file = f"age,sex,income,{name}\n".encode() + "".join(f"{row},0\n" for row in rows.splitlines()).encode()
+        made = shared.upload(SPEC | {"name": name}, file)
+        assert made.status_code == 201, made.text
+        job = shared.finished(_submit(shared, made.json()["id"], method={"name": method}).json()["id"])
+        assert job["state"] == "done", job
+        model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+        assert np.isfinite([*model["coefficients"], model["intercept"]]).all()
+
+
+class TestIdempotency:
+    def test_same_key_and_body_is_the_same_job(self, shared: Service) -> None:
+        dataset = shared.dataset()
+        first, second = (_submit(shared, dataset, key="abc-1") for _ in range(2))
+        assert (first.status_code, second.status_code) == (202, 202)
+        assert first.json()["id"] == second.json()["id"]
+        assert _kinds(shared, dataset).count("charged") == 1
+
+    def test_defaults_written_out_are_the_same_body(self, shared: Service) -> None:
+        dataset = shared.dataset()
+        first = _submit(shared, dataset, key="abc-2")
+        second = _submit(shared, dataset, key="abc-2", method={"name": "auto"}, domain={"name": "free"})
+        assert first.json()["id"] == second.json()["id"]
+
+    def test_another_body_is_a_conflict(self, shared: Service) -> None:
+        dataset = shared.dataset()
+        _submit(shared, dataset, key="abc-3")
+        answer = _submit(shared, dataset, key="abc-3", privacy={"epsilon": 0.6})
+        assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_conflict")
+        assert _kinds(shared, dataset).count("charged") == 1
+
+    def test_keys_are_each_owners_own(self, shared: Service) -> None:
+        dataset = shared.dataset()
+        first = _submit(shared, dataset, key="abc-4")
+        second = _submit(shared, dataset, role=_another_analyst(shared), key="abc-4")
+        assert first.json()["id"] != second.json()["id"]
+
+    def test_without_a_key_each_is_a_job(self, shared: Service) -> None:
+        dataset = shared.dataset()
+        assert _submit(shared, dataset).json()["id"] != _submit(shared, dataset).json()["id"]
+
+    def test_survives_a_budget_that_is_gone(self, shared: Service) -> None:
+        """The answer to a repeated request is its job, though a new one would not fit any more."""
+        dataset = shared.dataset()
+        first = _submit(shared, dataset, key="abc-5", privacy={"epsilon": 3.0})
+        second = _submit(shared, dataset, key="abc-5", privacy={"epsilon": 3.0})
+        assert second.status_code == 202
+        assert first.json()["id"] == second.json()["id"]
+
+    @pytest.mark.parametrize("key", ["", "a b", "x" * 201, "\u00fc".encode("latin-1")])
+    def test_a_key_that_is_none(self, shared: Service, key: Any) -> None:
+        answer = shared.call(
+            "analyst", "POST", "/v1/jobs", json=_body(shared.dataset()), headers={"Idempotency-Key": key}
+        )
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+
+
+def test_a_budget_that_is_gone(shared: Service) -> None:
+    dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
+    shared.finished(_submit(shared, dataset, privacy={"epsilon": 0.6}).json()["id"])
+    before = _kinds(shared, dataset)
+    quote = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset, privacy={"epsilon": 0.9})).json()
+    answer = _submit(shared, dataset, privacy={"epsilon": 0.9})
+    assert (answer.status_code, answer.json()["code"]) == (409, "budget_exhausted")
+    assert (quote["fits"], quote["remaining_after"]) == (False, None)
+    assert answer.json()["remaining"] == quote["remaining"]
+    assert _kinds(shared, dataset) == before
+    left = answer.json()["remaining"]["epsilon"]
+    assert 0 < left < 0.9
+    assert _submit(shared, dataset, privacy={"epsilon": left}).status_code == 202, "what is said to remain is admitted"
+
+
+def test_one_job_may_take_the_whole_budget(shared: Service) -> None:
+    dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
+    assert shared.finished(_submit(shared, dataset, privacy={"epsilon": 1.0}).json()["id"])["state"] == "done"
+    answer = _submit(shared, dataset, privacy={"epsilon": 0.001})
+    assert answer.json()["code"] == "budget_exhausted"
+    assert answer.json()["remaining"]["epsilon"] == 0.0
+
+
+class TestWhoSeesWhat:
+    def test_an_analyst_sees_own_jobs_only(self, shared: Service) -> None:
+        rival = _another_analyst(shared)
+        job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
+        for path in ("", "/model", "/receipt", "/events"):
+            answer = shared.call(rival, "GET", f"/v1/jobs/{job}{path}")
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), path
+            assert shared.call("analyst", "GET", f"/v1/jobs/{job}{path}").status_code == 200
+            assert shared.call("steward", "GET", f"/v1/jobs/{job}{path}").status_code == 200
+        assert shared.call(rival, "DELETE", f"/v1/jobs/{job}").status_code == 404
+
+    def test_an_auditor_sees_receipts_only(self, shared: Service) -> None:
+        job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
+        assert shared.call("auditor", "GET", f"/v1/jobs/{job}/receipt").status_code == 200
+        for method, path in (
+            ("GET", f"/v1/jobs/{job}"),
+            ("GET", f"/v1/jobs/{job}/model"),
+            ("GET", f"/v1/jobs/{job}/events"),
+            ("DELETE", f"/v1/jobs/{job}"),
+            ("GET", "/v1/jobs"),
+        ):
+            assert shared.call("auditor", method, path).status_code == 403, path
+        for path in ("/v1/jobs", "/v1/quotes"):
+            assert shared.call("auditor", "POST", path, json=_body("ds_1")).status_code == 403
+
+    def test_lists(self, service: Service) -> None:
+        rival, dataset = _another_analyst(service), service.dataset()
+        mine = [_submit(service, dataset, privacy={"epsilon": 0.1}).json()["id"] for _ in range(3)]
+        other = _submit(service, dataset, role=rival, privacy={"epsilon": 0.1}).json()["id"]
+
+        def ids(role: str) -> list[str]:
+            found, cursor = [], None
+            while True:
+                query = {"limit": 2} | ({"cursor": cursor} if cursor else {})
+                page = service.call(role, "GET", "/v1/jobs", params=query).json()
+                found += [item["id"] for item in page["items"]]
+                cursor = page["next"]
+                if cursor is None:
+                    return found
+
+        assert ids("analyst") == mine
+        assert ids(rival) == [other]
+        assert ids("steward") == [*mine, other]
+
+    @pytest.mark.parametrize("query", [{"cursor": "x"}, {"cursor": "-1"}, {"limit": 0}, {"limit": 501}, {"cursor": ""}])
+    def test_a_page_that_is_none(self, shared: Service, query: dict[str, Any]) -> None:
+        assert shared.call("analyst", "GET", "/v1/jobs", params=query).status_code == 422
+
+    def test_nothing_of_an_unknown_job(self, shared: Service) -> None:
+        for path in ("", "/model", "/receipt", "/events"):
+            assert shared.call("steward", "GET", f"/v1/jobs/job_unknown{path}").json()["code"] == "not_found"
+
+
+class TestCancel:
+    def test_refunds_what_had_not_started(self, closed: Service) -> None:
+        dataset = closed.dataset()
+        first, second = _running(closed, dataset), _running(closed, dataset)
+        whole = closed.dataset()
+        waiting = _submit(closed, whole, privacy={"epsilon": 3.0}).json()
+        assert waiting["state"] == "queued"
+        answer = closed.call("analyst", "DELETE", f"/v1/jobs/{waiting['id']}")
+        assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
+        assert _kinds(closed, whole) == ["opened", "charged", "refunded"]
+        budget = closed.call("analyst", "GET", f"/v1/datasets/{whole}/budget").json()
+        assert budget["spent"]["epsilon"] == 0.0
+        closed.engine.gate.set()
+        assert {closed.finished(job)["state"] for job in (first, second)} == {"done"}
+        assert (waiting["id"], 1) not in closed.engine.submitted
+
+    def test_keeps_the_charge_of_what_had_started(self, closed: Service) -> None:
+        dataset = closed.dataset()
+        job = _running(closed, dataset)
+        answer = closed.call("steward", "DELETE", f"/v1/jobs/{job}")
+        assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
+        assert _kinds(closed, dataset) == ["opened", "charged", "started", "cancelled"]
+        assert closed.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == 1
+        # its slot comes free: two more run at once
+        others = [_running(closed, dataset) for _ in range(2)]
+        closed.engine.gate.set()
+        assert {closed.finished(other)["state"] for other in others} == {"done"}
+        assert closed.finished(job)["state"] == "cancelled"
+
+    def test_comes_too_late(self, shared: Service) -> None:
+        job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
+        answer = shared.call("analyst", "DELETE", f"/v1/jobs/{job}")
+        assert (answer.status_code, answer.json()["code"]) == (409, "already_finished")
+
+
+class TestFailure:
+    def test_an_attempt_that_raised_is_failed_and_charged(self, service: Service) -> None:
+        service.engine.ends[1] = Outcome("raised")
+        dataset = service.dataset()
+        job = service.finished(_submit(service, dataset).json()["id"])
+        assert (job["state"], job["error"], job["attempt"]) == ("failed", "job_failed", 1)
+        assert _kinds(service, dataset) == ["opened", "charged", "started", "failed"]
+        for path in ("model", "receipt"):
+            answer = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/{path}")
+            assert (answer.status_code, answer.json()["code"]) == (409, "not_released")
+
+    def test_a_vanished_worker_is_given_one_more(self, service: Service) -> None:
+        service.engine.ends[1] = Outcome("vanished")
+        dataset = service.dataset()
+        job = service.finished(_submit(service, dataset).json()["id"])
+        assert (job["state"], job["attempt"]) == ("done", 2)
+        assert _kinds(service, dataset) == ["opened", "charged", "started", "started", "released"]
+
+    def test_and_no_third(self, service: Service) -> None:
+        service.engine.ends = {1: Outcome("vanished"), 2: Outcome("vanished")}
+        dataset = service.dataset()
+        job = service.finished(_submit(service, dataset).json()["id"])
+        assert (job["state"], job["error"], job["attempt"]) == ("failed", "worker_lost", 2)
+        assert _kinds(service, dataset) == ["opened", "charged", "started", "started", "failed"]
+
+    @pytest.mark.parametrize(
+        "output",
+        [
+            "not json",
+            "{}",
+            '{"coefficients": [1.0, 2.0], "transcript": {"queries": []}}',
+            '{"coefficients": [NaN, 1, 1, 1, 1], "transcript": TRANSCRIPT}',
+            '{"coefficients": [1, 1, 1, 1], "transcript": TRANSCRIPT}',
+            '{"coefficients": [1, 1, 1, 1, 1], "transcript": MORE}',
+        ],
+        ids=["no json", "empty", "no queries", "not finite", "too narrow", "more than planned"],
+    )
+    def test_an_output_that_is_not_the_plans(self, service: Service, output: str) -> None:
+        dataset = service.dataset()
+        quote = service.call("analyst", "POST", "/v1/quotes", json=_body(dataset)).json()
+        [query] = quote["queries"]
+        asked = {"name": "gradient", "mechanism": "gaussian", "noise_multiplier": query["noise_multiplier"]}
+        transcript = json.dumps({"queries": [asked | {"count": query["count"]}]})
+        more = json.dumps({"queries": [asked | {"count": query["count"] + 1}]})
+        service.engine.ends[1] = Outcome("ok", output.replace("TRANSCRIPT", transcript).replace("MORE", more))
+        job = service.finished(_submit(service, dataset).json()["id"])
+        assert (job["state"], job["error"]) == ("failed", "job_failed")
+
+    def test_a_broken_store_tells_nothing(self, service: Service, caplog: pytest.LogCaptureFixture) -> None:
+        dataset = service.dataset()
+        [values] = (service.home / "datasets").glob("*/values.npy")
+        values.write_bytes(b"secret of row 17")
+        job = service.finished(_submit(service, dataset).json()["id"])
+        assert (job["state"], job["error"]) == ("failed", "job_failed")
+        assert "secret" not in caplog.text
+        assert "values" not in caplog.text
+
+    def test_nothing_is_left_on_the_scratch_disk(self, service: Service) -> None:
+        service.finished(_submit(service, service.dataset()).json()["id"])
+        assert list((service.home / "scratch").glob("*")) == []
+
+
+class TestEvents:
+    def _stream(self, service: Service, job: str, last: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+        headers = {} if last is None else {"Last-Event-ID": last}
+        answer = service.call("analyst", "GET", f"/v1/jobs/{job}/events", headers=headers)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        found = []
+        for block in answer.text.strip().split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+            if fields:
+                assert fields["event"] == "job"
+                found.append((fields["id"], json.loads(fields["data"])))
+        return found
+
+    def test_tell_of_every_stage_and_end(self, service: Service) -> None:
+        # long enough that step counts are noted while it runs
+        job = _submit(service, service.dataset(), method={"name": "dp_gd", "steps": 20_000}).json()["id"]
+        events = self._stream(service, job)
+        states = [event["state"] for _, event in events]
+        assert states[-1] == "done"
+        assert states == sorted(states, key=["queued", "running", "done"].index)
+        counts = [event["progress"]["done"] for _, event in events]
+        assert counts == sorted(counts)
+        assert counts[-1] == events[-1][1]["progress"]["total"] == 20_000
+        assert any(0 < count < 20_000 for count in counts), "progress was told on the way"
+        assert len({identifier for identifier, _ in events}) == len(events)
+
+    def test_go_on_after_the_last_one_seen(self, service: Service) -> None:
+        job = service.finished(_submit(service, service.dataset()).json()["id"])["id"]
+        [(identifier, last)] = self._stream(service, job, last="1.3.0")
+        assert (identifier, last["state"]) == ("1.10.1", "done")
+        assert len(self._stream(service, job, last=identifier)) == 1, "the end is always told"
+
+    @pytest.mark.parametrize("last", ["", "x", "1.2", "1.2.3.4", "-1.0.0", "1e9.0.0", "9" * 20 + ".0.0"])
+    def test_an_id_that_is_none(self, shared: Service, last: str) -> None:
+        job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
+        assert len(self._stream(shared, job, last=last)) == 1
+
+    def test_of_a_cancelled_job(self, closed: Service) -> None:
+        job = _running(closed, closed.dataset())
+        closed.call("analyst", "DELETE", f"/v1/jobs/{job}")
+        assert self._stream(closed, job)[-1][1]["state"] == "cancelled"
+
+
+def test_a_restart_picks_up_what_was_left(make_service: Any, tmp_path: Path) -> None:
+    """The first server stops with one job running and one waiting; the second finishes both, under the same charges."""
+    times = {"lease_seconds": 1.0, "renew_seconds": 0.2}
+    with make_service(tmp_path / "home", **times) as service:
+        service.engine.gate.clear()
+        service.engine.slots = 1
+        dataset = service.dataset()
+        running, waiting = _running(service, dataset), _submit(service, dataset).json()["id"]
+        tokens = dict(service.tokens)
+        service.app.state.services.dispatcher.stop(0.1)
+    with make_service(tmp_path / "home", **times) as service:
+        service.tokens.update(tokens)
+        assert service.finished(waiting)["attempt"] == 1
+        job = service.finished(running)
+        assert (job["state"], job["attempt"]) == ("done", 2)
+        kinds = _kinds(service, dataset)
+        assert [kinds.count(kind) for kind in ("charged", "started", "released")] == [2, 3, 2]
+        check_books(service.database, service.app.state.services.keys.jwks())

@@ -1,0 +1,199 @@
+"""The ledger as auditors read it, and receipts as anyone may check them."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from accounting import receipt as receipts
+from accounting.ledger import Entry, replay, spent_epsilon
+from tests.support.service import JOB, Service
+
+
+@pytest.fixture(scope="module")
+def released(shared: Service) -> dict[str, Any]:
+    """A job that ran to its end: its dataset, its id and its receipt document."""
+    dataset = shared.dataset()
+    job = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()
+    assert shared.finished(job["id"])["state"] == "done"
+    document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    return {"dataset": dataset, "job": job["id"], "document": document}
+
+
+def _ledger(service: Service, dataset: str, **query: Any) -> dict[str, Any]:
+    response = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger", params=query)
+    assert response.status_code == 200
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def _verify(service: Service, document: Any) -> dict[str, Any]:
+    response = service.client.post("/v1/receipts/verify", json=document)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def test_anyone_who_reads_the_ledger_can_replay_it(shared: Service, released: dict[str, Any]) -> None:
+    page = _ledger(shared, released["dataset"])
+    state = replay([Entry.from_json(entry) for entry in page["items"]])
+    kinds = [entry["kind"] for entry in page["items"]]
+    assert kinds == ["opened", "charged", "started", "released"]
+    assert page["next"] is None
+    budget = shared.call("auditor", "GET", f"/v1/datasets/{released['dataset']}/budget").json()
+    assert budget["spent"]["epsilon"] == spent_epsilon(state) > 0
+    assert "people" not in json.dumps([entry for entry in page["items"] if entry["kind"] != "opened"])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+def test_pages_join_to_the_whole(shared: Service, released: dict[str, Any], limit: int) -> None:
+    whole = _ledger(shared, released["dataset"])["items"]
+    seen: list[Any] = []
+    query: dict[str, Any] = {"limit": limit}
+    while True:
+        page = _ledger(shared, released["dataset"], **query)
+        assert 1 <= len(page["items"]) <= limit
+        seen += page["items"]
+        if page["next"] is None:
+            break
+        query["cursor"] = page["next"]
+    assert seen == whole
+
+
+def test_after_the_end_there_is_nothing(shared: Service, released: dict[str, Any]) -> None:
+    assert _ledger(shared, released["dataset"], cursor="999999999999999") == {"items": [], "next": None}
+
+
+@pytest.mark.parametrize("cursor", ["-1", "x", "1e3", "9" * 16, "٣"])
+def test_bad_cursor_is_refused(shared: Service, released: dict[str, Any], cursor: str) -> None:
+    path = f"/v1/datasets/{released['dataset']}/ledger"
+    response = shared.call("steward", "GET", path, params={"cursor": cursor})
+    assert (response.status_code, response.json()["code"]) == (422, "invalid_request")
+
+
+def test_unknown_dataset_is_404(shared: Service) -> None:
+    response = shared.call("auditor", "GET", "/v1/datasets/ds_nobody/ledger")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
+def test_keys_are_public_halves_only(shared: Service) -> None:
+    keys = shared.client.get("/v1/keys").json()["keys"]
+    assert len(keys) == 1
+    assert set(keys[0]) == {"kty", "crv", "x", "kid", "use", "alg"}
+    assert (keys[0]["kty"], keys[0]["crv"], keys[0]["alg"]) == ("OKP", "Ed25519", "Ed25519")
+    file = shared.home / "signing-key.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_receipt_verifies_here_and_offline(shared: Service, released: dict[str, Any]) -> None:
+    report = _verify(shared, released["document"])
+    assert report | {"recomputed_epsilon": 0, "accountant": ""} == {
+        "valid": True,
+        "signature": True,
+        "epsilon": True,
+        "chain": True,
+        "stated_epsilon": released["document"]["receipt"]["epsilon"],
+        "recomputed_epsilon": 0,
+        "accountant": "",
+        "reason": None,
+    }
+    assert 0 < report["recomputed_epsilon"] <= 0.5 * (1 + 1e-9)
+    assert receipts.verify(released["document"], shared.client.get("/v1/keys").json()).holds
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("epsilon", 0.1),
+        ("rows", 10**6),
+        ("analyst", "somebody else"),
+        ("dataset", "ds_other"),
+        ("sequence", 3),
+        ("sequence", 2**53 - 1),
+        ("model_sha256", "0" * 64),
+        ("issued_at", "2020-01-01T00:00:00Z"),
+    ],
+)
+def test_a_changed_receipt_is_not_valid(shared: Service, released: dict[str, Any], field: str, value: Any) -> None:
+    changed = copy.deepcopy(released["document"])
+    changed["receipt"][field] = value
+    report = _verify(shared, changed)
+    assert (report["valid"], report["signature"], report["chain"]) == (False, False, None)
+    assert report["recomputed_epsilon"] is None
+    assert report["reason"]
+
+
+def test_a_receipt_of_another_server_is_not_valid_even_with_its_key_inside(
+    shared: Service, released: dict[str, Any]
+) -> None:
+    key = receipts.generate_key()
+    receipt = released["document"]["receipt"]
+    foreign = {"receipt": receipt, "signature": receipts.sign(receipt, key)}
+    assert _verify(shared, foreign)["signature"] is False
+    response = shared.client.post("/v1/receipts/verify", json=foreign | {"keys": receipts.jwks(key)})
+    assert response.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"receipt": {}, "signature": ""},
+        {"receipt": {}, "signature": "a.b.c"},
+        {"receipt": [], "signature": "a.b.c"},
+        {"receipt": {"dataset": "canary4711", "sequence": True}, "signature": "a.b.c"},
+        {"receipt": {"canary4711": 1}, "signature": "canary4711.b.c"},
+    ],
+)
+def test_what_is_no_receipt_is_422_and_not_repeated(shared: Service, document: Any) -> None:
+    response = shared.client.post("/v1/receipts/verify", json=document)
+    assert (response.status_code, response.json()["code"]) == (422, "invalid_request")
+    assert "canary4711" not in response.text
+
+
+@pytest.mark.parametrize("field", ["epsilon", "delta", "event", "queries", "job", "hash", "numerics"])
+@pytest.mark.parametrize("value", [None, -1, 1e300, "NaN", [], {}, "x" * 10_000])
+def test_a_receipt_with_a_field_that_is_none_is_refused_and_never_valid(
+    shared: Service, released: dict[str, Any], field: str, value: Any
+) -> None:
+    changed = copy.deepcopy(released["document"])
+    changed["receipt"][field] = value
+    response = shared.client.post("/v1/receipts/verify", json=changed)
+    assert response.status_code == 422 or response.json()["valid"] is False
+    assert "x" * 100 not in response.text
+
+
+@pytest.fixture
+def truncated(service: Service) -> tuple[Service, Any]:
+    """A service that restored an old backup: it signed the receipt, and its ledger does not reach it."""
+    job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": service.dataset()}).json()
+    assert service.finished(job["id"])["state"] == "done"
+    document = service.call("auditor", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    with service.database.write() as connection:
+        connection.execute(sa.text("delete from ledger_entries where kind = 'released'"))
+    return service, document
+
+
+def test_a_receipt_past_the_ledgers_end_is_not_valid(truncated: tuple[Service, Any]) -> None:
+    report = _verify(*truncated)
+    assert (report["valid"], report["signature"], report["epsilon"], report["chain"]) == (False, True, True, False)
+    assert report["reason"] == "the ledger does not hold this release"
+
+
+def test_what_the_guards_compare_would_show_a_charge_a_dataset_and_a_token(service: Service) -> None:
+    service.engine.gate.clear()
+    dataset = service.dataset()
+    seen = [service.durable(dataset)]
+    assert service.durable(dataset) == seen[0]
+    assert service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).status_code == 202
+    seen.append(service.durable(dataset))
+    service.dataset()
+    seen.append(service.durable(dataset))
+    service.call("steward", "POST", "/v1/tokens", json={"name": "new", "role": "auditor"})
+    seen.append(service.durable(dataset))
+    for i in range(3):
+        assert seen[i][0] != seen[i + 1][0]
+    assert seen[0][1] != seen[1][1]
+    assert seen[1][2] != seen[2][2]

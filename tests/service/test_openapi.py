@@ -1,0 +1,157 @@
+"""The OpenAPI document is complete: every field is described, every error is listed, every body is there."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.errors import CODES, MEDIA_TYPE
+from app.identity.dependencies import Require
+from app.main import ROUTERS
+from app.operations.openapi import dependants, routes
+from app.wire_body import JsonBody
+from tests.support.service import Service
+
+REF = "#/components/"
+
+
+@pytest.fixture(scope="module")
+def document(shared: Service) -> dict[str, Any]:
+    response = shared.client.get("/openapi.json")
+    assert response.status_code == 200
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def _codes(operation: dict[str, Any]) -> set[str]:
+    return {
+        code
+        for response in operation["responses"].values()
+        for code in response.get("content", {}).get(MEDIA_TYPE, {}).get("examples", ())
+    }
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for value in node.values():
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    references = set(_references(document))
+    assert references
+    for reference in references:
+        assert reference.startswith(REF)
+        _, kind, name = reference.removeprefix("#/").split("/")
+        assert name in document["components"][kind], reference
+
+
+def test_every_field_of_every_schema_is_described(document: dict[str, Any]) -> None:
+    missing = [
+        f"{name}.{field}"
+        for name, schema in document["components"]["schemas"].items()
+        for field, node in schema.get("properties", {}).items()
+        if not node.get("description")
+    ]
+    assert missing == []
+    assert "JobRequest" in str(document["components"]["schemas"].keys())
+
+
+def test_every_schema_is_described(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    assert [name for name, schema in schemas.items() if not schema.get("description")] == []
+
+
+def test_every_parameter_is_described(document: dict[str, Any]) -> None:
+    missing = [
+        f"{name} {parameter['name']}"
+        for name, operation in _operations(document)
+        for parameter in operation.get("parameters", ())
+        if not (parameter.get("description") or parameter["schema"].get("description"))
+    ]
+    assert missing == []
+
+
+def test_every_route_has_a_summary_and_a_description(document: dict[str, Any]) -> None:
+    assert [name for name, operation in _operations(document) if not operation.get("summary")] == []
+    assert [name for name, operation in _operations(document) if not operation.get("description")] == []
+
+
+def test_every_route_is_in_the_document(document: dict[str, Any]) -> None:
+    expected = {f"{method} {r.path}" for r in routes(ROUTERS) for method in r.methods if r.include_in_schema}
+    assert {name for name, _ in _operations(document)} == expected
+
+
+def test_every_error_is_a_problem_document_with_known_codes(document: dict[str, Any]) -> None:
+    for name, operation in _operations(document):
+        for status, response in operation["responses"].items():
+            if status.startswith(("4", "5")):
+                assert set(response["content"]) == {MEDIA_TYPE}, name
+                examples = response["content"][MEDIA_TYPE]["examples"]
+                assert examples
+                assert {CODES[code].status for code in examples} == {int(status)}, name
+        assert "internal" in _codes(operation), name
+    assert set(document["components"]["examples"]) == set(CODES)
+
+
+def test_every_code_that_a_route_can_answer_with_is_used_somewhere(document: dict[str, Any]) -> None:
+    listed = set().union(*(_codes(operation) for _, operation in _operations(document)))
+    assert set(CODES) - listed == {"method_not_allowed"}  # the framework's, when no route takes the request
+
+
+def test_protected_routes_list_401_and_403_and_carry_the_scheme(document: dict[str, Any]) -> None:
+    for route in routes(ROUTERS):
+        if not route.include_in_schema:
+            continue
+        protected = any(isinstance(d.call, Require) for d in dependants(route))
+        for method in route.methods:
+            operation = document["paths"][route.path][method.lower()]
+            assert ({"unauthenticated", "forbidden"} <= _codes(operation)) == protected
+            assert bool(operation.get("security")) == protected
+    assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+
+
+def test_bodies_read_by_hand_are_described_like_any_other(document: dict[str, Any]) -> None:
+    found = 0
+    for route in routes(ROUTERS):
+        for body in [d.call for d in dependants(route) if isinstance(d.call, JsonBody)]:
+            found += 1
+            operation = document["paths"][route.path]["post"]
+            reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+            name = reference.rsplit("/", 1)[-1]
+            schema = document["components"]["schemas"][name]
+            assert name.removesuffix("-Input") == body.model.__name__
+            assert set(schema["properties"]) == set(body.model.model_fields)
+            assert schema["additionalProperties"] is False
+            assert {"invalid_request", "out_of_range", "too_large", "unsupported_media_type"} <= _codes(operation)
+    assert found >= 4
+
+
+def test_no_request_names_a_seed(document: dict[str, Any]) -> None:
+    assert not [
+        name
+        for name, schema in document["components"]["schemas"].items()
+        if any("seed" in field for field in schema.get("properties", ()))
+    ]
+
+
+def test_docs_are_one_page_without_scripts(shared: Service, document: dict[str, Any]) -> None:
+    response = shared.client.get("/docs")
+    assert response.status_code == 200
+    assert "<script" not in response.text
+    assert " src=" not in response.text
+    assert "script-src" not in response.headers["Content-Security-Policy"]
+    assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    for path in document["paths"]:
+        assert path in response.text

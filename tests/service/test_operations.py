@@ -1,0 +1,155 @@
+"""Health, metrics, logs, and what becomes of errors that nobody expected."""
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.testclient import TestClient
+
+import app.main
+from accounting import guard
+from app.operations import handlers
+from app.operations.metrics import Metrics
+from app.operations.middleware import Observed
+from app.settings import Settings
+from tests.support.inline_engine import InlineEngine
+from tests.support.service import STEWARD, Service
+
+CANARY = "canary4711"
+
+
+def test_live_and_ready(shared: Service) -> None:
+    assert shared.client.get("/health/live").json() == {"status": "ok"}
+    assert shared.client.get("/health/ready").json() == {"status": "ok"}
+
+
+def test_ready_waits_for_the_warm_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    monkeypatch.setattr(guard, "warm_up", lambda: gate.wait(30))
+    settings = Settings(home=tmp_path, bootstrap_token=STEWARD)
+    application = app.main.create_app(settings, engine=InlineEngine())
+    with TestClient(application) as client:
+        assert client.get("/health/live").status_code == 200
+        early = client.get("/health/ready")
+        assert (early.status_code, early.json()["code"]) == (503, "not_ready")
+        gate.set()
+        assert application.state.services.ready.wait(60)
+        assert client.get("/health/ready").status_code == 200
+
+
+def test_a_server_whose_accountants_do_not_load_never_becomes_ready(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError(CANARY)
+
+    monkeypatch.setattr(guard, "warm_up", broken)
+    ready = threading.Event()
+    app.main._warm_up(ready)
+    assert not ready.is_set()
+    assert "RuntimeError" in caplog.text
+    assert CANARY not in caplog.text
+
+
+def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) -> None:
+    service.call("analyst", "GET", "/v1/datasets/nobody")
+    service.call("analyst", "GET", f"/v1/datasets/{CANARY}")
+    service.client.get(f"/{CANARY}?x={CANARY}")
+    service.client.request("BREW", "/v1/datasets")
+    text = service.client.get("/metrics").text
+    assert CANARY not in text
+    assert 'purse_requests_total{method="GET",route="/v1/datasets/{dataset_id}",status="404"} 2.0' in text
+    assert 'purse_requests_total{method="GET",route="-",status="404"} 1.0' in text
+    assert 'purse_requests_total{method="other",route=' in text
+    assert 'purse_jobs{state="queued"} 0.0' in text
+    assert "purse_queue_length 0.0" in text
+
+
+def test_metrics_follow_the_queue(service: Service) -> None:
+    service.engine.gate.clear()
+    dataset = service.dataset()
+    body = {"dataset": dataset, "target": "income", "privacy": {"epsilon": 0.1}}
+    for _ in range(3):
+        assert service.call("analyst", "POST", "/v1/jobs", json=body).status_code == 202
+    while len(service.engine.submitted) < 2:
+        threading.Event().wait(0.01)
+    text = service.client.get("/metrics").text
+    assert 'purse_jobs{state="queued"} 1.0' in text
+    assert 'purse_jobs{state="running"} 2.0' in text
+    assert "purse_queue_length 1.0" in text
+    service.engine.gate.set()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nowhere", 404, "not_found"),
+        ("GET", "/v1/tokens/", 404, "not_found"),
+        ("PUT", "/v1/tokens", 405, "method_not_allowed"),
+        ("POST", "/health/live", 405, "method_not_allowed"),
+        ("GET", "/v1/keys?x=1", 422, "invalid_request"),
+        ("GET", "/%00", 404, "not_found"),
+        ("GET", "/..%2f..%2fetc/passwd", 404, "not_found"),
+    ],
+)
+def test_framework_errors_are_problems(shared: Service, method: str, path: str, status: int, code: str) -> None:
+    response = shared.client.request(method, path)
+    assert response.status_code == status
+    assert response.headers["Content-Type"] == "application/problem+json"
+    problem = response.json()
+    assert (problem["status"], problem["code"]) == (status, code)
+    assert ("Allow" in response.headers) == (status == 405)
+
+
+def test_answers_are_not_cached_sniffed_or_framed(shared: Service) -> None:
+    headers = shared.client.get("/v1/keys").headers
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+@pytest.fixture
+def broken() -> TestClient:
+    router = APIRouter()
+
+    @router.get("/broken/{name}")
+    def fail(name: str) -> None:
+        secret = f"the data says {name}"
+        raise ValueError(secret)
+
+    application = FastAPI()
+    application.add_middleware(Observed, metrics=Metrics())
+    handlers.install(application)
+    application.include_router(router)
+    return TestClient(application)  # it would raise what passes our middleware
+
+
+def test_unknown_error_is_500_without_a_word_of_it(broken: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    response = broken.get(f"/broken/{CANARY}?query={CANARY}")
+    assert response.status_code == 500
+    problem = response.json()
+    assert problem["code"] == "internal"
+    assert CANARY not in response.text
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("purse")]
+    assert any("ValueError in /broken/{name}" in line and "fail" in line for line in ours)
+    assert any(line.startswith("GET /broken/{name} 500") for line in ours)
+    assert not any(CANARY in line for line in ours)
+    assert not any(record.exc_info for record in caplog.records if record.name.startswith("purse"))
+
+
+def test_access_log_names_the_template_only(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    shared.call("analyst", "GET", f"/v1/datasets/{CANARY}?secret={CANARY}")
+    lines = [record.getMessage() for record in caplog.records if record.name == "purse.access"]
+    assert len(lines) == 1
+    assert lines[0].startswith("GET /v1/datasets/{dataset_id} 422")
+
+
+def test_packages_from_different_folders_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    app.main.check_installation()
+    monkeypatch.setattr("solvers.__file__", "/somewhere/else/solvers/__init__.py")
+    with pytest.raises(RuntimeError, match="different folders"):
+        app.main.check_installation()

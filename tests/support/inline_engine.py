@@ -1,0 +1,79 @@
+"""An engine inside the test's process: each attempt on a thread, held back or ended otherwise if a test says so."""
+
+import threading
+from collections.abc import Callable
+
+from app.worker.engine import Outcome
+from app.worker.execute import FAILED, run
+
+
+class Stopped(BaseException):
+    """The attempt was cancelled."""
+
+
+class InlineEngine:
+    """Runs `app.worker.execute.run` as a Dask worker would, without Dask.
+
+    Parameters
+    ----------
+    slots : how many attempts at once
+    """
+
+    def __init__(self, slots: int = 2) -> None:
+        self.slots = slots
+        self.submitted: list[tuple[str, int]] = []
+        self.gate = threading.Event()  # cleared: attempts wait before they open the data
+        self.gate.set()
+        self.ends: dict[int, Outcome] = {}  # attempt number -> how it ends, whatever the code does
+
+    def submit(self, job_id: str, attempt: int, payload: str, on_progress: Callable[[int], None]) -> "InlineHandle":
+        """Start an attempt on a thread of its own."""
+        self.submitted.append((job_id, attempt))
+        return InlineHandle(self.gate, payload, on_progress, self.ends.get(attempt))
+
+    def close(self) -> None:
+        """Let everything end."""
+        self.gate.set()
+
+
+class InlineHandle:
+    """One attempt."""
+
+    def __init__(
+        self, gate: threading.Event, payload: str, on_progress: Callable[[int], None], end: Outcome | None
+    ) -> None:
+        self._gate, self._payload, self._on_progress = gate, payload, on_progress
+        self._outcome = end
+        self._cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def done(self) -> bool:
+        """Whether the thread is over."""
+        return not self._thread.is_alive()
+
+    def result(self) -> Outcome:
+        """How it ended."""
+        assert self._outcome is not None
+        return self._outcome
+
+    def cancel(self) -> None:
+        """Stop at the next answer, or at the gate."""
+        self._cancelled.set()
+
+    def _work(self) -> None:
+        while not self._gate.wait(0.01):
+            if self._cancelled.is_set():
+                break
+        if self._outcome is not None:
+            return
+        try:
+            output = run(self._payload, self._progress)
+        except Stopped:
+            output = FAILED
+        self._outcome = Outcome("raised") if output == FAILED else Outcome("ok", output)
+
+    def _progress(self, done: int) -> None:
+        if self._cancelled.is_set():
+            raise Stopped
+        self._on_progress(done)

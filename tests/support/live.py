@@ -1,0 +1,51 @@
+"""A service on a port of this machine, with an engine inside the test's process: for commands and clients."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from app.main import create_app
+from app.settings import Settings
+from tests.support.inline_engine import InlineEngine
+from tests.support.service import STEWARD
+
+
+@dataclass(frozen=True)
+class Live:
+    """Where it is, and its steward's token."""
+
+    url: str
+    token: str
+    home: Path
+    app: FastAPI
+    engine: InlineEngine
+
+
+@contextmanager
+def live(home: Path) -> Iterator[Live]:
+    """A service that is ready; stopped at the end."""
+    engine = InlineEngine()
+    app = create_app(Settings(home=home, bootstrap_token=STEWARD), engine=engine)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2))
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [port]})
+        thread.start()
+        try:
+            deadline = time.monotonic() + 60
+            while not server.started and thread.is_alive() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            assert server.started
+            assert app.state.services.ready.wait(60)
+            yield Live(f"http://127.0.0.1:{port.getsockname()[1]}", STEWARD, home, app, engine)
+        finally:
+            engine.close()
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,98 @@
+"""A running application as tests see it: its callers, a small dataset, a job."""
+
+import itertools
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from httpx import Response
+
+from app.persistence.session import Database
+from app.persistence.tables import metadata
+from tests.support.inline_engine import InlineEngine
+
+STEWARD = "steward-" + "s" * 32
+SPEC: dict[str, Any] = {
+    "name": "people",
+    "columns": [
+        {"name": "age", "type": "number", "lower": 0, "upper": 100},
+        {"name": "sex", "type": "category", "categories": ["f", "m"]},
+        {"name": "income", "type": "category", "categories": ["low", "high"]},
+    ],
+    "budget": {"epsilon": 3.0, "delta": 1e-6},
+}
+_numbers = itertools.count(1)
+JOB: dict[str, Any] = {"target": "income", "privacy": {"epsilon": 0.5}}
+
+
+def people(rows: int = 200) -> bytes:
+    """A small CSV file that suits SPEC."""
+    lines = (f"{20 + i % 60},{'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}" for i in range(rows))
+    return ("age,sex,income\n" + "\n".join(lines) + "\n").encode()
+
+
+@dataclass(slots=True)
+class Service:
+    """A running application and its callers.
+
+    Parameters
+    ----------
+    app, home, engine : what runs
+    client : sends requests; `call` adds a token
+    tokens : by role
+    """
+
+    app: FastAPI
+    home: Path
+    engine: InlineEngine
+    client: TestClient
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def database(self) -> Database:
+        """The application's own."""
+        found: Database = self.app.state.services.database
+        return found
+
+    def call(self, role: str | None, method: str, path: str, **options: Any) -> Response:
+        """One request, with the token of that role, or with none."""
+        headers = dict(options.pop("headers", {}))
+        if role is not None:
+            headers["Authorization"] = f"Bearer {self.tokens[role]}"
+        return self.client.request(method, path, headers=headers, **options)
+
+    def upload(self, spec: Any = None, file: bytes | None = None, name: str = "people.csv") -> Response:
+        """Register a dataset as the steward; `spec` may be raw text."""
+        text = spec if isinstance(spec, str) else json.dumps(SPEC if spec is None else spec)
+        files = {"file": (name, people() if file is None else file)}
+        return self.call("steward", "POST", "/v1/datasets", data={"spec": text}, files=files)
+
+    def dataset(self, **changes: Any) -> str:
+        """The id of a fresh dataset, each with another file."""
+        number = next(_numbers)
+        made = self.upload(SPEC | {"name": f"people {number}"} | changes, people(200 + number))
+        assert made.status_code == 201, made.text
+        return str(made.json()["id"])
+
+    def durable(self, dataset: str) -> tuple[list[Any], list[bytes], list[str]]:
+        """Everything that lasts: every row of every table, budget and ledger as told, every folder of the home."""
+        with self.database.read() as connection:
+            tables = [list(connection.execute(sa.select(t).order_by(*t.primary_key))) for t in metadata.sorted_tables]
+        told = [self.call("steward", "GET", f"/v1/datasets/{dataset}/{p}").content for p in ("budget", "ledger")]
+        folders = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.is_dir())
+        return tables, told, folders
+
+    def finished(self, job_id: str, within: float = 30.0) -> dict[str, Any]:
+        """The job, once it is over."""
+        deadline = time.monotonic() + within
+        while True:
+            job: dict[str, Any] = self.call("steward", "GET", f"/v1/jobs/{job_id}").json()
+            if job["state"] not in ("queued", "running"):
+                return job
+            assert time.monotonic() < deadline, job
+            time.sleep(0.02)

@@ -1,0 +1,187 @@
+"""Jobs without HTTP: a database, keys, an analyst, datasets; and what must hold of the books at any moment."""
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from accounting.codec import plan_to_json, release_plan_from_json
+from accounting.filter import cost_from_json
+from accounting.ledger import replay
+from accounting.receipt import Jwks, verify
+from app.datasets import service as datasets
+from app.datasets.upload import Upload
+from app.identity import store as tokens
+from app.identity.store import Principal
+from app.jobs import service
+from app.jobs.service import Claim
+from app.ledger import store as ledger
+from app.ledger.keys import SigningKeys
+from app.persistence.session import Database
+from app.persistence.tables import analyst_spend
+from app.persistence.tables import datasets as dataset_table
+from app.persistence.tables import jobs as job_table
+from app.settings import Settings
+from app.wire.jobs import Job, JobRequest
+from tests.support.service import JOB, SPEC, people
+
+
+@dataclass(slots=True)
+class World:
+    """A service's inside. Make one with `World.at`."""
+
+    settings: Settings
+    database: Database
+    keys: SigningKeys
+    analyst: Principal
+    made: int = 0
+
+    @staticmethod
+    def at(home: Path, **chosen: Any) -> "World":
+        """A fresh one in this folder, or the one that is there already."""
+        settings = Settings(home=home, **chosen)
+        settings.make_home()
+        database = Database(settings.database)
+        database.migrate()
+        with database.write() as connection:
+            found = tokens.find(connection, "secret of ada")
+            if found is None:
+                at = database.timestamp(connection)
+                tokens.add(connection, "ada", "analyst", "secret of ada", at)
+                found = tokens.find(connection, "secret of ada")
+        assert found is not None
+        return World(settings, database, SigningKeys(home), found)
+
+    def dataset(self, rows: int = 200, **changes: Any) -> str:
+        """The id of a fresh dataset with the columns of SPEC."""
+        self.made += 1
+        name = f"people {self.made}"
+        folder = self.settings.home / f"upload {self.made}"
+        folder.mkdir()
+        file = folder / "upload"
+        file.write_bytes(people(rows + self.made))
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        steward = Principal("tok_steward", "the steward", "steward")
+        upload = Upload(json.dumps(SPEC | {"name": name} | changes).encode(), file, digest)
+        return datasets.create(self.database, self.settings, steward, upload).id
+
+    def submit(self, dataset: str, key: str | None = None, **changes: Any) -> Job:
+        """A job of JOB's kind."""
+        return service.submit(self.database, self.settings, self.analyst, key, request(dataset, **changes))
+
+    def claim(self, lease_seconds: float = 60.0) -> Claim | None:
+        """The next attempt."""
+        return service.claim(self.database, lease_seconds)
+
+    def expire(self) -> None:
+        """All leases run out now."""
+        with self.database.write() as connection:
+            connection.execute(sa.update(job_table).where(job_table.c.state == "running").values(lease_until=0.0))
+
+    def job(self, job_id: str) -> Job:
+        """As its owner sees it."""
+        return service.get(self.database, self.analyst, job_id)
+
+    def kinds(self, dataset: str) -> list[str]:
+        """The kinds of the dataset's ledger entries, in order."""
+        with self.database.read() as connection:
+            return [entry.kind for entry in ledger.entries(connection, dataset, 0, 100_000)]
+
+    def dump(self) -> list[Any]:
+        """Everything that is stored."""
+        with self.database.read() as connection:
+            tables = ("datasets", "ledger_entries", "analyst_spend", "jobs")
+            return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
+
+    def check(self) -> Counter[str]:
+        """`check_books` of this world."""
+        return check_books(self.database, self.keys.jwks())
+
+
+def request(dataset: str, **changes: Any) -> JobRequest:
+    """A job request as the server reads it."""
+    return JobRequest.model_validate_json(json.dumps(JOB | {"dataset": dataset} | changes))
+
+
+def output(claim: Claim) -> str:
+    """What a worker would hand back: some coefficients, and a transcript of the whole plan."""
+    release = release_plan_from_json(json.loads(claim.job.plan)["release_plan"])
+    width = json.loads(claim.job.quote)["dimension"]
+    return json.dumps({"coefficients": [0.25] * width, "transcript": plan_to_json(release.plan)})
+
+
+def check_books(database: Database, keys: Jwks, recompute: bool = True) -> Counter[str]:
+    """No budget is lost or spent twice; one release and one receipt for each done job, none for any other.
+
+    Parameters
+    ----------
+    recompute : also verify each receipt, its epsilon recomputed from its events
+
+    Returns
+    -------
+    How many jobs are in which state.
+    """
+    states: Counter[str] = Counter()
+    with database.read() as connection:
+        for dataset_id in connection.scalars(sa.select(dataset_table.c.id)).all():
+            _check_dataset(connection, dataset_id)
+        for job in connection.execute(sa.select(job_table)).all():
+            states[job.state] += 1
+            _check_job(connection, job, keys, recompute)
+    return states
+
+
+def _check_dataset(connection: sa.Connection, dataset_id: str) -> None:
+    entries = ledger.entries(connection, dataset_id, 0, 1_000_000)
+    state = ledger.load_state(connection, dataset_id)
+    assert state is not None
+    assert replay(entries) == state, "the cached state is what the chain leads to"
+    charged = {e.body["job"]: cost_from_json(e.body["cost"]) for e in entries if e.kind == "charged"}
+    refunded = {e.body["job"] for e in entries if e.kind == "refunded"}
+    live = [cost for job, cost in charged.items() if job not in refunded]
+    total = tuple(map(sum, zip(*live, strict=True))) if live else state.filter.nothing
+    assert state.spent == total, "the cached sum is the sum of the live charges"
+    assert state.charges == len(live)
+    mine = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.dataset_id == dataset_id)).all()
+    parts = [cost_from_json(json.loads(row.spent)) for row in mine]
+    assert (tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.nothing) == total
+    assert sum(row.charges for row in mine) == len(live)
+    rows = connection.execute(sa.select(job_table.c.id).where(job_table.c.dataset_id == dataset_id)).scalars().all()
+    assert sorted(rows) == sorted(charged), "every charge has its job, and every job its charge"
+    if not state.whole and live:
+        assert any(s <= t for s, t in zip(state.spent, state.filter.thresholds, strict=True)), "overspent"
+
+
+def _check_job(connection: sa.Connection, job: Any, keys: Jwks, recompute: bool) -> None:
+    entries = ledger.entries(connection, job.dataset_id, 0, 1_000_000)
+    mine = [e for e in entries if e.body.get("job") == job.id]
+    kinds = [e.kind for e in mine]
+    assert kinds.count("charged") == 1
+    assert [e.body["attempt"] for e in mine if e.kind == "started"] == list(range(1, job.attempt + 1))
+    assert job.attempt <= service.ATTEMPTS
+    ends = [kind for kind in kinds if kind not in ("charged", "started")]
+    expected = {
+        "queued": [],
+        "running": [],
+        "done": ["released"],
+        "failed": ["failed"],
+        "cancelled": ["refunded"] if job.attempt == 0 else ["cancelled"],
+    }
+    assert ends == expected[job.state], (job.id, job.state, kinds)
+    assert (job.state == "queued") <= (job.attempt == 0)
+    assert (job.model is not None) == (job.receipt is not None) == (job.state == "done"), "no model without its receipt"
+    assert (job.error is not None) == (job.state == "failed")
+    if job.state != "done":
+        return
+    document = json.loads(job.receipt)
+    [release] = [e for e in mine if e.kind == "released"]
+    assert document["receipt"]["job"] == job.id
+    assert document["receipt"]["model_sha256"] == hashlib.sha256(job.model.encode()).hexdigest()
+    assert release.body["attempt"] == job.attempt
+    if recompute:
+        found = verify(document, keys, release)
+        assert found.holds, found.reason

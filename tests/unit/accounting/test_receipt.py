@@ -1,0 +1,544 @@
+"""Receipts: built from public facts, signed, and checked by somebody who trusts nothing but a set of keys."""
+
+import base64
+import contextlib
+import copy
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from joserfc import jws
+from joserfc.jwk import ECKey, OctKey, OKPKey
+
+from accounting import Privacy, receipt
+from accounting.calibration import calibrate
+from accounting.codec import MAX_QUERIES
+from accounting.documents import canonical
+from accounting.errors import CodecError, ReceiptInvalid
+from accounting.filter import Filter
+from accounting.ledger import Charged, Entry, Opened, Released, Started, advance
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
+from accounting.signing import SigningKey, check_json
+
+KEY = receipt.generate_key()
+KEYS = receipt.jwks(KEY)
+MODEL = "ab" * 32
+AT = "2026-01-02T03:04:05.678Z"
+GD = (Query("gradient", 100, Gaussian()),)
+SVRG = (Query("snapshot", 4, Gaussian(), 0.3), Query("change", 100, PoissonGaussian(0.01)))
+
+
+def release_entry(job: str = "j1", model: str = MODEL) -> Entry:
+    rule = Filter.open("rdp", Privacy(2.0, 1e-6))
+    state, _ = advance(None, Opened("d1", 20_000, rule), AT)
+    state, _ = advance(state, Charged(job, (1, 1), Privacy(0.5, 1e-6)), AT)
+    state, _ = advance(state, Started(job, 1), AT)
+    return advance(state, Released(job, 1, model), AT)[1]
+
+
+ENTRY = release_entry()
+
+
+def make(queries: tuple[Query, ...] = GD, privacy: Privacy = Privacy(0.5, 1e-6), **change: Any) -> receipt.Receipt:  # noqa: B008
+    release_plan = calibrate(queries, privacy)
+    facts: dict[str, Any] = {
+        "id": "r1",
+        "dataset": "d1",
+        "dataset_name": "Censüs\u00a02026",
+        "rows": 20_000,
+        "analyst": "ada",
+        "job": "j1",
+        "method": {"name": "dp_gd", "steps": 100, "step": 0.25},
+        "release_plan": release_plan,
+        "transcript": release_plan.plan,
+        "model_sha256": MODEL,
+        "entry": ENTRY,
+        "issued_at": AT,
+    }
+    return receipt.build(**facts | change)
+
+
+def document(built: receipt.Receipt, key: SigningKey = KEY) -> dict[str, Any]:
+    """As it comes out of a file."""
+    return receipt.read(json.dumps({"receipt": built, "signature": receipt.sign(built, key)}))
+
+
+GOOD = document(make())
+
+
+@pytest.mark.parametrize(
+    ("queries", "privacy", "accountant"),
+    [
+        (GD, Privacy(0.5, 1e-6), "exact_gaussian"),
+        (GD, Privacy(1.0, 1e-12), "exact_gaussian"),
+        (SVRG, Privacy(1.0, 1e-6), "pld"),
+        (SVRG, Privacy(1.0, 1e-12), "rdp"),
+    ],
+)
+def test_an_honest_receipt_holds(queries: tuple[Query, ...], privacy: Privacy, accountant: str) -> None:
+    built = make(queries, privacy)
+    found = receipt.verify(document(built), KEYS, ENTRY)
+    assert (found.holds, found.signature, found.epsilon, found.chain, found.reason) == (True, True, True, True, None)
+    assert found.recomputed_epsilon is not None
+    assert found.recomputed_epsilon <= built["epsilon"] * (1 + 1e-9) <= privacy.epsilon * (1 + 1e-9)
+    assert found.recomputed_epsilon == pytest.approx(privacy.epsilon, rel=1e-3)
+    assert (found.accountant, built["accountant"]) == (accountant, accountant)
+    alone = receipt.recompute(built)
+    assert (alone.epsilon, alone.accountant, alone.accountant_version) == (
+        found.recomputed_epsilon,
+        built["accountant"],
+        built["accountant_version"],
+    )
+    assert receipt.verify(document(built), KEYS).chain is None
+
+
+def test_a_receipt_makes_the_whole_privacy_statement() -> None:
+    built = make(SVRG, Privacy(1.0, 1e-6))
+    assert set(built) == {
+        "id", "dataset", "dataset_name", "rows", "analyst", "job", "neighbors", "epsilon", "delta", "accountant",
+        "accountant_version", "event", "queries", "sequence", "previous_hash", "hash", "issued_at", "numerics",
+        "model_sha256", "method",
+    }  # fmt: skip
+    assert built["neighbors"] == "replace_one"
+    assert built["numerics"] == "exactly rounded"
+    assert [sorted(q) for q in built["queries"]] == [
+        ["count", "mechanism", "name", "noise_multiplier"],
+        ["count", "mechanism", "name", "noise_multiplier", "rate"],
+    ]
+    assert built["event"]["type"] == "ComposedDpEvent"
+
+
+def test_the_signature_is_a_compact_jws_over_the_canonical_receipt() -> None:
+    header, payload, signature = GOOD["signature"].split(".")
+    pad = "=="
+    assert json.loads(base64.urlsafe_b64decode(header + pad)) == {
+        "alg": "Ed25519",
+        "kid": KEY.private.thumbprint(),
+        "typ": "privy-purse-receipt",
+    }
+    assert base64.urlsafe_b64decode(payload + pad) == canonical(GOOD["receipt"])
+    assert len(base64.urlsafe_b64decode(signature + pad)) == 64
+    assert KEYS["keys"][0]["kid"] == KEY.private.thumbprint()
+
+
+def test_what_was_answered_is_within_what_was_planned() -> None:
+    plan = calibrate(GD, Privacy(0.5, 1e-6))
+    (query,) = plan.plan.queries
+    less = Plan((replace(query, count=60),))
+    built = make(transcript=less)
+    assert built["queries"][0]["count"] == 60
+    found = receipt.verify(document(built), KEYS)
+    assert found.holds
+    assert found.recomputed_epsilon is not None
+    assert found.recomputed_epsilon < 0.9 * built["epsilon"]
+    with pytest.raises(ReceiptInvalid, match="more was answered"):
+        make(transcript=Plan((replace(query, count=101),)))
+    with pytest.raises(ReceiptInvalid, match="more was answered"):
+        make(transcript=Plan((replace(query, noise_multiplier=query.noise_multiplier / 2),)))
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.99])
+def test_a_receipt_that_states_too_little_does_not_hold(factor: float) -> None:
+    for queries in (GD, SVRG):
+        plan = calibrate(queries, Privacy(1.0, 1e-6))
+        lie = replace(plan, epsilon=plan.epsilon * factor)
+        found = receipt.verify(document(make(release_plan=lie, transcript=plan.plan)), KEYS, ENTRY)
+        assert (found.holds, found.signature, found.epsilon, found.chain) == (False, True, False, True)
+        assert found.reason == "the events cost more than the stated epsilon"
+        assert found.recomputed_epsilon == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("field", sorted(GOOD["receipt"]))
+def test_no_field_can_be_changed(field: str) -> None:
+    forged = copy.deepcopy(GOOD)
+    value = forged["receipt"][field]
+    changed: Any
+    if isinstance(value, str):
+        changed = ("0" if value[0] != "0" else "1") + value[1:]
+    elif isinstance(value, int | float):
+        changed = value * 2
+    elif isinstance(value, dict):
+        changed = value | {"noise_multiplier": 9.0}
+    else:
+        changed = [value[0] | {"count": 1}]
+    forged["receipt"][field] = changed
+    try:
+        found = receipt.verify(forged, KEYS)
+    except ReceiptInvalid:
+        assert field in ("neighbors", "numerics")
+        return
+    assert not found.holds
+    assert not found.signature
+    assert found.recomputed_epsilon is None, "nobody answers for this tree, so it is not worth the work"
+    assert found.reason == "what was signed is another document"
+
+
+def test_a_key_that_comes_along_is_not_trusted() -> None:
+    mallory = receipt.generate_key()
+    built = make()
+    found = receipt.verify(document(built, mallory), KEYS)
+    assert (found.holds, found.signature, found.reason) == (False, False, "no trusted key made this signature")
+    public = mallory.private.as_dict(private=False)
+    for header in (
+        {"alg": "Ed25519", "kid": mallory.private.thumbprint(), "typ": "privy-purse-receipt", "jwk": public},
+        {"alg": "Ed25519", "typ": "privy-purse-receipt", "jwk": public},
+    ):
+        forged = {
+            "receipt": built,
+            "signature": jws.serialize_compact(header, canonical(built), mallory.private, algorithms=["Ed25519"]),
+        }
+        with pytest.raises(ReceiptInvalid, match="header"):
+            receipt.verify(forged, KEYS)
+    with pytest.raises(ReceiptInvalid):
+        receipt.verify(document(built, mallory) | {"keys": receipt.jwks(mallory)}, KEYS)
+    # a trusted name on a stranger's key: names are recomputed, not believed
+    renamed = {"keys": [receipt.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
+    assert not receipt.verify(GOOD, renamed).signature
+
+
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+def test_the_algorithm_is_pinned() -> None:
+    built = make()
+    payload, kid = canonical(built), KEY.private.thumbprint()
+    public = base64.urlsafe_b64decode(str(KEY.private.as_dict()["x"]) + "==")
+    forgeries = [
+        jws.serialize_compact({"alg": "none", "kid": kid, "typ": "privy-purse-receipt"}, payload, None, ["none"]),
+        jws.serialize_compact(
+            {"alg": "HS256", "kid": kid, "typ": "privy-purse-receipt"}, payload, OctKey.import_key(public), ["HS256"]
+        ),
+        jws.serialize_compact(
+            {"alg": "EdDSA", "kid": kid, "typ": "privy-purse-receipt"}, payload, KEY.private, ["EdDSA"]
+        ),
+        jws.serialize_compact({"alg": "Ed25519", "kid": kid, "typ": "JWT"}, payload, KEY.private, ["Ed25519"]),
+        jws.serialize_compact({"alg": "Ed25519", "kid": kid}, payload, KEY.private, ["Ed25519"]),
+    ]
+    for signature in forgeries:
+        with pytest.raises(ReceiptInvalid, match="header"):
+            receipt.verify({"receipt": built, "signature": signature}, KEYS)
+
+
+def test_the_payload_is_compared_byte_for_byte() -> None:
+    """The same JSON value in other bytes, signed by the right key, is not the canonical receipt."""
+    built = make()
+    header = {"alg": "Ed25519", "kid": KEY.private.thumbprint(), "typ": "privy-purse-receipt"}
+    signature = jws.serialize_compact(header, json.dumps(built), KEY.private, ["Ed25519"])
+    assert not receipt.verify({"receipt": built, "signature": signature}, KEYS).signature
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_no_bit_of_the_signature_can_be_changed(part: int) -> None:
+    parts = GOOD["signature"].split(".")
+    for at in range(0, len(parts[part]), max(1, len(parts[part]) // 20)):
+        old = parts[part][at]
+        forged = parts[part][:at] + ("A" if old != "A" else "B") + parts[part][at + 1 :]
+        signature = ".".join([*parts[:part], forged, *parts[part + 1 :]])
+        with contextlib.suppress(ReceiptInvalid):
+            assert not receipt.verify(GOOD | {"signature": signature}, KEYS).holds
+
+
+def test_other_keys_in_the_set_are_passed_over() -> None:
+    others = {
+        "keys": [
+            ECKey.generate_key("P-256").as_dict(private=False),
+            {"kty": "OKP", "crv": "Ed25519"},
+            {"kty": "OKP", "crv": "Ed25519", "x": "AA"},
+            {"kty": "OKP", "crv": "Ed25519", "x": "not base64!"},
+            {"kty": "OKP", "crv": "Ed25519", "x": 7},
+            OKPKey.generate_key("Ed448").as_dict(private=False),
+            OKPKey.generate_key("Ed25519").as_dict(private=False),
+            {},
+            *KEYS["keys"],
+        ]
+    }
+    assert receipt.verify(GOOD, others).holds
+
+
+@pytest.mark.parametrize("trusted", [None, [], {}, {"keys": None}, {"keys": [1]}, {"keys": [{}] * 1000}, "x"])
+def test_what_is_no_key_set_is_refused(trusted: Any) -> None:
+    with pytest.raises(ReceiptInvalid, match="JWK Set"):
+        receipt.verify(GOOD, trusted)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        release_entry(model="cd" * 32),
+        release_entry(job="j2"),
+        replace(ENTRY, sequence=5),
+        replace(ENTRY, hash=MODEL),
+        replace(ENTRY, kind="failed"),
+        replace(ENTRY, body=ENTRY.body | {"job": "j2"}),
+        replace(ENTRY, body={"x": float("nan")}),
+    ],
+    ids=["another model", "another job", "moved", "another hash", "not a release", "edited", "not JSON"],
+)
+def test_the_ledger_must_hold_the_release(entry: Entry) -> None:
+    found = receipt.verify(GOOD, KEYS, entry)
+    assert (found.holds, found.signature, found.epsilon, found.chain) == (False, True, True, False)
+    assert found.reason == "the ledger's entry is not this release"
+
+
+def test_a_receipt_of_another_release_than_its_entry_says_does_not_hold() -> None:
+    """The server signed it, but the entry it names released another job's model."""
+    found = receipt.verify(document(make(job="j2")), KEYS, ENTRY)
+    assert (found.signature, found.chain, found.holds) == (True, False, False)
+
+
+def signed(change: dict[str, Any]) -> dict[str, Any]:
+    """A receipt with some fields replaced, truly signed."""
+    built = GOOD["receipt"] | change
+    return {"receipt": built, "signature": receipt.sign(built, KEY)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"event": {"type": "GaussianDpEvent", "noise_multiplier": 0}},
+        {"event": {"type": "NoOpDpEvent"}},
+        {"event": {"type": "ComposedDpEvent", "events": []}},
+        {"event": {"type": "SelfComposedDpEvent", "count": 99, "event": GOOD["receipt"]["event"]["event"]}},
+        {"queries": [GOOD["receipt"]["queries"][0] | {"count": 99}]},
+        {"queries": [{}]},
+        {"delta": 0},
+        {"event": {"type": "GaussianDpEvent", "noise_multiplier": 0.01}, "delta": 1e-10,
+         "queries": [{"name": "a", "count": 1, "mechanism": "gaussian", "noise_multiplier": 9.0}]},
+    ],
+)  # fmt: skip
+def test_a_signed_receipt_with_a_senseless_event_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ReceiptInvalid):
+        receipt.verify(signed(change), KEYS)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-3, 0.5, 1.0])
+@pytest.mark.parametrize("z", [1e-3, 0.02, 0.05, 0.3, 1e12])
+def test_extreme_but_well_formed_events_are_answered(z: float, rate: float) -> None:
+    """At the ends of the allowed ranges one accountant may give up; then another answers."""
+    plan = Plan((PlannedQuery("a", 1, PoissonGaussian(rate), z), PlannedQuery("b", 1, Gaussian(), z)))
+    built = make() | {
+        "event": plan.event(),
+        "queries": receipt.build(
+            **{k: GOOD["receipt"][k] for k in ("id", "dataset", "dataset_name", "rows", "analyst", "job", "method",
+                                               "model_sha256", "issued_at")},
+            release_plan=ReleasePlan(plan, 100.0, 1e-6, "rdp", "1"), transcript=plan, entry=ENTRY,
+        )["queries"],
+    }  # fmt: skip
+    found = receipt.verify({"receipt": built, "signature": receipt.sign(built, KEY)}, KEYS)
+    assert found.recomputed_epsilon is not None
+    assert found.holds == (found.recomputed_epsilon <= 0.5)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rows", 0),
+        ("rows", True),
+        ("rows", 1.5),
+        ("rows", 2**53),
+        ("neighbors", "add_remove"),
+        ("numerics", "float"),
+        ("epsilon", -1.0),
+        ("epsilon", float("nan")),
+        ("epsilon", float("inf")),
+        ("epsilon", "0.5"),
+        ("epsilon", True),
+        ("epsilon", 1e300),
+        ("delta", 0.5),
+        ("delta", None),
+        ("sequence", 0),
+        ("sequence", -3),
+        ("hash", "AB" * 32),
+        ("hash", "ab"),
+        ("hash", None),
+        ("previous_hash", MODEL + "\n"),
+        ("model_sha256", 1),
+        ("issued_at", "yesterday"),
+        ("issued_at", "2026-01-02"),
+        ("issued_at", "2026-01-02T03:04:05"),
+        ("issued_at", "2026-01-02T03:04:05Z\n"),
+        ("id", ""),
+        ("id", "a\x00"),
+        ("analyst", "x" * 300),
+        ("analyst", ["ada"]),
+        ("method", "dp_gd"),
+        ("method", {}),
+        ("method", {"name": 3}),
+        ("method", {"name": "dp_gd", "step": float("nan")}),
+        ("event", []),
+        ("queries", []),
+        ("queries", {}),
+        ("dataset_name", "\ud800"),
+    ],
+)
+def test_malformed_fields_are_refused_with_their_name(field: str, value: Any) -> None:
+    forged = {"receipt": GOOD["receipt"] | {field: value}, "signature": GOOD["signature"]}
+    with pytest.raises(ReceiptInvalid) as caught:
+        receipt.verify(forged, KEYS)
+    assert field in str(caught.value) or "canonical" in str(caught.value)
+
+
+@pytest.mark.parametrize("field", sorted(GOOD["receipt"]))
+def test_a_missing_field_is_refused(field: str) -> None:
+    less = {k: v for k, v in GOOD["receipt"].items() if k != field}
+    with pytest.raises(ReceiptInvalid, match=field):
+        receipt.verify({"receipt": less, "signature": GOOD["signature"]}, KEYS)
+    with pytest.raises(ReceiptInvalid):
+        receipt.verify({"receipt": GOOD["receipt"] | {"seed": 1}, "signature": GOOD["signature"]}, KEYS)
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "[]", "{}", "null", b"\xff", '{"receipt": 1, "receipt": 2, "signature": ""}', '{"receipt": NaN}']
+)
+def test_read_refuses_what_is_no_document(raw: str | bytes) -> None:
+    with pytest.raises(ReceiptInvalid):
+        receipt.read(raw)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+SIGNATURES = st.text() | st.from_regex(r"[\w-]{0,30}\.[\w-]{0,30}\.[\w-]{0,30}") | st.just(GOOD["signature"]) | JSON
+
+
+def b64(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+@given(
+    field=st.sampled_from(sorted(GOOD["receipt"])),
+    value=JSON,
+    header=JSON | st.fixed_dictionaries({"alg": st.just("Ed25519") | JSON, "kid": JSON, "typ": JSON}),
+    signature=SIGNATURES,
+    trusted=JSON | st.just(KEYS) | st.builds(lambda keys: {"keys": keys}, st.lists(JSON, max_size=3)),
+    resign=st.booleans(),
+)
+@example(field="id", value="a", header=[], signature="W10.e30.", trusted=KEYS, resign=False)
+@example(field="id", value="a", header=3, signature="Mw.e30.", trusted=KEYS, resign=False)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_malformed_documents_raise_receipt_invalid_and_nothing_else(
+    field: str, value: Any, header: Any, signature: Any, trusted: Any, resign: bool
+) -> None:
+    """A field of anything, a signature of anything, keys of anything; also with a true signature on it."""
+    built = GOOD["receipt"] | {field: value}
+    documents: list[Any] = [value, built, {"receipt": value, "signature": signature}, GOOD | {"signature": signature}]
+    documents += [GOOD | {"signature": f"{b64(header)}.e30.AA"}, {"receipt": built, "signature": GOOD["signature"]}]
+    if resign:
+        with contextlib.suppress(CodecError):
+            documents.append({"receipt": built, "signature": receipt.sign(built, KEY)})
+    for candidate in documents:
+        for keys in (trusted, KEYS):
+            with contextlib.suppress(ReceiptInvalid):
+                found = receipt.verify(candidate, keys)
+                assert found.holds == (found.reason is None)
+    with contextlib.suppress(ReceiptInvalid):
+        receipt.recompute(built)
+
+
+@given(raw=st.binary() | st.text() | JSON.map(json.dumps))
+def test_read_raises_receipt_invalid_and_nothing_else(raw: bytes | str) -> None:
+    with contextlib.suppress(ReceiptInvalid):
+        assert set(receipt.read(raw)) == {"receipt", "signature"}
+
+
+def test_a_receipt_too_long_to_read_back_is_not_signed() -> None:
+    with pytest.raises(ReceiptInvalid, match="too long"):
+        receipt.sign(make(method={"name": "dp_gd", "notes": "x" * 100_000}), KEY)
+
+
+def test_the_largest_plan_still_makes_a_receipt() -> None:
+    names = [f"query {i} {'x' * 50}" for i in range(MAX_QUERIES)]
+    plan = Plan(tuple(PlannedQuery(name, 10**9, PoissonGaussian(1 / 3), 1e12 / 7) for name in names))
+    built = make(release_plan=ReleasePlan(plan, 1.0, 1e-6, "rdp", "1"), transcript=plan)
+    assert check_json(built, receipt.sign(built, KEY), KEYS) is None
+
+
+# The key file
+
+
+def test_the_key_file_is_made_once_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "keys" / "receipt-signing.json"
+    key = receipt.load_key(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert os.listdir(path.parent) == [path.name], "no temporary file is left"
+    again = receipt.load_key(path)
+    assert again.private.as_dict(private=True) == key.private.as_dict(private=True)
+    assert receipt.verify(document(make(), key), receipt.jwks(again)).holds
+
+
+def test_two_that_start_at_once_get_one_key(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    keys: list[SigningKey] = []
+    threads = [threading.Thread(target=lambda: keys.append(receipt.load_key(path))) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({key.private.thumbprint() for key in keys}) == 1
+    assert len(keys) == 12
+    assert os.listdir(tmp_path) == ["key.json"]
+
+
+def test_public_keys_are_public() -> None:
+    assert KEYS["keys"][0].keys() == {"kty", "crv", "x", "kid", "use", "alg"}
+
+
+def test_rotation_keeps_old_receipts_checkable(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    first = receipt.load_key(path)
+    old = document(make(), first)
+    second = receipt.rotate_key(path)
+    third = receipt.rotate_key(path)
+    keys = receipt.jwks(receipt.load_key(path))
+    assert [k["kid"] for k in keys["keys"]] == [k.private.thumbprint() for k in (third, second, first)]
+    assert receipt.verify(old, keys).holds
+    assert receipt.verify(document(make(), third), keys).holds
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    stored = json.loads(path.read_text())["keys"]
+    assert [("d" in key) for key in stored] == [True, False, False], "old private keys are gone"
+
+
+BROKEN = {
+    "empty": "",
+    "object": "{}",
+    "no key": '{"keys": []}',
+    "list": "[]",
+    "public only": json.dumps(KEYS),
+    "short": '{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "AA", "d": "AA"}]}',
+    "NUL": "\x00",
+    "another curve": json.dumps({"keys": [OKPKey.generate_key("X25519").as_dict(private=True)]}),
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_key_file_is_refused_and_never_replaced(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "key.json"
+    path.write_text(content)
+    with pytest.raises(ReceiptInvalid, match="signing key"):
+        receipt.load_key(path)
+    assert path.read_text() == content
+
+
+def test_checking_a_signature_needs_no_numerical_library() -> None:
+    """The client imports this module; NumPy and SciPy load only to recompute."""
+    code = "import sys, accounting.receipt; print(sorted({'numpy', 'scipy', 'dp_accounting'} & set(sys.modules)))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,310 @@
+"""The command line against a real service: what it prints for people, for machines, and when it is refused."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from app.cli import main
+from app.cli import purse as commands
+from tests.support.live import Live, live
+
+SPEC = {
+    "name": "people",
+    "columns": [
+        {"name": "age", "type": "number", "lower": 0, "upper": 100},
+        {"name": "sex", "type": "category", "categories": ["f", "m"]},
+        {"name": "income", "type": "category", "categories": ["low", "high"]},
+    ],
+    "budget": {"epsilon": 2.0, "delta": 1e-6},
+}
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(tmp_path_factory.mktemp("cli") / "home") as running:
+        yield running
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `purse` in this process: (exit code, stdout, stderr)."""
+
+    def once(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return once
+
+
+@pytest.fixture(autouse=True)
+def named(service: Live, monkeypatch: pytest.MonkeyPatch) -> Live:
+    """The service as PURSE_URL and PURSE_TOKEN name it."""
+    monkeypatch.setenv("PURSE_URL", service.url)
+    monkeypatch.setenv("PURSE_TOKEN", service.token)
+    return service
+
+
+@pytest.fixture
+def people(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, Path, str]:
+    """A file, its spec, and a name of its own."""
+    name = re.sub(r"\W", "-", str(request.node.name))
+    lines = [f"{20 + i % 60},{'fm'[i % 2]},{['low', 'high'][i % 60 > 30]}" for i in range(400)]
+    file, spec = tmp_path / "people.csv", tmp_path / "people.json"
+    file.write_text("\n".join(["age,sex,income", *lines, f"{name},?,?"]) + "\n")
+    spec.write_text(json.dumps(SPEC | {"name": name}))
+    return file, spec, name
+
+
+def _document(result: tuple[int, str, str], code: int = 0) -> Any:
+    assert result[0] == code, result
+    return json.loads(result[1])
+
+
+def _walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if not hasattr(command, "commands"):
+        yield path, command
+        return
+    for name, child in command.commands.items():
+        yield from _walk(child, (*path, name))
+
+
+COMMANDS = dict(_walk(typer.main.get_command(commands)))
+
+
+def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
+    names = {" ".join(path) for path in COMMANDS}
+    assert names == {
+        "budget",
+        "demo",
+        "fit",
+        "health",
+        "jobs cancel",
+        "jobs list",
+        "jobs show",
+        "jobs wait",
+        "migrate",
+        "model",
+        "quote",
+        "receipt get",
+        "receipt verify",
+        "serve",
+        "submit",
+        "token create",
+        "token list",
+        "token revoke",
+        "upload",
+    }
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example_and_speaks_json(path: tuple[str, ...], run: Run) -> None:
+    code, out, _ = run(*path, "--help")
+    assert code == 0
+    assert f"  purse {' '.join(path)}" in out
+    assert "Example" in out
+    assert "--json" in out
+
+
+def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+    file, spec, name = people
+    dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))
+    assert (dataset["name"], dataset["rows"]) == (name, 401)
+    asked = (name, "--target", "income", "--epsilon", "0.5", "--method", "dp_gd")
+    quote = _document(run("quote", *asked, "--json"))
+    assert quote["fits"]
+    assert _document(run("budget", name, "--json"))["jobs"] == 0
+    job = _document(run("submit", *asked, "--wait", "--json"))
+    assert job["state"] == "done"
+    assert _document(run("budget", dataset["id"], "--json"))["jobs"] == 1
+    assert job["id"] in [found["id"] for found in _document(run("jobs", "list", "--json"))]
+    assert _document(run("jobs", "wait", job["id"], "--json"))["state"] == "done"
+    folder = tmp_path / "kept"
+    model = _document(run("model", job["id"], "--out", str(folder / "model.json"), "--json"))
+    assert model == json.loads((folder / "model.json").read_text())
+    receipt = _document(run("receipt", "get", job["id"], "--out", str(folder), "--json"))
+    assert receipt == json.loads((folder / "receipt.json").read_text())
+    found = _document(run("receipt", "verify", str(folder / "receipt.json"), "--json"))
+    assert found["holds"]
+    assert found["recomputed_epsilon"] <= 0.5
+    code, out, err = run("receipt", "verify", str(folder / "receipt.json"), "--model", str(folder / "model.json"))
+    assert (code, err) == (0, "")
+    assert "is the one released" in out
+
+
+def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+    file, spec, name = people
+    code, out, _ = run("upload", str(file), "--spec", str(spec))
+    assert (code, re.findall(r"^rows +401$", out, re.M) != []) == (0, True)
+    code, out, _ = run("quote", name, "-t", "income", "-e", "0.5")
+    assert code == 0
+    assert re.search(r"noise multiplier", out)
+    code, out, _ = run("submit", name, "-t", "income", "-e", "0.5", "--wait")
+    job = re.findall(r"job_[a-z0-9]+", out)[0]
+    assert re.search(r"^state +done$", out, re.M)
+    code, out, _ = run("model", job)
+    assert re.search(r"^sex = \(other\) +-?\d", out, re.M)
+    code, out, _ = run("receipt", "get", job, "--out", str(tmp_path))
+    assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06, replace_one$", out, re.M)
+    for arguments in (("budget",), ("budget", name), ("jobs", "list"), ("jobs", "show", job), ("token", "list")):
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "")
+        assert name in out or job in out or "epsilon" in out or "bootstrap" in out
+
+
+def test_a_refusal_is_one_line_with_its_code_and_what_remains(run: Run, people: tuple[Path, Path, str]) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    code, out, err = run("submit", name, "--target", "income", "--epsilon", "3")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("purse: budget_exhausted: ")
+    assert "what remains: epsilon " in err
+    problem = _document(run("submit", name, "--target", "income", "--epsilon", "3", "--json"), 1)
+    assert (problem["code"], problem["status"]) == ("budget_exhausted", 409)
+    assert problem["remaining"]["epsilon"] > 0
+    assert _document(run("budget", name, "--json"))["jobs"] == 0
+
+
+@pytest.mark.parametrize("epsilon", ["nan", "inf", "-1", "0", "1e-320", "1e9"])
+def test_numbers_out_of_range_are_refused(run: Run, people: tuple[Path, Path, str], epsilon: str) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    for command in ("quote", "submit"):
+        code, out, err = run(command, name, "--target", "income", f"--epsilon={epsilon}")
+        assert (code, out, err.count("\n")) == (1, "", 1)
+    assert _document(run("budget", name, "--json"))["jobs"] == 0
+
+
+def test_without_token_or_with_another_role(run: Run, named: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _document(run("token", "create", "carol", "--role", "auditor", "--json"))
+    assert made["token"] not in run("token", "list")[1]
+    monkeypatch.setenv("PURSE_TOKEN", made["token"])
+    code, _, err = run("jobs", "list")
+    assert (code, err.startswith("purse: forbidden: ")) == (1, True)
+    monkeypatch.setenv("PURSE_TOKEN", named.token)
+    assert run("token", "revoke", made["id"])[0] == 0
+    monkeypatch.delenv("PURSE_TOKEN")
+    code, _, err = run("budget")
+    assert (code, err.startswith("purse: unauthenticated: ")) == (1, True)
+    assert "PURSE_TOKEN" in err
+
+
+def test_an_auditor_gets_a_receipt(
+    run: Run, people: tuple[Path, Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    job = _document(run("submit", name, "--target", "income", "--epsilon", "0.5", "--wait", "--json"))["id"]
+    auditor = _document(run("token", "create", "dave", "--role", "auditor", "--json"))["token"]
+    monkeypatch.setenv("PURSE_TOKEN", auditor)
+    assert run("receipt", "get", job, "--out", str(tmp_path))[0] == 0
+    assert run("receipt", "verify", str(tmp_path / "receipt.json"))[0] == 0
+
+
+def test_jobs_that_wait_are_cancelled_and_refunded(run: Run, named: Live, people: tuple[Path, Path, str]) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    named.engine.gate.clear()
+    try:
+        asked = ("submit", name, "--target", "income", "--epsilon", "0.2", "--json")
+        jobs = [_document(run(*asked))["id"] for _ in range(named.engine.slots + 1)]
+        assert _document(run("jobs", "cancel", jobs[-1], "--json"))["state"] == "cancelled"
+        assert _document(run("budget", name, "--json"))["jobs"] == named.engine.slots
+    finally:
+        named.engine.gate.set()
+    code, _, err = run("jobs", "cancel", jobs[-1])
+    assert (code, err.startswith("purse: already_finished: ")) == (1, True)
+    code, _, err = run("jobs", "wait", jobs[-1])
+    assert (code, "is cancelled" in err) == (1, True)
+
+
+def test_the_same_idempotency_key_charges_once(run: Run, people: tuple[Path, Path, str]) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    asked = ("submit", name, "--target", "income", "--idempotency-key", f"key-{name}", "--json", "--epsilon")
+    assert _document(run(*asked, "0.2"))["id"] == _document(run(*asked, "0.2"))["id"]
+    assert _document(run(*asked, "0.3"), 1)["code"] == "idempotency_conflict"
+    assert _document(run("budget", name, "--json"))["jobs"] == 1
+
+
+def test_a_changed_receipt_does_not_verify(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    job = _document(run("submit", name, "--target", "income", "--epsilon", "0.5", "--wait", "--json"))["id"]
+    run("receipt", "get", job, "--out", str(tmp_path))
+    path = tmp_path / "receipt.json"
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps({**whole, "receipt": {**whole["receipt"], "epsilon": 0.01}}))
+    code, out, err = run("receipt", "verify", str(path))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    # a key that the receipt brings along is not trusted, and without keys nothing is
+    path.write_text(json.dumps({**whole, "keys": json.loads((tmp_path / "keys.json").read_text())}))
+    assert run("receipt", "verify", str(path))[0] == 1
+    path.write_text(json.dumps(whole))
+    (tmp_path / "keys.json").rename(tmp_path / "elsewhere.json")
+    code, _, err = run("receipt", "verify", str(path))
+    assert (code, "--keys" in err) == (2, True)
+    assert run("receipt", "verify", str(path), "--keys", str(tmp_path / "elsewhere.json"))[0] == 0
+
+
+def test_the_command_line_is_wrong(run: Run, people: tuple[Path, Path, str]) -> None:
+    assert run("submit")[0] == 2
+    assert run("nonsense")[0] == 2
+    assert run("upload", "/nowhere.csv", "--spec", "/nowhere.json")[0] == 2
+    people[1].write_text("{not json")
+    assert run("upload", str(people[0]), "--spec", str(people[1]))[0] == 2
+    code, _, err = run("budget", "no such dataset")
+    assert (code, err.startswith("purse: not_found: ")) == (1, True)
+
+
+def test_health(run: Run, named: Live) -> None:
+    assert _document(run("health", "--json")) == {"url": named.url, "live": True, "ready": True}
+    gone = _document(run("health", "--url", "http://127.0.0.1:9", "--json"), 1)
+    assert (gone["live"], gone["ready"]) == (False, False)
+
+
+def test_the_state_of_a_home_without_a_server(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PURSE_TOKEN", raising=False)
+    monkeypatch.setenv("PURSE_HOME", str(tmp_path / "home"))
+    assert _document(run("migrate", "--json"))["migrated"]
+    made = _document(run("token", "create", "me", "--role", "steward", "--local", "--json"))
+    assert (made["name"], made["role"], len(made["token"]) > 40) == ("me", "steward", True)
+    assert (tmp_path / "home").stat().st_mode & 0o077 == 0
+    with live(tmp_path / "home") as running:
+        monkeypatch.setenv("PURSE_TOKEN", made["token"])
+        listed = _document(run("token", "list", "--url", running.url, "--json"))
+        assert "me" in [token["name"] for token in listed]
+    monkeypatch.setenv("PURSE_LEASE_SECONDS", "nan")
+    code, _, err = run("migrate")
+    assert (code, "PURSE_LEASE_SECONDS" in err) == (1, True)
+
+
+def test_a_bar_is_for_terminals_only(run: Run, people: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    asked = ("submit", name, "--target", "income", "--epsilon", "0.5", "--wait")
+    assert run(*asked)[2] == ""
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert run(*asked)[0] == 0
+    assert "done" in terminal.getvalue()
+    assert re.search(r"(\d+)/\1", terminal.getvalue())
+
+
+def test_purse_is_a_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "app.cli", "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "PURSE_URL" in done.stdout

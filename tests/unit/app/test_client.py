@@ -1,0 +1,485 @@
+"""The client against answers made up here: what it sends, what it tries again, what it says when refused."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+import rfc8785
+
+from accounting import receipt as receipts
+from accounting.chain import GENESIS, Entry, link
+from accounting.mechanisms import Gaussian
+from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from app.client import (
+    AsyncClient,
+    Client,
+    JobNotReleased,
+    NotVerified,
+    ProblemError,
+    Receipt,
+    Unreachable,
+    load,
+    predict,
+)
+from app.client import client as client_module
+from app.client.prediction import encode
+from app.sources.encoding import encoder
+from app.wire.datasets import CategoryColumn, Column, NumberColumn
+from app.wire.models import Model
+from app.wire.receipts import KeySet, ReceiptDocument
+from solvers.methods import DpSvrg
+
+Handler = Callable[[httpx.Request], httpx.Response]
+PRIVACY = {"epsilon": 0.5, "delta": 1e-7}
+QUOTE = {
+    "dataset": "ds_a",
+    "method": {"name": "dp_gd", "steps": 10, "step": 0.5},
+    "reason": "asked for",
+    "epsilon": 0.5,
+    "delta": 1e-7,
+    "accountant": "exact_gaussian",
+    "accountant_version": "1",
+    "queries": [
+        {"name": "g", "count": 10, "mechanism": {"name": "gaussian"}, "noise_multiplier": 9.0, "noise_std": 0.1}
+    ],
+    "gradient_evaluations": 1000,
+    "rows": 100,
+    "dimension": 3,
+    "row_norm": 2.0,
+    "gradient_bound": 2.0,
+    "fits": True,
+    "remaining": {"epsilon": 1.0, "delta": 1e-7},
+    "remaining_after": None,
+}
+COLUMNS: list[Column] = [
+    NumberColumn(name="age", type="number", lower=0, upper=50, default=10),
+    CategoryColumn(name="sex", type="category", categories=["f", "m"]),
+]
+MODEL = Model.model_validate(
+    {
+        "kind": "linear",
+        "loss": "logistic",
+        "coefficients": [2.0, 0.5, -0.5, 3.0],
+        "intercept": -1.0,
+        "features": COLUMNS,
+        "link": "logistic",
+        "classes": ["no", "yes"],
+        "target": {"name": "y", "type": "category", "categories": ["no", "yes"]},
+        "row_norm": 2.0,
+        "job": "job_a",
+        "privacy": {
+            "epsilon": 0.5,
+            "delta": 1e-7,
+            "neighbors": "replace_one",
+            "rows": 100,
+            "event": {"type": "GaussianDpEvent", "noise_multiplier": 9.0},
+            "accountant": "exact_gaussian",
+            "accountant_version": "1",
+        },
+    },
+)
+
+
+def _job(state: str = "queued", **more: Any) -> dict[str, Any]:
+    progress = {"done": 0, "total": 10}
+    base = {"id": "job_a", "dataset": "ds_a", "analyst": "alice", "state": state, "attempt": 0, "progress": progress}
+    return base | {"quote": QUOTE, "created_at": "2026-01-01T00:00:00Z"} | more
+
+
+def _client(handler: Handler, **more: Any) -> Client:
+    return Client("http://purse.test", "secret", transport=httpx.MockTransport(handler), **more)
+
+
+def _problem(code: str, status: int, **more: Any) -> httpx.Response:
+    body = {"type": f"urn:x:{code}", "title": "A title", "status": status, "code": code} | more
+    return httpx.Response(status, json=body, headers={"content-type": "application/problem+json"})
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+
+
+def test_every_request_carries_the_token() -> None:
+    seen = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"])
+        return httpx.Response(200, json={"keys": []})
+
+    with _client(answer) as purse:
+        purse.keys()
+    assert seen == ["Bearer secret"]
+
+
+def test_submit_makes_the_key_before_it_sends_and_keeps_it_over_lost_connections() -> None:
+    keys, bodies = [], []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers["idempotency-key"])
+        bodies.append(json.loads(request.content))
+        if len(keys) < 3:
+            raise httpx.ReadError("gone")
+        return httpx.Response(202, json=_job())
+
+    with _client(answer) as purse:
+        job = purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY, method=DpSvrg())
+        again = purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY)
+        mine = purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY, idempotency_key="mine")
+    assert (job.id, job.state, again.id, mine.id) == ("job_a", "queued", "job_a", "job_a")
+    assert len(set(keys[:3])) == 1
+    assert len(keys[0]) >= 32
+    assert keys[3] != keys[0]
+    assert keys[4] == "mine"
+    assert bodies[0]["method"]["name"] == "dp_svrg"
+    assert bodies[3] == {"dataset": "ds_a", "target": "y", "privacy": PRIVACY}
+
+
+def test_a_server_out_of_reach_is_said_after_a_few_attempts() -> None:
+    tried = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        tried.append(request.method)
+        raise httpx.ConnectError("refused")
+
+    with _client(answer) as purse:
+        with pytest.raises(Unreachable, match="refused"):
+            purse.datasets.get("ds_a")
+        assert len(tried) == 4
+        with pytest.raises(Unreachable):
+            purse.tokens.create("bob", "analyst")  # twice could make two tokens
+        assert tried[4:] == ["POST"]
+
+
+def test_not_a_number_never_leaves() -> None:
+    def answer(_request: httpx.Request) -> httpx.Response:
+        raise AssertionError("nothing is sent")
+
+    with _client(answer) as purse:
+        for bad in (float("nan"), float("inf"), np.float64("nan")):
+            with pytest.raises(ValueError, match="JSON"):
+                purse.quote(dataset="ds_a", target="y", privacy={"epsilon": 1.0, "delta": bad})
+
+
+def test_problem_document_becomes_problem_error() -> None:
+    remaining = {"epsilon": 0.25, "delta": 1e-6}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/jobs":
+            return _problem("budget_exhausted", 409, detail="Nothing was charged.", remaining=remaining, instance="new")
+        violations = [{"where": "body.privacy.epsilon", "what": "must be at least 0.001"}]
+        return _problem("out_of_range", 422, violations=violations)
+
+    with _client(answer) as purse:
+        with pytest.raises(ProblemError, match="budget_exhausted: Nothing was charged") as refused:
+            purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY)
+        assert (refused.value.code, refused.value.status) == ("budget_exhausted", 409)
+        assert refused.value.remaining is not None
+        assert refused.value.remaining.model_dump() == remaining
+        with pytest.raises(ProblemError, match="must be at least") as wrong:
+            purse.quote(dataset="ds_a", target="y", privacy=PRIVACY)
+        assert [violation.where for violation in wrong.value.violations] == ["body.privacy.epsilon"]
+
+
+def test_an_error_that_is_no_problem_document_is_said_to_be_one() -> None:
+    with _client(lambda _request: httpx.Response(502, text="<html>proxy</html>")) as purse:
+        with pytest.raises(ProblemError) as failed:
+            purse.keys()
+        assert (failed.value.code, failed.value.status) == ("unexpected_response", 502)
+        assert "proxy" not in str(failed.value)
+
+
+def test_upload_streams_the_declaration_first_and_then_the_file(tmp_path: Path) -> None:
+    reads = []
+
+    class Source(BytesIO):
+        name = "/somewhere/d.csv"
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            reads.append(size)
+            return super().read(size)
+
+    seen: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.read())
+        return httpx.Response(413, text="")
+
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    spec = {"name": "d", "columns": [], "budget": {"epsilon": 1.0, "delta": 1e-6}}
+    with _client(answer) as purse:
+        for file in (Source(b"x\n" * 300_000), tmp_path / "d.parquet"):
+            with pytest.raises(ProblemError):
+                purse.datasets.upload(file, spec=spec)
+    assert reads
+    assert all(size is not None and 0 < size <= 2**20 for size in reads)
+    for body, name, media_type in ((seen[0], b"d.csv", b"text/csv"), (seen[1], b"d.parquet", b"application/vnd")):
+        assert body.index(b'name="spec"') < body.index(b'name="file"')
+        assert json.dumps(spec).encode() in body
+        assert b'filename="' + name + b'"' in body
+        assert media_type in body
+
+
+def test_lists_are_read_to_their_last_page_and_unknown_fields_of_a_newer_server_are_passed_over() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        page = int(request.url.params.get("cursor", 0))
+        entry = {"id": f"tok_{page}", "name": "a", "role": "analyst", "created_at": "t", "colour": "new"}
+        return httpx.Response(200, json={"items": [entry], "next": str(page + 1) if page < 2 else None})
+
+    with _client(answer) as purse:
+        assert [token.id for token in purse.tokens.list()] == ["tok_0", "tok_1", "tok_2"]
+
+
+def test_an_identifier_cannot_leave_its_place_in_the_path() -> None:
+    paths = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        paths.append(request.url.raw_path)
+        return _problem("not_found", 404)
+
+    with _client(answer) as purse, pytest.raises(ProblemError):
+        purse.datasets.get("../tokens?x=1")
+    assert paths == [b"/v1/datasets/..%2Ftokens%3Fx%3D1"]
+
+
+class Broken(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A stream of events that breaks off."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._text.encode()
+        raise httpx.ReadError("gone")
+
+    async def __aiter__(self) -> Any:
+        yield self._text.encode()
+        raise httpx.ReadError("gone")
+
+
+def _event(state: str, done: int) -> str:
+    data = json.dumps({"state": state, "attempt": 1, "progress": {"done": done, "total": 10}})
+    return f"event: job\ndata: {data}\nid: 1.{done}\n\n"
+
+
+class Story:
+    """A server on which one job runs; its stream breaks off after the first event."""
+
+    def __init__(self, end: str = "done") -> None:
+        self.end = end
+        self.resumed: list[str | None] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if path.endswith("/events"):
+            self.resumed.append(request.headers.get("last-event-id"))
+            if len(self.resumed) == 1:
+                return httpx.Response(200, stream=Broken(": hello\n\n" + _event("running", 3)))
+            return httpx.Response(200, text=": still here\n\n" + _event("running", 7) + _event(self.end, 10))
+        if path.endswith("/model"):
+            return httpx.Response(200, json=MODEL.model_dump(mode="json"))
+        error = {"error": "job_failed"} if self.end == "failed" else {}
+        return httpx.Response(200, json=_job(self.end if self.resumed else "running", **error))
+
+
+def test_result_follows_the_job_through_a_lost_connection() -> None:
+    story, seen = Story(), []
+    with _client(story) as purse:
+        job = purse.jobs.get("job_a")
+        model = job.result(progress=lambda event: seen.append(event.progress.done))
+    assert seen == [3, 7, 10]
+    assert story.resumed == [None, "1.3"]
+    assert job.state == "done"
+    assert model == MODEL
+
+
+def test_result_of_a_failed_job_is_an_error_and_of_a_finished_one_needs_no_stream() -> None:
+    with _client(Story("failed")) as purse:
+        job = purse.jobs.get("job_a")
+        with pytest.raises(JobNotReleased, match="failed") as failed:
+            job.result(progress=False)
+        assert (failed.value.state, failed.value.error) == ("failed", "job_failed")
+    story = Story()
+    story.resumed.append(None)
+    with _client(story) as purse:
+        assert purse.jobs.get("job_a").result() == MODEL
+    assert len(story.resumed) == 1
+
+
+def test_result_gives_up_in_time_and_the_job_goes_on() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/events"):
+            return httpx.Response(200, stream=Broken(_event("running", 1)))
+        return httpx.Response(200, json=_job("running"))
+
+    with _client(answer) as purse, pytest.raises(TimeoutError, match="it goes on"):
+        purse.jobs.get("job_a").result(timeout=0.0)
+
+
+def test_async_client_keeps_the_same_promises() -> None:
+    story, keys, seen = Story(), [], []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            keys.append(request.headers["idempotency-key"])
+            if len(keys) == 1:
+                raise httpx.ConnectError("refused")
+            return httpx.Response(202, json=_job())
+        if request.url.path == "/v1/datasets/ds_a":
+            return _problem("not_found", 404, detail="no such dataset")
+        return story(request)
+
+    async def scenario() -> Model:
+        transport = httpx.MockTransport(answer)
+        async with AsyncClient("http://purse.test", "secret", transport=transport) as purse:
+            with pytest.raises(ProblemError, match="no such dataset"):
+                await purse.datasets.get("ds_a")
+            job = await purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY)
+            return await job.result(progress=lambda event: seen.append(event.progress.done))
+
+    assert asyncio.run(scenario()) == MODEL
+    assert seen == [3, 7, 10]
+    assert story.resumed == [None, "1.3"]
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+def test_both_clients_offer_the_same() -> None:
+    def public(kind: type) -> set[str]:
+        return {name for name in dir(kind) if not name.startswith("_")}
+
+    from app.client import aio
+
+    for name in ("Client", "Datasets", "Jobs", "JobHandle", "Tokens"):
+        assert public(getattr(client_module, name)) == public(getattr(aio, f"Async{name}"))
+
+
+def test_prediction_by_hand() -> None:
+    rows: list[dict[str, object]] = [
+        {"age": 25, "sex": "f"},  # 0 -> margin -1 + 0.5
+        {"age": "80", "sex": " m "},  # clamped to 1 -> -1 + 2 - 0.5
+        {"age": None, "sex": "?"},  # default 10 -> -0.6 -> -1 - 1.2 + 3
+        {},
+    ]
+    margin = np.array([-0.5, 0.5, 0.8, 0.8])
+    assert predict(MODEL, rows) == pytest.approx(1 / (1 + np.exp(-margin)), rel=1e-12)
+    assert predict(MODEL, []).shape == (0,)
+
+
+def test_prediction_of_a_number_is_in_its_own_units_and_extreme_margins_are_finite() -> None:
+    target = NumberColumn(name="y", type="number", lower=-10, upper=30)
+    number = MODEL.model_copy(update={"link": "identity", "classes": None, "target": target})
+    assert predict(number, [{"age": 25, "sex": "f"}]) == pytest.approx([10 + 20 * -0.5])
+    steep = MODEL.model_copy(update={"intercept": -5e3})
+    assert predict(steep, [{"age": 25, "sex": "f"}])[0] == 0.0
+    assert predict(steep.model_copy(update={"intercept": 5e3}), [{}])[0] == 1.0
+    with pytest.raises(ValueError, match="coefficients"):
+        predict(MODEL.model_copy(update={"features": COLUMNS[:1]}), [{}])
+
+
+@pytest.mark.parametrize("default", [None, 12.5])
+def test_numbers_are_encoded_as_the_server_encodes_them(default: float | None) -> None:
+    column = NumberColumn(name="x", type="number", lower=-3.7, upper=41.3, default=default)
+    texts = [
+        "1",
+        " 2.5 ",
+        "-9",
+        "1e2",
+        ".5",
+        "5.",
+        "+3",
+        "1_0",
+        "nan",
+        "inf",
+        "-inf",
+        "1e999",
+        "0x10",
+        "",
+        "five",
+        "１",
+    ]
+    expected = encoder(column).encode(pa.array(texts))
+    assert np.array_equal(encode(column, texts)[:, 0], expected)
+    floats = [0.1, 17.3, -1e300, 1e300, float("nan"), float("inf"), 41.3, -3.7, 5e-324]
+    assert np.array_equal(encode(column, floats)[:, 0], encoder(column).encode(pa.array(floats)))
+    mixed: list[object] = [True, 3, np.float32(2.5), np.int64(7), None, object(), 10**400]
+    read = pa.array([1.0, 3.0, 2.5, 7.0, None, None, None], pa.float64())
+    assert np.array_equal(encode(column, mixed)[:, 0], encoder(column).encode(read))
+
+
+@pytest.mark.parametrize("default", [None, "b"])
+def test_categories_are_encoded_as_the_server_encodes_them(default: str | None) -> None:
+    named = ["a", "b", " c", "1", "0.5", "true", "1e+10", "0.000001", "1.5e-7", "-0", "100"]
+    column = CategoryColumn(name="x", type="category", categories=named, default=default)
+
+    def codes(values: list[Any]) -> list[float]:
+        return list(encode(column, values).argmax(axis=1).astype(float))
+
+    texts = ["a", " a", "c", " c", "b\t", "", "A", "other", "1"]
+    assert codes(texts) == list(encoder(column).encode(pa.array(texts)))
+    floats = [1.0, 0.5, 1e10, 1e-6, 1.5e-7, -0.0, float("nan"), float("inf"), 100.0, 2.0]
+    assert codes(floats) == list(encoder(column).encode(pa.array(floats)))
+    assert codes([True, False]) == list(encoder(column).encode(pa.array([True, False])))
+    assert codes([1, 100, 7]) == list(encoder(column).encode(pa.array([1, 100, 7])))
+
+
+def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
+    plan = Plan((PlannedQuery("gradient", 4, Gaussian(), 40.0),))
+    key = receipts.generate_key()
+    digest = hashlib.sha256(rfc8785.dumps(model.model_dump(mode="json"))).hexdigest()
+    body = {"job": "job_a", "attempt": 1, "model_sha256": digest}
+    entry: Entry = link(1, "released", body, GENESIS)
+    made = receipts.build(
+        id="rcpt_a",
+        dataset="ds_a",
+        dataset_name="census",
+        rows=100,
+        analyst="alice",
+        job="job_a",
+        method={"name": "dp_gd"},
+        release_plan=ReleasePlan(plan, 1.0, 1e-6, "exact_gaussian", "1"),
+        transcript=plan,
+        model_sha256=digest,
+        entry=entry,
+        issued_at="2026-01-01T00:00:00Z",
+    )
+    document = ReceiptDocument(receipt=made, signature=receipts.sign(made, key))
+    return document, KeySet.model_validate(receipts.jwks(key))
+
+
+def test_receipt_is_verified_offline_against_saved_keys_only(tmp_path: Path) -> None:
+    document, keys = _receipt(MODEL)
+    path, saved = Receipt(document, keys).save(tmp_path / "kept")
+    found = load(path, saved).verify(model=MODEL)
+    assert found.holds
+    assert found.recomputed_epsilon is not None
+    assert found.recomputed_epsilon <= 1.0
+    with pytest.raises(NotVerified, match="another model"):
+        load(path, saved).verify(model=MODEL.model_copy(update={"intercept": 7.0}))
+    _, strangers = _receipt(MODEL)
+    with pytest.raises(NotVerified):
+        load(path, saved).verify(keys=strangers)
+    changed = document.model_copy(update={"receipt": {**document.receipt, "epsilon": 0.1}})
+    with pytest.raises(NotVerified):
+        Receipt(changed, keys).verify()
+    with pytest.raises(NotVerified, match="not a receipt"):
+        load(saved, saved)
+    with pytest.raises(NotVerified, match="not a key set"):
+        load(path, path)
+
+
+def test_a_model_read_back_from_its_file_has_the_digest_that_the_receipt_names(tmp_path: Path) -> None:
+    awkward = MODEL.model_copy(update={"coefficients": [1e-300, -0.0, 1e21, 0.1 + 0.2], "intercept": 1.0})
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(awkward.model_dump(mode="json"), indent=2))
+    back = Model.model_validate_json(path.read_bytes())
+    document, keys = _receipt(awkward)
+    assert Receipt(document, keys).verify(model=back).holds

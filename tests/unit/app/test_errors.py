@@ -1,0 +1,114 @@
+"""Problems: one table of codes, and nothing of the caller's input in any of them."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field, ValidationError, field_validator
+
+from accounting.errors import OutOfRange
+from app.errors import CODES, MEDIA_TYPE, Problem, invalid, of_status, responses
+from app.wire.base import Wire
+from app.wire.problems import ProblemDetails, Remaining
+
+CANARY = "canary_4711"
+
+
+class Cat(Wire):
+    name: Literal["cat"]
+    lives: Annotated[int, Field(ge=1, le=9)] = 9
+
+
+class Dog(Wire):
+    name: Literal["dog"]
+
+
+class Request(Wire):
+    epsilon: Annotated[float, Field(ge=1e-3, le=100)] = 1.0
+    pet: Annotated[Cat | Dog, Field(discriminator="name")] = Dog(name="dog")
+    short: Annotated[str, Field(max_length=3, pattern="^[a-z]*$")] = ""
+    checked: float = 0.5
+
+    @field_validator("checked")
+    @classmethod
+    def _check(cls, value: float) -> float:
+        if value > 1:
+            raise OutOfRange("checked must be at most 1")
+        if value < 0:
+            raise ValueError("checked must not be negative")
+        return value
+
+
+def _problem(text: str) -> Problem:
+    with pytest.raises(ValidationError) as caught:
+        Request.model_validate_json(text)
+    return invalid(caught.value.errors(), "body")
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_makes_a_complete_document(code: str) -> None:
+    details = Problem(code).details()
+    assert (details.code, details.status, details.title) == (code, CODES[code].status, CODES[code].title)
+    assert details.detail == CODES[code].meaning
+    assert 400 <= details.status < 600
+    assert ProblemDetails.model_validate_json(details.model_dump_json(exclude_none=True)) == details
+
+
+def test_unknown_code_is_a_mistake_of_the_program() -> None:
+    with pytest.raises(KeyError):
+        Problem("no_such_code")
+
+
+def test_what_remains_is_in_the_document() -> None:
+    remaining = Remaining(epsilon=0.5, delta=1e-6)
+    assert Problem("budget_exhausted", "No.", remaining=remaining).details().remaining == remaining
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "where"),
+    [
+        ('{"epsilon": 0}', "out_of_range", "body.epsilon"),
+        ('{"epsilon": NaN}', "out_of_range", "body.epsilon"),
+        ('{"epsilon": "0.5"}', "invalid_request", "body.epsilon"),
+        ('{"epsilon": true}', "invalid_request", "body.epsilon"),
+        ('{"checked": 2.0}', "out_of_range", "body.checked"),
+        ('{"checked": -2.0}', "invalid_request", "body.checked"),
+        ('{"short": "canary_4711"}', "out_of_range", "body.short"),
+        ('{"short": "C11"}', "invalid_request", "body.short"),
+        ('{"canary_4711": 1}', "invalid_request", "body"),
+        ('{"pet": {"name": "canary_4711"}}', "invalid_request", "body.pet"),
+        ('{"pet": {"name": "cat", "lives": 4711}}', "out_of_range", "body.pet.cat.lives"),
+        ('{"pet": {"name": "cat", "canary_4711": 1}}', "invalid_request", "body.pet.cat"),
+        ("canary_4711", "invalid_request", "body"),
+    ],
+)
+def test_violation_names_the_place_and_never_the_value(text: str, code: str, where: str) -> None:
+    problem = _problem(text)
+    assert problem.code == code
+    assert problem.violations is not None
+    assert problem.violations[0].where == where
+    said = problem.details().model_dump_json()
+    assert CANARY not in said
+    assert "4711" not in said
+
+
+def test_violations_are_few() -> None:
+    errors = [{"type": "missing", "loc": (str(i),), "msg": "Field required"} for i in range(1000)]
+    problem = invalid(errors)
+    assert problem.violations is not None
+    assert len(problem.violations) == 20
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(404, "not_found"), (405, "method_not_allowed"), (400, "invalid_request"), (502, "internal"), (413, "too_large")],
+)
+def test_framework_errors_have_a_code(status: int, code: str) -> None:
+    assert of_status(status) == code
+
+
+def test_responses_group_codes_by_status() -> None:
+    found = responses("invalid_request", "out_of_range", "not_found")
+    assert set(found) == {422, 404}
+    examples = found[422]["content"][MEDIA_TYPE]["examples"]
+    assert set(examples) == {"invalid_request", "out_of_range"}
+    assert all(CODES[code].title in found[422]["description"] for code in examples)

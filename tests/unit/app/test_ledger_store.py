@@ -1,0 +1,121 @@
+"""The ledger in the database: state, entries and each analyst's sum move together or not at all."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from accounting.errors import BudgetExhausted, LedgerInvalid
+from accounting.filter import Filter
+from accounting.ledger import Charged, Failed, Opened, Refunded, Started, replay
+from accounting.privacy import Privacy
+from app.identity import store as tokens
+from app.ledger import store
+from app.persistence.session import Database
+from app.persistence.tables import datasets, ledger_entries
+
+AT = "2026-01-01T00:00:00.000Z"
+BUDGET = Privacy(1.0, 0.0)
+OWN = Privacy(0.5, 0.0)
+UNIT = 2**40
+OWNERS = {"ada": "", "bob": ""}  # token ids, by name; each test's database fills them in
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(f"sqlite:///{tmp_path}/purse.sqlite3")
+    database.migrate()
+    opening = store.opening(Opened("ds_1", 100, Filter.open("pure", BUDGET)), AT)
+    with database.write() as connection:
+        connection.execute(
+            sa.insert(datasets).values(
+                id="ds_1",
+                name="one",
+                rows=100,
+                spec="{}",
+                file_sha256="0" * 64,
+                folder="ds_1",
+                state=opening.state,
+                created_at=AT,
+            )
+        )
+        store.append(connection, "ds_1", opening.entry)
+        for name in OWNERS:
+            OWNERS[name] = tokens.add(connection, name, "analyst", f"secret of {name}", AT).id
+    yield database
+    database.close()
+
+
+def _charge(database: Database, owner: str, job: str, cost: int) -> None:
+    with database.write() as connection:
+        store.apply(connection, "ds_1", Charged(job, (cost,), OWN), AT, OWNERS[owner])
+
+
+def _everything(database: Database) -> list[object]:
+    with database.read() as connection:
+        tables = ("datasets", "ledger_entries", "analyst_spend")
+        return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
+
+
+def test_state_is_what_the_entries_replay_to(database: Database) -> None:
+    _charge(database, "ada", "job_1", 5)
+    _charge(database, "bob", "job_2", 7)
+    with database.write() as connection:
+        store.apply(connection, "ds_1", Started("job_1", 1), AT)
+        store.apply(connection, "ds_1", Refunded("job_2", (7,), False), AT, OWNERS["bob"])
+        store.apply(connection, "ds_1", Failed("job_1", 1), AT)
+    with database.read() as connection:
+        entries = store.entries(connection, "ds_1")
+        state = store.load_state(connection, "ds_1")
+        assert [e.sequence for e in entries] == [1, 2, 3, 4, 5, 6]
+        assert replay(entries) == state
+        assert state is not None
+        assert state.spent == (5,)
+        assert [e.sequence for e in store.entries(connection, "ds_1", after=2, limit=2)] == [3, 4]
+        assert {s.owner_id: (s.charges, s.spent) for s in store.spends(connection, "ds_1")} == {
+            OWNERS["ada"]: (1, (5,)),
+            OWNERS["bob"]: (0, (0,)),
+        }
+
+
+def test_refused_charge_writes_nothing(database: Database) -> None:
+    _charge(database, "ada", "job_1", UNIT - 10)
+    before = _everything(database)
+    with pytest.raises(BudgetExhausted):
+        _charge(database, "bob", "job_2", 11)
+    assert _everything(database) == before
+    _charge(database, "bob", "job_2", 10)
+
+
+def test_refund_to_somebody_who_was_never_charged_writes_nothing(database: Database) -> None:
+    _charge(database, "ada", "job_1", 5)
+    before = _everything(database)
+    with pytest.raises(LedgerInvalid), database.write() as connection:
+        store.apply(connection, "ds_1", Refunded("job_1", (5,), False), AT, OWNERS["bob"])
+    assert _everything(database) == before
+
+
+def test_charge_without_an_owner_is_a_mistake_and_writes_nothing(database: Database) -> None:
+    before = _everything(database)
+    with pytest.raises(ValueError, match="owner"), database.write() as connection:
+        store.apply(connection, "ds_1", Charged("job_1", (5,), OWN), AT)
+    assert _everything(database) == before
+
+
+def test_an_entry_number_is_taken_once(database: Database) -> None:
+    with database.read() as connection:
+        [entry] = store.entries(connection, "ds_1")
+    with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
+        store.append(connection, "ds_1", entry)
+
+
+def test_unknown_dataset_has_no_state_and_no_ledger(database: Database) -> None:
+    with database.read() as connection:
+        assert store.load_state(connection, "ds_2") is None
+        assert store.entries(connection, "ds_2") == []
+        assert not store.exists(connection, "ds_2")
+    with pytest.raises(LedgerInvalid), database.write() as connection:
+        store.apply(connection, "ds_2", Charged("job_1", (5,), OWN), AT, OWNERS["ada"])
+    with database.read() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(ledger_entries)) == 1

@@ -1,0 +1,208 @@
+"""The unit of work: writers never interleave, whether threads or processes; readers cannot write."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from app.persistence.session import Database, _Turn, new_id
+
+ROOT = Path(__file__).parents[3]
+ROUNDS = 30
+
+# One writer: reads a counter, dawdles, writes it back, and leaves a mark before and after.
+WRITER = """
+import sys, time
+import sqlalchemy as sa
+from app.persistence.session import Database
+url, name, locked = sys.argv[1], sys.argv[2], sys.argv[3] == "locked"
+database = Database(url)
+unlocked = sa.create_engine(url, isolation_level="AUTOCOMMIT", connect_args={"timeout": 60})
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(int(sys.argv[4])):
+    with database.write() if locked else unlocked.connect() as connection:
+        value = connection.scalar(sa.text("select value from counter"))
+        connection.execute(sa.text("insert into marks (who) values (:who)"), {"who": name})
+        time.sleep(0.001)
+        connection.execute(sa.text("update counter set value = :value"), {"value": value + 1})
+        connection.execute(sa.text("insert into marks (who) values (:who)"), {"who": name})
+"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(f"sqlite:///{tmp_path}/purse.sqlite3")
+    with database.write() as connection:
+        connection.execute(sa.text("create table marks (number integer primary key autoincrement, who text)"))
+        connection.execute(sa.text("create table counter (value integer)"))
+        connection.execute(sa.text("insert into counter values (0)"))
+    yield database
+    database.close()
+
+
+def _counter(database: Database) -> int:
+    with database.read() as connection:
+        return int(connection.scalar(sa.text("select value from counter")))
+
+
+def _two_processes(url: str, mode: str) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, url, name, mode, str(ROUNDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for name in ("a", "b")
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate(timeout=60)
+        assert writer.returncode == 0
+
+
+def _interleaved(database: Database) -> int:
+    """Pairs of marks that somebody else's mark broke up."""
+    with database.read() as connection:
+        marks = list(connection.scalars(sa.text("select who from marks order by number")))
+    assert len(marks) == 4 * ROUNDS
+    return sum(first != second for first, second in zip(marks[::2], marks[1::2], strict=True))
+
+
+def test_two_processes_never_interleave_and_the_test_would_see_it(tmp_path: Path, database: Database) -> None:
+    url = f"sqlite:///{tmp_path}/purse.sqlite3"
+    _two_processes(url, "locked")
+    assert _counter(database) == 2 * ROUNDS
+    assert _interleaved(database) == 0
+    with database.write() as connection:
+        connection.execute(sa.text("delete from marks"))
+        connection.execute(sa.text("update counter set value = 0"))
+    _two_processes(url, "unlocked")  # the control
+    assert _counter(database) < 2 * ROUNDS
+    assert _interleaved(database) > 0
+
+
+def test_threads_never_interleave(database: Database) -> None:
+    def add() -> None:
+        for _ in range(20):
+            with database.write() as connection:
+                value = connection.scalar(sa.text("select value from counter"))
+                connection.execute(sa.text("update counter set value = :value"), {"value": value + 1})
+
+    threads = [threading.Thread(target=add) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert _counter(database) == 160
+
+
+def test_write_takes_the_lock_before_it_reads(tmp_path: Path, database: Database) -> None:
+    """BEGIN IMMEDIATE truly happens: inside the block, and before any statement, nobody else can begin."""
+    other = sa.create_engine(f"sqlite:///{tmp_path}/purse.sqlite3", connect_args={"timeout": 0})
+    with database.write(), other.connect() as connection, pytest.raises(sa.exc.OperationalError, match="locked"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    with other.connect() as connection:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def test_write_is_all_or_nothing(database: Database) -> None:
+    def half() -> None:
+        with database.write() as connection:
+            connection.execute(sa.text("update counter set value = 7"))
+            connection.execute(sa.text("create table half (x integer)"))
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        half()
+    assert _counter(database) == 0
+    with database.write() as connection:
+        assert "half" not in sa.inspect(connection).get_table_names()
+
+
+def test_read_cannot_write(database: Database) -> None:
+    with pytest.raises(sa.exc.OperationalError, match="readonly"), database.read() as connection:
+        connection.execute(sa.text("update counter set value = 7"))
+    assert _counter(database) == 0
+
+
+def test_read_is_one_snapshot_and_waits_for_nobody(database: Database) -> None:
+    with database.read() as reader:
+        assert reader.scalar(sa.text("select value from counter")) == 0
+        with database.write() as writer:
+            writer.execute(sa.text("update counter set value = 7"))
+            assert _counter(database) == 0
+        assert reader.scalar(sa.text("select value from counter")) == 0
+    assert _counter(database) == 7
+
+
+def test_what_is_committed_is_on_the_disk(database: Database) -> None:
+    with database.write() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_write_inside_write_is_refused_and_harmless(database: Database) -> None:
+    with database.write(), pytest.raises(RuntimeError, match="inside"), database.write():
+        pass
+    with database.write():
+        pass
+
+
+def test_errors_do_not_repeat_values(database: Database) -> None:
+    with pytest.raises(sa.exc.DatabaseError) as caught, database.read() as connection:
+        connection.execute(sa.text("insert into marks (who) values (:who)"), {"who": "canary4711"})
+    assert "canary4711" not in str(caught.value)
+
+
+def test_turns_come_in_the_order_of_asking() -> None:
+    turn, order = _Turn(), []
+
+    def ask(i: int) -> None:
+        with turn.taken():
+            order.append(i)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(30)]
+    with turn.taken():
+        for i, thread in enumerate(threads):
+            thread.start()
+            while len(turn._waiting) < i + 2:
+                time.sleep(0.0005)
+    for thread in threads:
+        thread.join()
+    assert order == list(range(30))
+
+
+def test_clock_is_the_databases(database: Database) -> None:
+    with database.read() as connection:
+        assert abs(database.now(connection) - time.time()) < 2
+        stamp = database.timestamp(connection)
+    assert len(stamp) == len("2026-01-01T00:00:00.000Z")
+    assert stamp.endswith("Z")
+
+
+def test_only_sqlite_files() -> None:
+    with pytest.raises(ValueError, match="sqlite"):
+        Database("postgresql://localhost/purse")
+
+
+def test_identifiers_are_long_and_distinct() -> None:
+    made = {new_id("job") for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(len(i) == 24 and i.startswith("job_") and i[4:].isalnum() and i == i.lower() for i in made)

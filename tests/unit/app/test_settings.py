@@ -1,0 +1,89 @@
+"""Settings: from the environment, checked, and silent about secrets."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.settings import Settings, forget_secrets
+
+SECRET = "s3cret-" + "x" * 32
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("PURSE_")]:
+        monkeypatch.delenv(name)
+
+
+def test_defaults_are_a_local_service_in_the_working_directory() -> None:
+    settings = Settings()
+    assert settings.home == Path.cwd() / "purse-data"
+    assert settings.database == f"sqlite:///{Path.cwd()}/purse-data/purse.sqlite3"
+    assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 2)
+    assert settings.scheduler is None
+    assert settings.bootstrap_token is None
+
+
+def test_environment_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PURSE_HOME", str(tmp_path))
+    monkeypatch.setenv("PURSE_WORKERS", "5")
+    monkeypatch.setenv("PURSE_BOOTSTRAP_TOKEN", SECRET)
+    monkeypatch.setenv("PURSE_TOKEN", "the client's, not a setting")
+    settings = Settings()
+    assert (settings.home, settings.workers) == (tmp_path, 5)
+    assert settings.bootstrap_token is not None
+    assert settings.bootstrap_token.get_secret_value() == SECRET
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PURSE_BOOTSTRAP_TOKEN", "short-secret"),
+        ("PURSE_BOOTSTRAP_TOKEN", "with a space " + "x" * 40),
+        ("PURSE_BOOTSTRAP_TOKEN", "ä" * 40),
+        ("PURSE_PORT", "65536"),
+        ("PURSE_WORKERS", "0"),
+        ("PURSE_MAX_GRADIENT_EVALUATIONS", "nan"),
+        ("PURSE_MAX_GRADIENT_EVALUATIONS", "inf"),
+        ("PURSE_LEASE_SECONDS", "-1"),
+        ("PURSE_RENEW_SECONDS", "16"),
+        ("PURSE_DATABASE_URL", "postgresql://localhost/purse"),
+        ("PURSE_DATABASE_URL", "sqlite://"),
+        ("PURSE_SCHEDULER", "tls://somewhere:8786"),
+        ("PURSE_LOG_LEVEL", "loud"),
+    ],
+)
+def test_bad_value_is_refused_without_being_repeated(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValidationError) as caught:
+        Settings()
+    assert "input_value" not in str(caught.value)
+    assert len(value) < 10 or value not in str(caught.value)
+
+
+def test_scheduler_speaks_mutual_tls_only(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("scheduler_ca", "scheduler_cert", "scheduler_key")}
+    assert Settings(scheduler="tls://somewhere:8786", **files).scheduler == "tls://somewhere:8786"
+    with pytest.raises(ValidationError):
+        Settings(scheduler="tcp://somewhere:8786", **files)
+
+
+def test_secret_is_not_in_the_settings_text() -> None:
+    assert SECRET not in repr(Settings(bootstrap_token=SECRET))
+
+
+def test_home_is_closed_to_others(tmp_path: Path) -> None:
+    home = tmp_path / "a" / "home"
+    home.mkdir(parents=True, mode=0o755)
+    assert Settings(home=home).make_home() == home
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+
+def test_bootstrap_token_leaves_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PURSE_BOOTSTRAP_TOKEN", SECRET)
+    forget_secrets()
+    forget_secrets()
+    assert "PURSE_BOOTSTRAP_TOKEN" not in os.environ

@@ -1,0 +1,167 @@
+"""Reading CSV: every record in its place, and every file that is not CSV refused without a word of what it holds."""
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.sources import csv
+from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
+from app.sources.ingest import ingest
+from app.sources.matrix import Floats, open_matrix
+from app.wire.datasets import CategoryColumn, Column, NumberColumn
+
+SECRET = "s3cr3t"
+COLUMNS: list[Column] = [
+    NumberColumn(name="x", type="number", lower=0.0, upper=10.0),
+    CategoryColumn(name="c", type="category", categories=["red", "blue, dark", 'say "no"', "two\nlines"]),
+]
+
+
+def read(folder: Path, content: bytes, columns: Sequence[Column] = COLUMNS, most_bytes: int = 2**30) -> Floats:
+    """The stored matrix of a file, as an array."""
+    file = folder / "upload"
+    file.write_bytes(content)
+    made = folder / "columns"
+    rows = ingest(file, columns, made, most_bytes)
+    matrix = np.array(open_matrix(made / "values.npy"))
+    assert matrix.shape == (rows, len(columns))
+    return matrix
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"c,x\nred,0\ngreen,10\n",
+        b"c,x\nred,0\ngreen,10",
+        b"c,x\r\nred,0\r\ngreen,10\r\n",
+        b"c,x\rred,0\rgreen,10\r",
+        b"\xef\xbb\xbfc,x\nred,0\ngreen,10\n",
+        b'"c","x"\n"red","0"\n"green","10"\n',
+        b" c ,x\t\n red , 0\ngreen,10\n",
+        b"c,x\n\nred,0\n\n\ngreen,10\n\n",
+        b"id,c,more,x\n1,red,\xc3\xa9,0\n2,green,,10\n",
+        b"more,x,c,id\n,0,red,1\n,10,green,2\n",
+    ],
+)
+def test_the_declared_columns_come_in_the_declared_order(tmp_path: Path, content: bytes) -> None:
+    assert read(tmp_path, content).tolist() == [[-1.0, 0.0], [1.0, 4.0]]
+
+
+def test_quoted_fields_hold_commas_quotes_and_line_ends(tmp_path: Path) -> None:
+    content = b'c,x\n"blue, dark",0\n"say ""no""",5\n"two\nlines",10\n"",5\n'
+    assert read(tmp_path, content).tolist() == [[-1.0, 1.0], [0.0, 2.0], [1.0, 3.0], [0.0, 4.0]]
+
+
+def test_a_blank_line_is_a_record_in_a_file_of_one_column_only(tmp_path: Path) -> None:
+    assert read(tmp_path, b"x\n10\n\n0\n", COLUMNS[:1]).tolist() == [[1.0], [0.0], [-1.0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty"),
+        (b"x,c", "no records"),
+        (b"x,c\n", "no records"),
+        (b"x,c\r\n\r\n\n", "no records"),
+        (b"x,c\n1,red\n2\n", "Record 2 has 1 fields; the header has 2"),
+        (b"x,c\n1,red\n\n2,red,s3cr3t\n", "Record 2 has 3 fields; the header has 2"),
+        (b'x,c\n1,"s3cr3t\n2,red\n', "never closed"),
+        (b'x,c\n"1,s3cr3t\n2,red\n', "fields"),
+        (b"x,c\n1,s3cr3t\0\n", "NUL"),
+        (b"x,c,more\n1,red,caf\xe9 s3cr3t\n", "UTF-8"),
+        (b"x,c\n1,red\n2,s3cr3t\xc3", "UTF-8"),
+        ("x,c\n1,s3cr3t\n".encode("utf-16"), "UTF-8"),
+        ("x,c\n1,s3cr3t\n".encode("utf-16-be"), "UTF-8"),
+        (gzip.compress(b"x,c\n1,s3cr3t\n"), "first line|UTF-8"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "UTF-8"),
+        (b"PK\x03\x04\x14\0\0\0", "UTF-8"),
+        (b'x,c"s3cr3t\n1,red\n', "first line"),
+        (b'x,"c\n1,red\n', "first line"),
+        (b"x,c\n1," + b"s3cr3t" * 2**21 + b"\n", "longer"),
+        (b"x,c" + b",s3cr3t" * 2**20 + b"\n1,red\n", "columns"),
+        (b"x," + b"c" * 2**23 + b"\n1,red\n", "first line"),
+        (b"x,c" + b"," * 2**16 + b"\n1,red\n", "more than 65536 columns"),
+    ],
+)
+def test_a_file_that_is_no_csv_is_refused_and_not_quoted(tmp_path: Path, content: bytes, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason) as caught:
+        read(tmp_path, content)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("content", "index"), [(b"x\n1\n", 1), (b"c;x\nred;1\n", 0), (b"x,c,x\n1,red,2\n", 0), (b"x,C\n1,red\n", 1)]
+)
+def test_a_declared_column_that_is_not_there_once_is_named(tmp_path: Path, content: bytes, index: int) -> None:
+    with pytest.raises(Mismatch) as caught:
+        read(tmp_path, content)
+    assert caught.value.index == index
+    assert repr(COLUMNS[index].name) in caught.value.detail
+
+
+def test_what_would_unfold_too_far_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TooLarge, match="at most 2 rows"):
+        read(tmp_path, b"x,c\n" + b"1,red\n" * 3, most_bytes=47)
+
+
+def test_records_keep_their_places_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
+    n = 20_000
+    column = NumberColumn(name="x", type="number", lower=0.0, upper=float(n))
+    lines = [f'"{i}","{"é" * (i % 7)}\n"' for i in range(n)]
+    found = read(tmp_path, ("x,more\n" + "\n".join(lines)).encode(), [column])
+    assert np.array_equal(found[:, 0], (2 * np.arange(n) - n) / n)
+
+
+def test_the_number_of_a_ragged_record_counts_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 512)
+    with pytest.raises(Unreadable, match="Record 5001 has 3 fields"):
+        read(tmp_path, b"x,c\n" + b'1,"two\nlines"\n' * 5000 + b"1,2,3\n")
+
+
+def test_the_name_of_the_folder_and_all_else_in_the_file_are_not_stored(tmp_path: Path) -> None:
+    content = b"c,x,name\n" + b"red,0,s3cr3t\n" * 50
+    read(tmp_path, content)
+    made = sorted((tmp_path / "columns").iterdir())
+    assert [path.name for path in made] == ["meta.json", "values.npy"]
+    assert all(SECRET.encode() not in path.read_bytes() for path in made)
+    assert (tmp_path / "columns" / "values.npy").stat().st_size == 128 + 50 * 2 * 8
+
+
+_RECORDS = st.lists(st.tuples(st.text(max_size=6), st.text(max_size=6)), min_size=1, max_size=12)
+
+
+def _csv(records: Sequence[tuple[str, str]]) -> bytes:
+    def field(text: str) -> str:
+        kept = text.replace("\0", "")
+        return '"' + kept.replace('"', '""') + '"'
+
+    lines = [f"{field(x)},{field(c)}" for x, c in records]
+    return ("x,c\n" + "\n".join(lines) + "\n").encode(errors="replace")
+
+
+@settings(deadline=None, max_examples=60)
+@given(_RECORDS, st.data())
+def test_replacing_one_record_changes_one_row(
+    tmp_path_factory: pytest.TempPathFactory, records: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(records) - 1))
+    other = data.draw(st.tuples(st.sampled_from(["", "7", "1e400", "x", "-1"]), st.sampled_from(["", "red", "é"])))
+    replaced = [*records[:place], other, *records[place + 1 :]]
+    before = read(tmp_path_factory.mktemp("before"), _csv(records))
+    after = read(tmp_path_factory.mktemp("after"), _csv(replaced))
+    assert before.shape == after.shape == (len(records), 2)
+    elsewhere = np.arange(len(records)) != place
+    assert np.array_equal(before[elsewhere], after[elsewhere])
+    assert np.array_equal(after[[place]], read(tmp_path_factory.mktemp("alone"), _csv([other])))
+
+
+def test_every_error_of_a_source_is_one_family() -> None:
+    assert all(issubclass(kind, SourceError) for kind in (Unreadable, TooLarge, Mismatch))

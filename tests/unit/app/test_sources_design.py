@@ -1,0 +1,165 @@
+"""The matrix of a job: its shape from public facts, its rows from the stored codes."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sources import design as module
+from app.sources.design import Design, DesignError
+from app.sources.ingest import ingest
+from app.wire.datasets import DatasetSpec
+from app.wire.jobs import JobRequest
+
+AGE = {"name": "age", "type": "number", "lower": 0, "upper": 100}
+SEX = {"name": "sex", "type": "category", "categories": ["f", "m"]}
+CITY = {"name": "city", "type": "category", "categories": ["Oslo", "Rome", "Lima"]}
+SPEC: dict[str, Any] = {"name": "d", "columns": [AGE, SEX, CITY], "budget": {"epsilon": 1.0, "delta": 1e-6}}
+FILE = b"city,age,sex\nOslo,0,f\nRome,100,m\n,75,x\nLima,,f\nParis,50,\n"
+
+
+def spec(*columns: dict[str, Any]) -> DatasetSpec:
+    return DatasetSpec.model_validate_json(json.dumps(SPEC | ({"columns": list(columns)} if columns else {})))
+
+
+def design(asked: dict[str, Any], *columns: dict[str, Any]) -> Design:
+    request = {"dataset": "ds", "target": "sex", "privacy": {"epsilon": 1.0}} | asked
+    return Design.of(spec(*columns), JobRequest.model_validate_json(json.dumps(request)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("data")
+    (root / "upload").write_bytes(FILE)
+    assert ingest(root / "upload", spec().columns, root / "columns", 2**20) == 5
+    return root / "columns"
+
+
+def test_numbers_one_hot_blocks_and_a_last_column_of_ones(folder: Path, tmp_path: Path) -> None:
+    made = design({})
+    X, y = made.load(folder, tmp_path)
+    assert X.tolist() == [
+        [-1.0, 1, 0, 0, 0, 1],
+        [1.0, 0, 1, 0, 0, 1],
+        [0.5, 0, 0, 0, 1, 1],
+        [0.0, 0, 0, 1, 0, 1],
+        [0.0, 0, 0, 0, 1, 1],
+    ]
+    assert y.tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
+    assert (made.d, made.widths, made.row_norm) == (6, (1, 4), math.sqrt(3))
+    assert X.flags.c_contiguous
+    assert made.split(np.arange(6.0)) == ([0.0, 1.0, 2.0, 3.0, 4.0], 5.0)
+    with pytest.raises(ValueError, match="each column"):
+        made.split(np.arange(5.0))
+
+
+def test_features_come_in_the_order_asked_for(folder: Path, tmp_path: Path) -> None:
+    made = design({"features": ["city", "age"]})
+    X, _ = made.load(folder, tmp_path)
+    assert X[0].tolist() == [1, 0, 0, 0, -1.0, 1]
+    assert [feature.name for feature in made.features] == ["city", "age"]
+
+
+def test_a_number_target_is_its_code(folder: Path, tmp_path: Path) -> None:
+    made = design({"target": "age"})
+    X, y = made.load(folder, tmp_path)
+    assert y.tolist() == [-1.0, 1.0, 0.5, 0.0, 0.0]
+    assert X.shape == (5, 3 + 4 + 1)
+    assert made.classes is None
+
+
+def test_a_missing_target_is_its_first_category_and_a_default_is_itself(folder: Path, tmp_path: Path) -> None:
+    first = design({"positive": "f"})
+    assert first.load(folder, tmp_path)[1].tolist() == [1.0, -1.0, 1.0, 1.0, 1.0]
+    assert first.classes == ("m", "f")
+    declared = SEX | {"default": "m"}
+    (tmp_path / "upload").write_bytes(FILE)
+    ingest(tmp_path / "upload", spec(AGE, declared, CITY).columns, tmp_path / "columns", 2**20)
+    made = design({}, AGE, declared, CITY)
+    assert made.load(tmp_path / "columns", tmp_path)[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
+
+
+def test_more_than_two_categories_are_one_against_the_rest(folder: Path, tmp_path: Path) -> None:
+    made = design({"target": "city"})
+    assert made.classes == ("not Rome", "Rome")
+    assert made.load(folder, tmp_path)[1].tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
+
+
+def test_only_the_target_declared_leaves_the_intercept(tmp_path: Path) -> None:
+    (tmp_path / "upload").write_bytes(FILE)
+    ingest(tmp_path / "upload", spec(SEX).columns, tmp_path / "columns", 2**20)
+    made = design({}, SEX)
+    X, _ = made.load(tmp_path / "columns", tmp_path)
+    assert (made.d, made.row_norm, X.tolist()) == (1, 1.0, [[1.0]] * 5)
+
+
+@pytest.mark.parametrize("asked", [None, 0.5, 1e6])
+def test_no_record_there_could_be_is_longer_than_the_schema_implies(asked: float | None) -> None:
+    made = design({"row_norm": asked} if asked else {})
+    codes = itertools.product((-1.0, 0.3, 1.0), (0.0, 1.0, 2.0), (0.0, 1.0, 2.0, 3.0))
+    block = np.array(list(codes))
+    rows = np.empty((len(block), made.d))
+    made._fill(block, rows)
+    implied = math.sqrt(len(made.features) + 1)
+    assert np.linalg.norm(rows, axis=1).max() == pytest.approx(implied, rel=1e-15)
+    assert made.row_norm == min(implied, asked or implied)
+
+
+def test_a_large_matrix_is_mapped_from_a_file_without_a_name_and_is_the_same(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = design({})
+    expected = made.load(folder, tmp_path)
+    monkeypatch.setattr(module, "_MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 150)
+    X, y = made.load(folder, tmp_path)
+    assert isinstance(X, np.memmap)
+    assert np.array_equal(X, expected[0])
+    assert np.array_equal(y, expected[1])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stored_matrix_of_another_width_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="width"):
+        design({}, AGE, SEX).load(folder, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "what"),
+    [
+        ({"target": "gone"}, "target", "declared"),
+        ({"features": ["gone"]}, "features", "declared"),
+        ({"features": ["age", "age"]}, "features", "distinct"),
+        ({"features": ["age", "sex"]}, "features", "target"),
+        ({"positive": "x"}, "positive", "one of"),
+        ({"target": "age", "positive": "f"}, "positive", "category target"),
+        ({"target": "one"}, "positive", "single"),
+    ],
+)
+def test_what_does_not_fit_the_declaration_is_named(asked: dict[str, Any], field: str, what: str) -> None:
+    with pytest.raises(DesignError, match=what) as caught:
+        design(asked, AGE, SEX, CITY, CITY | {"name": "one", "categories": ["yes"]})
+    assert caught.value.field == field
+    assert "gone" not in str(caught.value)
+
+
+def test_a_single_category_may_be_the_positive_one() -> None:
+    made = design({"target": "one", "positive": "yes"}, AGE, CITY | {"name": "one", "categories": ["yes"]})
+    assert made.classes == ("not yes", "yes")
+    assert made._labels(np.array([0.0, 1.0])).tolist() == [1.0, 1.0]
+
+
+def test_a_matrix_that_would_be_too_wide_or_too_large_is_refused() -> None:
+    many = [str(i) for i in range(4096)]
+    wide = [CITY | {"name": f"c{i}", "categories": many} for i in range(16)]
+    with pytest.raises(DesignError, match="65536 columns"):
+        design({}, SEX, *wide)
+    made = design({}, SEX, *wide[:15])
+    assert made.d == 15 * 4097 + 1
+    made.check_rows(1000)
+    with pytest.raises(DesignError, match="bytes"):
+        made.check_rows(200_000)

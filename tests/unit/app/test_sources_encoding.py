@@ -1,0 +1,194 @@
+"""The code of a value depends on the value and the declaration alone."""
+
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.sources import encoding
+from app.sources.encoding import CategoryEncoder, Encoder, NumberEncoder, encoder, locate
+from app.sources.errors import Mismatch
+from app.wire.datasets import CategoryColumn, NumberColumn
+
+
+def number(lower: float = 0.0, upper: float = 10.0, default: float | None = None, name: str = "x") -> NumberColumn:
+    return NumberColumn(name=name, type="number", lower=lower, upper=upper, default=default)
+
+
+def category(*categories: str, default: str | None = None, name: str = "c") -> CategoryColumn:
+    return CategoryColumn(name=name, type="category", categories=list(categories), default=default)
+
+
+def codes(made: Encoder, values: Any, kind: pa.DataType | None = None) -> list[float]:
+    return made.encode(pa.array(values, kind)).tolist()
+
+
+X = encoder(number())
+C = encoder(category("red", "dark blue", "7"))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("0", -1.0),
+        ("10", 1.0),
+        ("5", 0.0),
+        ("2.5", -0.5),
+        ("7.5e0", 0.5),
+        ("+75E-1", 0.5),
+        (".5", -0.9),
+        ("5.", 0.0),
+        (" \t5\r\n", 0.0),
+        ("-3", -1.0),
+        ("1e308", 1.0),
+        ("-1e308", -1.0),
+        ("1e-400", -1.0),
+        ("0" * 400 + "5", 0.0),
+    ],
+)
+def test_a_number_in_text_is_clamped_and_scaled(text: str, code: float) -> None:
+    assert codes(X, [text]) == [code]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "nan", "NaN", "+nan", "inf", "-inf", "Infinity", "1e400", "-1e400", "1.8e308", "0x10", "1_0", "1,5"),
+        *("1 2", "--1", "+-1", "1e", "e1", ".", "-", "1e5.0", "1d5", "٣", "½", "1\0", "true", "NA", "null", "5\u00a0"),
+        *("5%", "$5", "1e99999999999999999999", "Inf", "1f", "1L", "(5)", "5-"),
+    ],
+)
+def test_what_is_no_finite_decimal_becomes_the_default(text: str) -> None:
+    assert codes(X, [text]) == [0.0]
+    assert codes(encoder(number(default=2.5)), [text]) == [-0.5]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        ([0, 10, 5, None], pa.int8(), [-1.0, 1.0, 0.0, 0.0]),
+        ([2**64 - 1], pa.uint64(), [1.0]),
+        ([-(2**63)], pa.int64(), [-1.0]),
+        ([2.5, math.nan, math.inf, -math.inf, None], pa.float64(), [-0.5, 0.0, 0.0, 0.0, 0.0]),
+        ([2.5], pa.float32(), [-0.5]),
+        ([np.float16(2.5)], pa.float16(), [-0.5]),
+        ([Decimal("2.50"), None], pa.decimal128(5, 2), [-0.5, 0.0]),
+        ([Decimal("1e40")], pa.decimal256(60, 2), [1.0]),
+        ([True, False, None], pa.bool_(), [-0.8, -1.0, 0.0]),
+        ([None, None], pa.null(), [0.0, 0.0]),
+        (["2.5", "no", None], pa.large_string(), [-0.5, 0.0, 0.0]),
+    ],
+)
+def test_a_number_of_any_type_is_read_value_by_value(
+    values: list[Any], kind: pa.DataType, expected: list[float]
+) -> None:
+    assert codes(X, values, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (["red", "dark blue", " red\t", "7", "Red", "", None, "green"], pa.string(), [0, 1, 0, 2, 3, 3, 3, 3]),
+        ([7, 8, None], pa.int64(), [2, 3, 3]),
+        ([7.0, 7.5, math.nan, math.inf], pa.float64(), [2, 3, 3, 3]),
+        ([Decimal("7")], pa.decimal128(3, 0), [2]),
+        ([None], pa.null(), [3]),
+    ],
+)
+def test_a_category_is_its_position_and_other_comes_last(
+    values: list[Any], kind: pa.DataType, expected: list[float]
+) -> None:
+    assert codes(C, values, kind) == expected
+
+
+def test_a_categorys_default_takes_the_place_of_other() -> None:
+    assert codes(encoder(category("a", "b", default="b")), ["a", "b", "x", None]) == [0, 1, 1, 1]
+
+
+def test_booleans_are_the_words_true_and_false() -> None:
+    assert codes(encoder(category("false", "true")), [True, False, None], pa.bool_()) == [1, 0, 2]
+
+
+def test_white_space_is_ignored_unless_it_was_declared() -> None:
+    assert codes(encoder(category("a", " a")), ["a", " a", "a ", "  a"]) == [0, 1, 0, 0]
+
+
+def test_infinity_in_words_is_a_category_like_any_other() -> None:
+    assert codes(encoder(category("inf", "nan")), ["nan", "inf"]) == [1, 0]
+
+
+_FLOATS = st.floats(-1e150, 1e150)
+_BOUNDS = st.tuples(_FLOATS, _FLOATS).filter(lambda pair: pair[0] < pair[1])
+
+
+@given(_BOUNDS, st.lists(st.floats(), min_size=1, max_size=20))
+def test_every_code_of_a_number_lies_in_the_unit_interval(bounds: tuple[float, float], values: list[float]) -> None:
+    made = NumberEncoder.of(number(*bounds))
+    found = made.encode(pa.array(values))
+    assert np.all(np.abs(found) <= 1.0)
+    assert made.encode(pa.array(bounds)).tolist() == [-1.0, 1.0]
+    finite = sorted(value for value in values if math.isfinite(value))
+    assert np.all(np.diff(made.encode(pa.array(finite, pa.float64()))) >= 0)
+
+
+@pytest.mark.parametrize("bounds", [(-1e150, 1e150), (0.0, 5e-324), (1e149, math.nextafter(1e149, math.inf))])
+def test_extreme_bounds_neither_overflow_nor_leave_the_interval(bounds: tuple[float, float]) -> None:
+    with np.errstate(all="raise", under="ignore"):
+        assert codes(encoder(number(*bounds)), [*bounds, -1e308, 1e308]) == [-1.0, 1.0, -1.0, 1.0]
+
+
+_NUMBERISH = st.text(st.sampled_from("0123456789+-.eE naif_x\t,"), max_size=12)
+_TEXTS = st.lists(st.none() | _NUMBERISH | st.sampled_from(["red", " red", "dark blue", "5", "1e400"]), max_size=12)
+
+
+@given(_TEXTS)
+def test_a_code_is_the_same_in_any_company(values: list[str | None]) -> None:
+    for made in (X, C, encoder(number(default=1.0)), encoder(category("5", default="5"))):
+        alone = [codes(made, [value], pa.string())[0] for value in values]
+        assert codes(made, values, pa.string()) == alone
+        dictionary = pa.array(values, pa.string()).dictionary_encode()
+        assert made.encode(dictionary).tolist() == alone
+
+
+@given(_NUMBERISH)
+def test_text_is_read_as_the_grammar_and_correct_rounding_say(text: str) -> None:
+    trimmed = text.strip(" \t")
+    value = float(trimmed) if re.fullmatch(encoding._NUMBER, trimmed) else math.nan
+    expected = encoder(number(-1e150, 1e150)).encode(pa.array([value]))
+    assert encoder(number(-1e150, 1e150)).encode(pa.array([text])) == expected
+
+
+def test_a_dictionary_may_hold_null_and_more_values_than_its_index_type_can_name_one_more_of() -> None:
+    values = pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 127], pa.int8()), pa.array([*(str(i) for i in range(127)), None], pa.string())
+    )
+    assert X.encode(values).tolist() == [-1.0, 0.0, 0.0]
+
+
+def test_columns_are_found_by_exact_name_first_and_by_trimmed_name_then() -> None:
+    columns = [category("x", name="b"), number(name="a")]
+    assert locate(["a", "b"], columns) == [1, 0]
+    assert locate([" a", "b\t", "c"], columns) == [1, 0]
+    assert locate(["a ", "a", "b"], columns) == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("names", "index", "what"),
+    [(["a"], 0, "is not in"), (["b"], 1, "is not in"), (["a", "b", "a"], 1, "once"), (["a", "b ", " b"], 0, "once")],
+)
+def test_a_column_that_is_missing_or_there_twice_is_named(names: list[str], index: int, what: str) -> None:
+    with pytest.raises(Mismatch, match=what) as caught:
+        locate(names, [category("x", name="b"), number(name="a")])
+    assert caught.value.index == index
+    assert repr("ba"[index]) in caught.value.detail
+
+
+def test_the_encoder_of_a_category_is_a_category_encoder() -> None:
+    assert isinstance(C, CategoryEncoder)
+    assert isinstance(X, NumberEncoder)

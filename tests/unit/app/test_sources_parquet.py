@@ -1,0 +1,207 @@
+"""Reading Parquet: the same codes as from CSV, and a footer that is judged before anything is decoded."""
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.sources import parquet
+from app.sources.errors import Mismatch, TooLarge, Unreadable
+from app.sources.ingest import ingest
+from app.sources.matrix import Floats, open_matrix
+from app.wire.datasets import CategoryColumn, Column, NumberColumn
+
+X = NumberColumn(name="x", type="number", lower=0.0, upper=10.0)
+C = CategoryColumn(name="c", type="category", categories=["red", "7"])
+
+
+def read(
+    folder: Path, table: pa.Table | bytes, columns: Sequence[Column], most_bytes: int = 2**30, **how: Any
+) -> Floats:
+    """The stored matrix of a table that was written as Parquet, or of raw bytes."""
+    file = folder / "upload"
+    if isinstance(table, bytes):
+        file.write_bytes(table)
+    else:
+        pq.write_table(table, file, **how)
+    made = folder / "columns"
+    assert ingest(file, columns, made, most_bytes) == len(open_matrix(made / "values.npy"))
+    return np.array(open_matrix(made / "values.npy"))
+
+
+def raw(table: pa.Table, **how: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **how)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([2, 5, None], pa.int64()), [-0.6, 0.0, 0.0]),
+        (pa.array([2**64 - 1, 2**53 + 1, 0], pa.uint64()), [1.0, 1.0, -1.0]),
+        (pa.array([math.nan, math.inf, 2.5]), [0.0, 0.0, -0.5]),
+        (pa.array([2.5, None, 99], pa.float32()), [-0.5, 0.0, 1.0]),
+        (pa.array([np.float16(2.5)] * 3), [-0.5] * 3),
+        (pa.array([Decimal("2.5"), None, Decimal("-1")]), [-0.5, 0.0, -1.0]),
+        (pa.array([True, False, None]), [-0.8, -1.0, 0.0]),
+        (pa.array(["2.5", "nan", None]), [-0.5, 0.0, 0.0]),
+        (pa.array(["2.5", "nan", None], pa.large_string()), [-0.5, 0.0, 0.0]),
+        (pa.array(["2.5", "nan", None], pa.string_view()), [-0.5, 0.0, 0.0]),
+        (pa.array(["2.5", "nan", None]).dictionary_encode(), [-0.5, 0.0, 0.0]),
+        (pa.array([5, 10, None]).dictionary_encode(), [0.0, 1.0, 0.0]),
+        (pa.nulls(3), [0.0] * 3),
+    ],
+)
+def test_a_number_is_read_from_any_plain_type(tmp_path: Path, values: pa.Array, expected: list[float]) -> None:
+    assert read(tmp_path, pa.table({"x": values}), [X])[:, 0].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array(["red", " 7 ", None]), [0, 1, 2]),
+        (pa.array(["red", "blue", None]).dictionary_encode(), [0, 2, 2]),
+        (pa.array([7, 8, None]), [1, 2, 2]),
+        (pa.array([7.0, 7.5, math.nan]), [1, 2, 2]),
+        (pa.array([Decimal(7), None, Decimal(8)]), [1, 2, 2]),
+        (pa.nulls(3), [2, 2, 2]),
+    ],
+)
+def test_a_category_is_read_from_any_plain_type(tmp_path: Path, values: pa.Array, expected: list[float]) -> None:
+    assert read(tmp_path, pa.table({"c": values}), [C])[:, 0].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([[1.0]]),
+        pa.array([{"a": 1}]),
+        pa.array([b"red"]),
+        pa.array([dt.date(2026, 1, 1)]),
+        pa.array([dt.datetime(2026, 1, 1)]),
+        pa.array([dt.time(1)]),
+        pa.array([dt.timedelta(1)]),
+        pa.array([b"0123456789abcdef"], pa.binary(16)),
+        pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+    ],
+)
+def test_a_type_that_would_be_a_guess_is_refused_by_the_columns_name(tmp_path: Path, values: pa.Array) -> None:
+    table = pa.table({"x": [1.0], "c": values, "undeclared": values})
+    with pytest.raises(Mismatch, match="'c' has a type that is not read") as caught:
+        read(tmp_path, table, [X, C])
+    assert caught.value.index == 1
+
+
+def test_undeclared_columns_may_be_anything_and_the_declared_order_holds(tmp_path: Path) -> None:
+    table = pa.table({"c": ["red"], "secret": [{"a": [1]}], "x": [10], "blob": [b"\0"]})
+    assert read(tmp_path, table, [X, C]).tolist() == [[1.0, 0.0]]
+
+
+def test_a_dotted_name_is_not_taken_for_a_nested_column(tmp_path: Path) -> None:
+    dotted = C.model_copy(update={"name": "a.b"})
+    assert read(tmp_path, pa.table({"a.b": ["red"]}), [dotted]).tolist() == [[0.0]]
+    nested = pa.table({"a": [{"b": "red"}]})
+    with pytest.raises(Mismatch, match="is not in the file"):
+        read(tmp_path / "..", nested, [dotted])
+    (tmp_path / "both").mkdir()
+    with pytest.raises(Mismatch, match="nested column too"):
+        read(tmp_path / "both", pa.table({"a.b": ["red"], "a": [{"b": "7"}]}), [dotted])
+
+
+def test_a_declared_name_that_the_file_holds_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Mismatch, match="more than once"):
+        read(tmp_path, pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], ["x", "x"]), [X])
+
+
+def test_records_keep_their_places_across_row_groups_and_batches(tmp_path: Path) -> None:
+    n = 200_000
+    x = NumberColumn(name="x", type="number", lower=0.0, upper=float(n))
+    words = [f"w{i}" for i in range(64)]
+    c = CategoryColumn(name="c", type="category", categories=words)
+    order = np.arange(n)
+    table = pa.table({"c": np.array(words)[order % 64], "x": order})
+    found = read(tmp_path, table, [x, c], row_group_size=33_333)
+    assert np.array_equal(found[:, 0], (2 * order - n) / n)
+    assert np.array_equal(found[:, 1], order % 64)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda whole: whole[:4],
+        lambda whole: whole[:-1],
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: whole[:4] + b"\0" * (len(whole) - 12) + whole[-8:],
+        lambda whole: whole[:8] + bytes(byte ^ 0x5A for byte in whole[8:120]) + whole[120:],
+        lambda _: b"PAR1" + b"x,c\n1,red\n",
+        lambda _: b"PAR1\4\0\0\0PAR1",
+        lambda whole: whole[:-8] + b"\0\0\0\0PAR1",
+    ],
+)
+def test_a_damaged_file_is_unreadable(tmp_path: Path, damage: Any) -> None:
+    whole = raw(pa.table({"x": np.arange(1000.0), "c": ["red"] * 1000}))
+    with pytest.raises(Unreadable, match="damaged"):
+        read(tmp_path, damage(whole), [X, C])
+
+
+def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="no records"):
+        read(tmp_path, pa.table({"x": pa.array([], pa.float64())}), [X])
+
+
+def test_an_announced_footer_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "MOST_FOOTER_BYTES", 100)
+    with pytest.raises(TooLarge, match="footer"):
+        read(tmp_path, pa.table({"x": [1.0]}), [X])
+
+
+def test_a_row_group_that_unfolds_too_far_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
+    bomb = pa.table({"x": np.zeros(100_000), "c": np.arange(100_000)})
+    how = {"use_dictionary": False, "compression": "zstd"}
+    assert len(raw(bomb.select(["x"]), **how)) < 10_000
+    with pytest.raises(TooLarge, match="smaller row groups"):
+        read(tmp_path, bomb, [X], **how)
+    (tmp_path / "small").mkdir()
+    assert len(read(tmp_path / "small", bomb, [X], row_group_size=10_000, **how)) == 100_000
+
+
+def test_more_rows_than_are_taken_are_not_decoded(tmp_path: Path) -> None:
+    bomb = pa.table({"x": pa.DictionaryArray.from_arrays(np.zeros(10**6, np.int32), [1.0])})
+    assert len(raw(bomb)) < 10_000
+    with pytest.raises(TooLarge, match="at most 1000 rows"):
+        read(tmp_path, bomb, [X], most_bytes=8000)
+
+
+def test_a_long_text_that_repeats_costs_no_more_than_once(tmp_path: Path) -> None:
+    text = "x" * 2**20
+    bomb = pa.table({"c": pa.DictionaryArray.from_arrays(np.zeros(10**6, np.int32), [text])})
+    before = pa.default_memory_pool().max_memory()
+    found = read(tmp_path, bomb, [C])
+    assert len(found) == 10**6
+    assert np.all(found == 2.0)
+    assert pa.default_memory_pool().max_memory() - before < 2**27
+
+
+def test_the_text_encoding_that_unfolds_without_bound_is_refused(tmp_path: Path) -> None:
+    how = {"use_dictionary": False, "column_encoding": {"c": "DELTA_BYTE_ARRAY"}}
+    with pytest.raises(Mismatch, match="DELTA_BYTE_ARRAY"):
+        read(tmp_path, pa.table({"c": ["red"] * 10}), [C], **how)
+
+
+def test_csv_and_parquet_agree(tmp_path: Path) -> None:
+    x, c = ["1", "2.5", "", "1e400", "-3"], ["red", " red", "", "blue", "7"]
+    lines = "".join(f"{a},{b}\n" for a, b in zip(x, c, strict=True))
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "parquet").mkdir()
+    from_csv = read(tmp_path / "csv", f"x,c\n{lines}".encode(), [C, X])
+    from_parquet = read(tmp_path / "parquet", pa.table({"x": x, "c": c}), [C, X])
+    assert np.array_equal(from_csv, from_parquet)
