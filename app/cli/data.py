@@ -67,8 +67,7 @@ def budget(
 
 
 def _show(dataset: Dataset) -> None:
-    facts([("dataset", dataset.id), ("name", dataset.name), ("rows", dataset.rows)])
-    _budget(dataset.budget)
+    facts([("dataset", dataset.id), ("name", dataset.name), ("rows", dataset.rows), *_standing(dataset.budget)])
     for warning in dataset.warnings:
         note(f"warning: {warning}")
 
@@ -79,13 +78,15 @@ def _list(datasets: list[Dataset]) -> None:
 
 
 def _budget(status: BudgetStatus) -> None:
-    facts(
-        [
-            ("budget", f"epsilon {status.epsilon:.4g} at delta {status.delta:.3g} ({status.filter} filter)"),
-            ("spent", loss(status.spent)),
-            ("remaining", f"{loss(status.remaining)}: the largest further job"),
-            ("jobs", status.jobs),
-        ]
-    )
+    facts(_standing(status))
     if status.analysts:
         table(("analyst", "jobs", "spent"), [(a.analyst, a.jobs, loss(a.spent)) for a in status.analysts])
+
+
+def _standing(status: BudgetStatus) -> list[tuple[str, object]]:
+    return [
+        ("budget", f"epsilon {status.epsilon:.4g} at delta {status.delta:.3g} ({status.filter} filter)"),
+        ("spent", loss(status.spent)),
+        ("remaining", f"{loss(status.remaining)}: the largest further job"),
+        ("jobs", status.jobs),
+    ]

@@ -215,7 +215,7 @@ class AsyncJobHandle:
 
     async def result(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Model:
         """The model, when the job is done; see `JobHandle.result`."""
-        with watching(self.id, progress) as watch:
+        with watching(self.job.quote.method.name, progress) as watch:
             if self.state not in FINISHED:
                 async for event in self.events(timeout):
                     watch(event)

@@ -247,7 +247,7 @@ class JobHandle:
         TimeoutError
             if it takes longer; the job goes on.
         """
-        with watching(self.id, progress) as watch:
+        with watching(self.job.quote.method.name, progress) as watch:
             if self.state not in FINISHED:
                 for event in self.events(timeout):
                     watch(event)

@@ -45,7 +45,7 @@ class ProblemError(ClientError):
         violations: Sequence[Violation] = (),
     ) -> None:
         fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
-        super().__init__(": ".join(part for part in (code, detail, fields) if part))
+        super().__init__(": ".join(part for part in (code, fields or detail) if part))
         self.code = code
         self.status = status
         self.detail = detail

@@ -38,7 +38,7 @@ def _operation(method: str, path: str, operation: Node) -> str:
         for parameter in operation.get("parameters", ())
     ]
     for media, content in operation.get("requestBody", {}).get("content", {}).items():
-        rows.append(_row("body", _kind(content.get("schema", {})), escape(media)))
+        rows.append(_row("body", _kind(content.get("schema", {})), media))
     for status, response in operation["responses"].items():
         kinds = {_kind(content.get("schema", {})) for content in response.get("content", {}).values()}
         rows.append(_row(status, " ".join(sorted(kinds)), response.get("description", "")))

@@ -26,10 +26,12 @@ class Metrics:
             ("method", "route", "status"),
             registry=self._registry,
         )
+        self._jobs = _Jobs()
+        self._registry.register(self._jobs)
 
     def watch(self, database: Database) -> None:
-        """Counts the jobs in this database, too, whenever asked."""
-        self._registry.register(_Jobs(database))
+        """From now on the jobs in this database are counted, too, whenever asked."""
+        self._jobs.database = database
 
     def count(self, method: str, route: str, status: int) -> None:
         """One request more. Methods and routes are of closed lists, so that nobody can grow the table."""
@@ -41,18 +43,15 @@ class Metrics:
 
 
 class _Jobs(Collector):
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Known without asking the database, which need not be there yet."""
-        yield from _families({})
+    database: Database | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One grouped count, over an index."""
-        with self._database.read() as connection:
-            rows = connection.execute(sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state))
-            counts = {row[0]: row[1] for row in rows}
+        counts: dict[str, int] = {}
+        if self.database is not None:
+            with self.database.read() as connection:
+                rows = connection.execute(sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state))
+                counts = {row[0]: row[1] for row in rows}
         yield from _families(counts)
 
 

@@ -1,4 +1,4 @@
-"""The tables, in SQLAlchemy core. Documents are canonical JSON text; times are UTC ISO 8601 text from the database's clock."""
+"""The tables, in SQLAlchemy core. Documents are canonical JSON; times are UTC ISO 8601 from the database's clock."""
 
 import sqlalchemy as sa
 

@@ -106,7 +106,7 @@ def locate(names: Sequence[str], columns: Sequence[Column]) -> list[int]:
     Raises
     ------
     Mismatch
-        if a declared column is not there, or is there twice.
+        if a declared column is not there, is there twice, or is one that another declaration has taken.
     """
     exact, trimmed = _positions(names), _positions([name.strip(" \t") for name in names])
     found = []
@@ -114,6 +114,8 @@ def locate(names: Sequence[str], columns: Sequence[Column]) -> list[int]:
         at = exact.get(column.name) or trimmed.get(column.name, [])
         if len(at) != 1:
             raise Mismatch(index, column.name, "is in the file more than once" if at else "is not in the file")
+        if at[0] in found:
+            raise Mismatch(index, column.name, "is the same column of the file as another one")
         found.append(at[0])
     return found
 

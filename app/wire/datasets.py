@@ -43,9 +43,9 @@ class CategoryColumn(Wire):
         list[Annotated[str, Field(min_length=1, max_length=500)]],
         Field(min_length=1, max_length=MAX_CATEGORIES, description="The public list of values, distinct."),
     ]
-    default: Annotated[
-        str | None, Field(description="A category for missing or undeclared values; other if null.")
-    ] = None
+    default: Annotated[str | None, Field(description="A category for missing or undeclared values; other if null.")] = (
+        None
+    )
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

@@ -25,9 +25,9 @@ class Model(Wire):
     """margin = intercept + sum over features of coefficient * encoded value; the link turns it into a prediction.
 
     Encoding, in the order of `features`: a number x becomes (2 x - lower - upper) / (upper - lower) after clamping, one
-    coefficient; a category becomes one 0/1 value per declared category and one more for "other". A missing value becomes
-    the column's default first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin); `identity` gives the target
-    as (lower + upper) / 2 + margin (upper - lower) / 2.
+    coefficient; a category becomes one 0/1 value per declared category and one more for "other". A missing value
+    becomes the column's default first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin); `identity` gives the
+    target as (lower + upper) / 2 + margin (upper - lower) / 2.
     """
 
     kind: Annotated[Literal["linear"], Field(description="The family of models.")]

@@ -17,9 +17,7 @@ class Violation(Wire):
 class Remaining(Wire):
     """What a dataset's filter would still admit."""
 
-    epsilon: Annotated[
-        float, Field(description="Largest epsilon, at this delta, of one more Gaussian-type job.")
-    ]
+    epsilon: Annotated[float, Field(description="Largest epsilon, at this delta, of one more Gaussian-type job.")]
     delta: Annotated[float, Field(description="The dataset's delta.")]
 
 

@@ -17,7 +17,6 @@ LOCKS = {
     "test": "requirements-test.lock",
     "dev": "requirements-dev.lock",
 }
-NOT_IMPORTED = {"python-multipart"}  # FastAPI's parser of uploads
 
 
 def _name(requirement: str) -> str:
@@ -44,7 +43,7 @@ def _imported() -> set[str]:
 def test_imports_and_declared_dependencies_are_the_same() -> None:
     distributions = packages_distributions()
     imported = {_name(distributions[module][0]) for module in _imported()}
-    assert imported == _declared()["service"] - NOT_IMPORTED
+    assert imported == _declared()["service"]
 
 
 @pytest.mark.parametrize("group", LOCKS)

@@ -153,3 +153,10 @@ def test_packages_from_different_folders_do_not_start(monkeypatch: pytest.Monkey
     monkeypatch.setattr("solvers.__file__", "/somewhere/else/solvers/__init__.py")
     with pytest.raises(RuntimeError, match="different folders"):
         app.main.check_installation()
+
+
+def test_an_application_may_start_again(tmp_path: Any) -> None:
+    application = app.main.create_app(Settings(home=tmp_path, bootstrap_token=STEWARD), engine=InlineEngine())
+    for _ in range(2):
+        with TestClient(application) as client:
+            assert 'purse_jobs{state="done"} 0.0' in client.get("/metrics").text

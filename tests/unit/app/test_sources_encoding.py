@@ -189,6 +189,12 @@ def test_a_column_that_is_missing_or_there_twice_is_named(names: list[str], inde
     assert repr("ba"[index]) in caught.value.detail
 
 
+def test_one_column_of_the_file_serves_one_declaration() -> None:
+    with pytest.raises(Mismatch, match="same column") as caught:
+        locate([" a"], [number(name=" a"), number(name="a")])
+    assert caught.value.index == 1
+
+
 def test_the_encoder_of_a_category_is_a_category_encoder() -> None:
     assert isinstance(C, CategoryEncoder)
     assert isinstance(X, NumberEncoder)

@@ -205,3 +205,21 @@ def test_csv_and_parquet_agree(tmp_path: Path) -> None:
     from_csv = read(tmp_path / "csv", f"x,c\n{lines}".encode(), [C, X])
     from_parquet = read(tmp_path / "parquet", pa.table({"x": x, "c": c}), [C, X])
     assert np.array_equal(from_csv, from_parquet)
+
+
+@pytest.mark.parametrize("place", [0, 7, 29])
+@pytest.mark.parametrize("record", [("", ""), ("1e400", "red"), ("7", "no such"), (None, None)])
+def test_replacing_one_record_changes_one_row(
+    tmp_path: Path, place: int, record: tuple[str | None, str | None]
+) -> None:
+    records: list[tuple[str | None, str | None]] = [(str(i % 12), ["red", "7", "x"][i % 3]) for i in range(30)]
+    replaced = [*records[:place], record, *records[place + 1 :]]
+    found = []
+    for name, rows in (("before", records), ("after", replaced), ("alone", [record])):
+        (tmp_path / name).mkdir()
+        x, c = zip(*rows, strict=True)
+        table = pa.table({"x": pa.array(x, pa.string()), "c": pa.array(c, pa.string())})
+        found.append(read(tmp_path / name, table, [X, C], row_group_size=8))
+    before, after, alone = found
+    assert np.array_equal(np.delete(before, place, axis=0), np.delete(after, place, axis=0))
+    assert np.array_equal(after[[place]], alone)
