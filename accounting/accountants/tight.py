@@ -19,6 +19,8 @@ _X = float(-ndtri(_TAIL))
 _FFT_FLOOR = 1e-11  # absolute error granted to the float FFT that composes the masses
 _LEAST_DELTA = 1e-9
 _MOST_CELLS = 1 << 18
+_MOST_COMPOSED = 1 << 21
+_LARGEST_SHIFT = 20.0  # 1/z; with less noise than that no plan of interest is private, and exponentials overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,16 @@ class PldAccountant:
     version: ClassVar[str] = "1"
 
     def supports(self, plan: Plan, delta: float) -> bool:
-        """Whether delta is at least 1e-9 and the grid that the plan needs is of a bearable size."""
-        return delta >= _LEAST_DELTA and _widest_loss(plan) / self._interval(plan) <= _MOST_CELLS
+        """Whether delta is at least 1e-9 and the grids that the plan needs are of a bearable size."""
+        if delta < _LEAST_DELTA or any(s.c > _LARGEST_SHIFT for s in _sampled(plan)):
+            return False
+        interval, widest = self._interval(plan), _widest_loss(plan)
+        return widest / interval <= _MOST_CELLS and (widest + _typical_total(plan)) / interval <= _MOST_COMPOSED
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """The epsilon this accountant certifies for the plan at delta."""
+        """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan."""
+        if not self.supports(plan, delta):
+            return math.inf
         interval = self._interval(plan)
         sampled = [(_sampled_pmf(s.q, s.c, interval), s.count) for s in _sampled(plan)]
         mu = _gaussian_mu(plan)
@@ -109,6 +116,19 @@ def _widest_loss(plan: Plan) -> float:
     for s in _sampled(plan):
         widths.append(2 * math.log1p(s.q * math.expm1(min(s.c * (s.c + _X), 600.0))) + s.c * s.c)
     return max(widths)
+
+
+def _typical_total(plan: Plan) -> float:
+    """The mean of all losses together and twelve of their standard deviations: about as far as the composition reaches.
+
+    The mean of one sampled loss is at most 2 q c^2 (joint convexity) and at most its chi-square, 4 q^2 (e^(c^2) - 1).
+    """
+    mean, variance = _gaussian_mu(plan) ** 2 / 2, _gaussian_mu(plan) ** 2
+    for s in _sampled(plan):
+        chi = 4 * s.q**2 * math.expm1(min(s.c * s.c, 500.0))
+        mean += s.count * min(chi, 2 * s.q * s.c**2)
+        variance += s.count * min(chi, 4 * s.q * s.c**2 * (1 + s.c**2))
+    return mean + 12 * math.sqrt(variance)
 
 
 def _mass(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -61,9 +61,10 @@ def _pieces(order: float, c: float) -> int:
 
 @lru_cache(maxsize=65536)
 def _curve_point(q: float, c: float, order: float) -> float:
-    if order * c > _WIDEST:
+    raised = max(c, _LEAST / q)
+    if order * raised > _WIDEST:
         return 2 * order * c * c
-    return _renyi(q, max(c, _LEAST / q), order) * _QUADRATURE
+    return _renyi(q, raised, order) * _QUADRATURE
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,8 +103,8 @@ def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Price
         design.check_rows(dataset.rows)
     except DesignError as error:
         raise _wrong("invalid_request", error.field, error.what) from None
-    privacy = _privacy(request, dataset.state.filter)
     try:
+        privacy = _privacy(request, dataset.state.filter)
         problem = solvers.Problem(
             loss=_loss(request, design.target),
             regularizer=request.regularizer,
@@ -138,10 +138,7 @@ def _privacy(request: JobRequest, rule: Filter) -> Privacy:
     asked = request.privacy.delta
     if asked is not None and asked > rule.privacy.delta:
         raise _wrong("out_of_range", "privacy.delta", "must not exceed the dataset's delta")
-    try:
-        privacy = Privacy(request.privacy.epsilon, rule.privacy.delta if asked is None else asked)
-    except OutOfRange as error:
-        raise _wrong("out_of_range", "privacy", str(error)) from None
+    privacy = Privacy(request.privacy.epsilon, rule.privacy.delta if asked is None else asked)
     if privacy.is_pure and rule.kind == "pure":
         raise Problem(
             "method_filter_mismatch",

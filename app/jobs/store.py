@@ -93,7 +93,7 @@ def insert(connection: sa.Connection, row: JobRow) -> None:
 
 def claimable(connection: sa.Connection, now: float) -> JobRow | None:
     """The oldest job that waits, or whose attempt's lease has run out."""
-    waiting = jobs.c.state.in_(["queued","running"])
+    waiting = (jobs.c.state == "queued") | ((jobs.c.state == "running") & (jobs.c.lease_until <= now))
     query = sa.select(*_LISTED).where(waiting).order_by(jobs.c.number).limit(1).with_for_update(skip_locked=True)
     row = connection.execute(query).one_or_none()
     return None if row is None else JobRow(**row._mapping)

@@ -47,7 +47,7 @@ def batches(path: Path, columns: Sequence[Column], most_rows: int) -> Iterator[l
             if name in texts and not pa.types.is_dictionary(opened.schema_arrow.field(name).type):
                 raise Mismatch(index, columns[index].name, "has the name of a nested column too")
         size = max(1, min(_BATCH_ROWS, _BATCH_VALUES // len(columns)))
-        for batch in opened.iter_batches(batch_size=size, columns=names):
+        for batch in opened.iter_batches(batch_size=size, columns=names, use_threads=False):
             yield [batch.column(name) for name in names]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
+from pydantic import SecretStr
 
 from app.main import create_app
 from app.settings import Settings
@@ -32,7 +33,7 @@ class Live:
 def live(home: Path) -> Iterator[Live]:
     """A service that is ready; stopped at the end."""
     engine = InlineEngine()
-    app = create_app(Settings(home=home, bootstrap_token=STEWARD), engine=engine)
+    app = create_app(Settings(home=home, bootstrap_token=SecretStr(STEWARD)), engine=engine)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2))
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))

@@ -36,6 +36,8 @@ from app.wire.datasets import CategoryColumn, Column, NumberColumn
 from app.wire.models import Model
 from app.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
+from tests.support.live import Live, live
+from tests.support.service import SPEC, people
 
 Handler = Callable[[httpx.Request], httpx.Response]
 PRIVACY = {"epsilon": 0.5, "delta": 1e-7}
@@ -101,11 +103,6 @@ def _client(handler: Handler, **more: Any) -> Client:
 def _problem(code: str, status: int, **more: Any) -> httpx.Response:
     body = {"type": f"urn:x:{code}", "title": "A title", "status": status, "code": code} | more
     return httpx.Response(status, json=body, headers={"content-type": "application/problem+json"})
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
 
 
 def test_every_request_carries_the_token() -> None:
@@ -483,3 +480,33 @@ def test_a_model_read_back_from_its_file_has_the_digest_that_the_receipt_names(t
     back = Model.model_validate_json(path.read_bytes())
     document, keys = _receipt(awkward)
     assert Receipt(document, keys).verify(model=back).holds
+
+
+def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
+    spec = {"name": "people", "columns": SPEC["columns"], "budget": {"epsilon": 1.0, "delta": 1e-6}}
+    file = tmp_path / "people.csv"
+    file.write_bytes(people())
+
+    async def scenario(running: Live) -> tuple[Model, list[str]]:
+        transport = httpx.ASGITransport(running.app)
+        async with AsyncClient("http://purse.test", running.token, transport=transport) as purse:
+            await purse.ready()
+            dataset = await purse.datasets.upload(file, spec=spec)
+            asked: dict[str, Any] = {"dataset": dataset.id, "target": "income", "privacy": {"epsilon": 0.5}}
+            assert (await purse.quote(**asked)).fits
+            job = await purse.jobs.submit(**asked, method={"name": "dp_svrg"})
+            model = await job.result(timeout=60)
+            receipt = await job.receipt()
+            assert receipt.verify(model=model).holds
+            assert (await purse.verify(receipt)).valid
+            assert [found.id for found in await purse.jobs.list()] == [job.id]
+            assert (await purse.datasets.budget(dataset.id)).jobs == 1
+            with pytest.raises(ProblemError) as refused:
+                await purse.jobs.submit(**asked | {"privacy": {"epsilon": 1.0}})
+            assert refused.value.code == "budget_exhausted"
+            return model, [entry.kind for entry in await purse.ledger(dataset.id)]
+
+    with live(tmp_path / "home") as running:
+        model, kinds = asyncio.run(scenario(running))
+    assert 0 < predict(model, [{"age": 40, "sex": "f"}])[0] < 1
+    assert kinds == ["opened", "charged", "started", "released"]

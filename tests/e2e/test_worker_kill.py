@@ -1,0 +1,239 @@
+"""Jobs on the real engine: Dask processes that are killed, cancelled and replaced while a job runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from app.jobs import service
+from app.settings import Settings
+from app.wire.jobs import Job
+from app.worker import engine as engines
+from app.worker import task
+from app.worker.dispatcher import Dispatcher
+from app.worker.engine import DaskEngine
+from app.worker.execute import FAILED
+from tests.support.server import Server
+from tests.support.service import JOB, SPEC, people
+from tests.support.world import World, check_books
+
+LONG = {"method": {"name": "dp_gd", "steps": 20_000}, "privacy": {"epsilon": 0.2}}  # some seconds
+SHORT = {"method": {"name": "dp_gd", "steps": 10}, "privacy": {"epsilon": 0.2}}
+TIMES: dict[str, Any] = {"lease_seconds": 4.0, "renew_seconds": 0.5}
+
+
+def _until(what: Callable[[], Any], within: float = 60.0) -> Any:
+    """What it returns, once that is true."""
+    deadline = time.monotonic() + within
+    while not (found := what()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskEngine]:
+    """One engine of two processes for all tests here: it takes seconds to start."""
+    settings = Settings(home=tmp_path_factory.mktemp("engine") / "home", **TIMES)
+    os.environ["PURSE_BOOTSTRAP_TOKEN"] = "a-secret-of-the-server-32-characters"
+    os.environ["PURSE_OTHER"] = "a setting"
+    engine = DaskEngine(settings)
+    yield engine
+    engine.close()
+    os.environ.pop("PURSE_OTHER", None)
+
+
+class Running:
+    """A world whose dispatcher runs on the engine."""
+
+    def __init__(self, home: Path, engine: DaskEngine) -> None:
+        self.engine = engine
+        self.world = World.at(home, **TIMES)
+        self.dataset = self.world.dataset(rows=2000, budget={"epsilon": 20.0, "delta": 1e-6})
+        self.dispatcher = Dispatcher(self.world.settings, self.world.database, self.world.keys, engine)
+        self.dispatcher.start()
+
+    def submit(self, **changes: Any) -> str:
+        job = self.world.submit(self.dataset, **changes).id
+        self.dispatcher.wake()
+        return job
+
+    def finished(self, job: str) -> Job:
+        _until(lambda: self.world.job(job).state not in ("queued", "running"))
+        return self.world.job(job)
+
+    def answers(self, job: str) -> int:
+        return self.world.job(job).progress.done
+
+    def worker_of(self, job: str) -> int:
+        """The process that runs the job's attempt."""
+        client = self.engine._client
+        key = f"{job}-{self.world.job(job).attempt}"
+        [address] = [address for address, keys in client.processing().items() if key in keys]
+        return int(client.run(os.getpid, workers=[address])[address])
+
+
+@pytest.fixture
+def running(tmp_path: Path, engine: DaskEngine) -> Iterator[Running]:
+    _until(lambda: len(engine._client.nthreads()) == 2)
+    running = Running(tmp_path / "home", engine)
+    yield running
+    running.dispatcher.stop()
+    running.world.check()
+    running.world.database.close()
+
+
+def test_the_whole_path_on_dask(running: Running) -> None:
+    jobs = [running.submit(method={"name": name}) for name in ("dp_gd", "dp_svrg")]
+    assert [running.finished(job).state for job in jobs] == ["done", "done"]
+    assert running.world.check()["done"] == 2
+    assert list((running.world.settings.home / "scratch").glob("job_*")) == []
+
+
+def test_step_counts_come_on_the_way(running: Running) -> None:
+    job = running.submit(**LONG)
+    seen = set()
+    while running.world.job(job).state in ("queued", "running"):
+        seen.add(running.answers(job))
+        time.sleep(0.1)
+    assert len(seen) >= 3
+    assert running.answers(job) == 20_000
+
+
+def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running) -> None:
+    job = running.submit(**LONG)
+    _until(lambda: running.answers(job) > 0)
+    before = running.worker_of(job)
+    os.kill(before, signal.SIGKILL)
+    _until(lambda: running.world.job(job).attempt == 2)
+    found = running.finished(job)
+    assert (found.state, found.attempt) == ("done", 2)
+    kinds = running.world.kinds(running.dataset)
+    assert [kinds.count(kind) for kind in ("charged", "started", "released")] == [1, 2, 1]
+    _until(lambda: len(running.engine._client.nthreads()) == 2)
+    assert before not in running.engine._client.run(os.getpid).values()
+
+
+def test_and_the_second_time_the_job_is_lost(running: Running) -> None:
+    job = running.submit(**LONG)
+    for attempt in (1, 2):
+        _until(lambda: running.world.job(job).attempt == attempt and running.answers(job) > 0)
+        os.kill(running.worker_of(job), signal.SIGKILL)
+    found = running.finished(job)
+    assert (found.state, found.error, found.attempt) == ("failed", "worker_lost", 2)
+    assert running.world.kinds(running.dataset) == ["opened", "charged", "started", "started", "failed"]
+
+
+def test_a_cancelled_job_stops_and_frees_its_slot(running: Running) -> None:
+    job = running.submit(**LONG)
+    _until(lambda: running.answers(job) > 0)
+    worker = running.worker_of(job)
+    service.cancel(running.world.database, running.world.analyst, job)
+    running.dispatcher.wake()
+    _until(lambda: not any(running.engine._client.processing().values()), within=5.0)
+    assert worker in running.engine._client.run(os.getpid).values(), "it stopped by itself"
+    assert running.finished(running.submit(**SHORT)).state == "done"
+
+
+def test_one_that_does_not_stop_by_itself_loses_its_worker(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_GRACE", 0.2)
+    monkeypatch.setattr(engines.task, "stop", _deaf)
+    job = running.submit(**LONG)
+    _until(lambda: running.answers(job) > 0)
+    worker = running.worker_of(job)
+    service.cancel(running.world.database, running.world.analyst, job)
+    running.dispatcher.wake()
+    _until(lambda: running.dispatcher._running == [])
+    _until(lambda: len(running.engine._client.nthreads()) == 2)
+    assert worker not in running.engine._client.run(os.getpid).values()
+    assert running.finished(running.submit(**SHORT)).state == "done"
+
+
+def _deaf(_key: str) -> None:
+    """Stands in for `task.stop`."""
+
+
+def test_workers_hold_no_setting_and_no_secret(engine: DaskEngine) -> None:
+    """Neither in the environment that they see, nor in the one that they were started with."""
+
+    def names() -> list[str]:
+        raw = Path("/proc/self/environ").read_bytes().split(b"\0")
+        return [*os.environ, *(entry.split(b"=")[0].decode() for entry in raw if b"TOKEN" in entry)]
+
+    for found in engine._client.run(names).values():
+        assert not [name for name in found if name.startswith("PURSE_")]
+        assert "OMP_NUM_THREADS" in found
+
+
+def test_workers_have_imported_the_solvers_before_the_first_job(engine: DaskEngine) -> None:
+    assert all(engine._client.run(lambda: "solvers.solve" in sys.modules and "randomgen" in sys.modules).values())
+
+
+def test_an_attempt_that_raises_says_one_word(engine: DaskEngine) -> None:
+    handle = engine.submit("job_x", 1, '{"folder": "of somebody"}', lambda _: None)
+    _until(handle.done)
+    assert handle.result().kind == "raised"
+    assert handle.result().output == ""
+    assert task.attempt("{}", "outside of any worker") == FAILED
+
+
+def test_the_channel_is_authenticated(engine: DaskEngine) -> None:
+    address = engine._client.scheduler.address  # type: ignore[union-attr]
+    assert address.startswith("tls://127.0.0.1:")
+    host, port = address.removeprefix("tls://").split(":")
+    tool = subprocess.run(
+        ["openssl", "s_client", "-connect", f"{host}:{port}", "-brief"], input=b"", capture_output=True, timeout=20
+    )
+    assert b"alert" in tool.stderr or tool.returncode != 0, "nobody gets in without a certificate"
+
+
+class TestServer:
+    """The server itself is killed."""
+
+    def test_a_killed_server_takes_its_workers_along_and_the_next_one_ends_its_jobs(self, tmp_path: Path) -> None:
+        server = Server(tmp_path / "home", **TIMES)
+        try:
+            server.start()
+            spec = SPEC | {"budget": {"epsilon": 20.0, "delta": 1e-6}}
+            dataset = server.upload(spec, people(2000))
+            running = server.submit(JOB | {"dataset": dataset} | LONG, "k1")
+            waiting = [server.submit(JOB | {"dataset": dataset} | SHORT, f"w{i}") for i in range(3)]
+            _until(lambda: server.job(running)["progress"]["done"] > 0)
+            workers = server.workers()
+            assert len(workers) == 2
+            server.kill()
+            _until(lambda: not any(psutil.pid_exists(pid) for pid in workers), within=15.0)
+            with pytest.raises(httpx.HTTPError):
+                server.job(running)
+            server.start()
+            jobs = {job: server.finished(job) for job in (running, *waiting)}
+            assert {job["state"] for job in jobs.values()} == {"done"}
+            assert jobs[running]["attempt"] == 2
+            assert server.submit(JOB | {"dataset": dataset} | LONG, "k1") == running, "the same request is the same job"
+            books = server.books()
+            assert books["done"] == 4
+            for job in jobs:
+                assert server.verifies(job)
+        finally:
+            server.kill()
+
+    def test_one_that_is_told_to_stop_leaves_nothing_running(self, tmp_path: Path) -> None:
+        server = Server(tmp_path / "home", **TIMES)
+        try:
+            server.start()
+            dataset = server.upload(SPEC, people(2000))
+            server.submit(JOB | {"dataset": dataset} | LONG, "k1")
+            workers = server.workers()
+            server.stop()
+            _until(lambda: not any(psutil.pid_exists(pid) for pid in workers), within=15.0)
+            assert check_books(server.database(), server.keys())["running"] <= 1
+        finally:
+            server.kill()

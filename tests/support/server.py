@@ -1,0 +1,141 @@
+"""A real server in a process of its own, to be killed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from app.ledger.keys import SigningKeys
+from app.persistence.session import Database
+from tests.support.service import STEWARD
+from tests.support.world import check_books
+
+_START = "from app.main import serve; from app.settings import Settings; serve(Settings())"
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Server:
+    """One home, and a server on it that may be started, killed and started again.
+
+    Parameters
+    ----------
+    home : of all its lives
+    settings : PURSE_* by their lower-case names
+    """
+
+    def __init__(self, home: Path, **settings: Any) -> None:
+        self.home = home
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        chosen = {"home": home, "port": self.port, "bootstrap_token": STEWARD, "log_level": "info"} | settings
+        self._environment = os.environ | {f"PURSE_{name.upper()}": str(value) for name, value in chosen.items()}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = home.with_name(f"{home.name}.log")
+        self.client = httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {STEWARD}"}, timeout=30.0
+        )
+
+    def start(self, within: float = 90.0) -> None:
+        """Returns when it is ready."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START],
+                env=self._environment | {"PYTHONPATH": str(_ROOT)},
+                cwd=self.home.parent,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + within
+        while True:
+            try:
+                if self.client.get("/health/ready").status_code == 200:
+                    return
+            except httpx.HTTPError:
+                pass
+            assert self._process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """kill -9, and nothing else: what its workers do then is theirs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self, within: float = 60.0) -> None:
+        """The polite way."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(within)
+
+    def workers(self) -> list[int]:
+        """The worker processes that it has now."""
+        assert self._process is not None
+        try:
+            children = psutil.Process(self._process.pid).children(recursive=True)
+            return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
+        except psutil.NoSuchProcess:
+            return []
+
+    def log(self) -> str:
+        """What all its lives have printed."""
+        return self._log.read_text(errors="replace")[-5000:]
+
+    def upload(self, spec: dict[str, Any], file: bytes) -> str:
+        """The id of a new dataset."""
+        answer = self.client.post("/v1/datasets", data={"spec": json.dumps(spec)}, files={"file": ("f.csv", file)})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def submit(self, body: dict[str, Any], key: str) -> str:
+        """The id of the job under this key."""
+        answer = self.client.post("/v1/jobs", json=body, headers={"Idempotency-Key": key})
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["id"])
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """A job as it stands."""
+        answer = self.client.get(f"/v1/jobs/{job_id}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def finished(self, job_id: str, within: float = 90.0) -> dict[str, Any]:
+        """A job, once it is over."""
+        deadline = time.monotonic() + within
+        while (job := self.job(job_id))["state"] in ("queued", "running"):
+            assert time.monotonic() < deadline, job
+            time.sleep(0.1)
+        return job
+
+    def verifies(self, job_id: str) -> bool:
+        """Whether the job's receipt holds, by the server's own word; and there is a model."""
+        assert self.client.get(f"/v1/jobs/{job_id}/model").status_code == 200
+        receipt = self.client.get(f"/v1/jobs/{job_id}/receipt").json()
+        return bool(self.client.post("/v1/receipts/verify", json=receipt).json()["valid"])
+
+    def database(self) -> Database:
+        """Its database, from outside."""
+        return Database(f"sqlite:///{self.home / 'purse.sqlite3'}")
+
+    def keys(self) -> dict[str, Any]:
+        """Its public keys, from its home."""
+        return SigningKeys(self.home).jwks()
+
+    def books(self) -> Counter[str]:
+        """`check_books` of its home, whether it lives or not."""
+        database = self.database()
+        try:
+            return check_books(database, self.keys())
+        finally:
+            database.close()
