@@ -12,18 +12,29 @@ from solvers.problem import Problem, Vector
 BLOCK = 16_384
 """Rows of one block: their sum is one matrix product, and blocks are added in order."""
 
+_LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """n rows with ||scale_i x_i||_2 <= R (to rounding) and finite targets. Make one with `Data.of`.
+    """n rows with ||scale_i x_i||_2 <= R (to rounding) and targets that the loss knows. Make one with `Data.of`.
 
-    Every row passes the same map, alone: a row that is not finite becomes zeros, a longer row is scaled to norm R, a
-    target that is not finite becomes 0. So replacing one record of the input replaces one row here.
+    Every record passes the same map, alone: a row that is not finite, or longer than 1e100, becomes zeros; a row longer
+    than R is scaled to norm R; a target goes to the loss's nearest one. So replacing one record of the input replaces
+    one record here.
+
+    Parameters
+    ----------
+    X : (n, d), the rows as they came
+    y : (n,), the targets
+    scale : (n,), what each row is multiplied with when it is read
+    problem : whose R and loss the maps used
     """
 
     X: NDArray[np.float64]
     y: Vector
     scale: Vector
+    problem: Problem
 
     @staticmethod
     def of(X: NDArray[np.float64], y: Vector, problem: Problem) -> "Data":
@@ -31,8 +42,8 @@ class Data:
 
         Parameters
         ----------
-        X : (n, d) float64; a row-major memory map is read in place
-        y : (n,)
+        X : (n, d) float64; a row-major memory map is read in place (a copy is made only if a row has to be zeroed)
+        y : (n,) float64
 
         Raises
         ------
@@ -43,20 +54,20 @@ class Data:
             raise Unsuitable("X must be of shape (n, d) and y of shape (n,), with the problem's n and d")
         if X.dtype != np.float64 or y.dtype != np.float64:
             raise Unsuitable("X and y must be float64")
-        scale = np.empty(problem.n)
-        broken = np.zeros(problem.n, dtype=bool)
-        for block in blocks(problem.n):
-            rows = X[block]
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-                scale[block] = np.minimum(1.0, problem.row_norm / norms)
-            broken[block] = ~np.isfinite(rows).all(axis=1)
-        scale[broken] = 0.0
+        X = np.asarray(X)  # a memory map's own class would slow every slice
+        norms = np.empty(problem.n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for block in blocks(problem.n):
+                rows = X[block]
+                np.sqrt(np.einsum("ij,ij->i", rows, rows), out=norms[block])
+        broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
         if broken.any():
-            X = np.where(broken[:, None], 0.0, X)
-        return Data(X, np.nan_to_num(y, nan=0.0, posinf=0.0, neginf=0.0), scale)
+            X = X.copy()
+            X[broken], norms[broken] = 0.0, 0.0
+        scale = problem.row_norm / np.maximum(norms, problem.row_norm)
+        return Data(X, problem.loss.targets(np.asarray(y)), scale, problem)
 
 
 def blocks(n: int) -> Iterator[slice]:
-    """The rows in order, cut into blocks."""
+    """n rows in order, cut into blocks."""
     return (slice(start, min(n, start + BLOCK)) for start in range(0, n, BLOCK))

@@ -1,12 +1,13 @@
 """PrivateOracle: the narrow door between data and solver.
 
+Precondition: the data are `Data.of` the problem. The plan, n and the batch rates are public.
 Promise: whatever a solver asks, and however it chooses its questions from earlier answers, all answers together are as
 private as the plan: at most `count` answers of each planned query, each made by the query's mechanism at the planned
 noise multiplier and at a bound that holds for every record in floating point. Proof: docs/proofs/oracle.md.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +18,13 @@ from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import BLOCK, Data, blocks
+from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-_UNIT = 2.0**-53
-_ROW_ROUNDING = 1e-11  # norms, scales and slopes are rounded; this covers d up to 20,000 and more
+Rows = slice | NDArray[np.int64]
+
+_UNIT = 1.01 * 2.0**-53  # the rounding of one operation, with room for its second order
+_FARTHEST = 1e100
 
 
 class PrivateOracle:
@@ -44,46 +48,70 @@ class PrivateOracle:
         noise: Noise,
         on_answer: Callable[[int], None] | None = None,
     ) -> None:
+        if data.problem != problem:
+            raise Unsuitable("the data were prepared for another problem")
         self._problem, self._data, self._plan, self._noise = problem, data, plan, noise
         self._answered: Counter[str] = Counter()
         self._on_answer = on_answer
 
     def gradient(self, query: str, w: Vector) -> Vector:
-        """grad F(w) + noise, over all rows; per-record bound G / n."""
+        """grad F(w) + noise, over all rows; per-record bound G / n, plus rounding.
+
+        Raises
+        ------
+        OutOfPlan
+            if the plan holds no such query with the Gaussian mechanism, or all its answers have been given.
+        Unsuitable
+            if w is not of shape (d,), finite and of norm up to 1e100. Both are functions of the question alone.
+        """
+        reach = self._reach(w)
         planned = self._take(query, sampled=False)
-        return self._answer(planned, self._mean_gradient(w), gradient_bound(self._problem))
+        value = self._sum(blocks(self._problem.n), w) / self._problem.n
+        return self._answer(planned, value, gradient_bound(self._problem, reach))
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
-        """(1/b) sum over a fresh batch of grad f_i(w) + noise, b = n rate fixed; per-record bound G / b."""
+        """(1/b) sum over a fresh batch of grad f_i(w) + noise; per-record bound G / b, plus rounding.
+
+        b = n rate is fixed: never the size of the batch, which is secret. An empty batch answers noise alone. Raises as
+        `gradient`, with the Poisson-sampled mechanism.
+        """
+        reach = self._reach(w)
         planned = self._take(query, sampled=True)
         rows, size = self._batch(planned)
-        X, slopes, scale = self._slopes(rows, w)
-        value = X.T @ (slopes * scale) / size
-        return self._answer(planned, value, sampled_bound(self._problem, size, self._problem.G))
+        value = self._sum(_pieces(rows), w) / size
+        return self._answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
-        """(1/b) sum over a fresh batch of grad f_i(w) - grad f_i(anchor) + noise.
+        """(1/b) sum over a fresh batch of clip(grad f_i(w) - grad f_i(anchor), c) + noise.
 
-        Per-record bound min(2 G, L ||w - anchor||) / b: a public function of private iterates. At w = anchor the answer
-        is 0 and tells nothing.
+        c = min(G, L ||w - anchor||) is a public function of private iterates. Clipping at it changes nothing while
+        L ||w - anchor|| <= G, since every record's loss is L-smooth. At w = anchor the answer is 0 without a look at
+        the data, and counts. Raises as `sampled_gradient`.
         """
+        reach = self._reach(w) + self._reach(anchor)
         planned = self._take(query, sampled=True)
         problem = self._problem
-        bound = min(2 * problem.G, problem.L * float(np.linalg.norm(w - anchor)))
-        if not bound > 0:
-            return self._count(planned, np.zeros(problem.d))
+        bound = min(problem.G, problem.L * float(np.linalg.norm(w - anchor)))
+        if bound == 0.0:
+            return self._count(np.zeros(problem.d))
         rows, size = self._batch(planned)
-        X, here, scale = self._slopes(rows, w)
-        _, there, _ = self._slopes(rows, anchor)
-        limit = bound / problem.row_norm
-        value = X.T @ (np.clip(here - there, -limit, limit) * scale) / size
-        return self._answer(planned, value, sampled_bound(problem, size, bound))
+        value = self._sum(_pieces(rows), w, anchor, bound / problem.row_norm) / size
+        return self._answer(planned, value, sampled_bound(problem, size, bound, reach))
 
     def transcript(self) -> Plan:
         """What was really answered."""
         return Plan(
             tuple(replace(q, count=self._answered[q.name]) for q in self._plan.queries if self._answered[q.name])
         )
+
+    def _reach(self, w: Vector) -> float:
+        """||w||, once w is known to be one that no margin can overflow at."""
+        if w.shape != (self._problem.d,):
+            raise Unsuitable("w must be of shape (d,)")
+        norm = float(np.linalg.norm(w))
+        if not norm <= _FARTHEST:
+            raise Unsuitable("w must be finite and of norm at most 1e100")
+        return norm
 
     def _take(self, query: str, *, sampled: bool) -> PlannedQuery:
         """Count the answer before it is made; `OutOfPlan` if the plan does not hold it."""
@@ -96,44 +124,71 @@ class PrivateOracle:
         return planned
 
     def _answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        answer = planned.mechanism.perturb(value, planned.noise_multiplier, bound, self._noise)
-        return self._count(planned, answer)
+        """The value made private: the only place where a function of the data becomes an answer."""
+        return self._count(planned.mechanism.perturb(value, planned.noise_multiplier, bound, self._noise))
 
-    def _count(self, planned: PlannedQuery, answer: Vector) -> Vector:  # noqa: ARG002
+    def _count(self, answer: Vector) -> Vector:
         if self._on_answer is not None:
             self._on_answer(self._answered.total())
         return answer
 
     def _batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+        """A fresh batch and its fixed expected size."""
         if not isinstance(planned.mechanism, PoissonGaussian):
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate
         return self._noise.poisson_rows(self._problem.n, rate), rate * self._problem.n
 
-    def _slopes(self, rows: slice | NDArray[np.int64], w: Vector) -> tuple[NDArray[np.float64], Vector, Vector]:
-        """Rows, their slopes f'(<x, w>, y) forced into the slope's bound, and their scales."""
-        X, scale, bound = self._data.X[rows], self._data.scale[rows], self._problem.loss.slope_bound
-        with np.errstate(over="ignore", invalid="ignore"):
-            margin = np.nan_to_num((X @ w) * scale)
-            slopes = np.nan_to_num(self._problem.loss.slope(margin, self._data.y[rows]))
-        return X, np.clip(slopes, -bound, bound), scale
+    def _sum(self, pieces: Iterable[Rows], w: Vector, anchor: Vector | None = None, limit: float = 0.0) -> Vector:
+        """Sum over the rows of s_i x_i, piece by piece, |s_i| clipped to the slope's bound or a change's limit.
 
-    def _mean_gradient(self, w: Vector) -> Vector:
-        total = np.zeros(self._problem.d)
-        for block in blocks(self._problem.n):
-            X, slopes, scale = self._slopes(block, w)
-            total += X.T @ (slopes * scale)
-        return total / self._problem.n
+        A record's gradient is its slope times its row, so clipping the scalar clips the norm.
+        """
+        data, total = self._data, np.zeros(self._problem.d)
+        for rows in pieces:
+            X, y, scale = data.X[rows], data.y[rows], data.scale[rows]
+            slopes = self._slopes(X, y, scale, w)
+            if anchor is not None:
+                slopes -= self._slopes(X, y, scale, anchor)
+                np.clip(slopes, -limit, limit, out=slopes)
+            slopes *= scale
+            total += slopes @ X
+        return total
+
+    def _slopes(self, X: NDArray[np.float64], y: Vector, scale: Vector, w: Vector) -> Vector:
+        """f'(<scale x, w>, y), forced into its bound."""
+        margins = X @ w
+        margins *= scale
+        slopes = self._problem.loss.slope(margins, y)
+        bound = self._problem.loss.slope_bound
+        return np.clip(slopes, -bound, bound, out=slopes)
 
 
-def gradient_bound(problem: Problem) -> float:
-    """What one record can add to the mean gradient as it is computed: G/n, and the error of summing in blocks."""
-    n = problem.n
-    summing = (BLOCK + n / BLOCK + 8) * _UNIT * 1.01
-    return problem.G * (1 / n + summing) * (1 + _ROW_ROUNDING)
+def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
+    """What one record adds to the mean gradient at a w of norm `reach`: G/n, and the error of computing it."""
+    return problem.G * _long_rows(problem) / problem.n + _error(problem, reach)
 
 
-def sampled_bound(problem: Problem, size: float, bound: float) -> float:
-    """The same for a batch, of at most n records, over the fixed size."""
-    summing = (problem.n + 8) * _UNIT * 1.01 * problem.n
-    return bound / size * (1 + summing) * (1 + _ROW_ROUNDING)
+def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.0) -> float:
+    """The same for a batch of at most n records over the fixed size, where a record adds up to `bound` before division.
+
+    Twice the error, because both the answer with the record and the answer without it are off by it.
+    """
+    return (bound * _long_rows(problem) + 2 * problem.n * _error(problem, reach)) / size
+
+
+def _long_rows(problem: Problem) -> float:
+    """How much longer than R a row may be once its norm, its scale and its product with a slope are rounded."""
+    return 1 + (problem.d + 8) * _UNIT
+
+
+def _error(problem: Problem, reach: float) -> float:
+    """l2 error, against exact arithmetic, of 1/n times a sum of up to n gradients (docs/proofs/oracle.md)."""
+    summing = (BLOCK + problem.n / BLOCK + 16) * _UNIT * problem.G
+    margins = (problem.d + 4) * _UNIT * problem.L * reach
+    return summing + min(margins, 2 * problem.G)
+
+
+def _pieces(rows: NDArray[np.int64]) -> Iterable[Rows]:
+    """A batch cut as the whole is."""
+    return (rows[block] for block in blocks(len(rows)))

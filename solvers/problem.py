@@ -1,11 +1,11 @@
 """min over w in C of F(w) + r(w), F(w) = (1/n) sum_i f(<x_i, w>, y_i): what is public about it."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.privacy import finite
 from solvers.domains import Domain, Free
 from solvers.errors import Unsuitable
 from solvers.losses import Loss
@@ -20,40 +20,40 @@ MAX_ROWS = 10**10
 class Problem:
     """Public facts only: loss, regularizer, domain, n, d and the bound R on each row's l2 norm.
 
+    Symbols: G = R sup|f'| bounds the l2 norm of one record's gradient; L = R^2 sup f'' is the smoothness of every
+    record's loss, hence of F (a smooth r has its own constant and is not in it); mu is the strong convexity of r.
+
     Parameters
     ----------
     loss, regularizer, domain : see their packages
     n : rows, public
     d : coordinates of w, a constant column included if there is one
-    row_norm : R > 0; rows are clipped to it
+    row_norm : R, in [1e-6, 1e6], in the unit of the encoded features; longer rows are scaled down to it
 
     Raises
     ------
-    Unsuitable
-        if a number is out of range.
-
-    Symbols: G = R sup|f'| bounds one record's gradient (l2), L = R^2 sup f'' the smoothness of every f_i, mu the strong
-    convexity of r.
+    Unsuitable, OutOfRange
+        if a number is not one or is out of range.
     """
 
     loss: Loss
-    regularizer: Regularizer = NoRegularizer()
-    domain: Domain = Free()
-    n: int = 0
-    d: int = 0
-    row_norm: float = 1.0
+    regularizer: Regularizer = field(default_factory=NoRegularizer)
+    domain: Domain = field(default_factory=Free)
+    n: int = field(kw_only=True)
+    d: int = field(kw_only=True)
+    row_norm: float = field(kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.n) is not int or not 1 <= self.n <= MAX_ROWS:
-            raise Unsuitable("n must be a positive integer")
+            raise Unsuitable(f"n must be an integer in [1, {MAX_ROWS}]")
         if type(self.d) is not int or not 1 <= self.d <= MAX_DIMENSION:
-            raise Unsuitable("d must be a positive integer")
-        if not (math.isfinite(self.row_norm) and 0 < self.row_norm <= 1e6):
-            raise Unsuitable("row_norm must lie in (0, 1e6]")
+            raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
+        if not 1e-6 <= finite(self.row_norm, "row_norm") <= 1e6:
+            raise Unsuitable("row_norm must lie in [1e-6, 1e6]")
 
     @property
     def G(self) -> float:
-        """The bound on one record's gradient."""
+        """The bound on the l2 norm of one record's gradient, whatever w is."""
         return self.loss.slope_bound * self.row_norm
 
     @property
@@ -74,6 +74,7 @@ class Problem:
     def prox(self, w: Vector, step: float) -> Vector:
         """argmin over u in C of step r(u) + ||u - w||^2 / 2.
 
-        The regularizer's prox, then the projection: exact because both are radial here.
+        Regularizer, then projection: exact for every convex C while r is (lambda / 2) ||u||^2, since completing
+        the square leaves (1 + step lambda) / 2 ||u - w / (1 + step lambda)||^2.
         """
         return self.domain.project(self.regularizer.prox(w, step))

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.privacy import finite
+
 
 @dataclass(frozen=True, slots=True)
 class L2Ball:
@@ -22,7 +24,7 @@ class L2Ball:
     name: Literal["l2_ball"] = "l2_ball"
 
     def __post_init__(self) -> None:
-        if not 1e-6 <= self.radius <= 1e6:
+        if not 1e-6 <= finite(self.radius, "radius") <= 1e6:
             raise ValueError("radius must lie in [1e-6, 1e6]")
 
     @property

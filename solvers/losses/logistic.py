@@ -29,10 +29,18 @@ class Logistic:
         """sup d^2f/dm^2."""
         return 0.25
 
+    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """+1 where y is positive, else -1 (NaN included): a map of each record alone."""
+        return np.where(y > 0, 1.0, -1.0)
+
     def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """f(m, y), elementwise."""
         return np.logaddexp(0.0, -y * margin)
 
     def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm = -y / (1 + e^(y m)), elementwise."""
-        return -y * expit(-y * margin)
+        """df/dm = -y / (1 + e^(y m)), elementwise, as a new array."""
+        slopes = y * margin
+        np.negative(slopes, out=slopes)
+        expit(slopes, out=slopes)
+        slopes *= y
+        return np.negative(slopes, out=slopes)

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.privacy import finite
+
 
 @dataclass(frozen=True, slots=True)
 class Squared:
@@ -13,10 +15,10 @@ class Squared:
 
     Parameters
     ----------
-    residual_bound : c, in [1e-6, 1e6]
+    residual_bound : c, in [1e-6, 1e6], in the unit of the target
 
     Deviation: the plain square has no slope bound on an unbounded domain, so the residual is clipped at the public
-    c = `residual_bound`; a target scaled to [-1, 1] has no residual beyond 1 at w = 0.
+    c = `residual_bound` (Huber's loss); a target scaled to [-1, 1] has no residual beyond 1 at w = 0.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -25,7 +27,7 @@ class Squared:
     name: Literal["squared"] = "squared"
 
     def __post_init__(self) -> None:
-        if not 1e-6 <= self.residual_bound <= 1e6:
+        if not 1e-6 <= finite(self.residual_bound, "residual_bound") <= 1e6:
             raise ValueError("residual_bound must lie in [1e-6, 1e6]")
 
     @property
@@ -38,11 +40,16 @@ class Squared:
         """sup d^2f/dm^2."""
         return 1.0
 
+    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """y, with 0 for NaN and the largest floats for infinities: a map of each record alone."""
+        return np.nan_to_num(y)
+
     def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """f(m, y), elementwise."""
         r, c = np.abs(margin - y), self.residual_bound
-        return np.where(r <= c, r * r / 2, c * r - c * c / 2)
+        return np.where(r <= c, np.minimum(r, c) ** 2 / 2, c * r - c * c / 2)
 
     def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm, the clipped residual, elementwise."""
-        return np.clip(margin - y, -self.residual_bound, self.residual_bound)
+        """df/dm, the clipped residual, elementwise, as a new array."""
+        residuals = margin - y
+        return np.clip(residuals, -self.residual_bound, self.residual_bound, out=residuals)

@@ -4,18 +4,18 @@ from solvers.problem import Vector
 
 
 class Average:
-    """The mean of the points added so far."""
+    """The weighted mean of the points added so far."""
 
-    __slots__ = ("_count", "_mean")
+    __slots__ = ("_mean", "_weight")
 
     def __init__(self) -> None:
-        self._count = 0
+        self._weight = 0.0
         self._mean: Vector | None = None
 
-    def add(self, w: Vector) -> None:
-        """One more point."""
-        self._count += 1
-        self._mean = w.copy() if self._mean is None else self._mean + (w - self._mean) / self._count
+    def add(self, w: Vector, weight: float = 1.0) -> None:
+        """One more point, of positive weight."""
+        self._weight += weight
+        self._mean = w.copy() if self._mean is None else self._mean + (w - self._mean) * (weight / self._weight)
 
     @property
     def value(self) -> Vector:

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.privacy import finite
+
 
 @dataclass(frozen=True, slots=True)
 class L2:
@@ -22,7 +24,7 @@ class L2:
     name: Literal["l2"] = "l2"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.strength <= 1e6:
+        if not 0 <= finite(self.strength, "strength") <= 1e6:
             raise ValueError("strength must lie in [0, 1e6]")
 
     @property

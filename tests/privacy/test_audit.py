@@ -127,7 +127,7 @@ def test_mutant_clipping_off_is_caught() -> None:
     """A row three times too long moves the answers three times as far, unless it is scaled down."""
 
     def unclipped(X: Any, y: Any, problem: Problem) -> Data:
-        return Data(X, y, np.ones(problem.n))
+        return Data(X, y, np.ones(problem.n), problem)
 
     assert violation(GD, PROBLEM, length=3.0) <= 0
     with mutated(Data, "of", staticmethod(unclipped)):

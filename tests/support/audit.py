@@ -63,7 +63,7 @@ class Attacker:
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         answer = self._oracle.sampled_change(query, w, anchor)
-        bound = min(2 * self._problem.G, self._problem.L * float(np.linalg.norm(w - anchor)))
+        bound = min(self._problem.G, self._problem.L * float(np.linalg.norm(w - anchor)))
         if bound > 0:
             changes = [
                 (row.slope(self._problem, w) - row.slope(self._problem, anchor)) * row.x

@@ -1,0 +1,23 @@
+"""What every method asks of its tuning fields."""
+
+from accounting.privacy import finite
+from solvers.errors import Unsuitable
+from solvers.problem import Problem
+
+
+def check_count(name: str, value: int | None, most: int) -> None:
+    """`Unsuitable` unless value is an integer in [1, most] or still open."""
+    if value is not None and (type(value) is not int or not 1 <= value <= most):
+        raise Unsuitable(f"{name} must be an integer in [1, {most}]")
+
+
+def check_step(name: str, value: float | None) -> None:
+    """`Unsuitable` unless value is positive or still open."""
+    if value is not None and not 0 < finite(value, name) <= 1e15:
+        raise Unsuitable(f"{name} must be positive")
+
+
+def check_smooth(name: str, step: float, problem: Problem) -> None:
+    """`Unsuitable` if the step is longer than the smoothness of F allows."""
+    if step * problem.L > 1 + 1e-12:
+        raise Unsuitable(f"{name} must not exceed 1/L = {1 / problem.L:.6g} here: beyond it steps may grow without end")
