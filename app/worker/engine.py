@@ -159,14 +159,20 @@ def _cluster(settings: Settings) -> LocalCluster:
     """
     scratch = settings.make_home() / "scratch"
     scratch.mkdir(mode=0o700, exist_ok=True)
-    # the scheduler would make itself a folder in /tmp otherwise
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(scratch)}):
+    chosen = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.scheduler.http.routes": [],  # these pages ask nobody for a token
+        "distributed.worker.http.routes": [],
+        "temporary-directory": str(scratch),  # the scheduler would make itself a folder in /tmp
+    }
+    with dask.config.set(chosen):
         return LocalCluster(
             n_workers=settings.workers,
             threads_per_worker=1,
             processes=True,
             security=True,
             dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
             silence_logs=logging.CRITICAL,
             memory_limit=None,
             local_directory=str(scratch),
