@@ -87,7 +87,7 @@ class DaskEngine:
         if self._cluster is None:
             self._client.run_on_scheduler(_never_retry)
         self._client.wait_for_workers(1, timeout=_START)
-        self._client.register_plugin(task.Prepare())
+        self._client.register_plugin(task.Prepare(local=self._cluster is not None))
         self._client.subscribe_topic(task.TOPIC, self._heard)
 
     @property
