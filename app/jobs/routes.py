@@ -12,7 +12,7 @@ from app.jobs import events, service
 from app.persistence.session import Database
 from app.settings import Settings
 from app.wire.base import Identifier, Page
-from app.wire.jobs import Job, JobRequest, Quote
+from app.wire.jobs import Job, JobEvent, JobRequest, Quote
 from app.wire.models import Model
 from app.wire.receipts import ReceiptDocument
 from app.wire_body import json_body
@@ -107,7 +107,8 @@ def show(job: Annotated[Job, Depends(_seen)]) -> Job:
     "/jobs/{job_id}/events",
     response_class=EventSourceResponse,
     summary="Follow a job",
-    responses=responses("not_found"),
+    responses=responses("not_found")
+    | {200: {"model": JobEvent, "description": "Events named `job`; the data of each is a JobEvent."}},
 )
 async def follow(
     base: Base,

@@ -68,7 +68,7 @@ def submit(database: Database, settings: Settings, owner: Principal, key: str | 
         what `quotes.price` raises; budget_exhausted with what remains; idempotency_conflict.
     """
     key = key or new_id("key")
-    digest = hashlib.sha256(canonical(request.model_dump(mode="json"))).hexdigest()
+    digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
     with database.read() as connection:
         before = _same(store.by_key(connection, owner.id, key), digest)
         if before is not None:

@@ -20,6 +20,13 @@ def _zero_or_not_tiny(delta: float) -> float:
     return delta
 
 
+def _printable(name: str) -> str:
+    """A receipt must be able to hold it, and a reader to see it."""
+    if not name.isprintable():
+        raise ValueError("must hold printable characters only")
+    return name
+
+
 Epsilon = Annotated[
     float,
     Field(ge=EPSILON_RANGE[0], le=EPSILON_RANGE[1], description="Privacy loss epsilon, from 0.001 to 100."),
@@ -38,6 +45,7 @@ Name = Annotated[
         description="A name of 1 to 200 characters without control characters.",
     ),
 ]
+Title = Annotated[Name, AfterValidator(_printable)]
 Identifier = Annotated[
     str, Field(pattern=r"^[a-z0-9_]{1,64}$", description="An identifier that the server has issued.")
 ]

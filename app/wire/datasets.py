@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
+from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Title, Wire
 
 MAX_COLUMNS = 4096
 MAX_CATEGORIES = 4096
@@ -73,7 +73,7 @@ class Budget(Wire):
 class DatasetSpec(Wire):
     """The public declaration that goes with an upload. Nothing of it is read off the data."""
 
-    name: Name
+    name: Title
     columns: Annotated[
         list[Column],
         Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep; others are not stored."),

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.wire.base import Identifier, Name, Timestamp, Wire
+from app.wire.base import Identifier, Name, Timestamp, Title, Wire
 
 Role = Literal["steward", "analyst", "auditor"]
 
@@ -12,7 +12,7 @@ Role = Literal["steward", "analyst", "auditor"]
 class TokenRequest(Wire):
     """Ask for a token for one person or program."""
 
-    name: Annotated[Name, Field(description="Whose token it is; shown in budgets and receipts.")]
+    name: Annotated[Title, Field(description="Whose token it is; shown in budgets and receipts.")]
     role: Annotated[Role, Field(description="steward (all), analyst (quotes and jobs), auditor (reads).")]
 
 

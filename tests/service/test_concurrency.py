@@ -273,3 +273,15 @@ def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, mon
     dispatcher.step()
     assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
     world.check()
+
+
+def test_what_killed_attempts_left_on_the_scratch_disk_is_swept(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    job = world.submit(world.dataset()).id
+    claim = world.claim()
+    assert claim is not None
+    scratch = world.settings.home / "scratch"
+    for name in (f"{job}-1", f"{job}-2", "job_gone-1", "job_odd-x", "dask-scratch-space"):
+        (scratch / name).mkdir(parents=True)
+    Dispatcher(world.settings, world.database, world.keys, InlineEngine()).step()
+    assert sorted(path.name for path in scratch.iterdir()) == ["dask-scratch-space", f"{job}-1"]

@@ -209,6 +209,15 @@ def test_a_budget_that_is_gone(shared: Service) -> None:
     assert _submit(shared, dataset, privacy={"epsilon": left}).status_code == 202, "what is said to remain is admitted"
 
 
+@pytest.mark.parametrize("batch", [201_000, 2**53 + 1, 2**70, 10**300])
+@pytest.mark.parametrize("path", ["/v1/quotes", "/v1/jobs"])
+def test_numbers_beyond_everything(shared: Service, path: str, batch: int) -> None:
+    dataset = shared.dataset()
+    answer = shared.call("analyst", "POST", path, json=_body(dataset, method={"name": "dp_svrg", "batch": batch}))
+    assert answer.status_code == 422, answer.text
+    assert _kinds(shared, dataset) == ["opened"]
+
+
 def test_one_job_may_take_the_whole_budget(shared: Service) -> None:
     dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
     assert shared.finished(_submit(shared, dataset, privacy={"epsilon": 1.0}).json()["id"])["state"] == "done"
