@@ -91,7 +91,8 @@ class PrivateOracle:
         reach = self._reach(w) + self._reach(anchor)
         planned = self._take(query, sampled=True)
         problem = self._problem
-        bound = min(problem.G, problem.L * float(np.linalg.norm(w - anchor)))
+        distance = float(np.linalg.norm(w - anchor))
+        bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
             return self._count(np.zeros(problem.d))
         rows, size = self._batch(planned)
@@ -183,8 +184,14 @@ def _long_rows(problem: Problem) -> float:
 
 
 def _error(problem: Problem, reach: float) -> float:
-    """l2 error, against exact arithmetic, of 1/n times a sum of up to n gradients (docs/proofs/oracle.md)."""
+    """l2 error, against exact arithmetic, of 1/n times a sum of up to n gradients (docs/proofs/oracle.md).
+
+    Two slopes of one record differ by at most twice their bound; where the loss is not smooth that is all that is known
+    once a margin is rounded, however little.
+    """
     summing = (BLOCK + problem.n / BLOCK + 16) * _UNIT * problem.G
+    if not problem.is_smooth:
+        return summing + 2 * problem.G
     margins = (problem.d + 4) * _UNIT * problem.L * reach
     return summing + min(margins, 2 * problem.G)
 
