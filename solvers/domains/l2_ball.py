@@ -39,8 +39,11 @@ class L2Ball:
 
     def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """argmin over the ball of <g, w>; 0 if g = 0."""
-        norm = float(np.linalg.norm(g))
-        return np.zeros_like(g) if norm == 0 else g * (-self.radius / norm)
+        largest = float(np.abs(g).max())
+        if largest == 0:
+            return np.zeros_like(g)
+        g = g / largest  # so that no square is too small or too large to have
+        return g * (-self.radius / float(np.linalg.norm(g)))
 
     def minkowski_norm(self, w: NDArray[np.float64]) -> float:
         """inf {t >= 0 : w in t C} = ||w||_2 / radius."""
