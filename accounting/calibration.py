@@ -7,14 +7,17 @@ from functools import lru_cache
 from accounting.accountants import ACCOUNTANTS, Accountant, GaussianAccountant, PldAccountant, RdpAccountant
 from accounting.accountants.gaussian import gauss_mu
 from accounting.accountants.rdp import ORDERS
-from accounting.errors import CalibrationFailed, OutOfRange
+from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy
 
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
-_ROUNDS = 40
+_GLANCE = 5e-3  # and so close on a coarser grid, where it only looks for a place to begin
+_ROUNDS = 24
+_NARROW = 1e-6  # a bracket of log mu^2 not worth halving
 _NUDGE = 1e-10
 _NEAR = 1.05
+_WASTEFUL = 0.97
 
 
 def calibrate(queries: Sequence[Query], privacy: Privacy) -> ReleasePlan:
@@ -43,20 +46,24 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if privacy.is_pure:
         raise CalibrationFailed("delta = 0 needs a pure mechanism; these queries are Gaussian")
     budget = gauss_mu(privacy.epsilon, privacy.delta) ** 2
-    start = _plan(queries, budget)
-    if GaussianAccountant().supports(start, privacy.delta):
+    if _plan(queries, budget).gdp() is not None:
         return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _NUDGE))
-    candidates: list[tuple[float, Accountant]] = []
-    total = budget
-    if PldAccountant().supports(start, privacy.delta):
-        coarse = _largest(queries, privacy, PldAccountant(coarseness=4.0).epsilon, budget)
-        total = _largest(queries, privacy, PldAccountant().epsilon, coarse)
-        candidates.append((total, PldAccountant()))
-    # Renyi accounting is worth its search only where, on a few of its orders, it comes near what was found
-    glance = RdpAccountant(ORDERS[::8])
-    if not candidates or glance.epsilon(_plan(queries, total), privacy.delta) < privacy.epsilon * _NEAR:
-        candidates.append((_largest(queries, privacy, RdpAccountant().epsilon, total), RdpAccountant()))
-    best, accountant = max(candidates, key=lambda c: c[0])
+    found: list[tuple[float, Accountant]] = []
+    coarse = _largest(queries, privacy, PldAccountant(coarseness=4.0).epsilon, budget, _GLANCE)
+    total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)
+    if total > 0:
+        found.append((total, PldAccountant()))
+    # Renyi accounting is worth its search only where the other left something, or where a few orders come near it
+    plan, glance = _plan(queries, total or budget), RdpAccountant(ORDERS[::6])
+    left = total == 0 or PldAccountant().epsilon(plan, privacy.delta) < privacy.epsilon * _WASTEFUL
+    if left or glance.epsilon(plan, privacy.delta) < privacy.epsilon * _NEAR:
+        begin = _largest(queries, privacy, glance.epsilon, total or budget, _GLANCE)
+        found.append((_largest(queries, privacy, RdpAccountant().epsilon, begin or budget), RdpAccountant()))
+    # what the answers would cost without sampling is always there, and best where the rate is near 1
+    found.append((_largest(queries, privacy, GaussianAccountant().epsilon, budget), GaussianAccountant()))
+    best, accountant = max(found, key=lambda candidate: candidate[0])
+    if best == 0:
+        raise CalibrationFailed("no noise within reach meets this epsilon and delta for so many queries")
     return _certified(queries, privacy, accountant, best)
 
 
@@ -72,30 +79,44 @@ def _plan(queries: Sequence[Query], total: float) -> Plan:
 
 
 def _largest(
-    queries: Sequence[Query], privacy: Privacy, epsilon: Callable[[Plan, float], float], guess: float
+    queries: Sequence[Query],
+    privacy: Privacy,
+    epsilon: Callable[[Plan, float], float],
+    guess: float,
+    close: float = _CLOSE,
 ) -> float:
-    """The largest total mu^2 (to 2e-4 of epsilon) whose plan stays at or below the target.
+    """A total mu^2 whose plan stays at or below the target and within `close` of it; 0 if none was found.
 
-    Secant steps on log total against log epsilon inside a bracket that every evaluation tightens.
+    Root finding on f = ln(epsilon / target) over x = ln total, which grows but may jump: beyond a bracket by the last
+    slope, inside by regula falsi with a bisection every third round.
     """
-    low, high, total, slope = 0.0, math.inf, guess, 0.6
-    for _ in range(_ROUNDS):
-        reached = epsilon(_plan(queries, total), privacy.delta)
-        if reached <= privacy.epsilon:
-            low = total
-            if reached >= privacy.epsilon * (1 - _CLOSE):
+    low: tuple[float, float] | None = None
+    high: tuple[float, float] | None = None
+    x, slope = math.log(guess), 0.6
+    for round_ in range(_ROUNDS):
+        reached = epsilon(_plan(queries, math.exp(x)), privacy.delta)
+        f = math.log(reached / privacy.epsilon) if 0 < reached < math.inf else (-math.inf if reached == 0 else math.inf)
+        last = low if f > 0 else high
+        if f <= 0:
+            low = (x, f)
+            if f >= math.log1p(-close):
                 break
         else:
-            high = total
-        aim = privacy.epsilon * (1 - _CLOSE / 2)
-        step = math.exp(math.log(aim / reached) / slope) if 0 < reached < math.inf else (4.0 if reached == 0 else 0.25)
-        proposal = total * min(max(step, 0.1), 10.0)
-        if not low < proposal < high:
-            proposal = math.sqrt(low * high) if low > 0 and high < math.inf else (total * (0.5 if low == 0 else 2.0))
-        total = proposal
-    if low == 0.0:
-        raise CalibrationFailed("no noise within reach meets this epsilon and delta for so many queries")
-    return low
+            high = (x, f)
+        if last is not None and math.isfinite(f) and math.isfinite(last[1]):
+            slope = min(max((last[1] - f) / (last[0] - x), 0.1), 10.0)
+        aim = math.log1p(-close / 2)
+        if low is None or high is None:
+            step = 1.2 * (aim - f) / slope if math.isfinite(f) else -math.copysign(1.4, f)
+            x += min(max(step, -3.0), 3.0)
+        elif high[0] - low[0] < _NARROW:
+            break
+        elif round_ % 3 == 2 or not (math.isfinite(low[1]) and math.isfinite(high[1])):
+            x = (low[0] + high[0]) / 2
+        else:
+            width = high[0] - low[0]
+            x = low[0] + width * min(max((aim - low[1]) / (high[1] - low[1]), 0.01), 0.99)
+    return 0.0 if low is None else math.exp(low[0])
 
 
 def _certified(queries: Sequence[Query], privacy: Privacy, accountant: Accountant, total: float) -> ReleasePlan:
@@ -107,5 +128,14 @@ def _certified(queries: Sequence[Query], privacy: Privacy, accountant: Accountan
 
 
 def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
-    """The least epsilon that any accountant certifies for the plan at delta, and which one does."""
-    return min(((a.epsilon(plan, delta), a) for a in ACCOUNTANTS if a.supports(plan, delta)), key=lambda pair: pair[0])
+    """The least epsilon that any accountant certifies for the plan at delta, and which one does.
+
+    Raises
+    ------
+    Unsupported
+        if none does: an empty plan, or delta = 0.
+    """
+    found = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS if a.supports(plan, delta)]
+    if not found:
+        raise Unsupported("no accountant covers this plan at this delta")
+    return min(found, key=lambda pair: pair[0])

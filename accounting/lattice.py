@@ -61,9 +61,11 @@ class Lattice:
     def perturb(self, value: NDArray[np.float64], noise: Noise) -> NDArray[np.float64]:
         """round(value) + noise, an exact multiple of the spacing in every coordinate.
 
-        Coordinates are first clipped to +-2^51 spacings, a 1-Lipschitz map, so that the sum is exact. The value must be
-        finite: the oracle sees to it per record.
+        Coordinates are first clipped to +-2^51 spacings, a 1-Lipschitz map, so that the sum is exact. The oracle sees
+        to it, per record, that the value is finite; one that is not, or not a vector, is refused (`OutOfRange`).
         """
+        if value.ndim != 1 or not np.isfinite(value).all():
+            raise OutOfRange("an answer is a vector of finite numbers")
         steps = np.rint(np.clip(value / self.spacing, -_LARGEST, _LARGEST))
         steps += noise.rounded_gaussian(len(steps), self.std / self.spacing)
         steps += 0.0  # -0.0 would tell on which side of zero the value was

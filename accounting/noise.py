@@ -27,6 +27,9 @@ _ZEROS = np.array([11] + [(i & -i).bit_length() - 1 for i in range(1, 1 << _LOW_
 # Relative error granted to scipy's ndtri (3.2e-16 was measured) and, in units of s, the width of the interval in which
 # u is known: u 2^-52 / phi(ndtri(u)) <= 2^-52 sqrt(pi / 2) < 3e-16.
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-15
+# mpmath remembers pi and ln 2 for the whole process; known to more bits than any draw asks for, they stay.
+with mpmath.mp.workprec(4096):
+    _REMEMBERED = (+mpmath.mp.pi, +mpmath.mp.ln2)
 MIN_SCALE, MAX_SCALE = 2.0**10, 2.0**33  # above: 1e-12 * 38 s could reach past the neighboring cell
 
 

@@ -28,7 +28,7 @@ class Query:
     name : str, what the solver calls it ("snapshot")
     count : int, answers
     mechanism : how each answer is made private
-    weight : float > 0, the share of mu^2 this query asks of the whole plan (shares are normalized)
+    weight : float in [1e-6, 1e6], the share of mu^2 this query asks of the whole plan (shares are normalized)
     """
 
     name: str
@@ -38,8 +38,8 @@ class Query:
 
     def __post_init__(self) -> None:
         _check_count(self.name, self.count)
-        if finite(self.weight, "weight") <= 0:
-            raise OutOfRange("weight must be positive")
+        if not 1e-6 <= finite(self.weight, "weight") <= 1e6:
+            raise OutOfRange("weight must lie in [1e-6, 1e6]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,8 @@ class Plan:
         total = np.zeros(len(orders))
         for query in self.queries:
             total += query.count * query.mechanism.rdp(query.noise_multiplier, orders)
+        if not (total >= 0).all():
+            raise OutOfRange("a Renyi curve is nonnegative and never NaN")
         return total
 
     def gdp(self) -> float | None:

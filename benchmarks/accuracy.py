@@ -63,7 +63,7 @@ def optimum(problem: Problem, split: Split) -> NDArray[np.float64]:
 
     def value_and_gradient(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         slopes = problem.loss.slope(split.X @ w, split.y)
-        return objective(problem, split, w), split.X.T @ slopes / problem.n + STRENGTH * w
+        return objective(problem, split, w), split.X.T @ slopes / problem.n + problem.mu * w
 
     found = minimize(
         value_and_gradient,

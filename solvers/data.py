@@ -10,8 +10,9 @@ from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 BLOCK = 16_384
-"""Rows of one block: their sum is one matrix product, and blocks are added in order."""
+"""The most rows of one block: their sum is one matrix product, and blocks are added in order."""
 
+_CACHED = 1 << 17  # entries of a block that stays in the second-level cache between its two products
 _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
 
 
@@ -57,7 +58,7 @@ class Data:
         X = np.asarray(X)  # a memory map's own class would slow every slice
         norms = np.empty(problem.n)
         with np.errstate(over="ignore", invalid="ignore"):
-            for block in blocks(problem.n):
+            for block in blocks(problem.n, problem.d):
                 rows = X[block]
                 np.sqrt(np.einsum("ij,ij->i", rows, rows), out=norms[block])
         broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
@@ -68,6 +69,12 @@ class Data:
         return Data(X, problem.loss.targets(np.asarray(y)), scale, problem)
 
 
-def blocks(n: int) -> Iterator[slice]:
-    """n rows in order, cut into blocks."""
-    return (slice(start, min(n, start + BLOCK)) for start in range(0, n, BLOCK))
+def block_rows(d: int) -> int:
+    """Rows of a block of d columns, between 1,024 and `BLOCK`."""
+    return max(1024, min(BLOCK, _CACHED // d))
+
+
+def blocks(n: int, d: int) -> Iterator[slice]:
+    """n rows of d columns in order, cut into blocks."""
+    size = block_rows(d)
+    return (slice(start, min(n, start + size)) for start in range(0, n, size))

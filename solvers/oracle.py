@@ -6,6 +6,7 @@ private as the plan: at most `count` answers of each planned query, each made by
 noise multiplier and at a bound that holds for every record in floating point. Proof: docs/proofs/oracle.md.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from solvers.data import BLOCK, Data, blocks
+from solvers.data import Data, block_rows, blocks
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -25,6 +26,7 @@ Rows = slice | NDArray[np.int64]
 
 _UNIT = 1.01 * 2.0**-53  # the rounding of one operation, with room for its second order
 _FARTHEST = 1e100
+_LONG_ROW = 32  # from here on one dot product a row is faster than BLAS's matrix-vector product
 
 
 class PrivateOracle:
@@ -66,7 +68,7 @@ class PrivateOracle:
         """
         reach = self._reach(w)
         planned = self._take(query, sampled=False)
-        value = self._sum(blocks(self._problem.n), w) / self._problem.n
+        value = self._sum(blocks(self._problem.n, self._problem.d), w) / self._problem.n
         return self._answer(planned, value, gradient_bound(self._problem, reach))
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
@@ -78,7 +80,7 @@ class PrivateOracle:
         reach = self._reach(w)
         planned = self._take(query, sampled=True)
         rows, size = self._batch(planned)
-        value = self._sum(_pieces(rows), w) / size
+        value = self._sum(_pieces(rows, self._problem.d), w) / size
         return self._answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -96,7 +98,7 @@ class PrivateOracle:
         if bound == 0.0:
             return self._count(np.zeros(problem.d))
         rows, size = self._batch(planned)
-        value = self._sum(_pieces(rows), w, anchor, bound / problem.row_norm) / size
+        value = self._sum(_pieces(rows, problem.d), w, anchor, bound / problem.row_norm) / size
         return self._answer(planned, value, sampled_bound(problem, size, bound, reach))
 
     def transcript(self) -> Plan:
@@ -109,7 +111,8 @@ class PrivateOracle:
         """||w||, once w is known to be one that no margin can overflow at."""
         if w.shape != (self._problem.d,):
             raise Unsuitable("w must be of shape (d,)")
-        norm = float(np.linalg.norm(w))
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = float(np.linalg.norm(w))
         if not norm <= _FARTHEST:
             raise Unsuitable("w must be finite and of norm at most 1e100")
         return norm
@@ -158,7 +161,7 @@ class PrivateOracle:
 
     def _slopes(self, X: NDArray[np.float64], y: Vector, scale: Vector, w: Vector) -> Vector:
         """f'(<scale x, w>, y), forced into its bound."""
-        margins = X @ w
+        margins = np.vecdot(X, w) if X.shape[1] >= _LONG_ROW else X @ w
         margins *= scale
         slopes = self._problem.loss.slope(margins, y)
         bound = self._problem.loss.slope_bound
@@ -167,7 +170,7 @@ class PrivateOracle:
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
     """What one record adds to the mean gradient at a w of norm `reach`: G/n, and the error of computing it."""
-    return problem.G * _long_rows(problem) / problem.n + _error(problem, reach)
+    return problem.G * _long_rows(problem) / problem.n + _error(problem, problem.G, reach)
 
 
 def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.0) -> float:
@@ -175,7 +178,7 @@ def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.
 
     Twice the error, because both the answer with the record and the answer without it are off by it.
     """
-    return (bound * _long_rows(problem) + 2 * problem.n * _error(problem, reach)) / size
+    return (bound * _long_rows(problem) + 2 * problem.n * _error(problem, bound, reach)) / size
 
 
 def _long_rows(problem: Problem) -> float:
@@ -183,19 +186,16 @@ def _long_rows(problem: Problem) -> float:
     return 1 + (problem.d + 8) * _UNIT
 
 
-def _error(problem: Problem, reach: float) -> float:
-    """l2 error, against exact arithmetic, of 1/n times a sum of up to n gradients (docs/proofs/oracle.md).
-
-    Two slopes of one record differ by at most twice their bound; where the loss is not smooth that is all that is known
-    once a margin is rounded, however little.
-    """
-    summing = (BLOCK + problem.n / BLOCK + 16) * _UNIT * problem.G
-    if not problem.is_smooth:
-        return summing + 2 * problem.G
-    margins = (problem.d + 4) * _UNIT * problem.L * reach
-    return summing + min(margins, 2 * problem.G)
+def _error(problem: Problem, bound: float, reach: float) -> float:
+    """l2 error, against exact arithmetic, of 1/n times a sum of up to n terms of norm up to `bound`."""
+    block = block_rows(problem.d)
+    summing = (min(block, problem.n) + problem.n / block) * _UNIT * bound
+    slopes = 32 * _UNIT * problem.G
+    # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
+    margins = (problem.d + 4) * _UNIT * problem.L * reach if problem.is_smooth else math.inf
+    return summing + slopes + min(margins, 2 * problem.G)
 
 
-def _pieces(rows: NDArray[np.int64]) -> Iterable[Rows]:
+def _pieces(rows: NDArray[np.int64], d: int) -> Iterable[Rows]:
     """A batch cut as the whole is."""
-    return (rows[block] for block in blocks(len(rows)))
+    return (rows[block] for block in blocks(len(rows), d))

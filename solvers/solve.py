@@ -94,7 +94,7 @@ def solve(
     X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss
     """
     quote = plan(method, problem, privacy)
-    data = Data.of(np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64), problem)
+    data = Data.of(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(y, dtype=np.float64), problem)
     coefficients, transcript = run(quote.method, problem, data, quote.release)
     release = quote.release
     return Release(

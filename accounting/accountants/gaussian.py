@@ -16,6 +16,7 @@ from scipy.special import log_ndtr
 _ROOT = 1e-12
 _SAFE_MU = 3e-9
 _SAFE_EPSILON = 1e-9
+_NO_PRIVACY = 1e6  # beyond this mu, epsilon is said to be infinite
 
 
 def gauss_delta(mu: float, epsilon: float) -> float:
@@ -39,6 +40,8 @@ def gauss_mu(epsilon: float, delta: float) -> float:
 
 def gauss_epsilon(mu: float, delta: float) -> float:
     """The least epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up."""
+    if mu > _NO_PRIVACY:
+        return math.inf
     if gauss_delta(mu, 0.0) <= delta:
         return 0.0
     high = mu * mu / 2 + 40 * mu + 1e-9

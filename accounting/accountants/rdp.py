@@ -1,5 +1,6 @@
 """Renyi accounting: sum the curves, convert at the best order."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,9 +10,11 @@ from accounting.accountants.gaussian import rdp_epsilons
 from accounting.plan import Plan
 
 ORDERS = tuple(
-    float(a) for a in np.concatenate([np.linspace(1.1, 3, 20), np.linspace(3.25, 12, 36), np.geomspace(12.5, 512, 60)])
+    float(a)
+    for a in np.concatenate(
+        [np.linspace(1.1, 3, 20), np.linspace(3.25, 12, 36), np.geomspace(12.5, 512, 60), np.geomspace(560, 1e5, 30)]
+    )
 )
-# Above 512 only tiny epsilons would gain, and those have the tight accountants.
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +28,11 @@ class RdpAccountant:
     name: ClassVar[str] = "rdp"
     version: ClassVar[str] = "1"
 
-    def supports(self, plan: Plan, delta: float) -> bool:  # noqa: ARG002
-        """Whether delta is positive."""
-        return delta > 0
+    def supports(self, plan: Plan, delta: float) -> bool:
+        """Whether delta is positive and there is an answer."""
+        return delta > 0 and len(plan.queries) > 0
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """The epsilon this accountant certifies for the plan at delta."""
-        return max(0.0, float(rdp_epsilons(self.orders, plan.rdp(self.orders), delta).min()))
+        least = float(rdp_epsilons(self.orders, plan.rdp(self.orders), delta).min())
+        return math.inf if math.isnan(least) else max(0.0, least)

@@ -31,7 +31,7 @@ class Gaussian:
         """rho(a) = a mu^2 / 2 = 2 a / z^2 of one answer, at each order a > 1."""
         return np.asarray(orders, dtype=float) * (2.0 / noise_multiplier**2)
 
-    def gdp(self, noise_multiplier: float) -> float | None:
+    def gdp(self, noise_multiplier: float) -> float:
         """mu of one answer."""
         return 2.0 / noise_multiplier
 

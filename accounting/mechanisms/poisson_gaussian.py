@@ -23,10 +23,11 @@ from accounting.lattice import Lattice
 from accounting.noise import Noise
 from accounting.privacy import finite
 
+LEAST_RATE = 1e-12
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (PRIVACY-SPEC section 14)
 _PIECES, _NODES = 40, 64
 _TAIL = 14.0  # standard deviations past the farthest peak of the integrand
-_WIDEST = 2000.0  # beyond this order * c the integral gives way to its value at q = 1, which is never smaller
+_WIDEST = 200.0  # beyond this order * c the integral gives way to its value at q = 1, which is never smaller
 _LEAST = 1e-9  # below this q c, cancellation would eat the safety factor; the curve is monotone, so it is raised
 
 
@@ -46,12 +47,15 @@ def _renyi(q: float, c: float, order: float) -> float:
     log_n = np.logaddexp(log_base, log_q - c * x - c * c / 2)
     exponent = order * log_p + (1 - order) * log_n
     log_weight = np.log(half * weights) - x * x / 2 - math.log(2 * math.pi) / 2
-    if float(exponent.max()) < 600:
-        excess = np.expm1(exponent) - order * np.expm1(log_p) - (1 - order) * np.expm1(log_n)
-        return math.log1p(max(float(np.sum(excess * np.exp(log_weight))), 0.0)) / (order - 1)
-    total = exponent + log_weight
-    peak = float(total.max())
-    return (peak + math.log(float(np.sum(np.exp(total - peak))))) / (order - 1)
+    large = np.maximum(np.maximum(log_p, log_n), exponent) > 600
+    t, u, v = (np.where(large, 0.0, values) for values in (exponent, log_p, log_n))
+    excess = np.expm1(t) - order * np.expm1(u) - (1 - order) * np.expm1(v)
+    moment = math.log1p(max(float(np.sum(excess * np.exp(log_weight))), 0.0))
+    if large.any():  # p^a q^(1-a) - a p + (a-1) q, less its negative term
+        terms = np.logaddexp(exponent, math.log(order - 1) + log_n)[large] + log_weight[large]
+        peak = float(terms.max())
+        moment = float(np.logaddexp(moment, peak + math.log(float(np.sum(np.exp(terms - peak))))))
+    return moment / (order - 1)
 
 
 def _pieces(order: float, c: float) -> int:
@@ -61,10 +65,11 @@ def _pieces(order: float, c: float) -> int:
 
 @lru_cache(maxsize=65536)
 def _curve_point(q: float, c: float, order: float) -> float:
-    raised = max(c, _LEAST / q)
+    raised, whole = max(c, _LEAST / q), 2 * order * c * c
     if order * raised > _WIDEST:
-        return 2 * order * c * c
-    return _renyi(q, raised, order) * _QUADRATURE
+        return whole
+    value = _renyi(q, raised, order) * _QUADRATURE
+    return value if value <= whole else whole  # also if it is no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +78,15 @@ class PoissonGaussian:
 
     Parameters
     ----------
-    rate : q in (0, 1], each record's probability of being in the batch
+    rate : q in [1e-12, 1], each record's probability of being in the batch
     """
 
     rate: float
     name: Literal["poisson_gaussian"] = "poisson_gaussian"
 
     def __post_init__(self) -> None:
-        if not 0 < finite(self.rate, "sampling rate") <= 1:
-            raise OutOfRange("the sampling rate must lie in (0, 1]")
+        if not LEAST_RATE <= finite(self.rate, "sampling rate") <= 1:
+            raise OutOfRange(f"the sampling rate must lie in [{LEAST_RATE:g}, 1]")
 
     def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
         """rho(a) = D_a(P || Q) of one answer, rounded up by a factor 1 + 1e-6, at each order a > 1."""
@@ -96,8 +101,8 @@ class PoissonGaussian:
         return None
 
     def multiplier(self, mu_squared: float) -> float:
-        """The z at which one answer spends about mu^2: in the many-answer limit, 4 q^2 (e^(1/z^2) - 1) = mu^2."""
-        return 1.0 / math.sqrt(math.log1p(mu_squared / (4 * self.rate**2)))
+        """The z at which one answer spends about mu^2: in the many-answer limit, 4 q^2 sinh(1/z^2) = mu^2."""
+        return 1.0 / math.sqrt(math.asinh(mu_squared / (4 * self.rate**2)))
 
     def event(self, noise_multiplier: float) -> events.Event:
         """One answer as an event."""

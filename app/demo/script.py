@@ -77,9 +77,7 @@ def _train(analyst: Client, dataset: Dataset, method: str, kept_out: Sequence[Ro
     model = job.result()
     accuracy = _accuracy(analyst, model, kept_out)
     print(f"  {job.id}: {job.state} in {time.monotonic() - began:.1f} s, {job.job.progress.total} private answers")
-    print(
-        f"  test accuracy {accuracy:.1%} on the {len(kept_out):,} rows kept out (always the commoner: {majority:.1%})"
-    )
+    print(f"  test accuracy {accuracy:.1%} on the {len(kept_out):,} rows kept out (majority class: {majority:.1%})")
     recomputed = _check(job, model)
     privacy = model.privacy
     return {

@@ -1,9 +1,10 @@
 """A job's state as server-sent events, from the database: whichever process runs the job, and after any restart."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-import anyio
+from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
 
 from app.jobs import store
@@ -31,7 +32,7 @@ async def follow(database: Database, job_id: str, last: Place) -> AsyncIterator[
     A thread is taken for each look and given back: a slow or silent client holds none.
     """
     while True:
-        event = await anyio.to_thread.run_sync(_look, database, job_id)
+        event = await run_in_threadpool(_look, database, job_id)
         over = event.state in FINAL
         here = (event.attempt, event.progress.done, int(over))
         if over or here > last:
@@ -39,7 +40,7 @@ async def follow(database: Database, job_id: str, last: Place) -> AsyncIterator[
             yield ServerSentEvent(data=event, event="job", id=".".join(map(str, here)))
         if over:
             return
-        await anyio.sleep(_INTERVAL)
+        await asyncio.sleep(_INTERVAL)
 
 
 def _look(database: Database, job_id: str) -> JobEvent:

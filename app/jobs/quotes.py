@@ -1,9 +1,7 @@
 """The price of a job: a pure function of the request, the dataset's declaration, n and the ledger. Touches no data."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
-
-from pydantic_core import to_jsonable_python
 
 import solvers
 from accounting.codec import release_plan_to_json
@@ -56,7 +54,7 @@ class Priced:
                 QueryPrice(
                     name=query.name,
                     count=query.count,
-                    mechanism=to_jsonable_python(query.mechanism),
+                    mechanism=asdict(query.mechanism),
                     noise_multiplier=query.noise_multiplier,
                     noise_std=std,
                 )
@@ -76,8 +74,8 @@ class Priced:
     def plan_document(self) -> dict[str, Any]:
         """What a worker needs beyond the request: the loss, the method and the noise as they were charged."""
         return {
-            "loss": to_jsonable_python(self.problem.loss),
-            "method": to_jsonable_python(self.planned.method),
+            "loss": asdict(self.problem.loss),
+            "method": asdict(self.planned.method),
             "release_plan": release_plan_to_json(self.planned.release),
         }
 

@@ -105,6 +105,12 @@ def claim(database: Database, lease_seconds: float) -> Claim | None:
             return Claim(started, dataset)
 
 
+def is_held(database: Database, job_id: str, attempt: int) -> bool:
+    """Whether this attempt is the job's own at this moment."""
+    with database.read() as connection:
+        return store.held(connection, job_id, attempt) is not None
+
+
 def renew(database: Database, claims: Iterable[tuple[Claim, int]], lease_seconds: float) -> list[Claim]:
     """Prolongs the leases and notes the step counts; returns the claims that are lost and must be abandoned."""
     with database.write() as connection:

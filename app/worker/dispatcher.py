@@ -6,6 +6,7 @@ whoever claims next goes on. A log line holds an identifier and a code, never a 
 
 import json
 import logging
+import math
 import shutil
 import threading
 import time
@@ -68,6 +69,7 @@ class Dispatcher:
         self._stopping = threading.Event()
         self._left = threading.Event()
         self._renewed = self._noted = 0.0
+        self._swept = -math.inf
         self._thread = threading.Thread(target=self._loop, name="dispatcher", daemon=True)
 
     def start(self) -> None:
@@ -103,14 +105,13 @@ class Dispatcher:
         self._renew(woken)
         while not self._stopping.is_set() and len(self._running) < self._engine.slots and self._claim():
             pass
+        self._sweep()
 
     def _claim(self) -> bool:
         claim = service.claim(self._database, self._settings.lease_seconds)
         if claim is None:
             return False
-        for attempt in range(1, claim.attempt):  # what an attempt that was killed left behind
-            shutil.rmtree(self._scratch(claim.id, attempt), ignore_errors=True)
-        scratch = self._scratch(claim.id, claim.attempt)
+        scratch = self._settings.home / "scratch" / f"{claim.id}-{claim.attempt}"
         _log.info("attempt_started %s %d", claim.id, claim.attempt)
         steps = _Steps()
         try:
@@ -165,8 +166,15 @@ class Dispatcher:
                 held, said = service.vanish(self._database, claim), "attempt_vanished"
         return said if held else "attempt_lost"
 
-    def _scratch(self, job_id: str, attempt: int) -> Path:
-        return self._settings.home / "scratch" / f"{job_id}-{attempt}"
+    def _sweep(self) -> None:
+        """Removes what attempts that were killed have left on the scratch disk."""
+        if time.monotonic() - self._swept < self._settings.lease_seconds:
+            return
+        self._swept = time.monotonic()
+        for folder in (self._settings.home / "scratch").glob("job_*-*"):
+            job_id, _, attempt = folder.name.rpartition("-")
+            if not (attempt.isdecimal() and service.is_held(self._database, job_id, int(attempt))):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _payload(self, claim: Claim, scratch: Path) -> str:
         """What the worker is told; nothing of the ledger, no name of a person, no key."""

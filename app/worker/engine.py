@@ -6,6 +6,7 @@ Its channel is mutually authenticated TLS even when embedded, since an open Dask
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -14,6 +15,7 @@ import dask
 from distributed import Client, Future, LocalCluster
 from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
+from distributed.core import Status
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
@@ -23,6 +25,7 @@ from app.worker.execute import FAILED
 
 _GRACE = 5.0  # seconds to stop by itself before the worker is restarted
 _START = 120.0
+_LOOK = 5.0  # seconds between two counts of the local workers
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -77,22 +80,27 @@ class DaskEngine:
 
     def __init__(self, settings: Settings) -> None:
         forget_secrets()  # for good: a worker that is replaced later inherits the environment too
-        self._local = settings.workers if settings.scheduler is None else None
+        self._local, self._looked = settings.workers, 0.0
         self._cluster = None if settings.scheduler is not None else _cluster(settings)
         self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
         self._progress: dict[str, Callable[[int], None]] = {}
         if self._cluster is None:
             self._client.run_on_scheduler(_never_retry)
         self._client.wait_for_workers(1, timeout=_START)
-        self._client.register_plugin(task.Prepare())
+        self._client.register_plugin(task.Prepare(local=self._cluster is not None))
         self._client.subscribe_topic(task.TOPIC, self._heard)
 
     @property
     def slots(self) -> int:
-        """One for each worker process (a remote worker: for each of its threads)."""
+        """One for each local process (a remote worker: for each of its threads)."""
         if self._client.status != "running":
             return 0
-        return self._local if self._local is not None else sum(self._client.nthreads().values())
+        if self._cluster is None:
+            return sum(self._client.nthreads().values())
+        if time.monotonic() - self._looked > _LOOK:
+            self._looked = time.monotonic()
+            self._replace_lost(self._cluster)
+        return self._local
 
     def submit(self, job_id: str, attempt: int, payload: str, on_progress: Callable[[int], None]) -> Handle:
         """Start an attempt on whichever worker is free."""
@@ -107,6 +115,20 @@ class DaskEngine:
         self._client.close(timeout=5)
         if self._cluster is not None:
             self._cluster.close(timeout=10)
+
+    def _replace_lost(self, cluster: LocalCluster) -> None:
+        """Dask restarts a killed worker by itself, but closes its nanny if it is away again when it is looked for."""
+        loop = cluster.loop
+        if loop is None or len(self._client.nthreads()) >= self._local:
+            return
+
+        def replace() -> None:
+            for name, nanny in list(cluster.workers.items()):
+                if nanny.status in (Status.closed, Status.failed):
+                    del cluster.workers[name]
+            cluster.scale(self._local)
+
+        loop.add_callback(replace)
 
     def _heard(self, event: tuple[float, Any]) -> None:
         key, done = event[1]
@@ -147,7 +169,8 @@ class _DaskHandle:
             if waited.wait(_GRACE):
                 return
             busy = [address for address, keys in self._client.processing().items() if self._key in keys]
-            self._client.restart_workers(busy, timeout=60, raise_for_error=False)
+            if busy:
+                self._client.restart_workers(busy, timeout=60, raise_for_error=False)
         except Exception as error:
             logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
 
@@ -159,14 +182,20 @@ def _cluster(settings: Settings) -> LocalCluster:
     """
     scratch = settings.make_home() / "scratch"
     scratch.mkdir(mode=0o700, exist_ok=True)
-    # the scheduler would make itself a folder in /tmp otherwise
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(scratch)}):
+    chosen = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.scheduler.http.routes": [],  # these pages ask nobody for a token
+        "distributed.worker.http.routes": [],
+        "temporary-directory": str(scratch),  # the scheduler would make itself a folder in /tmp
+    }
+    with dask.config.set(chosen):
         return LocalCluster(
             n_workers=settings.workers,
             threads_per_worker=1,
             processes=True,
             security=True,
             dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
             silence_logs=logging.CRITICAL,
             memory_limit=None,
             local_directory=str(scratch),

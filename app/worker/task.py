@@ -2,6 +2,8 @@
 
 import logging
 import os
+import signal
+import threading
 import time
 import warnings
 
@@ -47,15 +49,25 @@ def attempt(payload: str, key: str) -> str:
 
 
 class Prepare(WorkerPlugin):
-    """Runs in every worker as it starts, a replaced one too: quiet logs, no settings, the solvers imported."""
+    """Runs in every worker as it starts, a replaced one too. That this module is here has imported the solvers.
+
+    Parameters
+    ----------
+    local : the worker is a child of the server: an interrupt from the keyboard is the server's to answer
+    """
 
     name = "purse"
 
+    def __init__(self, local: bool) -> None:
+        self._local = local
+
     def setup(self, worker: Worker) -> None:  # noqa: ARG002
-        """Importing this module has imported the solvers; what remains is silence."""
+        """No settings, no words, no interrupts."""
         for name in [n for n in os.environ if n.startswith("PURSE_")]:
             del os.environ[name]
         quiet()
+        if self._local and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def quiet() -> None:

@@ -39,7 +39,7 @@ class DpGd:
     steps : T, in [1, 100000]; by default from n, d, epsilon, delta, G, L, mu
     step : eta, in (0, 1/L]; by default from the same
 
-    Reference: Wang, Ye and Xu 2017, Algorithm 4 and Theorem 6.1 (noise); Beck and Teboulle 2009 (momentum, proximal).
+    Reference: Wang, Ye and Xu 2017, Algorithm 4 and Theorem 6.1 (noise); Su, Boyd and Candes 2016 (momentum).
     Deviations: proximal and with momentum, so that T gradients go as far as about T^2/4 plain steps; a weighted mean
     instead of a random iterate; exact noise instead of an unspecified constant.
     """

@@ -70,7 +70,8 @@ def test_from_request_to_model_and_receipt(shared: Service) -> None:
     assert answer.json()["quote"] == quote
     job = shared.finished(answer.json()["id"])
     assert (job["state"], job["attempt"], job["error"]) == ("done", 1, None)
-    assert job["progress"] == {"done": 10, "total": 10}
+    total = sum(query["count"] for query in quote["queries"])
+    assert job["progress"] == {"done": total, "total": total}
 
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     assert (model["kind"], model["loss"], model["link"], model["classes"]) == (
@@ -452,7 +453,8 @@ class TestEvents:
         assert len({identifier for identifier, _ in events}) == len(events)
 
     def test_go_on_after_the_last_one_seen(self, service: Service) -> None:
-        job = service.finished(_submit(service, service.dataset()).json()["id"])["id"]
+        ten = {"name": "dp_gd", "steps": 10}
+        job = service.finished(_submit(service, service.dataset(), method=ten).json()["id"])["id"]
         [(identifier, last)] = self._stream(service, job, last="1.3.0")
         assert (identifier, last["state"]) == ("1.10.1", "done")
         assert len(self._stream(service, job, last=identifier)) == 1, "the end is always told"

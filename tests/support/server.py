@@ -78,6 +78,18 @@ class Server:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(within)
 
+    def stop_or_kill(self) -> None:
+        """Whatever it takes."""
+        if self.lives():
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def lives(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None and self._process.poll() is None
+
     def workers(self) -> list[int]:
         """The worker processes that it has now."""
         assert self._process is not None

@@ -52,3 +52,10 @@ def test_a_negative_zero_never_comes_out() -> None:
     answer = Lattice.fit(1.0, 1.0, 1).perturb(np.array([-0.0]), Noise(Zeros()))
     assert answer[0] == 0
     assert not np.signbit(answer[0])
+
+
+@pytest.mark.parametrize("value", [np.zeros((1, 5)), np.zeros((3, 3)), np.array([0.0, np.nan]), np.array([np.inf])])
+def test_only_finite_vectors_are_answered(value: "np.ndarray") -> None:  # type: ignore[type-arg]
+    """A matrix would get one draw of noise for many entries."""
+    with pytest.raises(OutOfRange):
+        Lattice.fit(1.0, 1.0, 3).perturb(value, Noise(SeededBits(3)))

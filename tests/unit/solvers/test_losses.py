@@ -3,9 +3,11 @@
 import math
 from typing import get_args
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from solvers.losses import (
     Absolute,
@@ -203,3 +205,43 @@ def test_settings_out_of_range_are_refused(make: object) -> None:
 def test_names_go_by_what_a_loss_takes() -> None:
     assert names("class") == ("logistic", "hinge", "huber_hinge", "sigmoid")
     assert names("number") == ("squared", "huber", "absolute", "quantile", "power")
+
+
+def test_values_by_hand() -> None:
+    assert Logistic().value(np.array([0.0]), np.array([1.0]))[0] == pytest.approx(math.log(2))
+    assert Logistic().slope(np.array([0.0]), np.array([1.0]))[0] == -0.5
+    assert Logistic().slope(np.array([math.log(3)]), np.array([-1.0]))[0] == pytest.approx(0.75)
+    assert Squared().value(np.array([0.5, 3.0]), np.array([0.0, 0.0])) == pytest.approx([0.125, 2.5])
+    assert Squared(2.0).slope(np.array([3.0, 3.0]), np.array([2.5, 0.0])) == pytest.approx([0.5, 2.0])
+
+
+def test_expit_is_within_the_rounding_that_the_oracle_grants() -> None:
+    """4 units of 2^-53, docs/proofs/oracle.md."""
+    x = np.concatenate([np.linspace(-700, 40, 1500), np.linspace(-3, 3, 1500)])
+    with mpmath.workdps(40):
+        worst = max(
+            abs(mpmath.mpf(float(value)) * (1 + mpmath.exp(-mpmath.mpf(float(at)))) - 1)
+            for at, value in zip(x, expit(x), strict=True)
+        )
+    assert worst < 4 * 2.0**-53
+
+
+def test_the_sigmoid_slope_is_within_the_rounding_that_the_oracle_grants() -> None:
+    """10 units of 2^-53, docs/proofs/oracle.md."""
+    x = np.linspace(-30, 30, 2000)
+    slopes = Sigmoid().slope(x, np.ones(2000))
+    with mpmath.workdps(40):
+        worst = max(
+            abs(
+                mpmath.mpf(float(value))
+                + 1 / (2 + mpmath.exp(mpmath.mpf(float(at))) + mpmath.exp(-mpmath.mpf(float(at))))
+            )
+            for at, value in zip(x, slopes, strict=True)
+        )
+    assert worst < 10 * 2.0**-53 * Sigmoid().slope_bound
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, math.nan, math.inf, 1e7, True, "1"])
+def test_a_nonsensical_residual_bound_is_refused(bound: float) -> None:
+    with pytest.raises(ValueError, match="residual_bound"):
+        Squared(bound)

@@ -1,0 +1,222 @@
+"""Contracts of every loss, regularizer, domain and method, and of the oracle between them."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import Problem, plan
+from solvers.data import Data
+from solvers.domains import Domain, Free, L2Ball
+from solvers.losses import Logistic, Loss, Squared
+from solvers.methods import DpGd, DpSvrg, Method
+from solvers.oracle import PrivateOracle
+from solvers.regularizers import L2, NoRegularizer, Regularizer
+from solvers.solve import run
+from tests.support.seeded import SeededBits
+
+Vector = NDArray[np.float64]
+LOSSES: list[Loss] = [Logistic(), Squared(), Squared(0.2)]
+REGULARIZERS: list[Regularizer] = [NoRegularizer(), L2(0.0), L2(0.3)]
+DOMAINS: list[Domain] = [Free(), L2Ball(1e-3), L2Ball(2.0)]
+METHODS: list[Method] = [DpGd(), DpSvrg(), DpGd(steps=1), DpSvrg(epochs=1, inner_steps=1, batch=1), DpSvrg(batch=60)]
+
+coordinates = st.floats(-1e6, 1e6, allow_nan=False)
+vectors = st.lists(coordinates, min_size=3, max_size=3).map(np.array)
+regularizers = st.one_of(st.just(NoRegularizer()), st.floats(0, 1e6).map(L2))
+domains = st.one_of(st.just(Free()), st.floats(1e-6, 1e6).map(L2Ball))
+steps = st.floats(1e-9, 1e9)
+absurd = st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300, 1e155, 1e99, 5e-324, -0.0])
+values = st.one_of(absurd, st.floats(-3, 3))
+
+
+def near(a: float, b: float) -> bool:
+    return a <= b + 1e-9 * (1 + abs(b))
+
+
+@given(regularizers, vectors, vectors, steps)
+def test_prox_is_non_expansive_and_optimal(r: Regularizer, w: Vector, v: Vector, step: float) -> None:
+    p, q = r.prox(w, step), r.prox(v, step)
+    assert near(float(np.linalg.norm(p - q)), float(np.linalg.norm(w - v)))
+    for other in (w, v, np.zeros(3), p * 1.001):
+        here = step * r.value(p) + float((p - w) @ (p - w)) / 2
+        assert near(here, step * r.value(other) + float((other - w) @ (other - w)) / 2)
+
+
+@given(domains, vectors, vectors)
+def test_projection_laws(c: Domain, w: Vector, v: Vector) -> None:
+    p, q = c.project(w), c.project(v)
+    assert near(float(np.linalg.norm(p)), c.diameter(3) / 2)
+    assert np.allclose(c.project(p), p, rtol=1e-15)
+    assert near(float(np.linalg.norm(p - q)), float(np.linalg.norm(w - v)))
+    assert near(float((w - p) @ (q - p)), 1e-9 * (1 + float(np.linalg.norm(w) * np.linalg.norm(q - p))))
+
+
+@given(st.floats(1e-6, 1e6).map(L2Ball), vectors, vectors)
+def test_minimize_linear_is_feasible_and_least(c: L2Ball, g: Vector, v: Vector) -> None:
+    best = c.minimize_linear(g)
+    assert near(float(np.linalg.norm(best)), c.radius)
+    assert near(float(g @ best), float(g @ c.project(v)) + 1e-9 * float(np.linalg.norm(g)) * c.radius)
+
+
+@given(st.sampled_from(LOSSES), st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), st.floats(-5, 5))
+def test_slopes_obey_their_bounds_and_rise(loss: Loss, a: float, b: float, y: float) -> None:
+    target = loss.targets(np.array([y, y]))
+    low, high = loss.slope(np.array([min(a, b), max(a, b)]), target)
+    assert -loss.slope_bound <= low <= high <= loss.slope_bound
+    assert high - low <= loss.curvature_bound * abs(a - b) * (1 + 1e-9) + 1e-9 * loss.slope_bound
+
+
+@given(
+    loss=st.sampled_from(LOSSES),
+    rows=st.lists(st.lists(values, min_size=2, max_size=2), min_size=6, max_size=6),
+    targets=st.lists(values, min_size=6, max_size=6),
+    replaced=st.lists(values, min_size=3, max_size=3),
+    w=st.lists(st.one_of(st.floats(-3, 3), st.floats(-1e30, 1e30)), min_size=2, max_size=2).map(np.array),
+    anchor=st.lists(st.floats(-10, 10), min_size=2, max_size=2).map(np.array),
+    row_norm=st.floats(1e-3, 1e3),
+)
+@settings(max_examples=150, deadline=None)
+def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
+    loss: Loss,
+    rows: list[list[float]],
+    targets: list[float],
+    replaced: list[float],
+    w: Vector,
+    anchor: Vector,
+    row_norm: float,
+) -> None:
+    """Whatever the record, the replacement and w are: the value before noise moves by at most twice the bound.
+
+    And by at most the bound when a record joins a batch.
+    """
+    problem = Problem(loss, n=6, d=2, row_norm=row_norm)
+    seen = [_values(problem, np.array(rows), np.array(targets), w, anchor)]
+    rows, targets = [list(row) for row in rows], list(targets)
+    rows[2], targets[2] = replaced[:2], replaced[2]
+    seen.append(_values(problem, np.array(rows), np.array(targets), w, anchor))
+    for (one, bound), (two, same) in zip(*seen, strict=True):
+        assert bound == same  # the noise owes nothing to the data
+        assert np.isfinite(one).all()
+        assert float(np.linalg.norm(one - two)) <= 2 * bound
+    for values_ in seen:
+        full, without = values_[1], values_[2]
+        assert float(np.linalg.norm(full[0] - without[0])) <= full[1]
+        change, without = values_[3], values_[4]
+        assert float(np.linalg.norm(change[0] - without[0])) <= change[1]
+
+
+def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -> list[tuple[Vector, float]]:
+    """(value, bound) as a mechanism gets them: full; batch and change over all rows, and over all but the third."""
+    calls: list[tuple[Vector, float]] = []
+
+    class Scripted(Noise):
+        batch = np.arange(6)
+
+        def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
+            return self.batch
+
+    class Revealing(PrivateOracle):
+        def _answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
+            calls.append((value, bound))
+            return value
+
+    plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
+    noise = Scripted(SeededBits(1))
+    oracle = Revealing(problem, Data.of(X, y, problem), plan_, noise)
+    oracle.gradient("f", w)
+    oracle.sampled_gradient("b", w)
+    noise.batch = np.array([0, 1, 3, 4, 5])
+    oracle.sampled_gradient("b", w)
+    noise.batch = np.arange(6)
+    oracle.sampled_change("b", w, anchor + w)
+    noise.batch = np.array([0, 1, 3, 4, 5])
+    oracle.sampled_change("b", w, anchor + w)
+    return calls if len(calls) == 5 else calls + [(np.zeros(2), 1.0)] * 2  # w = anchor: no look at the data
+
+
+def dataset(kind: str, n: int, d: int) -> tuple[Vector, Vector]:
+    """Data that no run may fail on."""
+    rng = np.random.default_rng(7)
+    X, y = rng.uniform(-1, 1, (n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    if kind == "one class":
+        y[:] = 1.0
+    elif kind == "constant columns":
+        X[:] = X[0]
+    elif kind == "zeros":
+        X[:] = 0.0
+    elif kind == "absurd":
+        X[::3] = rng.choice([np.nan, np.inf, -np.inf, 1e300, -1e300, 1e120, 5e-324], X[::3].shape)
+        y[::2] = rng.choice([np.nan, np.inf, -np.inf, 1e300, 5e-324], y[::2].shape)
+    elif kind == "all broken":
+        X[:], y[:] = np.nan, np.nan
+    return X, y
+
+
+@pytest.mark.parametrize("kind", ["plain", "one class", "constant columns", "zeros", "absurd", "all broken"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss, kind: str) -> None:
+    for regularizer in REGULARIZERS:
+        for domain in DOMAINS:
+            problem = Problem(loss, regularizer, domain, n=60, d=4, row_norm=1.5)
+            quote = plan(method, problem, Privacy(1.0, 1e-5))
+            data = Data.of(*dataset(kind, 60, 4), problem)
+            heard: list[int] = []
+            w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
+            assert np.isfinite(w).all()
+            assert near(float(np.linalg.norm(w)), domain.diameter(4) / 2)
+            assert quote.release.plan.covers(transcript)
+            assert heard == list(range(1, sum(q.count for q in transcript.queries) + 1))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> None:
+    problem = Problem(Logistic(), n=60, d=4, row_norm=1.5)
+    quote = plan(method, problem, Privacy(1.0, 1e-5))
+    *others, last = quote.release.plan.queries
+    if last.count > 1:
+        others.append(PlannedQuery(last.name, last.count - 1, last.mechanism, last.noise_multiplier))
+    oracle = PrivateOracle(
+        problem, Data.of(*dataset("plain", 60, 4), problem), Plan(tuple(others)), Noise(SeededBits(2))
+    )
+    with pytest.raises(OutOfPlan):
+        quote.method.run(oracle, problem)
+
+
+@pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=lambda m: m.name)
+@given(
+    epsilon=st.floats(1e-3, 100),
+    delta=st.floats(1e-12, 1e-2),
+    n=st.integers(1, 10**9),
+    d=st.integers(1, 5000),
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_resolving_is_final_and_in_range(
+    method: Method, epsilon: float, delta: float, n: int, d: int, data: Any
+) -> None:
+    problem = Problem(
+        data.draw(st.sampled_from(LOSSES)),
+        data.draw(regularizers),
+        data.draw(domains),
+        n=n,
+        d=d,
+        row_norm=data.draw(st.floats(1e-6, 1e6)),
+    )
+    resolved = method.resolve(problem, Privacy(epsilon, delta))
+    assert resolved.resolve(problem, Privacy(epsilon, delta)) == resolved
+    assert resolved.step is not None
+    assert 0 < resolved.step * problem.L <= 1 + 1e-12
+    assert 0 < resolved.gradient_evaluations(problem) < math.inf
+    for query in resolved.queries(problem):
+        assert query.count <= 5000

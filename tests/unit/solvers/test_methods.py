@@ -1,0 +1,242 @@
+"""Methods: their iterations by hand, the safeguard, what they resolve to, what they refuse."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.accountants.gaussian import gauss_mu
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from solvers import Problem
+from solvers.domains import L2Ball
+from solvers.errors import Unsuitable
+from solvers.losses import Logistic, Squared
+from solvers.methods import DpGd, DpSvrg, Method
+from solvers.methods.average import Average
+from solvers.methods.tuning import answers_std, descent_time
+from solvers.regularizers import L2
+from solvers.selection import Auto
+
+Vector = NDArray[np.float64]
+PRIVACY = Privacy(1.0, 1e-6)
+ADULT = Problem(Logistic(), n=32_561, d=109, row_norm=math.sqrt(15))
+
+
+class Quadratic:
+    """Exact answers about F(w) = ||w - target||^2 / 2, and a list of what was asked."""
+
+    def __init__(self, target: Vector) -> None:
+        self.target = target
+        self.asked: list[tuple[str, str]] = []
+
+    def gradient(self, query: str, w: Vector) -> Vector:
+        self.asked.append(("gradient", query))
+        return w - self.target
+
+    def sampled_gradient(self, query: str, w: Vector) -> Vector:
+        self.asked.append(("sampled_gradient", query))
+        return w - self.target
+
+    def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        self.asked.append(("sampled_change", query))
+        return w - anchor
+
+
+def test_weighted_average() -> None:
+    mean = Average()
+    for value, weight in ((1.0, 1.0), (4.0, 2.0), (7.0, 3.0)):
+        mean.add(np.array([value]), weight)
+    assert mean.value[0] == pytest.approx(5.0)
+    with pytest.raises(ValueError, match="nothing"):
+        _ = Average().value
+
+
+def test_dp_gd_by_hand() -> None:
+    """One dimension, target 1, eta 1/2, lambda 1: three steps with momentum 0, 1/4, 2/5; weights 1, 2, 3."""
+    problem = Problem(Squared(), L2(1.0), n=10, d=1, row_norm=1.0)
+    oracle = Quadratic(np.ones(1))
+    w, before, points = 0.0, 0.0, []
+    for momentum in (0.0, 1 / 4, 2 / 5):
+        v = w + momentum * (w - before)
+        before, w = w, (v - 0.5 * (v - 1)) / 1.5
+        points.append(w)
+    answer = DpGd(steps=3, step=0.5).run(oracle, problem)
+    assert answer[0] == pytest.approx((points[0] + 2 * points[1] + 3 * points[2]) / 6)
+    assert oracle.asked == [("gradient", "gradient")] * 3
+
+
+def test_dp_gd_converges_as_its_momentum_promises() -> None:
+    """The last gap is at most 2 D^2 / (eta T^2) (Beck and Teboulle 2009), and the mean is near it."""
+    problem = Problem(Squared(), domain=L2Ball(10.0), n=10, d=2, row_norm=1.0)
+
+    class Narrow(Quadratic):
+        """Curvatures 1 and 1/1000."""
+
+        def gradient(self, query: str, w: Vector) -> Vector:
+            return super().gradient(query, w) * np.array([1.0, 1e-3])
+
+    for steps in (10, 40, 160):
+        w = DpGd(steps=steps, step=1.0).run(Narrow(np.array([1.0, 5.0])), problem)
+        gap = ((w - [1.0, 5.0]) ** 2 * [1.0, 1e-3]).sum() / 2
+        assert gap <= 4 * 26 / steps**2
+
+
+def test_dp_svrg_by_hand() -> None:
+    """Two epochs of two steps, near the anchor: v is the exact gradient; the mean of the last two of four points."""
+    problem = Problem(Squared(), n=10, d=1, row_norm=1.0)
+    oracle = Quadratic(np.full(1, 0.5))
+    points, w = [], 0.0
+    for _ in range(4):
+        w = w - 0.25 * (w - 0.5)
+        points.append(w)
+    answer = DpSvrg(epochs=2, inner_steps=2, batch=5, step=0.25).run(oracle, problem)
+    assert answer[0] == pytest.approx((points[2] + points[3]) / 2)
+    epoch = [("gradient", "snapshot"), ("sampled_change", "change"), ("sampled_change", "change")]
+    assert oracle.asked == epoch * 2
+
+
+def test_dp_svrg_asks_plain_gradients_far_from_its_anchor() -> None:
+    """G = L = 1: beyond distance 1 from the anchor the safeguard takes over, until the next anchor."""
+    problem = Problem(Squared(), n=10, d=1, row_norm=1.0)
+    oracle = Quadratic(np.full(1, 4.0))
+    DpSvrg(epochs=2, inner_steps=3, batch=5, step=0.25).run(oracle, problem)
+    # w: 0, 1 (distance 1: near), 1.75 (far), 2.3125 = anchor, 2.734 (near), 3.05 (near)
+    kinds = [kind for kind, _ in oracle.asked]
+    assert kinds[:4] == ["gradient", "sampled_change", "sampled_change", "sampled_gradient"]
+    assert kinds[4:] == ["gradient", "sampled_change", "sampled_change", "sampled_change"]
+
+
+def test_queries_and_costs() -> None:
+    problem = Problem(Logistic(), n=1000, d=3, row_norm=1.0)
+    (query,) = DpGd(steps=7, step=1.0).queries(problem)
+    assert (query.name, query.count, query.mechanism) == ("gradient", 7, Gaussian())
+    assert DpGd(steps=7, step=1.0).gradient_evaluations(problem) == 7000
+    svrg = DpSvrg(epochs=2, inner_steps=10, batch=100, step=1.0)
+    snapshot, change = svrg.queries(problem)
+    assert (snapshot.count, snapshot.mechanism, snapshot.weight) == (2, Gaussian(), 0.25)
+    assert (change.count, change.mechanism, change.weight) == (20, PoissonGaussian(0.1), 0.75)
+    assert svrg.gradient_evaluations(problem) == 2 * (1000 + 2 * 10 * 100)
+
+
+def test_the_descent_time_by_hand() -> None:
+    """On a free domain s = 3 n mu* / R^2 (to the rounding of its constants); strong convexity makes it logarithmic."""
+    mu = gauss_mu(1.0, 1e-6)
+    time = descent_time(ADULT, PRIVACY)
+    assert time == pytest.approx(3 * 32_561 * mu / 15, rel=0.005)
+    assert answers_std(ADULT, PRIVACY) == pytest.approx(2 * math.sqrt(15) / (32_561 * mu))
+    ridge = Problem(Logistic(), L2(0.01), n=32_561, d=109, row_norm=math.sqrt(15))
+    assert descent_time(ridge, PRIVACY) == pytest.approx(math.log1p(0.01 * time) / 0.01)
+    guess = 5 * math.sqrt(109) / math.sqrt(15)
+    ball = Problem(Logistic(), domain=L2Ball(guess / 4), n=32_561, d=109, row_norm=math.sqrt(15))
+    assert descent_time(ball, PRIVACY) == pytest.approx(time / 4)
+    wide = Problem(Logistic(), domain=L2Ball(1e6), n=32_561, d=109, row_norm=math.sqrt(15))
+    assert descent_time(wide, PRIVACY) == time
+
+
+def test_the_descent_time_does_not_depend_on_the_units() -> None:
+    """Features k times as large need steps k^2 times as small; targets and their bound k times as large, the same."""
+    one = Problem(Squared(1.0), n=1000, d=5, row_norm=1.0)
+    assert descent_time(Problem(Squared(1.0), n=1000, d=5, row_norm=3.0), PRIVACY) == pytest.approx(
+        descent_time(one, PRIVACY) / 9
+    )
+    assert descent_time(Problem(Squared(7.0), n=1000, d=5, row_norm=1.0), PRIVACY) == pytest.approx(
+        descent_time(one, PRIVACY)
+    )
+
+
+def test_dp_gd_spends_its_time_in_few_steps() -> None:
+    time = descent_time(ADULT, PRIVACY)
+    method = DpGd().resolve(ADULT, PRIVACY)
+    assert method.steps is not None
+    assert method.step is not None
+    assert method.step <= 1 / ADULT.L
+    assert method.step * method.steps * (method.steps + 3) / 4 == pytest.approx(time)
+    assert (method.steps - 1) * (method.steps + 2) / 4 / ADULT.L < time  # one step less would not do
+    most = DpGd().resolve(Problem(Logistic(), n=10**9, d=109, row_norm=4.0), PRIVACY)
+    assert (most.steps, most.step) == (500, 1 / 4.0)
+    fewer = DpGd(steps=10).resolve(ADULT, PRIVACY)
+    assert (fewer.steps, fewer.step) == (10, 1 / ADULT.L)
+    slower = DpGd(step=0.01).resolve(ADULT, PRIVACY)
+    assert slower.step == 0.01
+    assert slower.steps is not None
+    assert slower.steps > method.steps
+
+
+def test_dp_svrg_resolves_to_public_numbers() -> None:
+    method = DpSvrg().resolve(ADULT, PRIVACY)
+    assert method.epochs == 5
+    assert method.inner_steps is not None
+    assert method.batch is not None
+    assert method.step is not None
+    total, mu = 5 * method.inner_steps, gauss_mu(1.0, 1e-6)
+    assert total == pytest.approx(0.4 * descent_time(ADULT, PRIVACY) * ADULT.L, abs=5)
+    assert method.batch == math.ceil(1.5 * 32_561 * mu / math.sqrt(total))
+    assert method.step == 1 / (ADULT.L * (1 + 11 / method.batch))
+    huge = DpSvrg().resolve(Problem(Logistic(), n=10**7, d=109, row_norm=4.0), PRIVACY)
+    assert huge.inner_steps == 1000
+    tiny = DpSvrg().resolve(Problem(Logistic(), n=7, d=109, row_norm=4.0), PRIVACY)
+    assert tiny.batch == 7
+    single = DpSvrg(batch=1).resolve(ADULT, PRIVACY)
+    assert single.step == pytest.approx(1 / (12 * ADULT.L))  # the paper's, where its batches are the paper's
+
+
+@pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=lambda m: m.name)
+@pytest.mark.parametrize("n", [1, 2, 10, 1000, 10**6, 10**10])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 100.0])
+def test_every_problem_resolves(method: Method, n: int, epsilon: float) -> None:
+    for row_norm in (1e-6, 1.0, 1e6):
+        for regularizer in (L2(0.0), L2(1e-12), L2(1e6)):
+            problem = Problem(Logistic(), regularizer, L2Ball(1.0), n=n, d=10, row_norm=row_norm)
+            resolved = method.resolve(problem, Privacy(epsilon, 1e-12))
+            assert resolved.resolve(problem, Privacy(epsilon, 1e-12)) == resolved
+            assert all(query.count >= 1 for query in resolved.queries(problem))
+            assert math.isfinite(resolved.gradient_evaluations(problem))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (DpGd, {"steps": 0}),
+        (DpGd, {"steps": -3}),
+        (DpGd, {"steps": 1.5}),
+        (DpGd, {"steps": True}),
+        (DpGd, {"steps": 10**6}),
+        (DpGd, {"step": 0.0}),
+        (DpGd, {"step": -1.0}),
+        (DpGd, {"step": math.nan}),
+        (DpGd, {"step": math.inf}),
+        (DpGd, {"step": "1"}),
+        (DpSvrg, {"epochs": 0}),
+        (DpSvrg, {"inner_steps": 0}),
+        (DpSvrg, {"batch": 0}),
+        (DpSvrg, {"batch": 2.0}),
+        (DpSvrg, {"step": math.nan}),
+    ],
+    ids=repr,
+)
+def test_nonsense_is_refused(kind: Any, fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        kind(**fields)
+
+
+def test_what_the_theory_does_not_cover_is_named() -> None:
+    with pytest.raises(Unsuitable, match="1/L"):
+        DpGd(step=1.01 / ADULT.L).resolve(ADULT, PRIVACY)
+    with pytest.raises(Unsuitable, match="1/L"):
+        DpSvrg(step=1.01 / ADULT.L).resolve(ADULT, PRIVACY)
+    with pytest.raises(Unsuitable, match="exceed n = 32561"):
+        DpSvrg(batch=32_562).resolve(ADULT, PRIVACY)
+    for method in (DpGd(), DpSvrg()):
+        with pytest.raises(Unsuitable, match="delta > 0"):
+            method.resolve(ADULT, Privacy(1.0))
+        with pytest.raises(Unsuitable, match="resolve"):
+            method.queries(ADULT)
+
+
+def test_auto_is_dp_gd_and_says_why() -> None:
+    method, reason = Auto().choose(ADULT)
+    assert method == DpGd()
+    assert "noise" in reason
