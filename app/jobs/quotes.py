@@ -1,7 +1,7 @@
 """The price of a job: a pure function of the request, the dataset's declaration, n and the ledger. Touches no data."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import solvers
 from accounting.codec import release_plan_to_json
@@ -16,7 +16,7 @@ from app.sources.design import Design, DesignError
 from app.wire.datasets import CategoryColumn, Column, PrivacyLoss
 from app.wire.jobs import JobRequest, QueryPrice, Quote
 from app.wire.problems import Remaining, Violation
-from solvers.losses import Logistic, Loss, Squared
+from solvers.losses import Logistic, Loss, Squared, names
 from solvers.selection import Auto
 
 
@@ -149,12 +149,16 @@ def _privacy(request: JobRequest, rule: Filter) -> Privacy:
 
 def _loss(request: JobRequest, target: Column) -> Loss:
     """The loss asked for, or the target's default, if the two suit each other."""
+    takes: Literal["class", "number"] = "class" if isinstance(target, CategoryColumn) else "number"
+    if request.loss is not None and request.loss.takes != takes:
+        target_is, other = ("category", "number") if takes == "class" else ("number", "category")
+        losses = ", ".join(names(takes))
+        raise Problem(
+            "unsupported_combination",
+            f"{request.loss.name} needs a {other} as target; a {target_is} takes one of {losses}.",
+        )
     if not isinstance(target, CategoryColumn):
-        if isinstance(request.loss, Logistic):
-            raise Problem("unsupported_combination", "logistic needs a category as target; a number takes squared.")
         return request.loss or Squared()
-    if isinstance(request.loss, Squared):
-        raise Problem("unsupported_combination", "squared needs a number as target; a category takes logistic.")
     if len(target.categories) > 2 and request.positive is None:
         raise Problem(
             "unsupported_combination",

@@ -37,7 +37,7 @@ class JobRequest(Wire):
     ] = None
     loss: Annotated[
         Annotated[Loss, Field(discriminator="name")] | None,
-        Field(description="logistic for a category, squared for a number, if null."),
+        Field(description="One that suits the target; logistic for a category, squared for a number, if null."),
     ] = None
     regularizer: Annotated[
         Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")

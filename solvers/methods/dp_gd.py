@@ -9,7 +9,7 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_smooth, check_step
+from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
 from solvers.methods.tuning import descent_time
 from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
@@ -26,6 +26,13 @@ class DpGd:
     Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2, and any function of the gradients may be returned: the
     momentum and the average cost nothing. Defaults: T and eta spend the descent time s of `tuning.descent_time` in as
     few steps as smoothness allows, eta T (T+3) / 4 = s with eta <= 1/L and T <= 500. Proof: docs/proofs/dp_gd.md.
+
+    Where f is not convex, neither momentum nor a mean of points is justified: v_t = w_t, the answer is w_T, and s is
+    spent as eta T = s. The privacy is the same. With Phi = F + r and noise of variance sigma^2 per coordinate,
+        E Phi(w_T) <= Phi(w_0) - sum over t of E||w_(t+1) - w_t||^2 / (2 eta) + T eta d sigma^2,
+    hence the steps become short on average, down to the noise: (1/T) sum of E||w_(t+1) - w_t||^2 / eta^2
+    <= 2 (Phi(w_0) - min Phi) / (eta T) + 2 d sigma^2. Nothing is promised about the distance to the least Phi, nor that
+    w_T itself is nearly stationary (a uniformly random w_t is, in expectation). Proof: docs/proofs/prox.md.
 
     Parameters
     ----------
@@ -53,14 +60,18 @@ class DpGd:
         Raises
         ------
         Unsuitable
-            if step exceeds 1/L, or delta is 0.
+            if the loss is not smooth, step exceeds 1/L, or delta is 0.
         """
+        check_loss("dp_gd", problem)
         time, steps, step = descent_time(problem, privacy), self.steps, self.step
         if steps is None:
-            wanted = (math.sqrt(9 + 16 * time / (step or 1 / problem.L)) - 3) / 2  # step T (T+3) / 4 = time
+            wanted = time / (step or 1 / problem.L)
+            if problem.is_convex:
+                wanted = (math.sqrt(9 + 16 * wanted) - 3) / 2  # step T (T+3) / 4 = time
             steps = min(_MOST_DEFAULT_STEPS, max(1, math.ceil(wanted)))
         if step is None:
-            step = min(1 / problem.L, 4 * time / (steps * (steps + 3)))
+            reach = steps * (steps + 3) / 4 if problem.is_convex else steps
+            step = min(1 / problem.L, time / reach)
         check_smooth("dp_gd: step", step, problem)
         return replace(self, steps=steps, step=step)
 
@@ -78,10 +89,10 @@ class DpGd:
         w = before = problem.start
         mean = Average()
         for t in range(steps):
-            v = w + t / (t + 3) * (w - before)
+            v = w + t / (t + 3) * (w - before) if problem.is_convex else w
             before, w = w, problem.prox(v - step * oracle.gradient("gradient", v), step)
             mean.add(w, t + 1)
-        return mean.value
+        return mean.value if problem.is_convex else w
 
     def _filled(self) -> tuple[int, float]:
         if self.steps is None or self.step is None:

@@ -11,7 +11,7 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_smooth, check_step
+from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
 from solvers.methods.tuning import answers_std, descent_time
 from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
@@ -32,9 +32,10 @@ class DpSvrg:
 
     In each of T epochs, g = grad F(anchor) + noise once, then m times w <- prox_(eta r)(w - eta v), where v = g + a
     noisy sampled mean of grad f_i(w) - grad f_i(anchor) while L ||w - anchor|| <= G, and a noisy sampled gradient
-    beyond. The noise of a change scales with min(G, L ||w - anchor||). The next anchor is the last w; the answer is the
-    mean of the second half of all w. Defaults: T = 5; K = T m steps that spend 0.4 of `tuning.descent_time`, at most
-    5000; b = 1.5 n mu* / sqrt(K); eta at most 1 / (L (1 + 11/b)). Proof: docs/proofs/dp_svrg.md.
+    beyond. The noise of a change scales with min(G, L ||w - anchor||). The next anchor is the last w; the answer is
+    the mean of the second half of all w, so F must be convex, and smooth for the changes to be small. Defaults: T = 5;
+    K = T m steps that spend 0.4 of `tuning.descent_time`, at most 5000; b = 1.5 n mu* / sqrt(K);
+    eta at most 1 / (L (1 + 11/b)). Proof: docs/proofs/dp_svrg.md.
 
     Parameters
     ----------
@@ -68,8 +69,9 @@ class DpSvrg:
         Raises
         ------
         Unsuitable
-            if batch exceeds n, step exceeds 1/L, or delta is 0.
+            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, or delta is 0.
         """
+        check_loss("dp_svrg", problem, convex=True)
         time, epochs, inner_steps = _TIME * descent_time(problem, privacy), self.epochs or _EPOCHS, self.inner_steps
         if inner_steps is None:
             wanted = min(time / (self.step or 1 / problem.L), _MOST_DEFAULT_STEPS)

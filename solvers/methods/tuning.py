@@ -35,7 +35,8 @@ def descent_time(problem: Problem, privacy: Privacy) -> float:
     The two constants were chosen once, on real data of four kinds; docs/proofs/dp_gd.md has the numbers.
     """
     distance = min(
-        problem.domain.diameter / 2, _MARGIN * math.sqrt(problem.d) * problem.loss.slope_bound / problem.row_norm
+        problem.domain.diameter(problem.d) / 2,
+        _MARGIN * math.sqrt(problem.d) * problem.loss.slope_bound / problem.row_norm,
     )
     time = distance / (answers_std(problem, privacy) * math.sqrt(2 * _COST * problem.d))
     return math.log1p(problem.mu * time) / problem.mu if problem.mu > 0 else time

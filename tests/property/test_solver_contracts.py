@@ -55,7 +55,7 @@ def test_prox_is_non_expansive_and_optimal(r: Regularizer, w: Vector, v: Vector,
 @given(domains, vectors, vectors)
 def test_projection_laws(c: Domain, w: Vector, v: Vector) -> None:
     p, q = c.project(w), c.project(v)
-    assert near(float(np.linalg.norm(p)), c.diameter / 2)
+    assert near(float(np.linalg.norm(p)), c.diameter(3) / 2)
     assert np.allclose(c.project(p), p, rtol=1e-15)
     assert near(float(np.linalg.norm(p - q)), float(np.linalg.norm(w - v)))
     assert near(float((w - p) @ (q - p)), 1e-9 * (1 + float(np.linalg.norm(w) * np.linalg.norm(q - p))))
@@ -174,7 +174,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
             heard: list[int] = []
             w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
             assert np.isfinite(w).all()
-            assert near(float(np.linalg.norm(w)), domain.diameter / 2)
+            assert near(float(np.linalg.norm(w)), domain.diameter(4) / 2)
             assert quote.release.plan.covers(transcript)
             assert heard == list(range(1, sum(q.count for q in transcript.queries) + 1))
 

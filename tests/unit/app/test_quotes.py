@@ -172,15 +172,43 @@ class TestRefusals:
         [
             {"target": "age", "loss": {"name": "logistic"}},
             {"loss": {"name": "squared"}},
+            {"target": "age", "loss": {"name": "huber_hinge"}},
+            {"loss": {"name": "quantile", "level": 0.9}},
             {"target": "color"},
             {"method": {"name": "dp_svrg", "batch": 20_001}},
         ],
-        ids=["logistic number", "squared category", "three categories", "batch above n"],
+        ids=[
+            "logistic number",
+            "squared category",
+            "hinge number",
+            "quantile category",
+            "three categories",
+            "batch above n",
+        ],
     )
     def test_what_the_theory_does_not_cover(self, changes: dict[str, Any]) -> None:
         code, text = refused(**changes)
         assert code == "unsupported_combination"
         assert len(text) > 20, "it says why"
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"loss": {"name": "hinge"}}, ["Auto", "smooth", "hinge", "huber_hinge"]),
+            ({"loss": {"name": "hinge"}, "method": {"name": "dp_svrg"}}, ["Dp_svrg", "smooth", "huber_hinge"]),
+            ({"loss": {"name": "absolute"}, "target": "age"}, ["smooth", "absolute", "huber"]),
+            ({"loss": {"name": "quantile"}, "target": "age"}, ["smooth", "quantile", "smoothing"]),
+            ({"loss": {"name": "power"}, "target": "age"}, ["smooth", "power", "huber"]),
+            ({"loss": {"name": "sigmoid"}, "method": {"name": "dp_svrg"}}, ["convex", "sigmoid", "dp_gd"]),
+            ({"loss": {"name": "huber"}}, ["huber needs a number", "logistic, hinge, huber_hinge, sigmoid"]),
+            ({"loss": {"name": "sigmoid"}, "target": "age"}, ["sigmoid needs a category", "squared, huber, absolute"]),
+        ],
+    )
+    def test_a_loss_that_does_not_fit_is_told_what_does(self, changes: dict[str, Any], words: list[str]) -> None:
+        code, text = refused(**changes)
+        assert code == "unsupported_combination"
+        for word in words:
+            assert word.lower() in text.lower()
 
     def test_three_categories_with_a_positive_one_are_fine(self) -> None:
         assert priced(target="color", positive="blue").design.classes == ("not blue", "blue")
