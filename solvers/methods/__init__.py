@@ -2,7 +2,8 @@
 
 from solvers.methods.dp_gd import DpGd
 from solvers.methods.dp_svrg import DpSvrg
+from solvers.methods.dp_svrg_pp import DpSvrgPp
 
-Method = DpGd | DpSvrg
+Method = DpGd | DpSvrg | DpSvrgPp
 
-__all__ = ["DpGd", "DpSvrg", "Method"]
+__all__ = ["DpGd", "DpSvrg", "DpSvrgPp", "Method"]

@@ -21,7 +21,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data
 from solvers.losses import Squared
-from solvers.methods import DpGd, DpSvrg, Method
+from solvers.methods import DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.oracle import PrivateOracle
 from solvers.problem import Problem
 from tests.support.audit import Attacker, Row, epsilon_lower_bound, excess, mu_lower_bound, scores
@@ -37,6 +37,9 @@ GD = DpGd(steps=3, step=0.01)
 FAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.5)
 FARTHER = DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
 NEAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.02)
+PP_FAR = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=0.5)
+PP_FARTHER = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0)
+PP_NEAR = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=0.02)
 
 
 def rows(problem: Problem, length: float = 1.0) -> tuple[Row, Row]:
@@ -66,7 +69,9 @@ def test_dp_gd_keeps_its_promise_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "problem"), [(FAR, WIDE), (NEAR, WIDE), (NEAR, PROBLEM)], ids=["far", "near", "flat"]
+    ("method", "problem"),
+    [(FAR, WIDE), (NEAR, WIDE), (NEAR, PROBLEM), (PP_FAR, WIDE), (PP_NEAR, WIDE)],
+    ids=["far", "near", "flat", "pp far", "pp near"],
 )
 def test_dp_svrg_keeps_its_promise(method: Method, problem: Problem) -> None:
     assert violation(method, problem) <= 0
@@ -111,7 +116,11 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
     return steps * lattice.spacing
 
 
-@pytest.mark.parametrize(("method", "problem"), [(GD, PROBLEM), (FARTHER, WIDE)], ids=["dp_gd", "dp_svrg"])
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [(GD, PROBLEM), (FARTHER, WIDE), (PP_FARTHER, WIDE)],
+    ids=["dp_gd", "dp_svrg", "dp_svrg_pp"],
+)
 def test_mutant_half_the_noise_is_caught(method: Method, problem: Problem) -> None:
     with mutated(Lattice, "perturb", half_noise):
         assert violation(method, problem) > 0
@@ -142,6 +151,13 @@ def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
     generous = Plan(tuple(PlannedQuery(q.name, 9, q.mechanism, q.noise_multiplier) for q in plan.queries))
     found = scores(DpGd(steps=9, step=0.01), PROBLEM, generous, *rows(PROBLEM), RUNS, 1)
     assert excess(*found, plan) > 0
+
+
+def test_mutant_half_the_steps_counted_is_caught() -> None:
+    """The paper's Theorem 4.3 counts 2^T m of 2 m (2^T - 1) steps: the oracle refuses the rest."""
+    one_epoch = DpSvrgPp(epochs=1, inner_steps=2, batch=16, step=0.5)
+    with pytest.raises(OutOfPlan):
+        scores(PP_FAR, WIDE, planned(one_epoch, WIDE), *rows(WIDE), 1, 1)
 
 
 def test_mutant_batch_that_is_not_fresh_is_caught() -> None:

@@ -73,8 +73,8 @@ class TestDefaults:
         assert quoted(privacy={"epsilon": 0.5, "delta": 1e-8}).delta == 1e-8
 
     def test_every_field_of_the_method_is_filled(self) -> None:
-        for method in ({"name": "auto"}, {"name": "dp_gd"}, {"name": "dp_svrg"}):
-            assert None not in quoted(method=method).model_dump()["method"].values()
+        for name in ("auto", "dp_gd", "dp_svrg", "dp_svrg_pp"):
+            assert None not in quoted(method={"name": name}).model_dump()["method"].values()
 
     def test_the_row_norm_is_what_the_schema_implies(self) -> None:
         assert quoted().row_norm == math.sqrt(4 + 1)  # age, sex, color, only; the intercept
@@ -195,13 +195,14 @@ class TestRefusals:
         assert code == "unsupported_combination"
         assert "delta" in text
 
-    @pytest.mark.parametrize("method", ["dp_gd", "dp_svrg", "auto"])
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_svrg", "dp_svrg_pp", "auto"])
     def test_no_gaussian_method_under_pure(self, method: str) -> None:
         code, _ = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method={"name": method})
         assert code == "method_filter_mismatch"
 
-    def test_no_sampling_under_gdp(self) -> None:
-        code, text = refused(dataset(kind="gdp"), method={"name": "dp_svrg"})
+    @pytest.mark.parametrize("method", ["dp_svrg", "dp_svrg_pp"])
+    def test_no_sampling_under_gdp(self, method: str) -> None:
+        code, text = refused(dataset(kind="gdp"), method={"name": method})
         assert code == "method_filter_mismatch"
         assert "gdp" in text
 
