@@ -1,6 +1,5 @@
 """DP-GD: noisy proximal gradient descent (Wang, Ye and Xu 2017, Algorithm 4), with Nesterov's momentum."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -10,7 +9,7 @@ from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_smooth, check_step
-from solvers.methods.tuning import descent_time
+from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time
 from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
 
@@ -57,10 +56,9 @@ class DpGd:
         """
         time, steps, step = descent_time(problem, privacy), self.steps, self.step
         if steps is None:
-            wanted = (math.sqrt(9 + 16 * time / (step or 1 / problem.L)) - 3) / 2  # step T (T+3) / 4 = time
-            steps = min(_MOST_DEFAULT_STEPS, max(1, math.ceil(wanted)))
+            steps = accelerated_steps(time, step or 1 / problem.L, _MOST_DEFAULT_STEPS)
         if step is None:
-            step = min(1 / problem.L, 4 * time / (steps * (steps + 3)))
+            step = min(1 / problem.L, accelerated_step(time, steps))
         check_smooth("dp_gd: step", step, problem)
         return replace(self, steps=steps, step=step)
 

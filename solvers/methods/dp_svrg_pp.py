@@ -104,9 +104,9 @@ class DpSvrgPp:
 
 def _lengths(epochs: int, inner_steps: int) -> Iterator[int]:
     """2 m, 4 m, ..., 2^T m."""
-    return (2**s * inner_steps for s in range(1, epochs + 1))
+    return (inner_steps << s for s in range(1, epochs + 1))
 
 
 def _steps(epochs: int, inner_steps: int) -> int:
     """Their sum, 2 m (2^T - 1)."""
-    return 2 * inner_steps * (2**epochs - 1)
+    return (inner_steps << (epochs + 1)) - 2 * inner_steps

@@ -73,7 +73,7 @@ class TestDefaults:
         assert quoted(privacy={"epsilon": 0.5, "delta": 1e-8}).delta == 1e-8
 
     def test_every_field_of_the_method_is_filled(self) -> None:
-        for name in ("auto", "dp_gd", "dp_svrg", "dp_svrg_pp"):
+        for name in ("auto", "dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"):
             assert None not in quoted(method={"name": name}).model_dump()["method"].values()
 
     def test_the_row_norm_is_what_the_schema_implies(self) -> None:
@@ -195,7 +195,7 @@ class TestRefusals:
         assert code == "unsupported_combination"
         assert "delta" in text
 
-    @pytest.mark.parametrize("method", ["dp_gd", "dp_svrg", "dp_svrg_pp", "auto"])
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp", "auto"])
     def test_no_gaussian_method_under_pure(self, method: str) -> None:
         code, _ = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method={"name": method})
         assert code == "method_filter_mismatch"

@@ -14,7 +14,7 @@ from solvers.data import Data
 from solvers.domains import Domain, Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
-from solvers.methods import DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.oracle import PrivateOracle
 from solvers.problem import Vector
 from solvers.regularizers import L2, NoRegularizer
@@ -25,6 +25,7 @@ N, D = 300, 4
 PRIVACY = Privacy(1.0, 1e-6)
 LONG: tuple[Method, ...] = (
     DpGd(steps=3000, step=0.99),
+    DpAccMd(steps=2000, step=1.0),
     DpSvrg(epochs=40, inner_steps=40, batch=60, step=0.5),
     DpSvrgPp(epochs=9, inner_steps=4, batch=60, step=0.5),
 )
@@ -54,9 +55,17 @@ def objective(task: Problem, w: Vector) -> float:
 
 def optimum(task: Problem) -> float:
     """The least value, by scipy: on the ball as a constraint."""
+    X, y = rows()
+    exact, strength = QuietOracle(task, X, y), task.regularizer.strong_convexity
     radius = task.domain.radius if isinstance(task.domain, L2Ball) else 1e3
-    inside = {"type": "ineq", "fun": lambda w: radius**2 - w @ w}
-    found = minimize(lambda w: objective(task, w), np.zeros(D), method="SLSQP", constraints=[inside], tol=1e-13)
+    found = minimize(
+        lambda w: objective(task, w),
+        np.zeros(D),
+        jac=lambda w: exact.gradient("g", w) + strength * w,
+        method="SLSQP",
+        constraints=[{"type": "ineq", "fun": lambda w: radius**2 - w @ w, "jac": lambda w: -2 * w}],
+        options={"ftol": 1e-12},
+    )
     assert found.success
     return float(found.fun)
 
@@ -77,7 +86,7 @@ def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: M
     """epsilon = 100 on these 300 rows would be noise; an oracle with a plan of tiny multipliers is all but exact."""
     X, y = rows()
     task = problem()
-    short = replace(method, steps=300) if isinstance(method, DpGd) else method
+    short = replace(method, steps=300) if isinstance(method, DpGd | DpAccMd) else method
     release = calibrate(short.queries(task), PRIVACY).plan
     quiet = replace(release, queries=tuple(replace(q, noise_multiplier=1e-4) for q in release.queries))
     oracle = PrivateOracle(task, Data.of(X, y, task), quiet, Noise(SeededBits(1)))
@@ -149,3 +158,70 @@ class TestDpSvrgPp:
     def test_what_does_not_suit_the_problem(self, fields: dict[str, int]) -> None:
         with pytest.raises(Unsuitable):
             DpSvrgPp(**fields).resolve(problem(), PRIVACY)
+
+
+class TestDpAccMd:
+    def test_the_steps_are_the_papers_with_one_gradient_for_both(self) -> None:
+        """Algorithm 3 as printed, alpha = (k + 2) / (4 L), r = 1 / (2 alpha L), but for the y-step's 2 L."""
+        X, y = rows()
+        task = problem(L2Ball(0.7), 0.0)
+        L, exact = task.L, QuietOracle(task, X, y)
+        a = b = task.start
+        for k in range(20):
+            alpha = (k + 2) / (4 * L)
+            r = 1 / (2 * alpha * L)
+            x = r * b + (1 - r) * a
+            g = exact.gradient("g", x)
+            a, b = task.domain.project(x - g / (2 * L)), task.domain.project(b - alpha * g)
+        found = DpAccMd(steps=20, step=1 / (2 * L)).run(QuietOracle(task, X, y), task)
+        assert np.allclose(found, a, atol=1e-12)
+
+    def test_accelerates(self) -> None:
+        """With exact answers the error is under 8 L B / (T + 1)^2, which plain steps do not reach on this task."""
+        X, y = rows()
+        task = problem(L2Ball(20.0), 0.0)
+        best, steps = optimum(task), 60
+        found = DpAccMd(steps=steps, step=1 / (2 * task.L)).run(QuietOracle(task, X, y), task)
+        reached = objective(task, found) - best
+        method = DpAccMd(steps=steps, step=1 / (2 * task.L))
+        assert reached <= method.excess_risk(task, 0.0, 20.0)
+        w, exact = task.start, QuietOracle(task, X, y)
+        for _ in range(steps):
+            w = task.prox(w - exact.gradient("g", w) / (2 * task.L), 1 / (2 * task.L))
+        assert reached < (objective(task, w) - best) / 3
+
+    @pytest.mark.parametrize("epsilon", [0.5, 10.0])
+    def test_the_bound_holds(self, epsilon: float) -> None:
+        """The mean excess risk of real runs with noise, against the bound at the true distance."""
+        X, y = rows()
+        task = problem(L2Ball(3.0))
+        quote = plan(DpAccMd(), task, Privacy(epsilon, 1e-6))
+        assert isinstance(quote.method, DpAccMd)
+        found = [solve(quote.method, task, X, y, Privacy(epsilon, 1e-6)).coefficients for _ in range(40)]
+        mean = float(np.mean([objective(task, w) for w in found])) - optimum(task)
+        assert 0 <= mean <= quote.method.excess_risk(task, quote.noise_stds[0], 3.0)
+
+    def test_the_defaults_minimize_the_bound(self) -> None:
+        """Among all T, at the longest step: within 2 % of the least bound, and never beyond 500 steps."""
+        task = Problem(Logistic(), NoRegularizer(), n=2000, d=50, row_norm=2.0)
+        privacy = Privacy(1.0, 1e-6)
+        distance = 5 * 50**0.5 / 2
+
+        def bound(method: DpAccMd) -> float:
+            quote = plan(method, task, privacy)
+            assert isinstance(quote.method, DpAccMd)
+            return quote.method.excess_risk(task, quote.noise_stds[0], distance)
+
+        longest = 1 / (2 * task.L)
+        least = min(bound(DpAccMd(steps=steps, step=longest)) for steps in range(1, 60))
+        assert bound(DpAccMd()) <= 1.02 * least
+        assert DpAccMd().resolve(replace(task, n=10**9), privacy).steps == 500
+
+    def test_a_step_beyond_half_of_one_over_L(self) -> None:
+        with pytest.raises(Unsuitable, match="2L"):
+            DpAccMd(step=0.51 / problem().L).resolve(problem(), PRIVACY)
+        assert DpAccMd(step=0.5 / problem().L).resolve(problem(), PRIVACY).step == 0.5 / problem().L
+
+    def test_no_gaussian_noise_at_delta_zero(self) -> None:
+        with pytest.raises(Unsuitable):
+            DpAccMd().resolve(problem(), Privacy(1.0, 0.0))
