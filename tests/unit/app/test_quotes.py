@@ -139,6 +139,34 @@ class TestPrice:
         assert quoted(dataset(kind="gdp"), method={"name": "dp_gd"}).fits
 
 
+class TestForecast:
+    def test_of_a_proven_bound(self) -> None:
+        forecast = quoted(domain={"name": "l2_ball", "radius": 3.0}).forecast
+        assert forecast is not None
+        assert forecast.excess_risk is not None
+        assert (forecast.distance, forecast.distance_certain) == (3.0, True)
+        assert 0 < forecast.seconds < 3600
+        assert "Proven" in forecast.statement
+
+    def test_of_none(self) -> None:
+        forecast = quoted(method={"name": "dp_svrg"}).forecast
+        assert forecast is not None
+        assert forecast.excess_risk is None
+
+    def test_more_steps_take_longer(self) -> None:
+        few, many = (quoted(method={"name": "dp_gd", "steps": steps}).forecast for steps in (10, 1000))
+        assert few is not None
+        assert many is not None
+        assert many.seconds > 50 * few.seconds
+
+    def test_auto_says_why_and_samples_only_where_the_filter_can_pay(self) -> None:
+        huge = {"features": ["age"], "privacy": {"epsilon": 1.0}}
+        settings = Settings(home=Path("/nowhere"), max_gradient_evaluations=1e13)
+        chosen = [priced(dataset(rows=10**9, kind=kind), settings, **huge).planned for kind in ("rdp", "gdp")]
+        assert [planned.method.name for planned in chosen] == ["dp_svrg", "dp_gd"]
+        assert "n = 1000000000" in chosen[0].reason
+
+
 class TestWarnings:
     def test_of_a_large_delta(self) -> None:
         assert any("1/n" in text for text in quoted(dataset(rows=1000, delta=1e-3)).warnings)
