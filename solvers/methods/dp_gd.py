@@ -1,8 +1,9 @@
 """DP-GD: noisy proximal gradient descent (Wang, Ye and Xu 2017, Algorithm 4), with Nesterov's momentum."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
+
+import numpy as np
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
@@ -10,7 +11,7 @@ from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
-from solvers.methods.tuning import descent_time
+from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time
 from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
 
@@ -65,13 +66,13 @@ class DpGd:
         check_loss("dp_gd", problem)
         time, steps, step = descent_time(problem, privacy), self.steps, self.step
         if steps is None:
-            wanted = time / (step or 1 / problem.L)
+            longest = step or 1 / problem.L
             if problem.is_convex:
-                wanted = (math.sqrt(9 + 16 * wanted) - 3) / 2  # step T (T+3) / 4 = time
-            steps = min(_MOST_DEFAULT_STEPS, max(1, math.ceil(wanted)))
+                steps = accelerated_steps(time, longest, _MOST_DEFAULT_STEPS)
+            else:
+                steps = min(_MOST_DEFAULT_STEPS, max(1, math.ceil(time / longest)))
         if step is None:
-            reach = steps * (steps + 3) / 4 if problem.is_convex else steps
-            step = min(1 / problem.L, time / reach)
+            step = min(1 / problem.L, accelerated_step(time, steps) if problem.is_convex else time / steps)
         check_smooth("dp_gd: step", step, problem)
         return replace(self, steps=steps, step=step)
 
@@ -82,6 +83,18 @@ class DpGd:
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n."""
         return float(self._filled()[0]) * problem.n
+
+    def excess_risk(self, problem: Problem, noise_std: float, distance: float) -> float:
+        """A bound on E[F + r] at the answer minus its least value, for a minimizer within `distance` of the start 0.
+
+        The weighted mean, over t = 1..T with weights t, of
+        4 / (t+2)^2 (distance^2 / (2 eta) + (3/4) G distance + eta d noise_std^2 sum_(i=1..t) (i+2)^2 / 4).
+        """
+        steps, step = self._filled()
+        t = np.arange(1.0, steps + 1)
+        start = distance**2 / (2 * step) + 0.75 * problem.G * distance
+        noise = step * problem.d * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
+        return float(np.average(4 / (t + 2) ** 2 * (start + noise), weights=t))
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""

@@ -91,7 +91,16 @@ def test_from_request_to_model_and_receipt(shared: Service) -> None:
     assert budget["remaining"] == quote["remaining_after"]
 
 
-@pytest.mark.parametrize("method", [{"name": "dp_gd", "steps": 5}, {"name": "dp_svrg"}, {"name": "auto"}])
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"name": "dp_gd", "steps": 5},
+        {"name": "dp_svrg"},
+        {"name": "dp_svrg_pp"},
+        {"name": "dp_acc_md"},
+        {"name": "auto"},
+    ],
+)
 def test_every_method_runs(shared: Service, method: dict[str, Any]) -> None:
     dataset = shared.dataset()
     job = shared.finished(_submit(shared, dataset, method=method).json()["id"])

@@ -73,8 +73,8 @@ class TestDefaults:
         assert quoted(privacy={"epsilon": 0.5, "delta": 1e-8}).delta == 1e-8
 
     def test_every_field_of_the_method_is_filled(self) -> None:
-        for method in ({"name": "auto"}, {"name": "dp_gd"}, {"name": "dp_svrg"}):
-            assert None not in quoted(method=method).model_dump()["method"].values()
+        for name in ("auto", "dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"):
+            assert None not in quoted(method={"name": name}).model_dump()["method"].values()
 
     def test_the_row_norm_is_what_the_schema_implies(self) -> None:
         assert quoted().row_norm == math.sqrt(4 + 1)  # age, sex, color, only; the intercept
@@ -137,6 +137,34 @@ class TestPrice:
 
     def test_it_fits_the_gdp_filter_too(self) -> None:
         assert quoted(dataset(kind="gdp"), method={"name": "dp_gd"}).fits
+
+
+class TestForecast:
+    def test_of_a_proven_bound(self) -> None:
+        forecast = quoted(domain={"name": "l2_ball", "radius": 3.0}).forecast
+        assert forecast is not None
+        assert forecast.excess_risk is not None
+        assert (forecast.distance, forecast.distance_certain) == (3.0, True)
+        assert 0 < forecast.seconds < 3600
+        assert "Proven" in forecast.statement
+
+    def test_of_none(self) -> None:
+        forecast = quoted(method={"name": "dp_svrg"}).forecast
+        assert forecast is not None
+        assert forecast.excess_risk is None
+
+    def test_more_steps_take_longer(self) -> None:
+        few, many = (quoted(method={"name": "dp_gd", "steps": steps}).forecast for steps in (10, 1000))
+        assert few is not None
+        assert many is not None
+        assert many.seconds > 50 * few.seconds
+
+    def test_auto_says_why_and_samples_only_where_the_filter_can_pay(self) -> None:
+        huge = {"features": ["age"], "privacy": {"epsilon": 1.0}}
+        settings = Settings(home=Path("/nowhere"), max_gradient_evaluations=1e13)
+        chosen = [priced(dataset(rows=10**9, kind=kind), settings, **huge).planned for kind in ("rdp", "gdp")]
+        assert [planned.method.name for planned in chosen] == ["dp_svrg", "dp_gd"]
+        assert "n = 1000000000" in chosen[0].reason
 
 
 class TestWarnings:
@@ -223,13 +251,14 @@ class TestRefusals:
         assert code == "unsupported_combination"
         assert "delta" in text
 
-    @pytest.mark.parametrize("method", ["dp_gd", "dp_svrg", "auto"])
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp", "auto"])
     def test_no_gaussian_method_under_pure(self, method: str) -> None:
         code, _ = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method={"name": method})
         assert code == "method_filter_mismatch"
 
-    def test_no_sampling_under_gdp(self) -> None:
-        code, text = refused(dataset(kind="gdp"), method={"name": "dp_svrg"})
+    @pytest.mark.parametrize("method", ["dp_svrg", "dp_svrg_pp"])
+    def test_no_sampling_under_gdp(self, method: str) -> None:
+        code, text = refused(dataset(kind="gdp"), method={"name": method})
         assert code == "method_filter_mismatch"
         assert "gdp" in text
 
