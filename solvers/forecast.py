@@ -13,7 +13,9 @@ _UNPROVEN = (
     "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
     "theorems want fresh noise in every step."
 )
-_NOT_COVERED = "No bound is proven for a loss that is not convex, or for a domain without 0, where runs start elsewhere."
+_NOT_COVERED = (
+    "No bound is proven for a loss that is not convex, or for a domain without 0: runs start elsewhere there."
+)
 
 
 @dataclass(frozen=True, slots=True)

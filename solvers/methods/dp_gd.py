@@ -1,5 +1,6 @@
 """DP-GD: noisy proximal gradient descent (Wang, Ye and Xu 2017, Algorithm 4), with Nesterov's momentum."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
