@@ -39,4 +39,7 @@ def descent_time(problem: Problem, privacy: Privacy) -> float:
         _MARGIN * math.sqrt(problem.d) * problem.loss.slope_bound / problem.row_norm,
     )
     time = distance / (answers_std(problem, privacy) * math.sqrt(2 * _COST * problem.d))
-    return math.log1p(problem.mu * time) / problem.mu if problem.mu > 0 else time
+    forgotten = problem.mu * time
+    if forgotten <= 1e-9:  # the same to nine digits, and a strength too small to divide by is none
+        return time
+    return math.log1p(forgotten) / problem.mu
