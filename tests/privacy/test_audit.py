@@ -104,7 +104,7 @@ def mutated(owner: Any, name: str, mutant: Callable[..., Any]) -> Iterator[None]
         _calibrate.cache_clear()
 
 
-def _half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
+def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
     steps = np.rint(value / lattice.spacing) + np.rint(
         noise.rounded_gaussian(len(value), lattice.std / lattice.spacing) / 2
     )
@@ -113,7 +113,7 @@ def _half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
 
 @pytest.mark.parametrize(("method", "problem"), [(GD, PROBLEM), (FARTHER, WIDE)], ids=["dp_gd", "dp_svrg"])
 def test_mutant_half_the_noise_is_caught(method: Method, problem: Problem) -> None:
-    with mutated(Lattice, "perturb", _half_noise):
+    with mutated(Lattice, "perturb", half_noise):
         assert violation(method, problem) > 0
 
 

@@ -1,4 +1,4 @@
-"""The library behind the guarded door: its pinned version, its two meanings under replace-one, our numbers by its code."""
+"""The library behind the guarded door: its pinned version, its two meanings under replace-one, ours by its code."""
 
 import math
 from importlib.metadata import version

@@ -276,6 +276,27 @@ def test_one_job_may_take_the_whole_budget(shared: Service) -> None:
     assert answer.json()["remaining"]["epsilon"] == 0.0
 
 
+class TestNames:
+    """Whatever name the service takes, a receipt can hold: else its jobs would be charged and never released."""
+
+    def test_of_any_script(self, shared: Service) -> None:
+        made = shared.call("steward", "POST", "/v1/tokens", json={"name": "\u0141ukasz \u738b", "role": "analyst"})
+        shared.tokens["lukasz"] = made.json()["token"]
+        job = shared.finished(
+            _submit(shared, shared.dataset(name="\u4eba\u53e3 \u00fc\U0001f600"), role="lukasz").json()["id"]
+        )
+        assert job["state"] == "done"
+        receipt = shared.call("lukasz", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+        assert receipt["receipt"]["dataset_name"] == "\u4eba\u53e3 \u00fc\U0001f600"
+        assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+
+    @pytest.mark.parametrize("name", ["a\u00a0b", "a\u200bb", "a\u2028b", "a\u202eb", "a\u0085b", "\ue000"])
+    def test_that_nobody_can_see(self, shared: Service, name: str) -> None:
+        assert shared.upload(SPEC | {"name": name}).status_code == 422
+        asked = {"name": name, "role": "analyst"}
+        assert shared.call("steward", "POST", "/v1/tokens", json=asked).status_code == 422
+
+
 class TestWhoSeesWhat:
     def test_an_analyst_sees_own_jobs_only(self, shared: Service) -> None:
         rival = _another_analyst(shared)

@@ -1,11 +1,11 @@
 """A distinguishing audit: the best attacker of a run's whole transcript on a worst-case neighboring pair.
 
 Two datasets differ in one row; every other row is zero and has no gradient. The attacker sees every private answer
-(more than any release), knows both candidate rows, and scores a run by the exact log-likelihood ratio of the answers. From
-how the scores separate, a lower bound on the mechanism's mu follows at a stated confidence: for every threshold t, with
-alpha = P(score > t | D'), beta = P(score <= t | D), a mu-GDP mechanism obeys Phi^-1(1 - alpha) - Phi^-1(beta) <= mu
-(Dong, Roth and Su 2022). For every plan, 1 - beta <= e^epsilon alpha + delta at every (epsilon, delta) that the
-accountants certify; large deltas give the test its power.
+(more than any release), knows both candidate rows, and scores a run by the exact log-likelihood ratio of the
+answers. From how the scores separate, a lower bound on the mechanism's mu follows at a stated confidence: for every
+threshold t, with alpha = P(score > t | D'), beta = P(score <= t | D), a mu-GDP mechanism obeys Phi^-1(1 - alpha) -
+Phi^-1(beta) <= mu (Dong, Roth and Su 2022). For every plan, 1 - beta <= e^epsilon alpha + delta at every (epsilon,
+delta) that the accountants certify; large deltas give the test its power.
 """
 
 import math
@@ -26,6 +26,7 @@ from solvers.oracle import PrivateOracle
 from solvers.problem import Problem, Vector
 from tests.support.seeded import SeededBits
 
+DELTAS = (1e-5, 1e-3, 0.03, 0.1, 0.2, 0.4)  # where the promise is checked
 ALARM = 1e-9  # the chance that an honest mechanism is accused, over all thresholds tried
 
 
@@ -135,5 +136,4 @@ def epsilon_lower_bound(one: NDArray[np.float64], two: NDArray[np.float64], delt
 
 def excess(one: NDArray[np.float64], two: NDArray[np.float64], plan: Plan) -> float:
     """By how much the lower bound on epsilon exceeds what is certified, at the worst delta; not positive if honest."""
-    deltas = (1e-5, 1e-3, 0.03, 0.1, 0.2, 0.4)
-    return max(epsilon_lower_bound(one, two, delta) - certify(plan, delta)[0] for delta in deltas)
+    return max(epsilon_lower_bound(one, two, delta) - certify(plan, delta)[0] for delta in DELTAS)
