@@ -155,6 +155,13 @@ def test_its_defaults_spend_the_same_time_in_plain_steps() -> None:
     assert kept.steps in (method.steps, method.steps + 1)
 
 
+@pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=repr)
+def test_a_strength_next_to_nothing_is_none(method: DpGd | DpSvrg) -> None:
+    none = method.resolve(_problem(Logistic()), PRIVACY)
+    for strength in (5e-324, 1e-300, 1e-20):
+        assert method.resolve(_problem(Logistic(), L2(strength)), PRIVACY) == none
+
+
 class TestOracleWithoutSmoothness:
     """The bound stays finite, and pays twice G for what rounding may do at a kink."""
 
