@@ -50,4 +50,7 @@ def descent_time(problem: Problem, privacy: Privacy, cost: float = _COST) -> flo
     The two constants were chosen once, on real data of four kinds; docs/proofs/dp_gd.md has the numbers.
     """
     time = distance(problem) / (answers_std(problem, privacy) * math.sqrt(2 * cost * problem.d))
-    return math.log1p(problem.mu * time) / problem.mu if problem.mu > 0 else time
+    forgotten = problem.mu * time
+    if forgotten <= 1e-9:  # the same to nine digits, and a strength too small to divide by is none
+        return time
+    return math.log1p(forgotten) / problem.mu
