@@ -26,6 +26,7 @@ from app.datasets.folders import sweep
 from app.identity import routes as tokens
 from app.identity.service import ensure_steward
 from app.jobs import routes as jobs
+from app.jobs.pace import pace
 from app.ledger import routes as ledger
 from app.ledger.keys import SigningKeys
 from app.operations import handlers, openapi
@@ -161,6 +162,7 @@ def _warm_up(ready: threading.Event) -> None:
         guard.warm_up()
         for mechanism in (Gaussian(), PoissonGaussian(0.01)):
             calibrate([Query("warm_up", 100, mechanism)], Privacy(1.0, 1e-6))
+        pace()
     except Exception as error:
         _LOG.critical("the accountants do not load: %s", type(error).__name__)
     else:

@@ -6,6 +6,7 @@ private as the plan: at most `count` answers of each planned query, each made by
 noise multiplier and at a bound that holds for every record in floating point. Proof: docs/proofs/oracle.md.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -92,7 +93,8 @@ class PrivateOracle:
         reach = self._reach(w) + self._reach(anchor)
         planned = self._take(query, sampled=True)
         problem = self._problem
-        bound = min(problem.G, problem.L * float(np.linalg.norm(w - anchor)))
+        distance = float(np.linalg.norm(w - anchor))
+        bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
             return self._count(np.zeros(problem.d))
         rows, size = self._batch(planned)
@@ -188,8 +190,9 @@ def _error(problem: Problem, bound: float, reach: float) -> float:
     """l2 error, against exact arithmetic, of 1/n times a sum of up to n terms of norm up to `bound`."""
     block = block_rows(problem.d)
     summing = (min(block, problem.n) + problem.n / block) * _UNIT * bound
-    slopes = 16 * _UNIT * problem.G
-    margins = (problem.d + 4) * _UNIT * problem.L * reach
+    slopes = 32 * _UNIT * problem.G
+    # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
+    margins = (problem.d + 4) * _UNIT * problem.L * reach if problem.is_smooth else math.inf
     return summing + slopes + min(margins, 2 * problem.G)
 
 

@@ -1,12 +1,13 @@
 """min over w in C of F(w) + r(w), F(w) = (1/n) sum_i f(<x_i, w>, y_i): what is public about it."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.privacy import finite
-from solvers.domains import Domain, Free
+from solvers.domains import Domain, Free, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Loss
 from solvers.regularizers import NoRegularizer, Regularizer
@@ -20,8 +21,9 @@ MAX_ROWS = 10**10
 class Problem:
     """Public facts only: loss, regularizer, domain, n, d and the bound R on each row's l2 norm.
 
-    Symbols: G = R sup|f'| bounds the l2 norm of one record's gradient; L = R^2 sup f'' is the smoothness of every
-    record's loss, hence of F (a smooth r has its own constant and is not in it); mu is the strong convexity of r.
+    Symbols: G = R sup|f'| bounds the l2 norm of one record's gradient; L = R^2 sup|f''| is the smoothness of every
+    record's loss, hence of F, and infinite if f is not smooth (a smooth r has its own constant and is not in it); mu is
+    the strong convexity of r.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ class Problem:
     Raises
     ------
     Unsuitable, OutOfRange
-        if a number is not one or is out of range.
+        if a number is not one or is out of range, or the domain is a single point.
     """
 
     loss: Loss
@@ -50,6 +52,8 @@ class Problem:
             raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
         if not 1e-6 <= finite(self.row_norm, "row_norm") <= 1e6:
             raise Unsuitable("row_norm must lie in [1e-6, 1e6]")
+        if self.domain.diameter(self.d) == 0:
+            raise Unsuitable("the domain is a single point: there is nothing to learn")
 
     @property
     def G(self) -> float:
@@ -58,8 +62,18 @@ class Problem:
 
     @property
     def L(self) -> float:
-        """The smoothness of each record's loss, hence of F."""
+        """The smoothness of each record's loss, hence of F; infinite if it is not smooth."""
         return self.loss.curvature_bound * self.row_norm**2
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether L is finite."""
+        return math.isfinite(self.L)
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether each record's loss is convex; every r and every C is."""
+        return self.loss.is_convex
 
     @property
     def mu(self) -> float:
@@ -74,7 +88,9 @@ class Problem:
     def prox(self, w: Vector, step: float) -> Vector:
         """argmin over u in C of step r(u) + ||u - w||^2 / 2.
 
-        Regularizer, then projection: exact for every convex C while r is (lambda / 2) ||u||^2, since completing
-        the square leaves (1 + step lambda) / 2 ||u - w / (1 + step lambda)||^2.
+        Exact for every pair (docs/proofs/prox.md): regularizer, then projection; on the simplex ||u||_1 is constant, so
+        that only the quadratic part of r counts.
         """
+        if isinstance(self.domain, Simplex):
+            return self.domain.project(w / (1 + step * self.mu))
         return self.domain.project(self.regularizer.prox(w, step))

@@ -14,6 +14,7 @@ from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
 from solvers.data import Data
 from solvers.errors import RunFailed
+from solvers.forecast import Forecast, forecast
 from solvers.methods import Method
 from solvers.oracle import PrivateOracle, gradient_bound, sampled_bound
 from solvers.problem import Problem, Vector
@@ -25,7 +26,7 @@ class Quote:
     """The price of a run: a function of public facts.
 
     Fields: the resolved method; why; the calibrated plan; per query the noise std of each coordinate (in the gradient's
-    unit, at its largest bound); expected per-record gradients.
+    unit, at its largest bound); expected per-record gradients; what theory forecasts.
     """
 
     method: Method
@@ -33,6 +34,7 @@ class Quote:
     release: ReleasePlan
     noise_stds: tuple[float, ...]
     gradient_evaluations: float
+    forecast: Forecast
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,13 +52,22 @@ class Release:
     method: Method
 
 
-def plan(method: Method | Auto, problem: Problem, privacy: Privacy) -> Quote:
-    """The quote of a method for a problem; touches no data."""
-    chosen, reason = method.choose(problem) if isinstance(method, Auto) else (method, "asked for")
+def plan(method: Method | Auto, problem: Problem, privacy: Privacy, *, sampling: bool = True) -> Quote:
+    """The quote of a method for a problem; touches no data.
+
+    Parameters
+    ----------
+    sampling : whether "auto" may choose a method that samples batches
+    """
+    if isinstance(method, Auto):
+        chosen, reason = method.choose(problem, privacy, sampling=sampling)
+    else:
+        chosen, reason = method, "asked for"
     resolved = chosen.resolve(problem, privacy)
     release = calibrate(resolved.queries(problem), privacy)
     stds = tuple(_std(query, problem) for query in release.plan.queries)
-    return Quote(resolved, reason, release, stds, resolved.gradient_evaluations(problem))
+    evaluations = resolved.gradient_evaluations(problem)
+    return Quote(resolved, reason, release, stds, evaluations, forecast(resolved, problem, stds))
 
 
 def run(

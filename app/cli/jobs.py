@@ -28,7 +28,7 @@ from app.wire import jobs as wire
 from app.wire.models import Model
 
 Target = Annotated[str, typer.Option("--target", "-t", help="The declared column to predict.")]
-Method = Annotated[str | None, typer.Option("--method", "-m", help="dp_gd, dp_svrg or auto.")]
+Method = Annotated[str | None, typer.Option("--method", "-m", help="dp_gd, dp_acc_md, dp_svrg, dp_svrg_pp or auto.")]
 Positive = Annotated[str | None, typer.Option(help="For a category target: the class to predict.")]
 More = Annotated[
     Path | None,

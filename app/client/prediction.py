@@ -25,7 +25,8 @@ def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
 
     Returns
     -------
-    (n,) array: P(positive class) for link logistic, the target in its own units for link identity.
+    (n,) array: P(positive class) for link logistic, the class for link sign, the target in its own units for link
+    identity.
     """
     margin = np.full(len(rows), model.intercept)
     done = 0
@@ -39,6 +40,11 @@ def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
     if model.link == "logistic":
         probability: NDArray[Any] = np.exp(-np.logaddexp(0.0, -margin))
         return probability
+    if model.link == "sign":
+        if model.classes is None or len(model.classes) != 2:
+            raise ValueError("a model with link sign has two classes")
+        negative, positive = model.classes
+        return np.where(margin > 0, positive, negative)
     if not isinstance(model.target, NumberColumn):
         raise ValueError("a model with link identity has a number as its target")
     lower, upper = model.target.lower, model.target.upper

@@ -1,7 +1,7 @@
 """The price of a job: a pure function of the request, the dataset's declaration, n and the ledger. Touches no data."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import solvers
 from accounting.codec import release_plan_to_json
@@ -11,12 +11,13 @@ from accounting.ledger import Charged, LedgerState, advance, remaining_epsilon
 from accounting.privacy import Privacy
 from app.datasets.store import DatasetRow
 from app.errors import Problem
+from app.jobs.pace import pace
 from app.settings import Settings
 from app.sources.design import Design, DesignError
 from app.wire.datasets import CategoryColumn, Column, PrivacyLoss
-from app.wire.jobs import JobRequest, QueryPrice, Quote
+from app.wire.jobs import Forecast, JobRequest, QueryPrice, Quote
 from app.wire.problems import Remaining, Violation
-from solvers.losses import Logistic, Loss, Squared
+from solvers.losses import Logistic, Loss, Squared, names
 from solvers.selection import Auto
 
 
@@ -61,6 +62,7 @@ class Priced:
                 for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
             ],
             gradient_evaluations=self.planned.gradient_evaluations,
+            forecast=self._forecast(),
             rows=problem.n,
             dimension=problem.d,
             row_norm=problem.row_norm,
@@ -69,6 +71,19 @@ class Priced:
             remaining=_remaining(state),
             remaining_after=None if after is None else _remaining(after),
             warnings=list(self.warnings),
+        )
+
+    def _forecast(self) -> Forecast:
+        """Theory's, and this machine's pace."""
+        theory, problem = self.planned.forecast, self.problem
+        seconds = pace().seconds(self.planned.gradient_evaluations, self.planned.release.plan, problem.n, problem.d)
+        return Forecast(
+            excess_risk=theory.excess_risk,
+            untrained=theory.untrained,
+            distance=theory.distance,
+            distance_certain=theory.distance_certain,
+            statement=theory.statement,
+            seconds=seconds,
         )
 
     def plan_document(self) -> dict[str, Any]:
@@ -111,7 +126,8 @@ def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Price
             d=design.d,
             row_norm=design.row_norm,
         )
-        planned = _plan(request, problem, privacy, settings.max_gradient_evaluations)
+        sampling = dataset.state.filter.kind != "gdp"  # whose currency has no curve for a sampled mechanism
+        planned = _plan(request, problem, privacy, settings.max_gradient_evaluations, sampling=sampling)
         cost = _cost(dataset.state.filter, planned)
     except FilterMismatch as error:
         raise Problem("method_filter_mismatch", _sentence(error)) from None
@@ -149,12 +165,16 @@ def _privacy(request: JobRequest, rule: Filter) -> Privacy:
 
 def _loss(request: JobRequest, target: Column) -> Loss:
     """The loss asked for, or the target's default, if the two suit each other."""
+    takes: Literal["class", "number"] = "class" if isinstance(target, CategoryColumn) else "number"
+    if request.loss is not None and request.loss.takes != takes:
+        target_is, other = ("category", "number") if takes == "class" else ("number", "category")
+        losses = ", ".join(names(takes))
+        raise Problem(
+            "unsupported_combination",
+            f"{request.loss.name} needs a {other} as target; a {target_is} takes one of {losses}.",
+        )
     if not isinstance(target, CategoryColumn):
-        if isinstance(request.loss, Logistic):
-            raise Problem("unsupported_combination", "logistic needs a category as target; a number takes squared.")
         return request.loss or Squared()
-    if isinstance(request.loss, Squared):
-        raise Problem("unsupported_combination", "squared needs a number as target; a category takes logistic.")
     if len(target.categories) > 2 and request.positive is None:
         raise Problem(
             "unsupported_combination",
@@ -164,12 +184,16 @@ def _loss(request: JobRequest, target: Column) -> Loss:
     return request.loss or Logistic()
 
 
-def _plan(request: JobRequest, problem: solvers.Problem, privacy: Privacy, most: float) -> solvers.Quote:
+def _plan(
+    request: JobRequest, problem: solvers.Problem, privacy: Privacy, most: float, *, sampling: bool
+) -> solvers.Quote:
     """The calibrated plan; the size of the run is checked first, since calibrating a huge one takes long."""
-    method = request.method.choose(problem)[0] if isinstance(request.method, Auto) else request.method
+    method = request.method
+    if isinstance(method, Auto):
+        method = method.choose(problem, privacy, sampling=sampling)[0]
     if method.resolve(problem, privacy).gradient_evaluations(problem) > most:
         raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
-    return solvers.plan(request.method, problem, privacy)
+    return solvers.plan(request.method, problem, privacy, sampling=sampling)
 
 
 def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,14 +67,14 @@ def model(job: JobRow, dataset: DatasetRow, result: Result) -> str:
         coefficients, intercept = design.split(np.array(result.coefficients))
     except ValueError as error:
         raise Unreleasable("the output is of another width") from error
-    plan = result.release_plan
+    plan, loss = result.release_plan, json.loads(job.plan)["loss"]["name"]
     document = Model(
         kind="linear",
-        loss=json.loads(job.plan)["loss"]["name"],
+        loss=loss,
         coefficients=coefficients,
         intercept=intercept,
         features=list(design.features),
-        link="logistic" if isinstance(design.target, CategoryColumn) else "identity",
+        link=_link(design, loss),
         classes=None if design.classes is None else list(design.classes),
         target=design.target,
         row_norm=design.row_norm,
@@ -111,6 +111,13 @@ def receipt(
         issued_at=at,
     )
     return _text({"receipt": document, "signature": keys.sign(document)})
+
+
+def _link(design: Design, loss: str) -> Literal["logistic", "sign", "identity"]:
+    """Only the logistic loss is least in the mean at a probability; the others for classes end in a rule."""
+    if not isinstance(design.target, CategoryColumn):
+        return "identity"
+    return "logistic" if loss == "logistic" else "sign"
 
 
 def _text(document: Any) -> str:

@@ -37,7 +37,7 @@ class JobRequest(Wire):
     ] = None
     loss: Annotated[
         Annotated[Loss, Field(discriminator="name")] | None,
-        Field(description="logistic for a category, squared for a number, if null."),
+        Field(description="One that suits the target; logistic for a category, squared for a number, if null."),
     ] = None
     regularizer: Annotated[
         Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
@@ -66,6 +66,33 @@ class QueryPrice(Wire):
     ]
 
 
+class Forecast(Wire):
+    """What to expect of the run: theory's bound for the worst data, and this server's pace. No promise."""
+
+    excess_risk: Annotated[
+        float | None,
+        Field(
+            description="Proven bound on E[F(w) + r(w)] minus its least value over the domain, if a minimizer lies "
+            "within `distance` of the start; null where no bound with constants is proven for the method."
+        ),
+    ]
+    untrained: Annotated[
+        float, Field(description="By how much the start, a model without training, can miss the least value at most.")
+    ]
+    distance: Annotated[float, Field(description="D, how far from the start a minimizer is supposed to lie, in l2.")]
+    distance_certain: Annotated[
+        bool, Field(description="Whether the domain or the regularizer ensures the distance; else it is a guess.")
+    ]
+    statement: Annotated[str, Field(description="What the bound is a bound on, in words.")]
+    seconds: Annotated[
+        float,
+        Field(
+            description="Predicted time on an idle core, by a rate measured when the server started, on numbers that "
+            "are nobody's; loading the data and waiting for a slot come on top."
+        ),
+    ]
+
+
 class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
@@ -80,6 +107,9 @@ class Quote(Wire):
     gradient_evaluations: Annotated[
         float, Field(description="Expected number of per-record gradients that the run computes.")
     ]
+    forecast: Annotated[
+        Forecast | None, Field(description="What to expect; null for a job priced before there were forecasts.")
+    ] = None
     rows: Annotated[int, Field(description="n")]
     dimension: Annotated[int, Field(description="d, the intercept included.")]
     row_norm: Annotated[float, Field(description="Bound on each encoded row.")]

@@ -26,8 +26,9 @@ class Model(Wire):
 
     Encoding, in the order of `features`: a number x becomes (2 x - lower - upper) / (upper - lower) after clamping, one
     coefficient; a category becomes one 0/1 value per declared category and one more for "other". A missing value
-    becomes the column's default first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin); `identity` gives the
-    target as (lower + upper) / 2 + margin (upper - lower) / 2.
+    becomes the column's default first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin); `sign` gives the
+    class, positive if margin > 0, and no probability; `identity` gives the target as
+    (lower + upper) / 2 + margin (upper - lower) / 2.
     """
 
     kind: Annotated[Literal["linear"], Field(description="The family of models.")]
@@ -35,9 +36,9 @@ class Model(Wire):
     coefficients: Annotated[list[float], Field(description="One per encoded value, in order.")]
     intercept: Annotated[float, Field(description="The constant term.")]
     features: Annotated[list[Column], Field(description="The encoding of each input column.")]
-    link: Annotated[Literal["logistic", "identity"], Field(description="From margin to prediction.")]
+    link: Annotated[Literal["logistic", "sign", "identity"], Field(description="From margin to prediction.")]
     classes: Annotated[
-        list[str] | None, Field(description="With link logistic: [negative, positive]; negative is all the rest.")
+        list[str] | None, Field(description="For a category target: [negative, positive]; negative is all the rest.")
     ]
     target: Annotated[Column, Field(description="The target's declaration.")]
     row_norm: Annotated[float, Field(description="Bound to which encoded rows were clipped in training.")]

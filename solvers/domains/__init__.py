@@ -1,8 +1,11 @@
 """The domains, one file each, and the union that names them."""
 
 from solvers.domains.free import Free
+from solvers.domains.l1_ball import L1Ball
 from solvers.domains.l2_ball import L2Ball
+from solvers.domains.linf_ball import LinfBall
+from solvers.domains.simplex import Simplex
 
-Domain = Free | L2Ball
+Domain = Free | L2Ball | L1Ball | LinfBall | Simplex
 
-__all__ = ["Domain", "Free", "L2Ball"]
+__all__ = ["Domain", "Free", "L1Ball", "L2Ball", "LinfBall", "Simplex"]

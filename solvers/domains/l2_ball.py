@@ -1,5 +1,6 @@
 """The Euclidean ball around 0."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -27,9 +28,8 @@ class L2Ball:
         if not 1e-6 <= finite(self.radius, "radius") <= 1e6:
             raise ValueError("radius must lie in [1e-6, 1e6]")
 
-    @property
-    def diameter(self) -> float:
-        """2 radius."""
+    def diameter(self, dimension: int) -> float:  # noqa: ARG002
+        """sup ||u - w||_2 = 2 radius."""
         return 2 * self.radius
 
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -39,5 +39,16 @@ class L2Ball:
 
     def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """argmin over the ball of <g, w>; 0 if g = 0."""
-        norm = float(np.linalg.norm(g))
-        return np.zeros_like(g) if norm == 0 else g * (-self.radius / norm)
+        largest = float(np.abs(g).max())
+        if largest == 0:
+            return np.zeros_like(g)
+        g = g / largest  # so that no square is too small or too large to have
+        return g * (-self.radius / float(np.linalg.norm(g)))
+
+    def minkowski_norm(self, w: NDArray[np.float64]) -> float:
+        """inf {t >= 0 : w in t C} = ||w||_2 / radius."""
+        return float(np.linalg.norm(w)) / self.radius
+
+    def gaussian_width(self, dimension: int) -> float:
+        """E sup <g, w> over w in C, g ~ N(0, I): radius E ||g||_2 = radius sqrt(2) Gamma((d+1)/2) / Gamma(d/2)."""
+        return self.radius * math.sqrt(2) * math.exp(math.lgamma((dimension + 1) / 2) - math.lgamma(dimension / 2))

@@ -1,8 +1,39 @@
-"""The losses, one file each, and the union that names them."""
+"""The losses, one file each, and the union that names them.
 
+Every loss is a function of the margin m = <x, w> and the target y. It knows what targets it takes (a class, coded +1 or
+-1, or a number), bounds on its slope and its curvature (infinite where it is not smooth) over all m and y, and whether
+it is convex.
+"""
+
+from typing import Literal, get_args
+
+from solvers.losses.absolute import Absolute
+from solvers.losses.hinge import Hinge
+from solvers.losses.huber import Huber
+from solvers.losses.huber_hinge import HuberHinge
 from solvers.losses.logistic import Logistic
+from solvers.losses.power import Power
+from solvers.losses.quantile import Quantile
+from solvers.losses.sigmoid import Sigmoid
 from solvers.losses.squared import Squared
 
-Loss = Logistic | Squared
+Loss = Logistic | Hinge | HuberHinge | Sigmoid | Squared | Huber | Absolute | Quantile | Power
 
-__all__ = ["Logistic", "Loss", "Squared"]
+__all__ = [
+    "Absolute",
+    "Hinge",
+    "Huber",
+    "HuberHinge",
+    "Logistic",
+    "Loss",
+    "Power",
+    "Quantile",
+    "Sigmoid",
+    "Squared",
+    "names",
+]
+
+
+def names(takes: Literal["class", "number"]) -> tuple[str, ...]:
+    """The losses for such a target."""
+    return tuple(str(loss.__dataclass_fields__["name"].default) for loss in get_args(Loss) if loss.takes == takes)

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from solvers.losses.targets import classes
+
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
@@ -16,6 +18,7 @@ class Logistic:
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    takes: ClassVar[Literal["class"]] = "class"
 
     name: Literal["logistic"] = "logistic"
 
@@ -29,9 +32,14 @@ class Logistic:
         """sup d^2f/dm^2."""
         return 0.25
 
+    @property
+    def is_convex(self) -> bool:
+        """Yes."""
+        return True
+
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """+1 where y is positive, else -1 (NaN included): a map of each record alone."""
-        return np.where(y > 0, 1.0, -1.0)
+        """+1 or -1."""
+        return classes(y)
 
     def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """f(m, y), elementwise."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.privacy import finite
+from solvers.losses.targets import numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Squared:
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    takes: ClassVar[Literal["number"]] = "number"
 
     residual_bound: float = 1.0
     name: Literal["squared"] = "squared"
@@ -40,9 +42,14 @@ class Squared:
         """sup d^2f/dm^2."""
         return 1.0
 
+    @property
+    def is_convex(self) -> bool:
+        """Yes."""
+        return True
+
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """y, with 0 for NaN and the largest floats for infinities: a map of each record alone."""
-        return np.nan_to_num(y)
+        """y, made finite."""
+        return numbers(y)
 
     def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """f(m, y), elementwise."""

@@ -17,6 +17,16 @@ def check_step(name: str, value: float | None) -> None:
         raise Unsuitable(f"{name} must be positive")
 
 
+def check_loss(method: str, problem: Problem, *, convex: bool = False) -> None:
+    """`Unsuitable` unless the loss is smooth and, if asked for, convex."""
+    loss = problem.loss
+    if not problem.is_smooth:
+        instead = {"class": "huber_hinge", "number": "huber, or quantile with smoothing above 0"}[loss.takes]
+        raise Unsuitable(f"{method} needs a smooth loss; {loss.name} is not, as it is set: use {instead}")
+    if convex and not problem.is_convex:
+        raise Unsuitable(f"{method} needs a convex loss, since it averages its points; {loss.name} is not: use dp_gd")
+
+
 def check_smooth(name: str, step: float, problem: Problem) -> None:
     """`Unsuitable` if the step is longer than the smoothness of F allows."""
     if step * problem.L > 1 + 1e-12:

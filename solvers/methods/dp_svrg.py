@@ -4,26 +4,17 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-import numpy as np
-
-from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
+from solvers.methods import variance_reduced
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_smooth, check_step
-from solvers.methods.tuning import answers_std, descent_time
+from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
-_SNAPSHOT_SHARE = 0.25
 _EPOCHS = 5
-_TIME = 0.4  # of dp_gd's: plain steps let less noise average out
-_MOST_DEFAULT_STEPS = 5_000
-_NOISY_ENOUGH = 1.5  # batches so large that the noise multiplier stays near 3.5, where sampling costs 1.5 % of mu
-_LEAST_BATCH = 100
-_SAMPLING = 11  # 1 / (L (1 + 11/b)): the paper's 1 / (12 L) at b = 1, 1/L as batches lose their variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +23,10 @@ class DpSvrg:
 
     In each of T epochs, g = grad F(anchor) + noise once, then m times w <- prox_(eta r)(w - eta v), where v = g + a
     noisy sampled mean of grad f_i(w) - grad f_i(anchor) while L ||w - anchor|| <= G, and a noisy sampled gradient
-    beyond. The noise of a change scales with min(G, L ||w - anchor||). The next anchor is the last w; the answer is the
-    mean of the second half of all w. Defaults: T = 5; K = T m steps that spend 0.4 of `tuning.descent_time`, at most
-    5000; b = 1.5 n mu* / sqrt(K); eta at most 1 / (L (1 + 11/b)). Proof: docs/proofs/dp_svrg.md.
+    beyond. The noise of a change scales with min(G, L ||w - anchor||). The next anchor is the last w; the answer is
+    the mean of the second half of all w, so F must be convex, and smooth for the changes to be small. Defaults: T = 5;
+    K = T m steps that spend 0.4 of `tuning.descent_time`, at most 5000; b = 1.5 n mu* / sqrt(K);
+    eta at most 1 / (L (1 + 11/b)). Proof: docs/proofs/dp_svrg.md.
 
     Parameters
     ----------
@@ -68,29 +60,21 @@ class DpSvrg:
         Raises
         ------
         Unsuitable
-            if batch exceeds n, step exceeds 1/L, or delta is 0.
+            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, or delta is 0.
         """
-        time, epochs, inner_steps = _TIME * descent_time(problem, privacy), self.epochs or _EPOCHS, self.inner_steps
-        if inner_steps is None:
-            wanted = min(time / (self.step or 1 / problem.L), _MOST_DEFAULT_STEPS)
-            inner_steps = max(1, math.ceil(wanted / epochs))
-        total, batch = epochs * inner_steps, self.batch
-        if batch is None:
-            wanted = _NOISY_ENOUGH * 2 * problem.G / (answers_std(problem, privacy) * math.sqrt(total))
-            batch = min(problem.n, max(_LEAST_BATCH, math.ceil(wanted)))
-        if batch > problem.n:
-            raise Unsuitable(f"dp_svrg: batch must not exceed n = {problem.n}")
-        step = self.step or min(1 / (problem.L * (1 + _SAMPLING / batch)), time / total)
-        check_smooth("dp_svrg: step", step, problem)
+        check_loss("dp_svrg", problem, convex=True)
+        time, epochs = variance_reduced.step_time(problem, privacy), self.epochs or _EPOCHS
+        wanted = variance_reduced.steps_wanted(problem, time, self.step)
+        inner_steps = self.inner_steps or max(1, math.ceil(wanted / epochs))
+        total = epochs * inner_steps
+        batch = variance_reduced.fill_batch("dp_svrg", self.batch, problem, privacy, total)
+        step = variance_reduced.fill_step("dp_svrg", self.step, problem, batch, time / total)
         return replace(self, epochs=epochs, inner_steps=inner_steps, batch=batch, step=step)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """T snapshots over all rows, T m changes over Poisson batches of rate b / n."""
         epochs, inner_steps, batch, _ = self._filled()
-        return (
-            Query("snapshot", epochs, Gaussian(), _SNAPSHOT_SHARE),
-            Query("change", epochs * inner_steps, PoissonGaussian(batch / problem.n), 1 - _SNAPSHOT_SHARE),
-        )
+        return variance_reduced.queries(problem, epochs, epochs * inner_steps, batch)
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T (n + 2 m b), in expectation and at most."""
@@ -105,10 +89,7 @@ class DpSvrg:
             anchor = w
             snapshot = oracle.gradient("snapshot", anchor)
             for t in range(epoch * inner_steps, (epoch + 1) * inner_steps):
-                if problem.L * float(np.linalg.norm(w - anchor)) <= problem.G:
-                    v = oracle.sampled_change("change", w, anchor) + snapshot
-                else:
-                    v = oracle.sampled_gradient("change", w)
+                v = variance_reduced.estimate(oracle, problem, w, anchor, snapshot)
                 w = problem.prox(w - step * v, step)
                 if 2 * (t + 1) > epochs * inner_steps:
                     mean.add(w)

@@ -1,8 +1,10 @@
 """The regularizers, one file each, and the union that names them."""
 
+from solvers.regularizers.elastic_net import ElasticNet
+from solvers.regularizers.l1 import L1
 from solvers.regularizers.l2 import L2
 from solvers.regularizers.none import NoRegularizer
 
-Regularizer = NoRegularizer | L2
+Regularizer = NoRegularizer | L2 | L1 | ElasticNet
 
-__all__ = ["L2", "NoRegularizer", "Regularizer"]
+__all__ = ["L1", "L2", "ElasticNet", "NoRegularizer", "Regularizer"]

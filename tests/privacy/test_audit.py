@@ -21,7 +21,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data
 from solvers.losses import Squared
-from solvers.methods import DpGd, DpSvrg, Method
+from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.oracle import PrivateOracle
 from solvers.problem import Problem
 from tests.support.audit import Attacker, Row, epsilon_lower_bound, excess, mu_lower_bound, scores
@@ -34,9 +34,13 @@ PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 WIDE = Problem(Squared(1.0), n=40, d=300, row_norm=1.0)
 RUNS = 1500
 GD = DpGd(steps=3, step=0.01)
+ACC = DpAccMd(steps=3, step=0.01)
 FAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.5)
 FARTHER = DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
 NEAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.02)
+PP_FAR = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=0.5)
+PP_FARTHER = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0)
+PP_NEAR = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=0.02)
 
 
 def rows(problem: Problem, length: float = 1.0) -> tuple[Row, Row]:
@@ -56,17 +60,20 @@ def violation(method: Method, problem: Problem, runs: int = RUNS, length: float 
     return excess(*scores(method, problem, plan, *rows(problem, length), runs, 1), plan)
 
 
-def test_dp_gd_keeps_its_promise_and_no_more() -> None:
+@pytest.mark.parametrize("method", [GD, ACC], ids=["dp_gd", "dp_acc_md"])
+def test_full_gradients_keep_their_promise_and_no_more(method: Method) -> None:
     """The bound stays under mu*, and comes near it: the audit has power."""
-    found = scores(GD, PROBLEM, planned(GD, PROBLEM), *rows(PROBLEM), 4000, 2)
+    found = scores(method, PROBLEM, planned(method, PROBLEM), *rows(PROBLEM), 4000, 2)
     bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
     assert 0.7 * promised < bound <= promised
     assert gauss_epsilon(bound, PROMISE.delta) <= PROMISE.epsilon
-    assert violation(GD, PROBLEM) <= 0
+    assert violation(method, PROBLEM) <= 0
 
 
 @pytest.mark.parametrize(
-    ("method", "problem"), [(FAR, WIDE), (NEAR, WIDE), (NEAR, PROBLEM)], ids=["far", "near", "flat"]
+    ("method", "problem"),
+    [(FAR, WIDE), (NEAR, WIDE), (NEAR, PROBLEM), (PP_FAR, WIDE), (PP_NEAR, WIDE)],
+    ids=["far", "near", "flat", "pp far", "pp near"],
 )
 def test_dp_svrg_keeps_its_promise(method: Method, problem: Problem) -> None:
     assert violation(method, problem) <= 0
@@ -111,7 +118,11 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
     return steps * lattice.spacing
 
 
-@pytest.mark.parametrize(("method", "problem"), [(GD, PROBLEM), (FARTHER, WIDE)], ids=["dp_gd", "dp_svrg"])
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [(GD, PROBLEM), (ACC, PROBLEM), (FARTHER, WIDE), (PP_FARTHER, WIDE)],
+    ids=["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"],
+)
 def test_mutant_half_the_noise_is_caught(method: Method, problem: Problem) -> None:
     with mutated(Lattice, "perturb", half_noise):
         assert violation(method, problem) > 0
@@ -142,6 +153,48 @@ def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
     generous = Plan(tuple(PlannedQuery(q.name, 9, q.mechanism, q.noise_multiplier) for q in plan.queries))
     found = scores(DpGd(steps=9, step=0.01), PROBLEM, generous, *rows(PROBLEM), RUNS, 1)
     assert excess(*found, plan) > 0
+
+
+def _printed_acc_md(method: DpAccMd, oracle: Any, problem: Problem) -> Any:
+    """Algorithm 3 as printed: noise in the z-step alone, and y, which is released, from the exact gradient."""
+    exact: PrivateOracle = oracle._oracle
+    steps, step = method._filled()
+    y = z = problem.start
+    for k in range(steps):
+        tau = 2 / (k + 2)
+        x = tau * z + (1 - tau) * y
+        noisy = oracle.gradient("gradient", x)
+        y = problem.prox(x - step * exact._sum([slice(0, problem.n)], x) / problem.n, step)
+        z = problem.prox(z - (k + 2) * step / 2 * noisy, (k + 2) * step / 2)
+    return y
+
+
+def _released(method: DpAccMd, runs: int) -> float:
+    """What an attacker finds who sees the released model alone, along the audited row: the excess over the promise."""
+    plan, found = planned(method, PROBLEM), []
+    for which, row in enumerate(rows(PROBLEM)):
+        X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.zeros(PROBLEM.n)
+        X[0], y[0] = row.x, row.y
+        noise, data = Noise(SeededBits(10 + which)), Data.of(X, y, PROBLEM)
+        oracles = (PrivateOracle(PROBLEM, data, plan, noise) for _ in range(runs))
+        found.append(np.array([method.run(Attacker(o, PROBLEM, plan, *rows(PROBLEM)), PROBLEM)[0] for o in oracles]))
+    return excess(found[0], found[1], plan)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_mutant_the_printed_step_without_noise_is_caught(steps: int) -> None:
+    """T = 1: y_1 is a function of the data without any noise. At T = 2 some noise reaches it through x, too little."""
+    method = DpAccMd(steps=steps, step=0.4)
+    assert _released(method, RUNS) <= 0
+    with mutated(DpAccMd, "run", _printed_acc_md):
+        assert _released(method, RUNS) > 0
+
+
+def test_mutant_half_the_steps_counted_is_caught() -> None:
+    """The paper's Theorem 4.3 counts 2^T m of 2 m (2^T - 1) steps: the oracle refuses the rest."""
+    one_epoch = DpSvrgPp(epochs=1, inner_steps=2, batch=16, step=0.5)
+    with pytest.raises(OutOfPlan):
+        scores(PP_FAR, WIDE, planned(one_epoch, WIDE), *rows(WIDE), 1, 1)
 
 
 def test_mutant_batch_that_is_not_fresh_is_caught() -> None:

@@ -16,24 +16,28 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
 from solvers.data import Data
-from solvers.domains import Domain, Free, L2Ball
-from solvers.losses import Logistic, Loss, Squared
+from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
+from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Squared
 from solvers.methods import DpGd, DpSvrg, Method
 from solvers.oracle import PrivateOracle
-from solvers.regularizers import L2, NoRegularizer, Regularizer
+from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
-LOSSES: list[Loss] = [Logistic(), Squared(), Squared(0.2)]
-REGULARIZERS: list[Regularizer] = [NoRegularizer(), L2(0.0), L2(0.3)]
-DOMAINS: list[Domain] = [Free(), L2Ball(1e-3), L2Ball(2.0)]
+LOSSES: list[Loss] = [Logistic(), Squared(), Squared(0.2), HuberHinge(0.1), Quantile(0.9, 0.2)]
+REGULARIZERS: list[Regularizer] = [NoRegularizer(), L2(0.0), L2(0.3), ElasticNet(0.1, 0.3)]
+DOMAINS: list[Domain] = [Free(), L2Ball(1e-3), L2Ball(2.0), L1Ball(2.0), Simplex()]
 METHODS: list[Method] = [DpGd(), DpSvrg(), DpGd(steps=1), DpSvrg(epochs=1, inner_steps=1, batch=1), DpSvrg(batch=60)]
 
 coordinates = st.floats(-1e6, 1e6, allow_nan=False)
 vectors = st.lists(coordinates, min_size=3, max_size=3).map(np.array)
-regularizers = st.one_of(st.just(NoRegularizer()), st.floats(0, 1e6).map(L2))
-domains = st.one_of(st.just(Free()), st.floats(1e-6, 1e6).map(L2Ball))
+strengths = st.floats(0, 1e6)
+regularizers = st.one_of(
+    st.just(NoRegularizer()), strengths.map(L2), strengths.map(L1), st.builds(ElasticNet, strengths, strengths)
+)
+radii = st.floats(1e-6, 1e6)
+domains = st.one_of(st.just(Free()), radii.map(L2Ball), radii.map(L1Ball), radii.map(LinfBall))
 steps = st.floats(1e-9, 1e9)
 absurd = st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300, 1e155, 1e99, 5e-324, -0.0])
 values = st.one_of(absurd, st.floats(-3, 3))
@@ -55,7 +59,7 @@ def test_prox_is_non_expansive_and_optimal(r: Regularizer, w: Vector, v: Vector,
 @given(domains, vectors, vectors)
 def test_projection_laws(c: Domain, w: Vector, v: Vector) -> None:
     p, q = c.project(w), c.project(v)
-    assert near(float(np.linalg.norm(p)), c.diameter / 2)
+    assert near(float(np.linalg.norm(p)), c.diameter(3) / 2)
     assert np.allclose(c.project(p), p, rtol=1e-15)
     assert near(float(np.linalg.norm(p - q)), float(np.linalg.norm(w - v)))
     assert near(float((w - p) @ (q - p)), 1e-9 * (1 + float(np.linalg.norm(w) * np.linalg.norm(q - p))))
@@ -174,7 +178,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
             heard: list[int] = []
             w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
             assert np.isfinite(w).all()
-            assert near(float(np.linalg.norm(w)), domain.diameter / 2)
+            assert near(float(np.linalg.norm(w)), domain.diameter(4))
             assert quote.release.plan.covers(transcript)
             assert heard == list(range(1, sum(q.count for q in transcript.queries) + 1))
 

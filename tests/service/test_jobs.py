@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from httpx import Response
 
+from app.client.prediction import predict
+from app.wire.models import Model
 from app.worker.engine import Outcome
 from tests.support.service import JOB, SPEC, Service
 from tests.support.world import check_books
@@ -89,7 +91,16 @@ def test_from_request_to_model_and_receipt(shared: Service) -> None:
     assert budget["remaining"] == quote["remaining_after"]
 
 
-@pytest.mark.parametrize("method", [{"name": "dp_gd", "steps": 5}, {"name": "dp_svrg"}, {"name": "auto"}])
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"name": "dp_gd", "steps": 5},
+        {"name": "dp_svrg"},
+        {"name": "dp_svrg_pp"},
+        {"name": "dp_acc_md"},
+        {"name": "auto"},
+    ],
+)
 def test_every_method_runs(shared: Service, method: dict[str, Any]) -> None:
     dataset = shared.dataset()
     job = shared.finished(_submit(shared, dataset, method=method).json()["id"])
@@ -104,6 +115,63 @@ def test_a_number_target_is_fitted_by_squares(shared: Service) -> None:
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     assert (model["loss"], model["link"], model["classes"]) == ("squared", "identity", None)
     assert model["target"]["name"] == "age"
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "link"),
+    [
+        ({"name": "huber_hinge"}, "income", "sign"),
+        ({"name": "sigmoid"}, "income", "sign"),
+        ({"name": "huber", "smoothing": 0.2}, "age", "identity"),
+        ({"name": "quantile", "level": 0.9, "smoothing": 0.1}, "age", "identity"),
+        ({"name": "power", "exponent": 2}, "age", "identity"),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else value,
+)
+def test_every_smooth_loss_trains(shared: Service, loss: dict[str, Any], target: str, link: str) -> None:
+    job = shared.finished(_submit(shared, shared.dataset(), target=target, loss=loss).json()["id"])
+    assert job["state"] == "done"
+    model = Model.model_validate_json(shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").content)
+    assert (model.loss, model.link) == (loss["name"], link)
+    assert model.classes == (["low", "high"] if link == "sign" else None)
+    [prediction] = predict(model, [{"age": 50, "sex": "f", "income": "low"}])
+    assert prediction in ("low", "high") if link == "sign" else np.isfinite(prediction)
+
+
+@pytest.mark.parametrize(
+    ("loss", "target"), [("hinge", "income"), ("absolute", "age"), ("quantile", "age"), ("power", "age")]
+)
+def test_a_loss_that_is_not_smooth_is_refused_before_any_charge(shared: Service, loss: str, target: str) -> None:
+    dataset = shared.dataset()
+    for method in ("auto", "dp_gd", "dp_svrg"):
+        answer = _submit(shared, dataset, target=target, loss={"name": loss}, method={"name": method})
+        assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
+        assert "huber" in answer.json()["detail"]
+    assert _kinds(shared, dataset) == ["opened"]
+
+
+@pytest.mark.parametrize(
+    "regularizer", [{"name": "l1", "strength": 0.01}, {"name": "elastic_net", "l1": 0.01, "l2": 0.1}]
+)
+@pytest.mark.parametrize(
+    ("domain", "order"),
+    [
+        ({"name": "l1_ball", "radius": 0.3}, 1),
+        ({"name": "linf_ball", "radius": 0.05}, np.inf),
+        ({"name": "simplex"}, 1),
+    ],
+)
+def test_every_regularizer_and_domain_trains(
+    shared: Service, regularizer: dict[str, Any], domain: dict[str, Any], order: float
+) -> None:
+    changes = {"regularizer": regularizer, "domain": domain}
+    job = shared.finished(_submit(shared, shared.dataset(), **changes).json()["id"])
+    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    w = np.array([*model["coefficients"], model["intercept"]])
+    assert np.linalg.norm(w, order) <= domain.get("radius", 1.0) * (1 + 1e-9)
+    if domain["name"] == "simplex":
+        assert w.min() >= 0
+        assert w.sum() == pytest.approx(1.0)
 
 
 def test_the_model_keeps_its_domain(shared: Service) -> None:

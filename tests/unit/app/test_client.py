@@ -371,6 +371,16 @@ def test_prediction_by_hand() -> None:
     assert predict(MODEL, []).shape == (0,)
 
 
+def test_prediction_by_sign_is_the_class_and_a_margin_of_0_is_the_negative_one() -> None:
+    rule = MODEL.model_copy(update={"loss": "huber_hinge", "link": "sign"})
+    rows: list[dict[str, object]] = [{"age": 25, "sex": "f"}, {"age": "80", "sex": " m "}, {}]
+    assert predict(rule, rows).tolist() == ["no", "yes", "yes"]
+    level = rule.model_copy(update={"coefficients": [0.0] * 4, "intercept": 0.0})
+    assert predict(level, [{}]).tolist() == ["no"]
+    with pytest.raises(ValueError, match="two classes"):
+        predict(rule.model_copy(update={"classes": None}), [{}])
+
+
 def test_prediction_of_a_number_is_in_its_own_units_and_extreme_margins_are_finite() -> None:
     target = NumberColumn(name="y", type="number", lower=-10, upper=30)
     number = MODEL.model_copy(update={"link": "identity", "classes": None, "target": target})

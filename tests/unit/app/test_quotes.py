@@ -73,8 +73,8 @@ class TestDefaults:
         assert quoted(privacy={"epsilon": 0.5, "delta": 1e-8}).delta == 1e-8
 
     def test_every_field_of_the_method_is_filled(self) -> None:
-        for method in ({"name": "auto"}, {"name": "dp_gd"}, {"name": "dp_svrg"}):
-            assert None not in quoted(method=method).model_dump()["method"].values()
+        for name in ("auto", "dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"):
+            assert None not in quoted(method={"name": name}).model_dump()["method"].values()
 
     def test_the_row_norm_is_what_the_schema_implies(self) -> None:
         assert quoted().row_norm == math.sqrt(4 + 1)  # age, sex, color, only; the intercept
@@ -139,6 +139,34 @@ class TestPrice:
         assert quoted(dataset(kind="gdp"), method={"name": "dp_gd"}).fits
 
 
+class TestForecast:
+    def test_of_a_proven_bound(self) -> None:
+        forecast = quoted(domain={"name": "l2_ball", "radius": 3.0}).forecast
+        assert forecast is not None
+        assert forecast.excess_risk is not None
+        assert (forecast.distance, forecast.distance_certain) == (3.0, True)
+        assert 0 < forecast.seconds < 3600
+        assert "Proven" in forecast.statement
+
+    def test_of_none(self) -> None:
+        forecast = quoted(method={"name": "dp_svrg"}).forecast
+        assert forecast is not None
+        assert forecast.excess_risk is None
+
+    def test_more_steps_take_longer(self) -> None:
+        few, many = (quoted(method={"name": "dp_gd", "steps": steps}).forecast for steps in (10, 1000))
+        assert few is not None
+        assert many is not None
+        assert many.seconds > 50 * few.seconds
+
+    def test_auto_says_why_and_samples_only_where_the_filter_can_pay(self) -> None:
+        huge = {"features": ["age"], "privacy": {"epsilon": 1.0}}
+        settings = Settings(home=Path("/nowhere"), max_gradient_evaluations=1e13)
+        chosen = [priced(dataset(rows=10**9, kind=kind), settings, **huge).planned for kind in ("rdp", "gdp")]
+        assert [planned.method.name for planned in chosen] == ["dp_svrg", "dp_gd"]
+        assert "n = 1000000000" in chosen[0].reason
+
+
 class TestWarnings:
     def test_of_a_large_delta(self) -> None:
         assert any("1/n" in text for text in quoted(dataset(rows=1000, delta=1e-3)).warnings)
@@ -172,15 +200,43 @@ class TestRefusals:
         [
             {"target": "age", "loss": {"name": "logistic"}},
             {"loss": {"name": "squared"}},
+            {"target": "age", "loss": {"name": "huber_hinge"}},
+            {"loss": {"name": "quantile", "level": 0.9}},
             {"target": "color"},
             {"method": {"name": "dp_svrg", "batch": 20_001}},
         ],
-        ids=["logistic number", "squared category", "three categories", "batch above n"],
+        ids=[
+            "logistic number",
+            "squared category",
+            "hinge number",
+            "quantile category",
+            "three categories",
+            "batch above n",
+        ],
     )
     def test_what_the_theory_does_not_cover(self, changes: dict[str, Any]) -> None:
         code, text = refused(**changes)
         assert code == "unsupported_combination"
         assert len(text) > 20, "it says why"
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"loss": {"name": "hinge"}}, ["Auto", "smooth", "hinge", "huber_hinge"]),
+            ({"loss": {"name": "hinge"}, "method": {"name": "dp_svrg"}}, ["Dp_svrg", "smooth", "huber_hinge"]),
+            ({"loss": {"name": "absolute"}, "target": "age"}, ["smooth", "absolute", "huber"]),
+            ({"loss": {"name": "quantile"}, "target": "age"}, ["smooth", "quantile", "smoothing"]),
+            ({"loss": {"name": "power"}, "target": "age"}, ["smooth", "power", "huber"]),
+            ({"loss": {"name": "sigmoid"}, "method": {"name": "dp_svrg"}}, ["convex", "sigmoid", "dp_gd"]),
+            ({"loss": {"name": "huber"}}, ["huber needs a number", "logistic, hinge, huber_hinge, sigmoid"]),
+            ({"loss": {"name": "sigmoid"}, "target": "age"}, ["sigmoid needs a category", "squared, huber, absolute"]),
+        ],
+    )
+    def test_a_loss_that_does_not_fit_is_told_what_does(self, changes: dict[str, Any], words: list[str]) -> None:
+        code, text = refused(**changes)
+        assert code == "unsupported_combination"
+        for word in words:
+            assert word.lower() in text.lower()
 
     def test_three_categories_with_a_positive_one_are_fine(self) -> None:
         assert priced(target="color", positive="blue").design.classes == ("not blue", "blue")
@@ -195,13 +251,14 @@ class TestRefusals:
         assert code == "unsupported_combination"
         assert "delta" in text
 
-    @pytest.mark.parametrize("method", ["dp_gd", "dp_svrg", "auto"])
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp", "auto"])
     def test_no_gaussian_method_under_pure(self, method: str) -> None:
         code, _ = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method={"name": method})
         assert code == "method_filter_mismatch"
 
-    def test_no_sampling_under_gdp(self) -> None:
-        code, text = refused(dataset(kind="gdp"), method={"name": "dp_svrg"})
+    @pytest.mark.parametrize("method", ["dp_svrg", "dp_svrg_pp"])
+    def test_no_sampling_under_gdp(self, method: str) -> None:
+        code, text = refused(dataset(kind="gdp"), method={"name": method})
         assert code == "method_filter_mismatch"
         assert "gdp" in text
 

@@ -1,0 +1,49 @@
+"""The box around 0."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.privacy import finite
+
+
+@dataclass(frozen=True, slots=True)
+class LinfBall:
+    """C = {w : |w_i| <= radius for every i}. Proofs: docs/proofs/domains.md.
+
+    Parameters
+    ----------
+    radius : in [1e-6, 1e6]
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    radius: float
+    name: Literal["linf_ball"] = "linf_ball"
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= finite(self.radius, "radius") <= 1e6:
+            raise ValueError("radius must lie in [1e-6, 1e6]")
+
+    def diameter(self, dimension: int) -> float:
+        """sup ||u - w||_2 = 2 radius sqrt(d), between opposite corners."""
+        return 2 * self.radius * math.sqrt(dimension)
+
+    def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The nearest point of the box: each coordinate clipped."""
+        return np.clip(w, -self.radius, self.radius)
+
+    def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """argmin over the box of <g, w>: the corner against g; 0 where g is 0."""
+        return -self.radius * np.sign(g)
+
+    def minkowski_norm(self, w: NDArray[np.float64]) -> float:
+        """inf {t >= 0 : w in t C} = max |w_i| / radius."""
+        return float(np.abs(w).max()) / self.radius
+
+    def gaussian_width(self, dimension: int) -> float:
+        """E sup <g, w> over w in C, g ~ N(0, I): radius E ||g||_1 = radius d sqrt(2 / pi)."""
+        return self.radius * dimension * math.sqrt(2 / math.pi)

@@ -1,0 +1,67 @@
+"""The simplex."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.privacy import finite
+
+
+@dataclass(frozen=True, slots=True)
+class Simplex:
+    """C = {w : w_i >= 0 for every i, sum of w_i = radius}. Proofs: docs/proofs/domains.md.
+
+    C is not symmetric around 0 and has no interior: theorems that need these do not hold on it.
+
+    Parameters
+    ----------
+    radius : in [1e-6, 1e6]; 1 makes w a distribution
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    radius: float = 1.0
+    name: Literal["simplex"] = "simplex"
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= finite(self.radius, "radius") <= 1e6:
+            raise ValueError("radius must lie in [1e-6, 1e6]")
+
+    def diameter(self, dimension: int) -> float:
+        """sup ||u - w||_2 = radius sqrt(2), between two vertices; 0 if d = 1."""
+        return self.radius * math.sqrt(2) if dimension > 1 else 0.0
+
+    def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The nearest point of the simplex, by one sort."""
+        return onto_simplex(w, self.radius)
+
+    def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """argmin over the simplex of <g, w>: the vertex of the smallest g_i, the first of several."""
+        vertex = np.zeros_like(g)
+        vertex[int(g.argmin())] = self.radius
+        return vertex
+
+    def minkowski_norm(self, w: NDArray[np.float64]) -> float:
+        """inf {t >= 0 : w in t C} = sum of w_i / radius, infinite if some w_i < 0; a gauge, not a norm."""
+        return float(w.sum()) / self.radius if (w >= 0).all() else math.inf
+
+    def gaussian_width(self, dimension: int) -> float:
+        """E sup <g, w> over w in C, g ~ N(0, I): radius E max g_i <= radius sqrt(2 ln d)."""
+        return self.radius * math.sqrt(2 * math.log(dimension))
+
+
+def onto_simplex(w: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+    """max(w - theta, 0), theta such that it sums to radius: the nearest point of the simplex.
+
+    Reference: Held, Wolfe and Crowder 1974; Duchi et al. 2008, Figure 1. Deviation: w is moved by its largest
+    coordinate first, which moves theta alike, so that no radius is lost beside large coordinates.
+    """
+    moved = np.maximum(w - w.max(), -radius)  # theta >= -radius now: what lies lower ends at 0 either way
+    ordered = np.sort(moved)[::-1]
+    means = (np.cumsum(ordered) - radius) / np.arange(1, len(w) + 1)
+    kept = max(1, int(np.count_nonzero(ordered > means)))
+    nearest: NDArray[np.float64] = np.maximum(moved - means[kept - 1], 0.0)
+    return nearest

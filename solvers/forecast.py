@@ -1,0 +1,72 @@
+"""What theory says of a run before it happens: a function of public facts and of the calibrated noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.methods import DpAccMd, DpGd, Method
+from solvers.methods.tuning import distance
+from solvers.problem import Problem
+
+_UNPROVEN = (
+    "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
+    "theorems want fresh noise in every step."
+)
+_NOT_COVERED = (
+    "No bound is proven for a loss that is not convex, or for a domain without 0: runs start elsewhere there."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A bound on the expected excess empirical risk, E[F(w) + r(w)] - min over C of F + r.
+
+    Fields: the bound, None where none is proven; D, the distance of a minimizer from the start that it supposes;
+    whether D is certain or a guess; the most by which an untrained model, the start, can miss the least value; a
+    sentence that says what the number is. F is over the rows as encoded, clipped to the row norm.
+    """
+
+    excess_risk: float | None
+    distance: float
+    distance_certain: bool
+    untrained: float
+    statement: str
+
+
+def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> Forecast:
+    """The forecast of a resolved method whose queries have these noise stds. Proofs: docs/proofs/forecast.md."""
+    reach, certain = _reach(problem)
+    untrained = problem.G * reach
+    if not problem.start.any():
+        untrained = min(untrained, _start_loss(problem))
+    if not problem.is_convex or problem.start.any():
+        return Forecast(None, reach, certain, untrained, _NOT_COVERED)
+    if not isinstance(method, DpGd | DpAccMd):
+        return Forecast(None, reach, certain, untrained, _UNPROVEN)
+    bound = method.excess_risk(problem, noise_stds[0], reach)
+    source = "the domain or the regularizer ensures it" if certain else "a guess: no domain or regularizer ensures it"
+    useless = " It promises no more than the untrained model." if bound >= untrained else ""
+    statement = (
+        f"Proven: E[F + r] at the model exceeds the least value by at most {bound:.4g}, over the run's noise, if a "
+        f"minimizer lies within D = {reach:.4g} of the start ({source}). A bound for the worst data.{useless}"
+    )
+    return Forecast(bound, reach, certain, untrained, statement)
+
+
+def _reach(problem: Problem) -> tuple[float, bool]:
+    """D, and whether it is certain: half the diameter, G/mu (where F's slope can hold r's), or else tuning's guess.
+
+    Where runs do not start at the center 0 of the domain, the whole diameter.
+    """
+    centered = not problem.start.any()
+    certain = problem.domain.diameter(problem.d) / (2 if centered else 1)
+    if problem.mu > 0 and centered:
+        certain = min(certain, problem.G / problem.mu)
+    guess = distance(problem)
+    return (certain, True) if certain <= guess else (guess, False)
+
+
+def _start_loss(problem: Problem) -> float:
+    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1]."""
+    return float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))

@@ -1,0 +1,39 @@
+"""The Euclidean potential, w(x) = ||x||_2^2 / 2."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from solvers.problem import Problem, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class HalfSquaredL2:
+    """w(x) = ||x||_2^2 / 2: 1-strongly convex in the l2 norm, B_w(u, x) = ||u - x||_2^2 / 2; for every domain.
+
+    On the ball of radius rho it is rho^2 times the potential that is 1-strongly convex in the ball's Minkowski norm
+    ||.||_2 / rho; the factor cancels in every step of dp_acc_md, so neither symmetry nor a bounded domain is needed.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    name: Literal["half_squared_l2"] = "half_squared_l2"
+
+    def smoothness(self, problem: Problem) -> float:
+        """L of F in the norm that w is strongly convex in."""
+        return problem.L
+
+    def noise_norm(self, d: int) -> float:
+        """E ||b||_*^2 = d in the dual norm, for b ~ N(0, I)."""
+        return float(d)
+
+    def bregman(self, distance: float) -> float:
+        """The largest B_w(u, x) over ||u - x||_2 <= distance."""
+        return distance**2 / 2
+
+    def mirror(self, problem: Problem, z: Vector, g: Vector, step: float) -> Vector:
+        """argmin over u in C of B_w(u, z) + step (<g, u> + r(u))."""
+        return problem.prox(z - step * g, step)
+
+    def descend(self, problem: Problem, x: Vector, g: Vector, step: float) -> Vector:
+        """argmin over u in C of ||u - x||^2 / 2 + step (<g, u> + r(u)), in the norm of `smoothness`."""
+        return problem.prox(x - step * g, step)

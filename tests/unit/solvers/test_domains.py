@@ -1,0 +1,195 @@
+"""Domains against slow references: nearest points, least linear values, gauges, widths."""
+
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
+from solvers.errors import Unsuitable
+
+Floats = NDArray[np.float64]
+Bounded = L2Ball | L1Ball | LinfBall | Simplex
+
+radii = st.floats(1e-3, 1e3)
+domains = st.one_of(*(st.builds(kind, radius=radii) for kind in (L2Ball, L1Ball, LinfBall, Simplex)))
+vectors = st.integers(1, 12).flatmap(lambda d: arrays(np.float64, d, elements=st.floats(-1e4, 1e4)))
+KINDS = [L2Ball, L1Ball, LinfBall, Simplex]
+
+
+def _room(domain: Bounded, w: Floats) -> float:
+    """Roundings at the size of what is handled."""
+    return 1e-9 * (domain.radius + float(np.abs(w).max()))
+
+
+def _inside(domain: Bounded, w: Floats, room: float) -> bool:
+    match domain:
+        case L2Ball(radius):
+            return float(np.linalg.norm(w)) <= radius + room
+        case L1Ball(radius):
+            return float(np.abs(w).sum()) <= radius + room
+        case LinfBall(radius):
+            return float(np.abs(w).max()) <= radius + room
+        case Simplex(radius):
+            return bool((w >= 0).all()) and abs(float(w.sum()) - radius) <= room
+
+
+def _points(domain: Bounded, d: int, count: int, seed: int) -> Floats:
+    """Points of the domain, vertices among them."""
+    bits = np.random.default_rng(seed)
+    e, corners = np.eye(d), bits.choice([-1.0, 1.0], (count, d))
+    share = bits.dirichlet(np.full(d, 0.5), count)
+    match domain:
+        case L2Ball():
+            raw = bits.standard_normal((count, d))
+            unit = np.concatenate([raw / np.linalg.norm(raw, axis=1, keepdims=True), e, -e])
+        case L1Ball():
+            unit = np.concatenate([share * corners, e, -e])
+        case LinfBall():
+            unit = np.concatenate([corners, bits.uniform(-1, 1, (count, d))])
+        case Simplex():
+            unit = np.concatenate([share, e])
+    return domain.radius * unit
+
+
+def _nearest(domain: Bounded, w: Floats) -> Floats:
+    """Projection by bisection on the multiplier of its one constraint."""
+    radius = domain.radius
+    match domain:
+        case LinfBall():
+            return np.array([min(max(x, -radius), radius) for x in w])
+        case L2Ball():
+            if np.linalg.norm(w) <= radius:
+                return w
+            nu = brentq(lambda nu: np.linalg.norm(w / (1 + nu)) - radius, 0, 2 * np.linalg.norm(w) / radius)
+            return np.asarray(w / (1 + nu))
+        case L1Ball():
+            if np.abs(w).sum() <= radius:
+                return w
+            t = brentq(lambda t: np.maximum(np.abs(w) - t, 0).sum() - radius, 0, np.abs(w).max())
+            return np.sign(w) * np.maximum(np.abs(w) - t, 0)
+        case Simplex():
+            top = float(w.max())
+            t = brentq(lambda t: np.maximum(w - top - t, 0).sum() - radius, -radius, 0)
+            return np.maximum(w - top - t, 0)
+
+
+def test_every_domain_of_the_union_is_here() -> None:
+    assert {Free, *KINDS} == set(get_args(Domain))
+
+
+class TestProjection:
+    @settings(max_examples=60, deadline=None)
+    @given(domains, vectors)
+    def test_is_what_bisection_finds(self, domain: Bounded, w: Floats) -> None:
+        np.testing.assert_allclose(domain.project(w), _nearest(domain, w), rtol=0, atol=_room(domain, w))
+
+    @settings(max_examples=60, deadline=None)
+    @given(domains, vectors)
+    def test_is_inside_and_stays(self, domain: Bounded, w: Floats) -> None:
+        before, near = w.copy(), domain.project(w)
+        assert _inside(domain, near, _room(domain, w))
+        np.testing.assert_allclose(domain.project(near), near, rtol=0, atol=_room(domain, w))
+        np.testing.assert_array_equal(w, before)
+
+    @settings(max_examples=60, deadline=None)
+    @given(domains, vectors, st.integers(0, 2**32))
+    def test_no_point_is_nearer(self, domain: Bounded, w: Floats, seed: int) -> None:
+        near = domain.project(w)
+        for v in _points(domain, len(w), 20, seed):
+            # the angle at the nearest point is never acute
+            assert (w - near) @ (v - near) <= 10 * len(w) * _room(domain, w) * (np.linalg.norm(w) + domain.radius)
+
+    @settings(max_examples=60, deadline=None)
+    @given(domains, st.data())
+    def test_never_parts_two_points(self, domain: Bounded, data: st.DataObject) -> None:
+        u = data.draw(vectors)
+        w = data.draw(arrays(np.float64, len(u), elements=st.floats(-1e4, 1e4)))
+        apart = np.linalg.norm(domain.project(u) - domain.project(w))
+        assert apart <= np.linalg.norm(u - w) + 10 * _room(domain, np.concatenate([u, w]))
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_from_far_away_no_radius_is_lost(self, kind: type[Bounded]) -> None:
+        near = kind(radius=1.0).project(np.array([1e100, 3.0, -1e90]))
+        np.testing.assert_allclose(near, [1.0, 1.0, -1.0] if kind is LinfBall else [1.0, 0.0, 0.0], atol=1e-9)
+        ties = kind(radius=1.0).project(np.full(4, 1e100))
+        expected = {LinfBall: 1.0, L2Ball: 0.5, L1Ball: 0.25, Simplex: 0.25}[kind]
+        np.testing.assert_allclose(ties, expected)
+
+
+class TestSize:
+    @settings(max_examples=60, deadline=None)
+    @given(domains, st.integers(1, 12), st.integers(0, 2**32))
+    def test_diameter_and_gauge(self, domain: Bounded, d: int, seed: int) -> None:
+        points = _points(domain, d, 30, seed)
+        apart = np.linalg.norm(points[:, None] - points[None], axis=2).max()
+        assert apart <= domain.diameter(d) * (1 + 1e-12) + 1e-12
+        if isinstance(domain, LinfBall):
+            apart = np.linalg.norm(2 * points[0])  # a corner and its opposite
+        assert apart == pytest.approx(domain.diameter(d), rel=1e-12)
+        for v in points:
+            assert domain.minkowski_norm(v) <= 1 + 1e-12
+        assert domain.minkowski_norm(3 * points[0]) == pytest.approx(3 * domain.minkowski_norm(points[0]))
+
+    @settings(max_examples=60, deadline=None)
+    @given(domains, vectors)
+    def test_the_gauge_is_the_least_scale_that_holds_w(self, domain: Bounded, w: Floats) -> None:
+        t = domain.minkowski_norm(w)
+        if math.isinf(t):
+            assert isinstance(domain, Simplex)
+            assert w.min() < 0
+        elif t > 1e-6:
+            grown = type(domain)(radius=min(1e6, max(1e-6, t * domain.radius)))
+            if grown.radius == t * domain.radius:
+                assert _inside(grown, w, 1e-9 * grown.radius)
+                if not isinstance(domain, Simplex):
+                    smaller = type(domain)(radius=max(1e-6, 0.999 * grown.radius))
+                    assert smaller.radius == 1e-6 or not _inside(smaller, w, 1e-9 * grown.radius)
+        else:
+            assert np.abs(w).sum() <= 1e-5 * domain.radius * len(w)
+
+    @settings(max_examples=60, deadline=None)
+    @given(domains, vectors, st.integers(0, 2**32))
+    def test_the_least_linear_value(self, domain: Bounded, g: Floats, seed: int) -> None:
+        best = domain.minimize_linear(g)
+        assert _inside(domain, best, 1e-12 * domain.radius)
+        for v in _points(domain, len(g), 20, seed):
+            assert g @ best <= g @ v + 1e-9 * len(g) * domain.radius * float(np.abs(g).max())
+
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("d", [1, 2, 10, 100])
+    def test_gaussian_width_against_monte_carlo(self, kind: type[Bounded], d: int) -> None:
+        domain, draws = kind(radius=2.0), 10_000
+        g = np.random.default_rng(5).standard_normal((draws, d))
+        largest = np.array([row @ domain.minimize_linear(-row) for row in g])
+        mean, error = float(largest.mean()), 6.5 * float(largest.std()) / math.sqrt(draws)
+        width = domain.gaussian_width(d)
+        if kind in (L2Ball, LinfBall):
+            assert width == pytest.approx(mean, abs=error)
+        else:
+            assert mean <= width + error
+            assert width <= 2.1 * mean + error
+
+    def test_the_width_of_a_ball_of_a_million_dimensions(self) -> None:
+        assert L2Ball(1.0).gaussian_width(10**6) == pytest.approx(1e3 * (1 - 1 / (4 * 10**6)), rel=1e-8)
+
+    def test_the_whole_space(self) -> None:
+        w = np.array([1.0, -2.0])
+        assert Free().project(w) is w
+        assert Free().diameter(2) == Free().gaussian_width(2) == math.inf
+        assert Free().minkowski_norm(w) == 0
+        with pytest.raises(Unsuitable, match="bounded"):
+            Free().minimize_linear(w)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("radius", [0.0, -1.0, math.nan, math.inf, 1e-7, 1e7, True])
+def test_a_radius_out_of_range_is_refused(kind: type[Bounded], radius: float) -> None:
+    with pytest.raises(ValueError, match="radius"):
+        kind(radius=radius)

@@ -1,0 +1,227 @@
+"""The methods of the ERM family: with exact answers they reach the optimum, and they ask for what they planned."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from accounting import Privacy
+from accounting.calibration import calibrate
+from accounting.noise import Noise
+from solvers import Problem, plan, solve
+from solvers.data import Data
+from solvers.domains import Domain, Free, L2Ball
+from solvers.errors import Unsuitable
+from solvers.losses import Logistic, Squared
+from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.oracle import PrivateOracle
+from solvers.problem import Vector
+from solvers.regularizers import L2, NoRegularizer
+from tests.support.quiet_oracle import QuietOracle
+from tests.support.seeded import SeededBits
+
+N, D = 300, 4
+PRIVACY = Privacy(1.0, 1e-6)
+LONG: tuple[Method, ...] = (
+    DpGd(steps=3000, step=0.99),
+    DpAccMd(steps=2000, step=1.0),
+    DpSvrg(epochs=40, inner_steps=40, batch=60, step=0.5),
+    DpSvrgPp(epochs=9, inner_steps=4, batch=60, step=0.5),
+)
+RATES = {"dp_svrg": 0.2, "dp_svrg_pp": 0.2}
+
+
+def names(method: Method) -> str:
+    return method.name
+
+
+def rows() -> tuple[Vector, Vector]:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(N, D))
+    X[:, 0] = 1.0
+    X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    return X, np.where(X @ [0.3, 2.0, -1.0, 0.5] + 0.3 * rng.normal(size=N) > 0, 1.0, -1.0)
+
+
+def problem(domain: Domain | None = None, strength: float = 0.02) -> Problem:
+    return Problem(Logistic(), L2(strength) if strength else NoRegularizer(), domain or Free(), n=N, d=D, row_norm=1.0)
+
+
+def objective(task: Problem, w: Vector) -> float:
+    X, y = rows()
+    return float(np.mean(task.loss.value(X @ w, y))) + task.regularizer.value(w)
+
+
+def optimum(task: Problem) -> float:
+    """The least value, by scipy: on the ball as a constraint."""
+    X, y = rows()
+    exact, strength = QuietOracle(task, X, y), task.regularizer.strong_convexity
+    radius = task.domain.radius if isinstance(task.domain, L2Ball) else 1e3
+    found = minimize(
+        lambda w: objective(task, w),
+        np.zeros(D),
+        jac=lambda w: exact.gradient("g", w) + strength * w,
+        method="SLSQP",
+        constraints=[{"type": "ineq", "fun": lambda w: radius**2 - w @ w, "jac": lambda w: -2 * w}],
+        options={"ftol": 1e-12},
+    )
+    assert found.success
+    return float(found.fun)
+
+
+@pytest.mark.parametrize(
+    "task", [problem(), problem(L2Ball(1.0), 0.0), problem(L2Ball(0.5))], ids=["l2", "ball", "both"]
+)
+@pytest.mark.parametrize("method", LONG, ids=names)
+def test_with_exact_answers_it_reaches_the_optimum(method: Method, task: Problem) -> None:
+    X, y = rows()
+    found = method.run(QuietOracle(task, X, y, RATES.get(method.name, 1.0)), task)
+    assert objective(task, found) - optimum(task) < 2e-5
+    assert np.array_equal(task.domain.project(found), found)
+
+
+@pytest.mark.parametrize("method", LONG, ids=names)
+def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: Method) -> None:
+    """epsilon = 100 on these 300 rows would be noise; an oracle with a plan of tiny multipliers is all but exact."""
+    X, y = rows()
+    task = problem()
+    short = replace(method, steps=300) if isinstance(method, DpGd | DpAccMd) else method
+    release = calibrate(short.queries(task), PRIVACY).plan
+    quiet = replace(release, queries=tuple(replace(q, noise_multiplier=1e-4) for q in release.queries))
+    oracle = PrivateOracle(task, Data.of(X, y, task), quiet, Noise(SeededBits(1)))
+    found = short.run(oracle, task)
+    assert objective(task, found) - optimum(task) < 1e-3
+    assert quiet.covers(oracle.transcript())
+
+
+@pytest.mark.parametrize("method", [type(m)() for m in LONG], ids=names)
+@pytest.mark.parametrize("task", [problem(), problem(L2Ball(2.0)), Problem(Squared(), n=50, d=9, row_norm=3.0)])
+def test_it_asks_for_exactly_what_it_planned(method: Method, task: Problem) -> None:
+    quote = plan(method, task, PRIVACY)
+    assert None not in [getattr(quote.method, field) for field in quote.method.__dataclass_fields__]
+    oracle = QuietOracle(task, np.zeros((task.n, task.d)), np.zeros(task.n))
+    quote.method.run(oracle, task)
+    assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
+    assert quote.method.resolve(task, PRIVACY) == quote.method
+
+
+@pytest.mark.parametrize("method", [type(m)() for m in LONG], ids=names)
+def test_a_release_is_within_its_plan_and_its_promise(method: Method) -> None:
+    X, y = rows()
+    release = solve(method, problem(), X, y, PRIVACY)
+    assert release.epsilon <= PRIVACY.epsilon
+    assert plan(release.method, problem(), PRIVACY).release.plan.covers(release.transcript)
+
+
+class TestDpSvrgPp:
+    def test_epochs_double_and_all_their_steps_are_counted(self) -> None:
+        method = DpSvrgPp(epochs=4, inner_steps=3, batch=10, step=0.1)
+        snapshot, change = method.queries(problem())
+        assert (snapshot.count, change.count) == (4, 2 * 3 * (2**4 - 1)) == (4, 6 + 12 + 24 + 48)
+        assert method.gradient_evaluations(problem()) == 4 * N + 2 * 90 * 10
+
+    def test_the_last_point_is_carried_over_and_the_mean_is_the_anchor(self) -> None:
+        """Two epochs of 2 and 4 plain gradient steps: with batches of everything, v is the gradient itself."""
+        X, y = rows()
+        task, eta = problem(), 0.5
+        method = DpSvrgPp(epochs=2, inner_steps=1, batch=N, step=eta)
+        oracle = QuietOracle(task, X, y)
+        found = method.run(oracle, task)
+        exact, points = QuietOracle(task, X, y), [task.start]
+        for _ in range(6):
+            points.append(task.prox(points[-1] - eta * exact.gradient("g", points[-1]), eta))
+        assert np.allclose(oracle.points[0], task.start)
+        assert np.allclose(oracle.points[1], np.mean(points[1:3], axis=0))
+        assert np.allclose(found, np.mean(points[3:], axis=0))
+
+    def test_few_steps_mean_few_doublings(self) -> None:
+        task = replace(problem(), n=20)
+        found = DpSvrgPp().resolve(task, Privacy(0.01, 1e-6))
+        assert (found.epochs, found.inner_steps) == (1, 1)
+        assert DpSvrgPp().resolve(replace(problem(strength=0.0), n=10**6), Privacy(1.0, 1e-6)).epochs == 5
+
+    def test_given_fields_stay(self) -> None:
+        given = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2)
+        assert given.resolve(problem(), PRIVACY) == given
+
+    @pytest.mark.parametrize(
+        "fields",
+        [{"epochs": 31}, {"epochs": 0}, {"inner_steps": 0}, {"batch": 0}, {"step": 0.0}, {"epochs": True}],
+        ids=str,
+    )
+    def test_what_is_out_of_range(self, fields: dict[str, int]) -> None:
+        with pytest.raises(Unsuitable):
+            DpSvrgPp(**fields)
+
+    @pytest.mark.parametrize("fields", [{"batch": N + 1}, {"step": 4.1}], ids=str)
+    def test_what_does_not_suit_the_problem(self, fields: dict[str, int]) -> None:
+        with pytest.raises(Unsuitable):
+            DpSvrgPp(**fields).resolve(problem(), PRIVACY)
+
+
+class TestDpAccMd:
+    def test_the_steps_are_the_papers_with_one_gradient_for_both(self) -> None:
+        """Algorithm 3 as printed, alpha = (k + 2) / (4 L), r = 1 / (2 alpha L), but for the y-step's 2 L."""
+        X, y = rows()
+        task = problem(L2Ball(0.7), 0.0)
+        L, exact = task.L, QuietOracle(task, X, y)
+        a = b = task.start
+        for k in range(20):
+            alpha = (k + 2) / (4 * L)
+            r = 1 / (2 * alpha * L)
+            x = r * b + (1 - r) * a
+            g = exact.gradient("g", x)
+            a, b = task.domain.project(x - g / (2 * L)), task.domain.project(b - alpha * g)
+        found = DpAccMd(steps=20, step=1 / (2 * L)).run(QuietOracle(task, X, y), task)
+        assert np.allclose(found, a, atol=1e-12)
+
+    def test_accelerates(self) -> None:
+        """With exact answers the error is under 8 L B / (T + 1)^2, which plain steps do not reach on this task."""
+        X, y = rows()
+        task = problem(L2Ball(20.0), 0.0)
+        best, steps = optimum(task), 60
+        found = DpAccMd(steps=steps, step=1 / (2 * task.L)).run(QuietOracle(task, X, y), task)
+        reached = objective(task, found) - best
+        method = DpAccMd(steps=steps, step=1 / (2 * task.L))
+        assert reached <= method.excess_risk(task, 0.0, 20.0)
+        w, exact = task.start, QuietOracle(task, X, y)
+        for _ in range(steps):
+            w = task.prox(w - exact.gradient("g", w) / (2 * task.L), 1 / (2 * task.L))
+        assert reached < (objective(task, w) - best) / 3
+
+    @pytest.mark.parametrize("epsilon", [0.5, 10.0])
+    def test_the_bound_holds(self, epsilon: float) -> None:
+        """The mean excess risk of real runs with noise, against the bound at the true distance."""
+        X, y = rows()
+        task = problem(L2Ball(3.0))
+        quote = plan(DpAccMd(), task, Privacy(epsilon, 1e-6))
+        assert isinstance(quote.method, DpAccMd)
+        found = [solve(quote.method, task, X, y, Privacy(epsilon, 1e-6)).coefficients for _ in range(40)]
+        mean = float(np.mean([objective(task, w) for w in found])) - optimum(task)
+        assert 0 <= mean <= quote.method.excess_risk(task, quote.noise_stds[0], 3.0)
+
+    def test_the_defaults_minimize_the_bound(self) -> None:
+        """Among all T, at the longest step: within 2 % of the least bound, and never beyond 500 steps."""
+        task = Problem(Logistic(), NoRegularizer(), n=2000, d=50, row_norm=2.0)
+        privacy = Privacy(1.0, 1e-6)
+        distance = 5 * 50**0.5 / 2
+
+        def bound(method: DpAccMd) -> float:
+            quote = plan(method, task, privacy)
+            assert isinstance(quote.method, DpAccMd)
+            return quote.method.excess_risk(task, quote.noise_stds[0], distance)
+
+        longest = 1 / (2 * task.L)
+        least = min(bound(DpAccMd(steps=steps, step=longest)) for steps in range(1, 60))
+        assert bound(DpAccMd()) <= 1.02 * least
+        assert DpAccMd().resolve(replace(task, n=10**9), privacy).steps == 500
+
+    def test_a_step_beyond_half_of_one_over_L(self) -> None:
+        with pytest.raises(Unsuitable, match="2L"):
+            DpAccMd(step=0.51 / problem().L).resolve(problem(), PRIVACY)
+        assert DpAccMd(step=0.5 / problem().L).resolve(problem(), PRIVACY).step == 0.5 / problem().L
+
+    def test_no_gaussian_noise_at_delta_zero(self) -> None:
+        with pytest.raises(Unsuitable):
+            DpAccMd().resolve(problem(), Privacy(1.0, 0.0))

@@ -1,0 +1,106 @@
+"""Forecasts are bounds that hold, say what they suppose, and `auto` gives its reason."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from solvers import Problem, plan, solve
+from solvers.domains import Free, L2Ball
+from solvers.errors import Unsuitable
+from solvers.losses import Logistic, Squared
+from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.regularizers import L2, NoRegularizer
+from solvers.selection import Auto
+
+PRIVACY = Privacy(1.0, 1e-6)
+TASK = Problem(Logistic(), NoRegularizer(), L2Ball(2.0), n=500, d=3, row_norm=1.0)
+
+
+@pytest.mark.parametrize("method", [DpGd(), DpAccMd(), DpGd(steps=2), DpAccMd(steps=300)], ids=str)
+@pytest.mark.parametrize("privacy", [Privacy(0.1, 1e-6), Privacy(20.0, 1e-6)], ids=["noisy", "quiet"])
+def test_the_bound_holds(method: Method, privacy: Privacy) -> None:
+    """Rows all alike: the optimum is on the ball's boundary, as far as the bound allows, and known exactly."""
+    X, y = np.tile([0.6, 0.8, 0.0], (TASK.n, 1)), np.ones(TASK.n)
+    forecast = plan(method, TASK, privacy).forecast
+    models = [solve(method, TASK, X, y, privacy).coefficients for _ in range(30)]
+    excess = np.mean([math.log1p(math.exp(-float(X[0] @ w))) for w in models]) - math.log1p(math.exp(-2.0))
+    assert forecast.distance == 2.0
+    assert forecast.distance_certain
+    assert forecast.excess_risk is not None
+    assert 0 <= excess <= forecast.excess_risk
+
+
+def test_dp_gds_bound_by_hand() -> None:
+    """T = 1: 4/9 (D^2 / (2 eta) + 3 G D / 4 + eta d sigma^2 9/4)."""
+    found = DpGd(steps=1, step=2.0).excess_risk(TASK, 0.1, 3.0)
+    assert found == pytest.approx(4 / 9 * (9 / 4 + 0.75 * 3 + 2.0 * 3 * 0.01 * 9 / 4))
+
+
+def test_dp_acc_mds_bound_by_hand() -> None:
+    """T = 1, L = 1/4, eta = 2: 4 (D^2 / 2) / (2 * 4) + d sigma^2 / (2 (1/2 - 1/4))."""
+    found = DpAccMd(steps=1, step=2.0).excess_risk(TASK, 0.1, 3.0)
+    assert found == pytest.approx(4 * 4.5 / 8 + 3 * 0.01 / 0.5)
+
+
+def test_the_distance_is_certain_only_if_something_ensures_it() -> None:
+    free = replace(TASK, domain=Free())
+    assert not plan(DpGd(), free, PRIVACY).forecast.distance_certain
+    assert "guess" in plan(DpGd(), free, PRIVACY).forecast.statement
+    held = plan(DpGd(), replace(free, regularizer=L2(0.5)), PRIVACY).forecast
+    assert (held.distance, held.distance_certain) == (1.0 / 0.5, True)
+    wide = plan(DpGd(), replace(TASK, domain=L2Ball(1e6)), PRIVACY).forecast
+    assert (wide.distance, wide.distance_certain) == (5 * math.sqrt(3), False)
+
+
+def test_a_bound_that_promises_nothing_says_so() -> None:
+    small = plan(DpGd(), replace(TASK, n=20), PRIVACY).forecast
+    large = plan(DpGd(), replace(TASK, n=10**6), PRIVACY).forecast
+    assert small.excess_risk is not None
+    assert large.excess_risk is not None
+    assert small.excess_risk > small.untrained == pytest.approx(math.log(2))
+    assert "no more than the untrained" in small.statement
+    assert large.excess_risk < large.untrained
+    assert "untrained" not in large.statement
+
+
+def test_the_untrained_model_of_squares() -> None:
+    assert plan(DpGd(), replace(TASK, loss=Squared()), PRIVACY).forecast.untrained == 0.5
+    near = plan(DpGd(), replace(TASK, domain=L2Ball(0.1)), PRIVACY).forecast
+    assert near.untrained == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("method", [DpSvrg(), DpSvrgPp()], ids=["dp_svrg", "dp_svrg_pp"])
+def test_none_is_claimed_where_none_is_proven(method: Method) -> None:
+    forecast = plan(method, TASK, PRIVACY).forecast
+    assert forecast.excess_risk is None
+    assert "No bound" in forecast.statement
+
+
+class TestAuto:
+    def test_is_dp_gd_and_says_why(self) -> None:
+        quote = plan(Auto(), TASK, PRIVACY)
+        assert quote.method.name == "dp_gd"
+        for words in ("smooth, not strongly convex", "n = 500", "d = 3", "variance-reduced"):
+            assert words in quote.reason
+        assert "strongly convex, n" in plan(Auto(), replace(TASK, regularizer=L2(0.1)), PRIVACY).reason
+
+    def test_names_what_the_paper_would_take_in_high_dimension(self) -> None:
+        quote = plan(Auto(), replace(TASK, d=600), PRIVACY)
+        assert quote.method.name == "dp_gd"
+        assert "dp_acc_md" in quote.reason
+
+    def test_is_dp_svrg_for_very_many_gradients_if_it_may_sample(self) -> None:
+        huge = Problem(Logistic(), NoRegularizer(), n=10**8, d=50, row_norm=4.0)
+        method, reason = Auto().choose(huge, PRIVACY)
+        assert isinstance(method, DpSvrg)
+        assert "gradient evaluations" in reason
+        saved = DpGd().resolve(huge, PRIVACY).gradient_evaluations(huge)
+        assert method.resolve(huge, PRIVACY).gradient_evaluations(huge) < saved / 3
+        assert isinstance(Auto().choose(huge, PRIVACY, sampling=False)[0], DpGd)
+
+    def test_needs_a_delta(self) -> None:
+        with pytest.raises(Unsuitable):
+            Auto().choose(TASK, Privacy(1.0, 0.0))

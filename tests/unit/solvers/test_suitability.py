@@ -1,0 +1,187 @@
+"""Problems from their parts, and which method takes which: every refusal names what fails and what to use."""
+
+import math
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Privacy
+from solvers import plan, solve
+from solvers.data import Data
+from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
+from solvers.errors import Unsuitable
+from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
+from solvers.methods import DpGd, DpSvrg
+from solvers.oracle import PrivateOracle, gradient_bound, sampled_bound
+from solvers.problem import Problem
+from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
+from solvers.selection import Auto
+from tests.support.seeded import SeededBits
+
+Floats = NDArray[np.float64]
+
+PRIVACY = Privacy(1.0, 1e-6)
+SMOOTH: list[Loss] = [Logistic(), HuberHinge(), Squared(), Huber(), Quantile(0.3, 0.2), Power(2.0)]
+ROUGH: list[Loss] = [Hinge(), Absolute(), Quantile(), Power()]
+DOMAINS: list[Domain] = [Free(), L2Ball(0.5), L1Ball(0.5), LinfBall(0.5), Simplex(0.5)]
+REGULARIZERS: list[Regularizer] = [NoRegularizer(), L2(0.1), L1(0.1), ElasticNet(0.1, 0.2)]
+
+
+def _problem(loss: Loss, regularizer: Regularizer | None = None, domain: Domain | None = None) -> Problem:
+    return Problem(loss, regularizer or NoRegularizer(), domain or Free(), n=400, d=3, row_norm=1.5)
+
+
+def _data(problem: Problem) -> tuple[Floats, Floats]:
+    bits = np.random.default_rng(11)
+    X = bits.standard_normal((problem.n, problem.d))
+    y = X @ np.array([1.0, -0.5, 0.2]) / 3
+    return X, (np.sign(y) if problem.loss.takes == "class" else np.clip(y, -1, 1))
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, *ROUGH, Sigmoid()], ids=repr)
+def test_G_bounds_every_records_gradient_and_L_how_it_moves(loss: Loss) -> None:
+    problem, bits = _problem(loss), np.random.default_rng(2)
+    assert problem.is_smooth is (loss not in ROUGH)
+    assert problem.is_convex is (loss != Sigmoid())
+    x = bits.standard_normal((20_000, 3))
+    x *= 1.5 / np.linalg.norm(x, axis=1, keepdims=True)
+    y = loss.targets(bits.uniform(-1, 1, 20_000))
+    w = bits.standard_normal((20_000, 3)) * bits.choice([0.1, 1.0, 10.0], (20_000, 1))
+    u = w + bits.standard_normal((20_000, 3)) * bits.choice([1e-4, 0.1, 1.0], (20_000, 1))
+    at_w, at_u = (loss.slope((x * v).sum(axis=1), y)[:, None] * x for v in (w, u))
+    assert np.linalg.norm(at_w, axis=1).max() <= problem.G * (1 + 1e-12)
+    moved, apart = np.linalg.norm(at_w - at_u, axis=1), np.linalg.norm(w - u, axis=1)
+    if problem.is_smooth:
+        assert (moved <= problem.L * apart * (1 + 1e-9)).all()
+    else:
+        assert math.isinf(problem.L)
+
+
+def test_mu_is_that_of_r() -> None:
+    assert [_problem(Logistic(), r).mu for r in REGULARIZERS] == [0.0, 0.1, 0.0, 0.2]
+
+
+def test_a_domain_of_one_point_is_refused() -> None:
+    with pytest.raises(Unsuitable, match="single point"):
+        Problem(Logistic(), domain=Simplex(), n=10, d=1, row_norm=1.0)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("loss", ROUGH, ids=repr)
+    @pytest.mark.parametrize("method", [DpGd(), DpGd(steps=3, step=1e-3), DpSvrg(), Auto()], ids=repr)
+    def test_a_loss_that_is_not_smooth(self, loss: Loss, method: DpGd | DpSvrg | Auto) -> None:
+        with pytest.raises(Unsuitable) as refused:
+            plan(method, _problem(loss), PRIVACY)
+        text = str(refused.value)
+        assert text.startswith(f"{method.name} needs a smooth loss; {loss.name} is not")
+        assert ("use huber_hinge" if loss.takes == "class" else "use huber, ") in text
+
+    def test_svrg_and_a_loss_that_is_not_convex(self) -> None:
+        with pytest.raises(Unsuitable, match=r"dp_svrg needs a convex loss.*sigmoid is not: use dp_gd"):
+            plan(DpSvrg(), _problem(Sigmoid()), PRIVACY)
+
+    @pytest.mark.parametrize("method", [DpGd(), DpSvrg(), Auto()], ids=repr)
+    def test_nothing_else(self, method: DpGd | DpSvrg | Auto) -> None:
+        for loss, regularizer, domain in product(SMOOTH, REGULARIZERS, DOMAINS):
+            quote = plan(method, _problem(loss, regularizer, domain), PRIVACY)
+            assert quote.release.epsilon <= 1.0
+            assert all(math.isfinite(std) for std in quote.noise_stds)
+
+    def test_auto_takes_descent_where_nothing_is_convex_and_says_so(self) -> None:
+        quote = plan(Auto(), _problem(Sigmoid()), PRIVACY)
+        assert quote.method.name == "dp_gd"
+        assert "not convex" in quote.reason
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, Sigmoid()], ids=repr)
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+def test_every_smooth_loss_trains_on_every_domain(loss: Loss, domain: Domain) -> None:
+    for regularizer in REGULARIZERS:
+        problem = _problem(loss, regularizer, domain)
+        w = solve(Auto(), problem, *_data(problem), Privacy(50.0, 1e-3)).coefficients
+        np.testing.assert_allclose(domain.project(w), w, atol=1e-9)
+
+
+class _Exact:
+    """Answers without noise."""
+
+    def __init__(self, problem: Problem, X: Floats, y: Floats) -> None:
+        scale = problem.row_norm / np.maximum(np.linalg.norm(X, axis=1), problem.row_norm)
+        self.problem, self.X, self.y, self.asked = problem, X * scale[:, None], y, list[Floats]()
+
+    def gradient(self, query: str, w: Floats) -> Floats:
+        assert query == "gradient"
+        self.asked.append(w)
+        return self.problem.loss.slope(self.X @ w, self.y) @ self.X / self.problem.n
+
+    def sampled_gradient(self, query: str, w: Floats) -> Floats:
+        raise AssertionError((query, w))
+
+    def sampled_change(self, query: str, w: Floats, anchor: Floats) -> Floats:
+        raise AssertionError((query, w, anchor))
+
+    def objective(self, w: Floats) -> float:
+        return float(self.problem.loss.value(self.X @ w, self.y).mean()) + self.problem.regularizer.value(w)
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=repr)
+def test_without_convexity_descent_is_plain_and_pays_for_every_step(regularizer: Regularizer, domain: Domain) -> None:
+    problem = _problem(Sigmoid(), regularizer, domain)
+    oracle = _Exact(problem, *_data(problem))
+    step = 1 / problem.L
+    w = DpGd(steps=40, step=step).run(oracle, problem)
+    points = [*oracle.asked, w]  # the answer is the last point, each question the point before
+    heights = [oracle.objective(v) for v in points]
+    for (u, v), (before, after) in zip(pairwise(points), pairwise(heights), strict=True):
+        np.testing.assert_array_equal(v, problem.prox(u - step * oracle.gradient("gradient", u), step))
+        assert after <= before - float((v - u) @ (v - u)) / (2 * step) + 1e-12
+
+
+def test_its_defaults_spend_the_same_time_in_plain_steps() -> None:
+    problem = _problem(Sigmoid(), domain=L2Ball(1.0))
+    method = DpGd().resolve(problem, PRIVACY)
+    assert method.steps is not None
+    assert method.step is not None
+    assert method.step * problem.L <= 1
+    again = DpGd(steps=4 * method.steps).resolve(problem, PRIVACY)
+    assert again.step == pytest.approx(method.step / 4)
+    kept = DpGd(step=method.step).resolve(problem, PRIVACY)
+    assert kept.steps in (method.steps, method.steps + 1)
+
+
+@pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=repr)
+def test_a_strength_next_to_nothing_is_none(method: DpGd | DpSvrg) -> None:
+    none = method.resolve(_problem(Logistic()), PRIVACY)
+    for strength in (5e-324, 1e-300, 1e-20):
+        assert method.resolve(_problem(Logistic(), L2(strength)), PRIVACY) == none
+
+
+class TestOracleWithoutSmoothness:
+    """The bound stays finite, and pays twice G for what rounding may do at a kink."""
+
+    @pytest.mark.parametrize("loss", ROUGH, ids=repr)
+    def test_bounds_are_finite_at_every_reach(self, loss: Loss) -> None:
+        problem = _problem(loss)
+        for reach in (0.0, 1e-300, 1.0, 1e100):
+            bound = gradient_bound(problem, reach)
+            assert 2 * problem.G <= bound <= 2.1 * problem.G + problem.G / problem.n
+            assert math.isfinite(sampled_bound(problem, 10.0, problem.G, reach))
+
+    @pytest.mark.parametrize("loss", [*SMOOTH, Sigmoid()], ids=repr)
+    def test_a_smooth_loss_pays_next_to_nothing(self, loss: Loss) -> None:
+        problem = _problem(loss)
+        assert gradient_bound(problem, 1.0) <= problem.G / problem.n * (1 + 1e-6)
+        assert gradient_bound(problem, 1e100) <= 2.1 * problem.G + problem.G / problem.n
+
+    def test_an_answer_is_finite(self) -> None:
+        problem = _problem(Hinge())
+        planned = Plan((PlannedQuery("gradient", 2, Gaussian(), 1.0),))
+        oracle = PrivateOracle(problem, Data.of(*_data(problem), problem), planned, Noise(SeededBits(7)))
+        for w in (np.zeros(3), np.full(3, 1e10)):
+            assert np.isfinite(oracle.gradient("gradient", w)).all()
