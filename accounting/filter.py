@@ -281,7 +281,10 @@ def _units(value: float) -> int:
         raise OutOfRange("a charge is never negative and never NaN")
     if value >= MOST // UNIT:
         raise BudgetExhausted("the charge is larger than any budget")
-    return math.ceil(Fraction(math.nextafter(value, math.inf)) * _ROUNDING * UNIT)
+    units = math.ceil(Fraction(math.nextafter(value, math.inf)) * _ROUNDING * UNIT)
+    if units >= MOST:
+        raise BudgetExhausted("the charge is larger than any budget")
+    return units
 
 
 def _gaussian_epsilon(mu_squared: float, delta: float) -> float:

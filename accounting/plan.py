@@ -105,9 +105,9 @@ class Plan:
         return events[0] if len(events) == 1 else composed(events)
 
     def covers(self, other: "Plan") -> bool:
-        """Whether every query of `other` stands here with the same noise and mechanism and no smaller count."""
+        """Whether every query of `other` stands here once, with the same noise and mechanism and no smaller count."""
         mine = {q.name: q for q in self.queries}
-        return all(
+        return len({q.name for q in other.queries}) == len(other.queries) and all(
             (q.name in mine)
             and mine[q.name].mechanism == q.mechanism
             and mine[q.name].noise_multiplier == q.noise_multiplier

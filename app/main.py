@@ -1,13 +1,15 @@
 """The application: what it is made of, and the order in which that starts and stops."""
 
+import fcntl
 import logging
+import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import uvicorn
 from fastapi import Depends, FastAPI
@@ -57,6 +59,7 @@ class Services:
     engine: Engine
     dispatcher: Dispatcher
     ready: threading.Event
+    lock: IO[bytes]
 
 
 def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
@@ -134,7 +137,9 @@ def check_installation() -> None:
 
 
 def _start(settings: Settings, engine: Engine | None) -> Services:
+    os.umask(0o077)  # what is written from here on is the operator's alone
     home = settings.make_home()
+    lock = _only_one(home)
     database = Database(settings.database)
     database.migrate()
     with database.write() as connection:
@@ -146,7 +151,32 @@ def _start(settings: Settings, engine: Engine | None) -> Services:
     running = engine or DaskEngine(settings)
     dispatcher = Dispatcher(settings, database, keys, running)
     dispatcher.start()
-    return Services(settings, database, keys, running, dispatcher, threading.Event())
+    return Services(settings, database, keys, running, dispatcher, threading.Event(), lock)
+
+
+def check_free(settings: Settings) -> None:
+    """RuntimeError if another server runs on this home."""
+    _only_one(settings.make_home()).close()
+
+
+def _only_one(home: Path) -> IO[bytes]:
+    """The home's lock, held as long as this file is open: a second server here would take the first one's jobs along
+    when it ends.
+
+    Raises
+    ------
+    RuntimeError
+        if another process holds it.
+    """
+    lock = (home / "server.lock").open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise RuntimeError(
+            f"another purse server runs on {home}; stop it first, or choose another PURSE_HOME"
+        ) from None
+    return lock
 
 
 def _stop(services: Services, given: Engine | None) -> None:
@@ -154,6 +184,7 @@ def _stop(services: Services, given: Engine | None) -> None:
     if given is None:
         services.engine.close()
     services.database.close()
+    services.lock.close()
 
 
 def _warm_up(ready: threading.Event) -> None:

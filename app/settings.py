@@ -42,6 +42,7 @@ class Settings(BaseSettings):
     max_gradient_evaluations: Annotated[
         float, Field(gt=0, description="The most per-record gradients that one job may plan.")
     ] = 1e11
+    max_answers: Annotated[int, Field(gt=0, description="The most private answers that one job may plan.")] = 200_000
     lease_seconds: Annotated[float, Field(gt=0, le=3600, description="How long a job is the dispatcher's own.")] = 30.0
     renew_seconds: Annotated[float, Field(gt=0, description="How often a lease is renewed; at most half of it.")] = 10.0
     log_level: Annotated[

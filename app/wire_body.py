@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ValidationError
 
 from app.errors import Problem, invalid
 
 MAX_BODY_BYTES = 2**20
 _MAX_DEPTH = 64
+_MOST_VALUES = 20_000  # of a body: what a job over 4,096 named features needs, several times; time grows with it
 _LONGEST_INTEGER = 310  # digits; a double ends at 1.8e308
 
 M = TypeVar("M", bound=BaseModel)
@@ -33,7 +35,10 @@ class JsonBody(Generic[M]):
         """The validated body; `Problem` (415, 413, 422) if there is none."""
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise Problem("unsupported_media_type", "The body must be application/json.")
-        return parse_json(self.model, await read_body(request, self.max_bytes), max_bytes=self.max_bytes)
+        raw = await read_body(request, self.max_bytes)
+        if sum(map(raw.count, b",[{")) > _MOST_VALUES:  # before anything builds them; in strings they count as well
+            raise Problem("too_large", f"At most {_MOST_VALUES} values are taken here.")
+        return await run_in_threadpool(parse_json, self.model, raw, max_bytes=self.max_bytes)
 
 
 def json_body(model: type[M], max_bytes: int = MAX_BODY_BYTES) -> JsonBody[M]:

@@ -17,6 +17,8 @@ _ROOT = 1e-12
 _SAFE_MU = 3e-9
 _SAFE_EPSILON = 1e-9
 _NO_PRIVACY = 1e6  # beyond this mu, epsilon is said to be infinite
+# Below these, cancellation would eat the margin. A smaller mu costs no more than this one; no smaller delta is promised.
+_LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12
 
 
 def gauss_delta(mu: float, epsilon: float) -> float:
@@ -40,8 +42,9 @@ def gauss_mu(epsilon: float, delta: float) -> float:
 
 def gauss_epsilon(mu: float, delta: float) -> float:
     """The least epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up."""
-    if mu > _NO_PRIVACY:
+    if mu > _NO_PRIVACY or delta < _LEAST_DELTA:
         return math.inf
+    mu = max(mu, _LEAST_MU)
     if gauss_delta(mu, 0.0) <= delta:
         return 0.0
     high = mu * mu / 2 + 40 * mu + 1e-9

@@ -29,9 +29,10 @@ def serve(
       purse serve --host 0.0.0.0 --port 9000 --home /srv/purse
     """
     from app import main
-    from app.cli.state import settings_of
+    from app.cli.state import refuse_second, settings_of
 
     settings = settings_of(home, host, port)
+    refuse_second(settings)
     url = f"http://{settings.host}:{settings.port}"
     emit({"url": url, "home": str(settings.home)}, json, lambda: note(f"serving {settings.home} on {url}"))
     sys.stdout.flush()

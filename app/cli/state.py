@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from app.cli.common import Refusal
 from app.identity import service
-from app.main import create_app
+from app.main import check_free, create_app
 from app.persistence.session import Database
 from app.settings import Settings
 from app.wire.tokens import TokenRequest
@@ -44,6 +44,14 @@ def opened(settings: Settings) -> Iterator[Database]:
         database.close()
 
 
+def refuse_second(settings: Settings) -> None:
+    """`Refusal` if another server runs on this home: its queue is not ours to take."""
+    try:
+        check_free(settings)
+    except RuntimeError as error:
+        raise Refusal(str(error)) from None
+
+
 @contextmanager
 def serving(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
     """A server inside this process, on a port of its own that only this machine reaches; (url, a steward's token).
@@ -52,6 +60,7 @@ def serving(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
     ----------
     name : the token's, as receipts and budgets will show it; the token is revoked at the end
     """
+    refuse_second(settings)
     with opened(settings) as database:
         service.ensure_steward(database, settings)  # so that the home has one who can come back
         token = service.create(database, TokenRequest(name=name, role="steward"))

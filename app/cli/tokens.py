@@ -39,7 +39,8 @@ def create(
       purse token create alice --role analyst
       purse token create me --role steward --local
     """
-    if local or not os.environ.get("PURSE_TOKEN"):
+    if local or not (os.environ.get("PURSE_TOKEN") or os.environ.get("PURSE_URL")):
+        note("Made in the local state, without a server.")
         made = _in_home(home, name, role)
     else:
         with connect(url) as client:

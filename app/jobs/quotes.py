@@ -127,7 +127,7 @@ def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Price
             row_norm=design.row_norm,
         )
         sampling = dataset.state.filter.kind != "gdp"  # whose currency has no curve for a sampled mechanism
-        planned = _plan(request, problem, privacy, settings.max_gradient_evaluations, sampling=sampling)
+        planned = _plan(request, problem, privacy, settings, sampling=sampling)
         cost = _cost(dataset.state.filter, planned)
     except FilterMismatch as error:
         raise Problem("method_filter_mismatch", _sentence(error)) from None
@@ -185,14 +185,17 @@ def _loss(request: JobRequest, target: Column) -> Loss:
 
 
 def _plan(
-    request: JobRequest, problem: solvers.Problem, privacy: Privacy, most: float, *, sampling: bool
+    request: JobRequest, problem: solvers.Problem, privacy: Privacy, settings: Settings, *, sampling: bool
 ) -> solvers.Quote:
     """The calibrated plan; the size of the run is checked first, since calibrating a huge one takes long."""
     method = request.method
     if isinstance(method, Auto):
         method = method.choose(problem, privacy, sampling=sampling)[0]
-    if method.resolve(problem, privacy).gradient_evaluations(problem) > most:
+    resolved = method.resolve(problem, privacy)
+    if resolved.gradient_evaluations(problem) > (most := settings.max_gradient_evaluations):
         raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
+    if sum(query.count for query in resolved.queries(problem)) > settings.max_answers:
+        raise OutOfRange(f"the run would take more than {settings.max_answers} private answers, the most allowed here")
     return solvers.plan(request.method, problem, privacy, sampling=sampling)
 
 

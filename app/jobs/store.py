@@ -92,9 +92,12 @@ def insert(connection: sa.Connection, row: JobRow) -> None:
 
 
 def claimable(connection: sa.Connection, now: float) -> JobRow | None:
-    """The oldest job that waits, or whose attempt's lease has run out."""
+    """A job that waits, or whose attempt's lease has run out: of the owner with the fewest running, the oldest."""
     waiting = (jobs.c.state == "queued") | ((jobs.c.state == "running") & (jobs.c.lease_until <= now))
-    query = sa.select(*_LISTED).where(waiting).order_by(jobs.c.number).limit(1).with_for_update(skip_locked=True)
+    others = jobs.alias()
+    busy = sa.select(sa.func.count()).where(others.c.owner_id == jobs.c.owner_id, others.c.state == "running")
+    query = sa.select(*_LISTED).where(waiting).order_by(busy.scalar_subquery(), jobs.c.number).limit(1)
+    query = query.with_for_update(skip_locked=True)
     row = connection.execute(query).one_or_none()
     return None if row is None else JobRow(**row._mapping)
 

@@ -71,7 +71,7 @@ class DpGd:
             if problem.is_convex:
                 steps = accelerated_steps(time, longest, _MOST_DEFAULT_STEPS)
             else:
-                steps = min(_MOST_DEFAULT_STEPS, max(1, math.ceil(time / longest)))
+                steps = max(1, math.ceil(min(_MOST_DEFAULT_STEPS, time / longest)))
         if step is None:
             step = min(1 / problem.L, accelerated_step(time, steps) if problem.is_convex else time / steps)
         check_smooth("dp_gd: step", step, problem)

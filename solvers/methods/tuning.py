@@ -32,7 +32,7 @@ def distance(problem: Problem) -> float:
 
 def accelerated_steps(time: float, step: float, most: int) -> int:
     """T with step T (T + 3) / 4 = time: as far as T accelerated steps of that size go; in [1, most]."""
-    return min(most, max(1, math.ceil((math.sqrt(9 + 16 * time / step) - 3) / 2)))
+    return max(1, math.ceil(min(most, (math.sqrt(9 + 16 * time / step) - 3) / 2)))
 
 
 def accelerated_step(time: float, steps: int) -> float:

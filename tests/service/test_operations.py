@@ -160,3 +160,17 @@ def test_an_application_may_start_again(tmp_path: Any) -> None:
     for _ in range(2):
         with TestClient(application) as client:
             assert 'purse_jobs{state="done"} 0.0' in client.get("/metrics").text
+
+
+def test_bodies_of_very_many_values_are_refused_unread(service: Service) -> None:
+    """Review: a stranger's megabyte of keys once held the event loop for seconds."""
+    body = '{"receipt":{},"signature":"x",' + ",".join(f'"a{i}":0' for i in range(30_000)) + "}"
+    answer = service.client.post("/v1/receipts/verify", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+    assert answer.json()["code"] == "too_large"
+
+
+def test_a_second_server_on_the_same_home_is_refused(service: Service) -> None:
+    """Review: its dispatcher would take the first one's jobs, and end them when it ends."""
+    with pytest.raises(RuntimeError, match="another purse server"):
+        app.main.check_free(Settings(home=service.home))

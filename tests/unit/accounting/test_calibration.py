@@ -145,6 +145,7 @@ def test_a_plan_covers_what_it_holds_and_no_more() -> None:
     assert plan.covers(plan)
     assert plan.covers(Plan(()))
     assert plan.covers(Plan((PlannedQuery("a", 9, Gaussian(), 4.0),)))
+    assert not plan.covers(Plan((PlannedQuery("a", 5, Gaussian(), 4.0), PlannedQuery("a", 5, Gaussian(), 4.0))))
     for other in (
         PlannedQuery("a", 11, Gaussian(), 4.0),
         PlannedQuery("a", 10, Gaussian(), 3.9),

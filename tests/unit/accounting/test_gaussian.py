@@ -40,3 +40,11 @@ def test_table_of_the_specification() -> None:
 def test_no_answer_costs_nothing() -> None:
     assert gauss_delta(0.0, 1.0) == 0.0
     assert gauss_epsilon(0.01, 0.01) == 0.0
+
+
+@pytest.mark.parametrize("mu", [1e-300, 2.5e-11, 1.9e-9, 4.5e-7, 1e-5, 3e-5, 1e-3])
+@pytest.mark.parametrize("delta", [1e-12, 8e-12, 1e-9, 1e-6])
+def test_tiny_mu_is_never_under_reported(mu: float, delta: float) -> None:
+    """Review: cancellation at mu below 1e-6 once exceeded the margin."""
+    assert exact_delta(max(mu, 1e-11), gauss_epsilon(mu, delta) or 1e-300) <= delta
+    assert gauss_epsilon(mu, 1e-13) == float("inf")

@@ -10,6 +10,7 @@ import pytest
 
 from accounting import guard
 from accounting.calibration import calibrate
+from accounting.errors import CalibrationFailed, FilterMismatch, OutOfRange
 from accounting.filter import Filter
 from accounting.ledger import Charged, LedgerState, Opened, advance
 from accounting.mechanisms import PoissonGaussian
@@ -268,15 +269,39 @@ class TestRefusals:
         assert code == "out_of_range"
         assert priced(settings=small, method={"name": "dp_gd", "steps": 50})
 
+    def test_a_run_of_too_many_answers(self) -> None:
+        """Tiny batches are cheap in gradients and would hold a worker for days."""
+        method = {"name": "dp_svrg", "epochs": 990, "inner_steps": 1_000_000, "batch": 1}
+        code, text = refused(method=method)
+        assert code == "out_of_range"
+        assert "answers" in text
+
+    def test_a_step_too_small_to_divide_by(self) -> None:
+        assert priced(method={"name": "dp_gd", "step": 1e-307})
+
     def test_a_run_that_is_too_long_is_refused_before_its_noise_is_sought(self) -> None:
         method = {"name": "dp_svrg", "epochs": 1_000_000, "inner_steps": 1_000_000}
         start = time.perf_counter()
         assert refused(method=method)[0] == "out_of_range"
         assert time.perf_counter() - start < 0.1
 
-    def test_no_noise_could_do_it(self) -> None:
-        method = {"name": "dp_svrg", "epochs": 1000}
-        assert refused(dataset(delta=1e-12), privacy={"epsilon": 0.001}, method=method)[0] == "unsupported_combination"
+    @pytest.mark.parametrize(
+        ("error", "code"),
+        [
+            (CalibrationFailed("no noise does it"), "unsupported_combination"),
+            (OutOfRange("count is too large"), "out_of_range"),
+            (FilterMismatch("no curve"), "method_filter_mismatch"),
+            (ValueError("dp_svrg needs a smooth loss"), "unsupported_combination"),
+        ],
+    )
+    def test_what_the_lower_floors_refuse(self, error: Exception, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        def plan(*_: Any, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr("solvers.plan", plan)
+        found, text = refused()
+        assert found == code
+        assert str(error)[1:] in text
 
 
 class TestSpeed:
