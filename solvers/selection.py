@@ -51,10 +51,6 @@ class Auto:
 
 _FEWER = "dp_svrg takes several times fewer at about the same measured risk"
 _WIDE = (
-    "full gradients need the least noise for a number of private steps; the published rates would take dp_acc_md for d "
-    "above n: ask for it by name"
+    "full gradients need the least noise; the published rates would take dp_acc_md for d above n: ask for it by name"
 )
-_USUAL = (
-    "full gradients need the least noise for a number of private steps; the published rates would take a "
-    "variance-reduced method, which saves gradients but measured no better risk with valid noise"
-)
+_USUAL = "full gradients need the least noise; the variance-reduced methods save gradients, not risk"

@@ -17,7 +17,7 @@ _ROOT = 1e-12
 _SAFE_MU = 3e-9
 _SAFE_EPSILON = 1e-9
 _NO_PRIVACY = 1e6  # beyond this mu, epsilon is said to be infinite
-# Below these, cancellation would eat the margin. A smaller mu costs no more than this one; no smaller delta is promised.
+# Below these, cancellation would eat the margin. A smaller mu costs no more than this; no smaller delta is promised.
 _LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12
 
 
