@@ -19,13 +19,15 @@ from accounting.lattice import Lattice
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers.audit.attack import Attacker, Row, excess
+from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from solvers.data import Data
 from solvers.losses import Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.oracle import PrivateOracle
 from solvers.problem import Problem
 from solvers.sums import gradient_sum
-from tests.support.audit import Attacker, Row, epsilon_lower_bound, excess, mu_lower_bound, scores
+from tests.support.audit import seeded_scores as scores
 from tests.support.seeded import SeededBits
 
 PROMISE = Privacy(4.0, 1e-5)
