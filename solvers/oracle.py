@@ -64,11 +64,11 @@ class PrivateOracle:
         OutOfPlan
             if the plan holds no such query with the Gaussian mechanism, or all its answers have been given.
         Unsuitable
-            if w is not of shape (d,), finite and of norm up to 1e100. Both are functions of the question alone.
+            if w is not of shape (size,), finite and of norm up to 1e100. Both are functions of the question alone.
         """
         reach = self._reach(w)
         planned = self._take(query, sampled=False)
-        value = self._sum(blocks(self._problem.n, self._problem.d), w) / self._problem.n
+        value = self._sum(blocks(self._problem.n, _width(self._problem)), w) / self._problem.n
         return self._answer(planned, value, gradient_bound(self._problem, reach))
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
@@ -80,7 +80,7 @@ class PrivateOracle:
         reach = self._reach(w)
         planned = self._take(query, sampled=True)
         rows, size = self._batch(planned)
-        value = self._sum(_pieces(rows, self._problem.d), w) / size
+        value = self._sum(_pieces(rows, _width(self._problem)), w) / size
         return self._answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -96,9 +96,9 @@ class PrivateOracle:
         distance = float(np.linalg.norm(w - anchor))
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
-            return self._count(np.zeros(problem.d))
+            return self._count(np.zeros(problem.size))
         rows, size = self._batch(planned)
-        value = self._sum(_pieces(rows, problem.d), w, anchor, bound / problem.row_norm) / size
+        value = self._sum(_pieces(rows, _width(problem)), w, anchor, bound / problem.row_norm) / size
         return self._answer(planned, value, sampled_bound(problem, size, bound, reach))
 
     def transcript(self) -> Plan:
@@ -109,8 +109,8 @@ class PrivateOracle:
 
     def _reach(self, w: Vector) -> float:
         """||w||, once w is known to be one that no margin can overflow at."""
-        if w.shape != (self._problem.d,):
-            raise Unsuitable("w must be of shape (d,)")
+        if w.shape != (self._problem.size,):
+            raise Unsuitable("w must be of shape (size,), d times the loss's outputs")
         with np.errstate(over="ignore", invalid="ignore"):
             norm = float(np.linalg.norm(w))
         if not norm <= _FARTHEST:
@@ -144,28 +144,45 @@ class PrivateOracle:
         return self._noise.poisson_rows(self._problem.n, rate), rate * self._problem.n
 
     def _sum(self, pieces: Iterable[Rows], w: Vector, anchor: Vector | None = None, limit: float = 0.0) -> Vector:
-        """Sum over the rows of s_i x_i, piece by piece, |s_i| clipped to the slope's bound or a change's limit.
+        """Sum over the rows of s_i x_i', piece by piece, |s_i| clipped to the slope's bound or a change's limit.
 
-        A record's gradient is its slope times its row, so clipping the scalar clips the norm.
+        A record's gradient is its slope, a number or a K-vector, times its row: clipping the one clips the norm.
         """
-        data, total = self._data, np.zeros(self._problem.d)
+        data, total = self._data, np.zeros(self._problem.shape)
         for rows in pieces:
             X, y, scale = data.X[rows], data.y[rows], data.scale[rows]
             slopes = self._slopes(X, y, scale, w)
             if anchor is not None:
                 slopes -= self._slopes(X, y, scale, anchor)
-                np.clip(slopes, -limit, limit, out=slopes)
+                _clip(slopes, limit)
             slopes *= scale
             total += slopes @ X
-        return total
+        return total.ravel()
 
     def _slopes(self, X: NDArray[np.float64], y: Vector, scale: Vector, w: Vector) -> Vector:
-        """f'(<scale x, w>, y), forced into its bound."""
-        margins = np.vecdot(X, w) if X.shape[1] >= _LONG_ROW else X @ w
+        """f'(scale W'x, y), forced into its bound: (rows,), or (K, rows) for a loss of K outputs."""
+        W = w.reshape(self._problem.shape)
+        if W.ndim == 2:
+            margins = W @ X.T
+        else:
+            margins = np.vecdot(X, W) if X.shape[1] >= _LONG_ROW else X @ W
         margins *= scale
         slopes = self._problem.loss.slope(margins, y)
-        bound = self._problem.loss.slope_bound
+        return _clip(slopes, self._problem.loss.slope_bound)
+
+
+def _clip(slopes: Vector, bound: float) -> Vector:
+    """Each record's slope cut down to l2 norm `bound`, in place."""
+    if slopes.ndim == 1:
         return np.clip(slopes, -bound, bound, out=slopes)
+    norms = np.sqrt(np.einsum("kn,kn->n", slopes, slopes))
+    slopes *= bound / np.maximum(norms, bound)
+    return slopes
+
+
+def _width(problem: Problem) -> int:
+    """The longest vector that a record has in a block: its row, or its margins."""
+    return max(problem.d, problem.outputs)
 
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
@@ -188,14 +205,14 @@ def _long_rows(problem: Problem) -> float:
 
 def _error(problem: Problem, bound: float, reach: float) -> float:
     """l2 error, against exact arithmetic, of 1/n times a sum of up to n terms of norm up to `bound`."""
-    block = block_rows(problem.d)
+    block = block_rows(_width(problem))
     summing = (min(block, problem.n) + problem.n / block) * _UNIT * bound
-    slopes = 32 * _UNIT * problem.G
+    slopes = (27 + 5 * problem.outputs) * _UNIT * problem.G
     # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
     margins = (problem.d + 4) * _UNIT * problem.L * reach if problem.is_smooth else math.inf
     return summing + slopes + min(margins, 2 * problem.G)
 
 
-def _pieces(rows: NDArray[np.int64], d: int) -> Iterable[Rows]:
+def _pieces(rows: NDArray[np.int64], width: int) -> Iterable[Rows]:
     """A batch cut as the whole is."""
-    return (rows[block] for block in blocks(len(rows), d))
+    return (rows[block] for block in blocks(len(rows), width))

@@ -90,7 +90,7 @@ def run(
     transcript = oracle.transcript()
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
-    if coefficients.shape != (problem.d,) or not np.isfinite(coefficients).all():
+    if coefficients.shape != (problem.size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the run did not end in finite coefficients")
     return coefficients, transcript
 
@@ -127,4 +127,4 @@ def _std(query: PlannedQuery, problem: Problem) -> float:
         bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
     else:
         bound = gradient_bound(problem)
-    return mechanism.std(query.noise_multiplier, bound, problem.d)
+    return mechanism.std(query.noise_multiplier, bound, problem.size)
