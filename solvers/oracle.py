@@ -161,14 +161,17 @@ class PrivateOracle:
 
     def _slopes(self, X: NDArray[np.float64], y: Vector, scale: Vector, w: Vector) -> Vector:
         """f'(scale W'x, y), forced into its bound: (rows,), or (K, rows) for a loss of K outputs."""
-        W = w.reshape(self._problem.shape)
-        if W.ndim == 2:
-            margins = W @ X.T
-        else:
-            margins = np.vecdot(X, W) if X.shape[1] >= _LONG_ROW else X @ W
+        margins = _margins(X, w.reshape(self._problem.shape))
         margins *= scale
         slopes = self._problem.loss.slope(margins, y)
         return _clip(slopes, self._problem.loss.slope_bound)
+
+
+def _margins(X: NDArray[np.float64], w: Vector) -> Vector:
+    """<x, w> for each row, or one row of them for each row of w."""
+    if w.ndim == 2:
+        return w @ X.T
+    return np.vecdot(X, w) if X.shape[1] >= _LONG_ROW else X @ w
 
 
 def _clip(slopes: Vector, bound: float) -> Vector:

@@ -85,7 +85,7 @@ class Client:
         return self.send(calls.keys())
 
     def predict(self, model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
-        """Predictions, computed here: probabilities of classes, classes, or values of the target, by the model's link."""
+        """Predictions, computed here; the model's link says of what: probabilities, classes, numbers."""
         return prediction.predict(model, rows)
 
     def verify(self, receipt: Receipt) -> VerificationReport:

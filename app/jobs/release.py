@@ -117,7 +117,7 @@ def _link(design: Design, loss: str) -> Literal["logistic", "softmax", "sign", "
     """Only logistic and softmax are least in the mean at probabilities; the others for classes end in a rule."""
     if not isinstance(design.target, CategoryColumn):
         return "identity"
-    return loss if loss in ("logistic", "softmax") else "sign"
+    return "softmax" if design.positive is None else "logistic" if loss == "logistic" else "sign"
 
 
 def _text(document: Any) -> str:

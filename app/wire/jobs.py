@@ -30,8 +30,8 @@ class JobRequest(Wire):
     positive: Annotated[
         str | None,
         Field(
-            description="For a category target: the class coded +1, all others -1. If null, the second of two categories; "
-            "of more than two, all are told apart by softmax."
+            description="For a category target: the class coded +1, all others -1. If null, the second of two "
+            "categories; more than two are all told apart, by softmax."
         ),
     ] = None
     features: Annotated[

@@ -48,7 +48,7 @@ class Model(Wire):
     classes: Annotated[
         list[str] | None,
         Field(
-            description="For a category target: [negative, positive], negative being all the rest; for link softmax all."
+            description="For a category target: [negative, positive], negative is all the rest. For link softmax all."
         ),
     ]
     target: Annotated[Column, Field(description="The target's declaration.")]

@@ -67,7 +67,8 @@ class Softmax:
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """y where it is one of 0, ..., K-1, else 0 (NaN included)."""
         known = (y >= 0) & (y < self.outputs) & (y == np.floor(y))
-        return np.where(known, y, 0.0)
+        found: NDArray[np.float64] = np.where(known, y, 0.0)
+        return found
 
     def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """f(m, y) for each column of (K, n) margins, as (n,)."""
@@ -77,7 +78,9 @@ class Softmax:
 
     def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """df/dm = p - e_y for each column of (K, n) margins, as a new array (K, n)."""
-        slopes = margin - margin.max(axis=0)  # at most 0, and 0 in some row: the sum below is in [1, K]
+        slopes: NDArray[np.float64] = margin - margin.max(
+            axis=0
+        )  # at most 0, and 0 in some row: the sum below is in [1, K]
         np.exp(slopes, out=slopes)
         slopes /= slopes.sum(axis=0)
         slopes[_at(y)] -= 1.0
