@@ -5,8 +5,9 @@ An event tree reads as `accounting.events` writes it: a noise multiplier is nois
 bound; a sampled event is one answer on one fresh batch.
 """
 
-from collections.abc import Iterator
-from typing import Any, assert_never
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
@@ -41,7 +42,7 @@ def event_to_plan(event: Any) -> Plan:
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """`{"queries": [{name, count, mechanism, noise_multiplier, rate (of a sampled query)}]}`.
+    """`{"queries": [{name, count, mechanism, noise_multiplier, the mechanism's own fields}]}`.
 
     Raises
     ------
@@ -135,37 +136,35 @@ def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float)
 
 
 def _query_to_json(query: PlannedQuery) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "name": query.name,
-        "count": query.count,
-        "mechanism": query.mechanism.name,
-        "noise_multiplier": query.noise_multiplier,
-    }
-    match query.mechanism:
-        case Gaussian():
-            return document
-        case PoissonGaussian(rate=rate):
-            return document | {"rate": rate}
-        case _:
-            assert_never(query.mechanism)
+    mechanism = asdict(query.mechanism)
+    name = mechanism.pop("name")
+    written = {"name": query.name, "count": query.count, "mechanism": name, "noise_multiplier": query.noise_multiplier}
+    return written | mechanism
 
 
 def _query_from_json(document: Any) -> PlannedQuery:
-    node = fields(document, ("name", "count", "mechanism", "noise_multiplier"), "a query", optional=("rate",))
-    mechanism: Mechanism
-    match node["mechanism"], "rate" in node:
-        case "gaussian", False:
-            mechanism = Gaussian()
-        case "poisson_gaussian", True:
-            mechanism = PoissonGaussian(_rate(node["rate"]))
-        case _:
-            raise CodecError("a query's mechanism must be one that this service knows, with its own fields")
+    name = document.get("mechanism") if isinstance(document, dict) else None
+    if not isinstance(name, str) or name not in _MECHANISMS:
+        raise CodecError("a query's mechanism must be one that this service knows")
+    make, readers = _MECHANISMS[name]
+    node = fields(document, ("name", "count", "mechanism", "noise_multiplier", *readers), "a query")
+    try:
+        mechanism = make(**{field: read(node[field]) for field, read in readers.items()})
+    except OutOfRange as error:
+        raise CodecError("a field of a query's mechanism is out of range") from error
     return _query(
         text(node["name"], "name", 64),
         integer(node["count"], 1, MAX_COUNT, "count"),
         mechanism,
         number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier"),
     )
+
+
+_MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
+    "gaussian": (Gaussian, {}),
+    "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+}
+"""Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 
 
 __all__ = [

@@ -76,6 +76,11 @@ class Problem:
         return (self.d,) if self.outputs == 1 else (self.outputs, self.d)
 
     @property
+    def width(self) -> int:
+        """The most numbers that a record has in one array of a block: its row's or its margins'."""
+        return max(self.d, self.outputs)
+
+    @property
     def G(self) -> float:
         """The bound on the l2 norm of one record's gradient, whatever w is."""
         return self.loss.slope_bound * self.row_norm

@@ -43,7 +43,7 @@ class Pace:
         plan : the answers
         problem : its rows, columns and outputs
         """
-        answers = sum(query.count for query in plan.queries)
+        answers = sum(query.answers for query in plan.queries)
         full = float(problem.n) * sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
         weighted = full + self.scatter * max(0.0, evaluations - full)
         record = problem.outputs * (self.per_row + self.per_entry * problem.d)

@@ -18,7 +18,8 @@ from solvers.data import Data, block_rows
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax
 from solvers.methods import Method
-from solvers.oracle import PrivateOracle, _clip, gradient_bound, sampled_bound
+from solvers.oracle import PrivateOracle
+from solvers.sums import clip, gradient_bound, sampled_bound
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]
@@ -170,10 +171,10 @@ def test_constants_of_a_problem_by_hand_and_by_numerical_maximization() -> None:
 
 def test_clipping_cuts_the_length_of_each_column_and_leaves_the_others() -> None:
     slopes = np.array([[3.0, 0.3, 0.0, -6e-5], [4.0, 0.4, 0.0, 8e-5]])
-    cut = _clip(slopes.copy(), 1.0)
+    cut = clip(slopes.copy(), 1.0)
     np.testing.assert_allclose(cut, [[0.6, 0.3, 0.0, -6e-5], [0.8, 0.4, 0.0, 8e-5]], rtol=1e-15)
     np.testing.assert_array_equal(cut[:, 1:], slopes[:, 1:])
-    least = _clip(slopes.copy(), 5e-324)
+    least = clip(slopes.copy(), 5e-324)
     assert np.isfinite(least).all()
     assert (np.abs(least) <= 5e-324).all()
 
