@@ -37,9 +37,13 @@ class Row:
     x: Vector
     y: float
 
-    def slope(self, problem: Problem, w: Vector) -> float:
-        margin = np.array([float(self.x @ w)])
-        return float(problem.loss.slope(margin, np.array([self.y]))[0])
+    def slope(self, problem: Problem, w: Vector) -> Vector:
+        """A number, of shape (), or one for each output."""
+        margin = (w.reshape(problem.shape) @ self.x)[..., None]
+        return np.asarray(problem.loss.slope(margin, np.array([self.y]))[..., 0])
+
+    def gradient(self, problem: Problem, w: Vector) -> Vector:
+        return np.multiply.outer(self.slope(problem, w), self.x).ravel()
 
 
 class Attacker:
@@ -51,15 +55,14 @@ class Attacker:
 
     def gradient(self, query: str, w: Vector) -> Vector:
         answer = self._oracle.gradient(query, w)
-        means = [row.slope(self._problem, w) * row.x / self._problem.n for row in (self._one, self._two)]
+        means = [row.gradient(self._problem, w) / self._problem.n for row in (self._one, self._two)]
         self._add(answer, means, self._plan.query(query).noise_multiplier * self._problem.G / self._problem.n, 1.0)
         return answer
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         answer = self._oracle.sampled_gradient(query, w)
-        self._sampled(
-            query, answer, [row.slope(self._problem, w) * row.x for row in (self._one, self._two)], self._problem.G
-        )
+        sums = [row.gradient(self._problem, w) for row in (self._one, self._two)]
+        self._sampled(query, answer, sums, self._problem.G)
         return answer
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -67,8 +70,7 @@ class Attacker:
         bound = min(self._problem.G, self._problem.L * float(np.linalg.norm(w - anchor)))
         if bound > 0:
             changes = [
-                (row.slope(self._problem, w) - row.slope(self._problem, anchor)) * row.x
-                for row in (self._one, self._two)
+                row.gradient(self._problem, w) - row.gradient(self._problem, anchor) for row in (self._one, self._two)
             ]
             self._sampled(query, answer, changes, bound)
         return answer

@@ -17,6 +17,7 @@ from solvers import Problem, domains, methods, plan, regularizers, solve
 from solvers.data import Data, block_rows
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax
+from solvers.meter import Meter
 from solvers.methods import Method
 from solvers.oracle import PrivateOracle
 from solvers.sums import clip, gradient_bound, sampled_bound
@@ -179,19 +180,22 @@ def test_clipping_cuts_the_length_of_each_column_and_leaves_the_others() -> None
     assert (np.abs(least) <= 5e-324).all()
 
 
-class Unmasked(PrivateOracle):
+class Unmasking(Meter):
     """Hands out each value before noise, and keeps its bound."""
 
     bound = 0.0
 
-    def _answer(self, planned: PlannedQuery, value: Floats, bound: float) -> Floats:  # noqa: ARG002
+    def answer(self, planned: PlannedQuery, value: Floats, bound: float) -> Floats:  # noqa: ARG002
         self.bound = bound
         return value
 
 
-def unmasked(problem: Problem, X: Floats, y: Floats) -> Unmasked:
+def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[PrivateOracle, Unmasking]:
     queries = (PlannedQuery("full", 9, Gaussian(), 1.0), PlannedQuery("batch", 9, PoissonGaussian(1.0), 1.0))
-    return Unmasked(problem, Data.of(X, y, problem), Plan(queries), Noise(SeededBits(1)))
+    plan_, noise = Plan(queries), Noise(SeededBits(1))
+    oracle, meter = PrivateOracle(problem, Data.of(X, y, problem), plan_, noise), Unmasking(plan_, noise)
+    oracle._meter = meter
+    return oracle, meter
 
 
 @pytest.mark.parametrize(("d", "classes"), [(5, 3), (2, 40)])
@@ -203,7 +207,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     X, y = rng.standard_normal((n, d)), rng.integers(0, classes, n).astype(float)
     w = rng.standard_normal(problem.size) * scale
     anchor = w + rng.standard_normal(problem.size) * (0.1 if scale <= 1e8 else scale)
-    oracle = unmasked(problem, X, y)
+    oracle, meter = unmasked(problem, X, y)
     wide = X.astype(np.longdouble) * oracle._data.scale[:, None]
 
     def slopes(at: Floats) -> NDArray[np.longdouble]:
@@ -219,7 +223,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     norm, change = float(np.linalg.norm(w)), float(np.linalg.norm(w - anchor))
     granted = gradient_bound(problem, norm) - problem.G / n
     assert gap(oracle.gradient("full", w), slopes(w)) <= granted <= 2.01 * problem.G
-    assert oracle.bound == granted + problem.G / n
+    assert meter.bound == granted + problem.G / n
     asked, limit = oracle.sampled_change("batch", w, anchor), min(problem.G, problem.L * change)
     true = slopes(w) - slopes(anchor)
     true *= np.minimum(1, limit / problem.row_norm / np.maximum(np.linalg.norm(true.astype(float), axis=1), 1e-300))[
@@ -227,7 +231,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     ]
     reach = norm + float(np.linalg.norm(anchor))
     assert gap(asked, true) <= sampled_bound(problem, n, limit, reach)
-    assert oracle.bound == sampled_bound(problem, n, limit, reach)
+    assert meter.bound == sampled_bound(problem, n, limit, reach)
 
 
 def test_the_granted_error_is_small_where_it_should_be() -> None:
@@ -240,7 +244,7 @@ def test_a_change_is_clipped_nowhere_as_long_as_the_safeguard_holds() -> None:
     X, y = rng.standard_normal((50, 3)), rng.integers(0, 4, 50).astype(float)
     w = rng.standard_normal(12)
     anchor = w + 0.3 * rng.standard_normal(12)
-    oracle = unmasked(problem, X, y)
+    oracle, _ = unmasked(problem, X, y)
     apart = oracle.gradient("full", w) - oracle.gradient("full", anchor)
     np.testing.assert_allclose(oracle.sampled_change("batch", w, anchor), apart, atol=1e-15)
 
