@@ -20,6 +20,7 @@ from solvers.losses import Logistic, Softmax
 from solvers.meter import Meter
 from solvers.methods import Method
 from solvers.oracle import PrivateOracle
+from solvers.perturbation import OutputPerturbation
 from solvers.sums import clip, gradient_bound, sampled_bound
 from tests.support.seeded import SeededBits
 
@@ -270,6 +271,21 @@ def test_every_method_learns_five_classes(method: Method) -> None:
     release = solve(method, problem, X, y, Privacy(20.0, 1e-5))
     guess = (release.coefficients.reshape(problem.shape) @ X.T).argmax(axis=0)
     assert float(np.mean(guess == y)) > 0.9
+
+
+def test_methods_that_see_the_data_release_every_coordinate() -> None:
+    """Output perturbation at a promise loose enough to be near the minimizer."""
+    rng, n = np.random.default_rng(12), 3000
+    X, y = rng.uniform(-1, 1, (n, 2)), rng.integers(0, 3, n).astype(float)
+    problem = Problem(Softmax(3), regularizers.L2(0.1), n=n, d=2, row_norm=1.5)
+    method, privacy = OutputPerturbation(), Privacy(50.0, 1e-3)
+    [std] = plan(method, problem, privacy).noise_stds
+    w = solve(method, problem, X, y, privacy).coefficients
+    exact = minimize(
+        lambda v: problem.loss.value(v.reshape(3, 2) @ X.T, y).mean() + 0.05 * v @ v, np.zeros(6), tol=1e-10
+    )
+    assert w.shape == (6,)
+    assert float(np.linalg.norm(w - exact.x)) < 8 * std * math.sqrt(6)
 
 
 def test_a_quote_counts_every_coordinate() -> None:
