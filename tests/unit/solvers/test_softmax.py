@@ -20,7 +20,7 @@ from solvers.losses import Logistic, Softmax
 from solvers.meter import Meter
 from solvers.methods import Method
 from solvers.oracle import PrivateOracle
-from solvers.perturbation import OutputPerturbation
+from solvers.perturbation import AdaSsp, ObjectivePerturbation, OutputPerturbation
 from solvers.sums import clip, gradient_bound, sampled_bound
 from tests.support.seeded import SeededBits
 
@@ -262,7 +262,13 @@ def test_a_change_is_clipped_nowhere_as_long_as_the_safeguard_holds() -> None:
 
 @pytest.mark.parametrize(
     "method",
-    [methods.DpGd(), methods.DpAccMd(), methods.DpSvrg(epochs=4, inner_steps=100), methods.DpSvrgPp()],
+    [
+        methods.DpGd(),
+        methods.DpAccMd(),
+        methods.DpSvrg(epochs=4, inner_steps=100),
+        methods.DpSvrgPp(),
+        methods.NoisySgd(),
+    ],
     ids=lambda method: method.name,
 )
 def test_every_method_learns_five_classes(method: Method) -> None:
@@ -290,6 +296,15 @@ def test_methods_that_see_the_data_release_every_coordinate() -> None:
     )
     assert w.shape == (6,)
     assert float(np.linalg.norm(w - exact.x)) < 8 * std * math.sqrt(6)
+
+
+def test_objective_perturbation_is_refused() -> None:
+    """Its density ratio wants each gradient to keep its direction, docs/proofs/objective_perturbation.md."""
+    problem = Problem(Softmax(3), regularizers.L2(0.1), n=1000, d=2, row_norm=1.0)
+    with pytest.raises(Unsuitable, match="several margins"):
+        plan(ObjectivePerturbation(), problem, Privacy(1.0, 1e-6))
+    with pytest.raises(Unsuitable, match="squared"):
+        plan(AdaSsp(), problem, Privacy(1.0, 1e-6))
 
 
 def test_a_quote_counts_every_coordinate() -> None:
