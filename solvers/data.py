@@ -69,12 +69,12 @@ class Data:
         return Data(X, problem.loss.targets(np.asarray(y)), scale, problem)
 
 
-def block_rows(d: int) -> int:
-    """Rows of a block of d columns, between 1,024 and `BLOCK`."""
-    return max(1024, min(BLOCK, _CACHED // d))
+def block_rows(width: int) -> int:
+    """Rows of a block of so many columns, between 1,024 and `BLOCK`."""
+    return max(1024, min(BLOCK, _CACHED // width))
 
 
-def blocks(n: int, d: int) -> Iterator[slice]:
-    """n rows of d columns in order, cut into blocks."""
-    size = block_rows(d)
+def blocks(n: int, width: int) -> Iterator[slice]:
+    """n rows in order, cut into blocks."""
+    size = block_rows(width)
     return (slice(start, min(n, start + size)) for start in range(0, n, size))

@@ -61,7 +61,7 @@ def _reach(problem: Problem) -> tuple[float, bool]:
     Where runs do not start at the center 0 of the domain, the whole diameter.
     """
     centered = not problem.start.any()
-    certain = problem.domain.diameter(problem.d) / (2 if centered else 1)
+    certain = problem.domain.diameter(problem.size) / (2 if centered else 1)
     if problem.mu > 0 and centered:
         certain = min(certain, problem.G / problem.mu)
     guess = distance(problem)
@@ -69,5 +69,9 @@ def _reach(problem: Problem) -> tuple[float, bool]:
 
 
 def _start_loss(problem: Problem) -> float:
-    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1]."""
-    return float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))
+    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1].
+
+    Where they are classes, f(0, y) is the same for each: ln 2 or ln K, say.
+    """
+    targets = problem.loss.targets(np.array([-1.0, 1.0]))
+    return float(np.max(problem.loss.value(np.zeros((*problem.shape[:-1], 2)), targets)))

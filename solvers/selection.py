@@ -43,11 +43,11 @@ class Auto:
         if not problem.is_convex:
             return DpGd(), "the loss is not convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
-        facts = f"{kind}, n = {problem.n}, d = {problem.d}"
+        facts = f"{kind}, n = {problem.n}, d = {problem.size}"
         evaluations = DpGd().resolve(problem, privacy).gradient_evaluations(problem)
         if sampling and evaluations > _MANY_GRADIENTS:
             return DpSvrg(), f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
-        return DpGd(), f"{facts}: {_WIDE if problem.d > problem.n else _USUAL}"
+        return DpGd(), f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
 
 
 _FEWER = "dp_svrg takes several times fewer at about the same measured risk"

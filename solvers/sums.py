@@ -18,29 +18,43 @@ _LONG_ROW = 32  # from here on one dot product a row is faster than BLAS's matri
 def gradient_sum(
     data: Data, pieces: Iterable[Rows], w: Vector, anchor: Vector | None = None, limit: float = 0.0
 ) -> Vector:
-    """Sum over the rows of s_i x_i, piece by piece, |s_i| clipped to the slope's bound or a change's limit.
+    """Sum over the rows of s_i x_i', piece by piece, |s_i| clipped to the slope's bound or a change's limit; flat.
 
-    A record's gradient is its slope times its row, so clipping the scalar clips the norm.
+    A record's gradient is its slope, a number or a vector of K, times its row: clipping the one clips the norm.
     """
-    total = np.zeros(data.problem.d)
+    total = np.zeros(data.problem.shape)
     for rows in pieces:
         X, y, scale = data.X[rows], data.y[rows], data.scale[rows]
         slopes = _slopes(data.problem, X, y, scale, w)
         if anchor is not None:
             slopes -= _slopes(data.problem, X, y, scale, anchor)
-            np.clip(slopes, -limit, limit, out=slopes)
+            clip(slopes, limit)
         slopes *= scale
         total += slopes @ X
-    return total
+    return total.ravel()
 
 
 def _slopes(problem: Problem, X: NDArray[np.float64], y: Vector, scale: Vector, w: Vector) -> Vector:
-    """f'(<scale x, w>, y), forced into its bound."""
-    margins = np.vecdot(X, w) if X.shape[1] >= _LONG_ROW else X @ w
+    """f'(scale W'x, y), forced into its bound: (rows,), or (K, rows) for a loss of K outputs."""
+    margins = _margins(X, w.reshape(problem.shape))
     margins *= scale
-    slopes = problem.loss.slope(margins, y)
-    bound = problem.loss.slope_bound
-    return np.clip(slopes, -bound, bound, out=slopes)
+    return clip(problem.loss.slope(margins, y), problem.loss.slope_bound)
+
+
+def _margins(X: NDArray[np.float64], w: Vector) -> Vector:
+    """<x, w> for every row x of X, and for every row of w if there are several."""
+    if w.ndim == 2:
+        return w @ X.T
+    return np.vecdot(X, w) if X.shape[1] >= _LONG_ROW else X @ w
+
+
+def clip(slopes: Vector, bound: float) -> Vector:
+    """Each record's slope, a number or a column, cut down to l2 norm `bound` > 0, in place."""
+    if slopes.ndim == 1:
+        return np.clip(slopes, -bound, bound, out=slopes)
+    norms = np.sqrt(np.einsum("kn,kn->n", slopes, slopes))
+    slopes *= bound / np.maximum(norms, bound)
+    return slopes
 
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
@@ -68,14 +82,14 @@ def _long_rows(problem: Problem) -> float:
 
 def _error(problem: Problem, rows: int, bound: float, reach: float) -> float:
     """l2 error, against exact arithmetic, of 1/rows times a sum of up to `rows` terms of norm up to `bound`."""
-    block = block_rows(problem.d)
+    block = block_rows(problem.width)
     summing = (min(block, rows) + rows / block) * UNIT * bound
-    slopes = 32 * UNIT * problem.G
+    slopes = (27 + 5 * problem.outputs) * UNIT * problem.G
     # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
     margins = (problem.d + 4) * UNIT * problem.L * reach if problem.is_smooth else math.inf
     return summing + slopes + min(margins, 2 * problem.G)
 
 
-def pieces(rows: NDArray[np.int64], d: int) -> Iterable[Rows]:
+def pieces(rows: NDArray[np.int64], width: int) -> Iterable[Rows]:
     """A batch cut as the whole is."""
-    return (rows[block] for block in blocks(len(rows), d))
+    return (rows[block] for block in blocks(len(rows), width))

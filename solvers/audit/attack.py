@@ -32,10 +32,14 @@ class Row:
     x: Vector
     y: float
 
-    def slope(self, problem: Problem, w: Vector) -> float:
-        """The slope of its loss at w."""
-        margin = np.array([float(self.x @ w)])
-        return float(problem.loss.slope(margin, np.array([self.y]))[0])
+    def slope(self, problem: Problem, w: Vector) -> Vector:
+        """The slope of its loss at w: a number, of shape (), or one for each output."""
+        margin = (w.reshape(problem.shape) @ self.x)[..., None]
+        return np.asarray(problem.loss.slope(margin, np.array([self.y]))[..., 0])
+
+    def gradient(self, problem: Problem, w: Vector) -> Vector:
+        """The gradient of its loss at w."""
+        return np.multiply.outer(self.slope(problem, w), self.x).ravel()
 
 
 class Attacker:
@@ -48,14 +52,14 @@ class Attacker:
     def gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's; every answer is N(mean of one, std) or N(mean of two, std)."""
         answer = self._oracle.gradient(query, w)
-        means = [row.slope(self._problem, w) * row.x / self._problem.n for row in self._rows]
+        means = [row.gradient(self._problem, w) / self._problem.n for row in self._rows]
         self._add(answer, means, self._plan.query(query).noise_multiplier * self._problem.G / self._problem.n, 1.0)
         return answer
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's."""
         answer = self._oracle.sampled_gradient(query, w)
-        self._sampled(query, answer, [row.slope(self._problem, w) * row.x for row in self._rows], self._problem.G)
+        self._sampled(query, answer, [row.gradient(self._problem, w) for row in self._rows], self._problem.G)
         return answer
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -63,7 +67,7 @@ class Attacker:
         answer, problem = self._oracle.sampled_change(query, w, anchor), self._problem
         bound = min(problem.G, problem.L * float(np.linalg.norm(w - anchor)))
         if bound > 0:
-            changes = [(row.slope(problem, w) - row.slope(problem, anchor)) * row.x for row in self._rows]
+            changes = [row.gradient(problem, w) - row.gradient(problem, anchor) for row in self._rows]
             self._sampled(query, answer, changes, bound)
         return answer
 

@@ -85,7 +85,7 @@ class DpAccMd:
         """
         steps, step = self._filled()
         weights = float(np.sum(np.arange(2.0, steps + 2) ** 2)) / (steps + 1) ** 2
-        noise = noise_std**2 * self.potential.noise_norm(problem.d)
+        noise = noise_std**2 * self.potential.noise_norm(problem.size)
         start = 4 * self.potential.bregman(distance) / (step * (steps + 1) ** 2)
         return start + weights * noise / (2 * (1 / step - self.potential.smoothness(problem)))
 

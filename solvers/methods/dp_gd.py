@@ -94,7 +94,7 @@ class DpGd:
         steps, step = self._filled()
         t = np.arange(1.0, steps + 1)
         start = distance**2 / (2 * step) + 0.75 * problem.G * distance
-        noise = step * problem.d * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
+        noise = step * problem.size * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
         return float(np.average(4 / (t + 2) ** 2 * (start + noise), weights=t))
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:

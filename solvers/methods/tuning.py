@@ -26,8 +26,8 @@ def answers_std(problem: Problem, privacy: Privacy) -> float:
 
 def distance(problem: Problem) -> float:
     """D, how far from the start the minimizer is looked for: half the domain's diameter, or the margin's if less."""
-    margin = _MARGIN * math.sqrt(problem.d) * problem.loss.slope_bound / problem.row_norm
-    return min(problem.domain.diameter(problem.d) / 2, margin)
+    margin = _MARGIN * math.sqrt(problem.size) * problem.loss.slope_bound / problem.row_norm
+    return min(problem.domain.diameter(problem.size) / 2, margin)
 
 
 def accelerated_steps(time: float, step: float, most: int) -> int:
@@ -49,7 +49,7 @@ def descent_time(problem: Problem, privacy: Privacy, cost: float = _COST) -> flo
 
     The two constants were chosen once, on real data of four kinds; docs/proofs/dp_gd.md has the numbers.
     """
-    time = distance(problem) / (answers_std(problem, privacy) * math.sqrt(2 * cost * problem.d))
+    time = distance(problem) / (answers_std(problem, privacy) * math.sqrt(2 * cost * problem.size))
     forgotten = problem.mu * time
     if forgotten <= 1e-9:  # the same to nine digits, and a strength too small to divide by is none
         return time

@@ -43,7 +43,7 @@ class DataAccess:
     def mean_gradient(self, rows: range, w: Vector) -> Vector:
         """The mean of grad f_i(w) over the positions, without noise: never to be returned by a method."""
         self.meter.pulse()
-        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.problem.d))
+        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.problem.width))
         return gradient_sum(self.data, pieces, w) / len(rows)
 
     def planned(self, query: str) -> PlannedQuery:

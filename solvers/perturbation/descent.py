@@ -70,7 +70,7 @@ class Piece:
         reach = self.reach(start_norm)
         gradient = self.step * gradient_error(self.problem, len(self.rows), reach)
         size = reach + self.step * (self.problem.G + self.pull * 2 * reach)
-        own = _STEP_ROUNDING * (self.problem.d + 8) * UNIT * size
+        own = _STEP_ROUNDING * (self.problem.size + 8) * UNIT * size
         return (gradient + own) / (1 - self.contraction)
 
     def steps(self, most: int) -> int:

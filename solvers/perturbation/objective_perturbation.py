@@ -73,9 +73,15 @@ class ObjectivePerturbation:
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, the regularizer is neither none nor l2, C lacks 0, or delta is 0.
+            if the loss is not smooth, not convex or of several margins, the regularizer is neither none nor l2, C lacks
+            0, or delta is 0.
         """
         check_loss("objective_perturbation", problem, convex=True)
+        if problem.outputs > 1:
+            raise Unsuitable(
+                f"objective_perturbation needs a loss of one margin, whose gradients keep their direction; "
+                f"{problem.loss.name} has several margins: use output_perturbation"
+            )
         if privacy.is_pure:
             raise Unsuitable("delta = 0 needs the exact minimizer in objective_perturbation, which no solver returns")
         if not isinstance(problem.regularizer, NoRegularizer | L2) or isinstance(problem.domain, Simplex):

@@ -63,7 +63,7 @@ class OutputPerturbation:
 
     def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
         """Each query's per-record bound, half its sensitivity, and its number of coordinates."""
-        return {"minimizer": (self._piece(problem).sensitivity() / 2, problem.d)}
+        return {"minimizer": (self._piece(problem).sensitivity() / 2, problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n."""

@@ -22,7 +22,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import Attacker, Row, excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from solvers.data import Data
-from solvers.losses import Squared
+from solvers.losses import Softmax, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.oracle import PrivateOracle
 from solvers.problem import Problem
@@ -71,6 +71,28 @@ def test_full_gradients_keep_their_promise_and_no_more(method: Method) -> None:
     assert 0.7 * promised < bound <= promised
     assert gauss_epsilon(bound, PROMISE.delta) <= PROMISE.epsilon
     assert violation(method, PROBLEM) <= 0
+
+
+def _softmax_audit(runs: int) -> tuple[float, float]:
+    """(a lower bound on mu over the promised mu, the excess over the promise) for opposite rows of one class.
+
+    At w = 0 their gradients are 2 sqrt(1 - 1/K) apart. Steps this long and noise for a single record then make two
+    other classes all but certain, x for one and -x for the next: |e_a + e_b - 2 e_0| = sqrt(6) of the 2 sqrt(2) that
+    are paid for, which only rows that are not opposite come nearer.
+    """
+    problem, promise = Problem(Softmax(16), n=1, d=1, row_norm=1.0), Privacy(10.0, 1e-5)
+    method = DpGd(steps=3, step=2.0)
+    plan = calibrate(method.queries(problem), promise).plan
+    found = scores(method, problem, plan, Row(np.ones(1), 0.0), Row(-np.ones(1), 0.0), runs, 2)
+    return mu_lower_bound(*found) / gauss_mu(promise.epsilon, promise.delta), excess(*found, plan)
+
+
+def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -> None:
+    share, beyond = _softmax_audit(2000)
+    assert 0.5 < share <= 1
+    assert beyond <= 0
+    with mutated(Lattice, "perturb", half_noise):
+        assert _softmax_audit(1500)[1] > 0
 
 
 @pytest.mark.parametrize(
