@@ -1,8 +1,9 @@
 """The mechanisms, one file each, and the union that names them."""
 
 from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 
-Mechanism = Gaussian | PoissonGaussian
+Mechanism = Gaussian | Laplace | PoissonGaussian
 
-__all__ = ["Gaussian", "Mechanism", "PoissonGaussian"]
+__all__ = ["Gaussian", "Laplace", "Mechanism", "PoissonGaussian"]
