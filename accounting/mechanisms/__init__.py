@@ -1,9 +1,10 @@
 """The mechanisms, one file each, and the union that names them."""
 
+from accounting.mechanisms.exponential import Exponential
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 
-Mechanism = Gaussian | Laplace | PoissonGaussian
+Mechanism = Gaussian | Laplace | Exponential | PoissonGaussian
 
-__all__ = ["Gaussian", "Laplace", "Mechanism", "PoissonGaussian"]
+__all__ = ["Exponential", "Gaussian", "Laplace", "Mechanism", "PoissonGaussian"]

@@ -2,8 +2,9 @@
 mechanism: precondition, pseudo-code, postcondition, proof.
 """
 
+from solvers.perturbation.inverse_sensitivity import InverseSensitivity
 from solvers.perturbation.output_perturbation import OutputPerturbation
 
-Perturbation = OutputPerturbation
+Perturbation = OutputPerturbation | InverseSensitivity
 
-__all__ = ["OutputPerturbation", "Perturbation"]
+__all__ = ["InverseSensitivity", "OutputPerturbation", "Perturbation"]
