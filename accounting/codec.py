@@ -11,7 +11,7 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Gaussian, Mechanism, ObjectivePerturbation, PoissonGaussian
+from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, ObjectivePerturbation, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -98,6 +98,13 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
     match event.get("type"):
         case "GaussianDpEvent":
             yield count, Gaussian(), _multiplier(event)
+        case "LaplaceDpEvent":
+            node = fields(event, ("type", "noise_multiplier"), "a Laplace event")
+            yield count, Laplace(), number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
+        case "ExponentialMechanismDpEvent":
+            node = fields(event, ("type", "epsilon"), "a choice")
+            least, most = MULTIPLIER_RANGE
+            yield count, Exponential(), 2.0 / number(node["epsilon"], 2.0 / most, 2.0 / least, "epsilon")
         case "PoissonSampledDpEvent":
             node = fields(event, ("type", "sampling_probability", "event"), "a sampled event")
             if next(nodes, None) is None:
@@ -173,6 +180,8 @@ def _query_from_json(document: Any) -> PlannedQuery:
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
     "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
+    "laplace": (Laplace, {}),
+    "exponential": (Exponential, {}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""

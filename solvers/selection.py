@@ -7,6 +7,7 @@ from accounting.privacy import Privacy
 from solvers.catalog import Method
 from solvers.methods import DpGd, DpSvrg
 from solvers.methods.checks import check_loss
+from solvers.perturbation import OutputPerturbation
 from solvers.problem import Problem
 
 _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
@@ -14,7 +15,7 @@ _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """dp_gd, but dp_svrg where dp_gd would take more than 1e10 gradient evaluations.
+    """dp_gd; dp_svrg where dp_gd would take over 1e10 gradient evaluations; output_perturbation at delta = 0.
 
     The tables of Wang, Ye and Xu 2017 would take dp_svrg for a strongly convex objective, dp_svrg_pp for any other and
     dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients and not
@@ -37,9 +38,11 @@ class Auto:
         Raises
         ------
         Unsuitable
-            if delta is 0, or the loss is not smooth: no method here minimizes such a one.
+            if the loss is not smooth: no method here minimizes such a one.
         """
         check_loss("auto", problem)
+        if privacy.is_pure:
+            return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a strongly convex problem"
         if not problem.is_convex:
             return DpGd(), "the loss is not convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"

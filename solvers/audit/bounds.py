@@ -2,7 +2,8 @@
 
 For every threshold t, alpha = P(score > t | D') and beta = P(score <= t | D); both get upper confidence bounds (Clopper
 and Pearson), jointly over all thresholds tried. A mu-GDP mechanism obeys Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong,
-Roth and Su 2022); an (epsilon, delta)-DP one obeys 1 - beta <= e^epsilon alpha + delta. Large deltas give the test its power.
+Roth and Su 2022); an (epsilon, delta)-DP one obeys 1 - beta <= e^epsilon alpha + delta. Large
+deltas give the test its power.
 """
 
 import math

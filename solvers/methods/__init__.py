@@ -6,6 +6,6 @@ from solvers.methods.dp_svrg import DpSvrg
 from solvers.methods.dp_svrg_pp import DpSvrgPp
 from solvers.methods.noisy_sgd import NoisySgd
 
-Method = DpGd | DpAccMd | DpSvrg | DpSvrgPp | NoisySgd
+Method = DpAccMd | DpGd | DpSvrg | DpSvrgPp | NoisySgd
 
 __all__ = ["DpAccMd", "DpGd", "DpSvrg", "DpSvrgPp", "Method", "NoisySgd"]

@@ -53,6 +53,8 @@ class DataAccess:
     def release(self, query: str, value: Vector, bound: float) -> Vector:
         """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most.
 
+        In the mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
+
         Raises
         ------
         OutOfPlan
