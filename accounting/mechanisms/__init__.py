@@ -1,8 +1,9 @@
 """The mechanisms, one file each, and the union that names them."""
 
 from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.parallel import Parallel
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 
-Mechanism = Gaussian | PoissonGaussian
+Mechanism = Gaussian | PoissonGaussian | Parallel
 
-__all__ = ["Gaussian", "Mechanism", "PoissonGaussian"]
+__all__ = ["Gaussian", "Mechanism", "Parallel", "PoissonGaussian"]

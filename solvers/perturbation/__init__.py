@@ -2,8 +2,11 @@
 mechanism: precondition, pseudo-code, postcondition, proof.
 """
 
+from solvers.perturbation.epoch_growth import EpochGrowth
+from solvers.perturbation.localization import Localization
 from solvers.perturbation.output_perturbation import OutputPerturbation
+from solvers.perturbation.phased_sgd import PhasedSgd
 
-Perturbation = OutputPerturbation
+Perturbation = OutputPerturbation | Localization | EpochGrowth | PhasedSgd
 
-__all__ = ["OutputPerturbation", "Perturbation"]
+__all__ = ["EpochGrowth", "Localization", "OutputPerturbation", "Perturbation", "PhasedSgd"]
