@@ -11,8 +11,8 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Gaussian, Mechanism, Parallel, PoissonGaussian
-from accounting.mechanisms.parallel import MOST_PARTS
+from accounting.mechanisms import Gaussian, Laplace, Mechanism, Parallel, PoissonGaussian
+from accounting.mechanisms.parallel import MOST_PARTS, Each
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -98,6 +98,9 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
     match event.get("type"):
         case "GaussianDpEvent":
             yield count, Gaussian(), _multiplier(event)
+        case "LaplaceDpEvent":
+            node = fields(event, ("type", "noise_multiplier"), "a Laplace event")
+            yield count, Laplace(), number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
         case "PoissonSampledDpEvent":
             node = fields(event, ("type", "sampling_probability", "event"), "a sampled event")
             if next(nodes, None) is None:
@@ -133,7 +136,7 @@ def _parts(value: Any) -> int:
     return integer(value, 1, MOST_PARTS, "parts")
 
 
-def _each(value: Any) -> Gaussian:
+def _each(value: Any) -> Each:
     """The mechanism of one part: one that has no fields of its own."""
     name = fields(value, ("name",), "the mechanism of one part")["name"]
     if not isinstance(name, str) or name not in _OF_PARTS:
@@ -175,12 +178,13 @@ def _query_from_json(document: Any) -> PlannedQuery:
 
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
+    "laplace": (Laplace, {}),
     "parallel": (Parallel, {"each": _each, "parts": _parts}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 
-_OF_PARTS: dict[str, Callable[[], Gaussian]] = {"gaussian": Gaussian}
+_OF_PARTS: dict[str, Callable[[], Each]] = {"gaussian": Gaussian, "laplace": Laplace}
 
 
 __all__ = [

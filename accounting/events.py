@@ -16,6 +16,11 @@ def gaussian(noise_multiplier: float) -> Event:
     return {"type": "GaussianDpEvent", "noise_multiplier": noise_multiplier}
 
 
+def laplace(noise_multiplier: float) -> Event:
+    """One Laplace answer; the multiplier is the scale over the per-record bound, in l1."""
+    return {"type": "LaplaceDpEvent", "noise_multiplier": noise_multiplier}
+
+
 def poisson_sampled(sampling_probability: float, event: Event) -> Event:
     """`event` on a batch that holds each record independently with the given probability."""
     return {"type": "PoissonSampledDpEvent", "sampling_probability": sampling_probability, "event": event}

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from accounting import events
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.laplace import Laplace
 from accounting.noise import Noise
 
 MOST_PARTS = 100_000
+Each = Gaussian | Laplace
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Parallel:
     Reference: McSherry 2009, Theorem 4; PRIVACY-SPEC T2.
     """
 
-    each: Gaussian
+    each: Each
     parts: int
     name: Literal["parallel"] = "parallel"
 

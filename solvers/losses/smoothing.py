@@ -40,5 +40,5 @@ def bias(loss: Loss, smooth: Loss) -> float:
     if loss == smooth:
         return 0.0
     if isinstance(smooth, Power):
-        return (1 - smooth.exponent / 2) * smooth.smoothing**smooth.exponent
+        return float((1 - smooth.exponent / 2) * smooth.smoothing**smooth.exponent)
     return loss.slope_bound**2 / (2 * smooth.curvature_bound)

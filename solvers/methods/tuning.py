@@ -4,7 +4,7 @@ import math
 
 from accounting.accountants.gaussian import gauss_mu
 from accounting.privacy import Privacy
-from solvers.errors import Unsuitable
+from solvers.errors import NeedsDelta
 from solvers.problem import Problem
 
 _MARGIN = 5.0  # the optimum is looked for at ||w|| up to _MARGIN sqrt(d) sup|f'| / R where the domain says nothing
@@ -16,11 +16,11 @@ def answers_std(problem: Problem, privacy: Privacy) -> float:
 
     Raises
     ------
-    Unsuitable
+    NeedsDelta
         at delta = 0, where Gaussian noise has no finite std.
     """
     if privacy.is_pure:
-        raise Unsuitable("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
+        raise NeedsDelta("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
     return 2 * problem.G / (problem.n * gauss_mu(privacy.epsilon, privacy.delta))
 
 

@@ -64,13 +64,13 @@ class DataAccess:
         return gradient_sum(data, pieces, w) / len(rows)
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
-        """The mean of w_1..w_m, w_j = prox(w_(j-1) - step grad f_j(w_(j-1)), step), one step a position, in order;
-        without noise: never to be returned by a method.
+        """The mean of w_0 = start, .., w_(m-1), w_j = prox(w_(j-1) - step grad f_j(w_(j-1)), step), a step a position, in
+        order; without noise: never to be returned by a method.
         """
         self._reads(rows)
-        problem, data, w, total = self.problem, self.data, start, np.zeros(self.problem.d)
+        problem, data, w, total = self.problem, self.data, start, start.copy()
         bound = problem.loss.slope_bound
-        for j in rows:
+        for j in rows[:-1]:
             if (j - rows.start) % _PULSE == 0:
                 self.meter.pulse()
             x, scale = data.X[j], data.scale[j]

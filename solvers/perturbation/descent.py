@@ -31,7 +31,7 @@ def step_error(problem: Problem) -> float:
         case L2Ball():
             return 4 * (problem.d + 16) * UNIT
         case L1Ball() | Simplex():
-            return 8 * (problem.d + 8) ** 1.5 * UNIT
+            return 8 * math.pow(problem.d + 8, 1.5) * UNIT
 
 
 @dataclass(frozen=True, slots=True)

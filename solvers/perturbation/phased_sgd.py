@@ -5,7 +5,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from accounting.mechanisms import Gaussian, Parallel
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
@@ -14,37 +13,51 @@ from solvers.methods.tuning import distance
 from solvers.perturbation.access import DataAccess
 from solvers.perturbation.descent import step_error
 from solvers.perturbation.localization import check_convex, check_ratio
-from solvers.perturbation.phases import MOST_PHASES, Law, Phases, choose, spread
+from solvers.perturbation.phases import (
+    MOST_PHASES,
+    QUERY,
+    Law,
+    NoiseName,
+    Phases,
+    bound,
+    choose,
+    forecast_sentence,
+    noise_for,
+    parallel,
+    spread,
+)
 from solvers.problem import Problem, Vector
 from solvers.sums import UNIT, gradient_error
 
 LAW = Law(reach=0.5, drift=0.5, shift=2.0)
 _SHORTER = 1 - 1e-9  # eta stays below 2 / L however it is rounded
-_QUERY = "phase"
 
 
 @dataclass(frozen=True, slots=True)
 class PhasedSgd:
     """min_w E f(w; z) + r(w) by k passes over m = floor(n/k) rows each, no row in two of them:
 
-        w_j = prox_(eta_i r, C)(w_(j-1) - eta_i grad f_j(w_(j-1))),   x_i = project_C(mean of w_1..w_m + noise_i),
+        w_j = prox_(eta_i r, C)(w_(j-1) - eta_i grad f_j(w_(j-1))),   x_i = project_C(mean of w_0..w_(m-1) + noise_i),
 
-    from w_0 = x_(i-1), eta_i = step ratio^(1-i) <= 2/L; noise std z G eta_i per coordinate, rounding aside.
+    from w_0 = x_(i-1), eta_i = step ratio^(1-i) <= 2/L; Gaussian noise of std z G eta_i in each coordinate, or Laplace
+    noise of scale z sqrt(d) G eta_i, rounding aside.
 
     Precondition: f convex and smooth with gradients bounded by proof.
     Pseudo-code: for i = 1..k: one step a row of phase i, in order; release the mean of the points; project on C.
-    Postcondition: replacing a record of phase i moves the mean by at most 2 G eta_i, and moves no other, so the run costs
-    one release: 2/z-GDP. Proof: docs/proofs/phased_sgd.md. It is false for losses that are not smooth.
+    Postcondition: replacing a record of phase i moves the mean by at most 2 G eta_i, and moves no other, so the run
+    costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/phased_sgd.md. It is false for losses
+    that are not smooth.
 
     Parameters
     ----------
     phases : k, in [1, 64]; each must hold 30 rows
     ratio : q >= 1.1, by which eta falls from phase to phase
     step : eta_1, at most 2/L; phases, ratio and step minimize a proven bound by default
+    noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Feldman, Koren and Talwar 2020, Algorithm 1 (Phased-SGD); PRIVACY-SPEC 10.
-    Deviations: equal phases, with k, q and eta_1 from the bound in docs/proofs/phases.md (the paper: n/2^i rows, q = 4);
-    proximal steps, which take a regularizer; the mean leaves the start out.
+    Deviations: equal phases, with k, q and eta_1 from the bound in docs/proofs/phases.md (the paper: n/2^i rows and
+    q = 4); proximal steps, which take a regularizer.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -52,6 +65,7 @@ class PhasedSgd:
     phases: int | None = None
     ratio: float | None = None
     step: float | None = None
+    noise: NoiseName | None = None
     name: Literal["phased_sgd"] = "phased_sgd"
 
     def __post_init__(self) -> None:
@@ -65,10 +79,12 @@ class PhasedSgd:
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, eta_1 > 2/L, a phase would hold fewer than 30 rows, or delta is 0.
+            if the loss is not smooth or not convex, eta_1 > 2/L, a phase would hold fewer than 30 rows, or the
+            noise is Gaussian at delta = 0.
         """
         check_loss("phased_sgd", problem)
-        check_convex("phased_sgd", problem, privacy)
+        check_convex("phased_sgd", problem)
+        noise = noise_for("phased_sgd", self.noise, privacy)
         longest = 2 / problem.L * _SHORTER
         if self.step is not None and self.step > longest:
             raise Unsuitable(
@@ -76,7 +92,7 @@ class PhasedSgd:
             )
         plan = choose(
             LAW,
-            spread(privacy, problem.d),
+            spread(noise, privacy, problem.d),
             problem.n,
             distance(problem),
             problem.G,
@@ -85,16 +101,17 @@ class PhasedSgd:
             step=self.step,
             longest=longest,
         )
-        return replace(self, phases=plan.count, ratio=plan.ratio, step=plan.step)
+        return replace(self, phases=plan.count, ratio=plan.ratio, step=plan.step, noise=noise)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
-        """One use of the Gaussian mechanism in parallel."""
-        return (Query(_QUERY, 1, Parallel(Gaussian(), self._filled()[0])),)
+        """A release a phase, at the cost of one."""
+        return parallel(self._filled()[3], self._filled()[0])
 
     def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
         """The first phase's per-record bound, the largest, and its number of coordinates."""
         plan = self.schedule(problem)
-        return {_QUERY: (sensitivity(problem, plan.rows, plan.eta(0), problem.start) / 2, problem.d)}
+        moved = sensitivity(problem, plan.rows, plan.eta(0), problem.start)
+        return {QUERY: (bound(self._filled()[3], moved, problem.d), problem.d)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """k m."""
@@ -103,22 +120,26 @@ class PhasedSgd:
 
     def schedule(self, problem: Problem) -> Phases:
         """The phases."""
-        k, q, h = self._filled()
+        k, q, h, _ = self._filled()
         return Phases(0, k, problem.n // k, q, h)
+
+    def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
+        """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
+        return forecast_sentence(LAW, self.schedule(problem), problem, noise_std, reach, 0.0)
 
     def run(self, access: DataAccess, problem: Problem) -> Vector:
         """The private model."""
         plan, x = self.schedule(problem), problem.start
         for i in range(plan.count):
             mean = access.one_pass(plan.positions(i), x, plan.eta(i))
-            bound = sensitivity(problem, plan.rows, plan.eta(i), x) / 2
-            x = problem.domain.project(access.release(_QUERY, mean, bound))
+            moved = sensitivity(problem, plan.rows, plan.eta(i), x)
+            x = problem.domain.project(access.release(QUERY, mean, bound(self._filled()[3], moved, problem.d)))
         return x
 
-    def _filled(self) -> tuple[int, float, float]:
-        if self.phases is None or self.ratio is None or self.step is None:
+    def _filled(self) -> tuple[int, float, float, NoiseName]:
+        if self.phases is None or self.ratio is None or self.step is None or self.noise is None:
             raise Unsuitable("phased_sgd: resolve the method first")
-        return self.phases, self.ratio, self.step
+        return self.phases, self.ratio, self.step, self.noise
 
 
 def sensitivity(problem: Problem, rows: int, eta: float, start: Vector) -> float:

@@ -12,11 +12,18 @@ Phi being the risk over the distribution that the rows are drawn from, r Lipschi
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from accounting.accountants.gaussian import gauss_mu
+from accounting.mechanisms import Gaussian, Laplace, Parallel
+from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
+from solvers.problem import Problem
+from solvers.regularizers import NoRegularizer
 
+NoiseName = Literal["gaussian", "laplace"]
+QUERY = "phase"
 LEAST_ROWS = 30
 RATIOS = (2.0, 4.0, 8.0, 16.0)
 MOST_PHASES = 64
@@ -59,11 +66,28 @@ class Phases:
         return self.step * self.ratio**-i
 
 
-def spread(privacy: Privacy, d: int) -> float:
-    """a = E||noise||^2 over the squared l2 sensitivity: d / mu*^2, and 2 d^2 / epsilon^2 for coordinate Laplace."""
-    if privacy.is_pure:
+def noise_for(method: str, noise: NoiseName | None, privacy: Privacy) -> NoiseName:
+    """Laplace at delta = 0 and Gaussian above, if open; `Unsuitable` for Gaussian noise at delta = 0."""
+    if noise == "gaussian" and privacy.is_pure:
+        raise Unsuitable(f"{method}: delta = 0 needs a pure mechanism; take laplace noise")
+    return noise or ("laplace" if privacy.is_pure else "gaussian")
+
+
+def spread(noise: NoiseName, privacy: Privacy, d: int) -> float:
+    """a = E||noise||^2 over the squared l2 sensitivity: d / mu*^2, or 2 d^2 / epsilon^2 for Laplace in coordinates."""
+    if noise == "laplace":
         return 2.0 * d * d / privacy.epsilon**2
     return d / gauss_mu(privacy.epsilon, privacy.delta) ** 2
+
+
+def parallel(noise: NoiseName, parts: int) -> tuple[Query, ...]:
+    """The one query: a release a part, all at the cost of one."""
+    return (Query(QUERY, 1, Parallel(Laplace() if noise == "laplace" else Gaussian(), parts)),)
+
+
+def bound(noise: NoiseName, sensitivity: float, d: int) -> float:
+    """Half an l2 sensitivity, in the mechanism's norm: ||v||_1 <= sqrt(d) ||v||_2."""
+    return sensitivity / 2 * (math.sqrt(d) * (1 + 1e-15) if noise == "laplace" else 1.0)
 
 
 def _factor(law: Law, a: float, count: int, rows: int, ratio: float) -> float:
@@ -78,6 +102,26 @@ def risk(law: Law, a: float, plan: Phases, distance: float, G: float) -> float:
     """The bound for a schedule, D = `distance`."""
     B = _factor(law, a, plan.count, plan.rows, plan.ratio)
     return law.reach * distance**2 / (plan.step * plan.rows) + plan.step * G * G * B
+
+
+def forecast_sentence(law: Law, plan: Phases, problem: Problem, noise_std: float, distance: float, bias: float) -> str:
+    """The bound of one run of the phases, in words, from the std of the first phase's noise.
+
+    Parameters
+    ----------
+    bias : how far the smoothed loss is from the one asked for; twice that is added
+    """
+    if problem.mu > 0 or problem.regularizer != NoRegularizer():
+        return "No bound on the empirical risk is proven: every phase sees its own rows alone."
+    a = problem.d * (noise_std / (law.shift * problem.G * plan.step)) ** 2
+    bound = risk(law, a, plan, distance, problem.G) + 2 * bias
+    smoothing = f" ({2 * bias:.2g} of it for smoothing the loss)" if bias > 0 else ""
+    return (
+        "No bound on the empirical risk is proven: every phase sees its own rows alone. Proven for rows drawn "
+        f"independently from one distribution: the expected loss of the model, over rows and noise, exceeds the least "
+        f"by at most {bound:.4g}{smoothing}, if a minimizer lies within D = {distance:.4g} of the start and every phase "
+        "is minimized to the end."
+    )
 
 
 def choose(
