@@ -64,8 +64,8 @@ class DataAccess:
         return gradient_sum(data, pieces, w) / len(rows)
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
-        """The mean of w_0 = start, .., w_(m-1), w_j = prox(w_(j-1) - step grad f_j(w_(j-1)), step), a step a position, in
-        order; without noise: never to be returned by a method.
+        """The mean of w_0 = start, .., w_(m-1), w_j = prox(w_(j-1) - step grad f_j(w_(j-1)), step), a step a position,
+        in order; without noise: never to be returned by a method.
         """
         self._reads(rows)
         problem, data, w, total = self.problem, self.data, start, start.copy()

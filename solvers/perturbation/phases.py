@@ -18,7 +18,7 @@ from accounting.accountants.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, Laplace, Parallel
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.errors import Unsuitable
+from solvers.errors import NeedsDelta, Unsuitable
 from solvers.problem import Problem
 from solvers.regularizers import NoRegularizer
 
@@ -67,9 +67,11 @@ class Phases:
 
 
 def noise_for(method: str, noise: NoiseName | None, privacy: Privacy) -> NoiseName:
-    """Laplace at delta = 0 and Gaussian above, if open; `Unsuitable` for Gaussian noise at delta = 0."""
+    """Laplace at delta = 0 and Gaussian above, if open; `NeedsDelta` for Gaussian noise at delta = 0."""
+    if noise not in (None, "gaussian", "laplace"):
+        raise Unsuitable(f"{method}: noise must be gaussian or laplace")
     if noise == "gaussian" and privacy.is_pure:
-        raise Unsuitable(f"{method}: delta = 0 needs a pure mechanism; take laplace noise")
+        raise NeedsDelta("delta = 0 needs a pure mechanism: leave out `noise`, or make it laplace")
     return noise or ("laplace" if privacy.is_pure else "gaussian")
 
 
@@ -118,9 +120,9 @@ def forecast_sentence(law: Law, plan: Phases, problem: Problem, noise_std: float
     smoothing = f" ({2 * bias:.2g} of it for smoothing the loss)" if bias > 0 else ""
     return (
         "No bound on the empirical risk is proven: every phase sees its own rows alone. Proven for rows drawn "
-        f"independently from one distribution: the expected loss of the model, over rows and noise, exceeds the least "
-        f"by at most {bound:.4g}{smoothing}, if a minimizer lies within D = {distance:.4g} of the start and every phase "
-        "is minimized to the end."
+        "independently from one distribution: the expected loss of the model, over rows and noise, exceeds the least "
+        f"by at most {bound:.4g}{smoothing}, if a minimizer lies within D = {distance:.4g} of the start and every "
+        "phase is minimized to the end."
     )
 
 
