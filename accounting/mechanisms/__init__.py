@@ -2,9 +2,10 @@
 
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.laplace import Laplace
+from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
 from accounting.mechanisms.parallel import Parallel
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 
-Mechanism = Gaussian | Laplace | PoissonGaussian | Parallel
+Mechanism = Gaussian | Laplace | ObjectivePerturbation | Parallel | PoissonGaussian
 
-__all__ = ["Gaussian", "Laplace", "Mechanism", "Parallel", "PoissonGaussian"]
+__all__ = ["Gaussian", "Laplace", "Mechanism", "ObjectivePerturbation", "Parallel", "PoissonGaussian"]

@@ -2,11 +2,21 @@
 mechanism: precondition, pseudo-code, postcondition, proof.
 """
 
+from solvers.perturbation.ada_ssp import AdaSsp
 from solvers.perturbation.epoch_growth import EpochGrowth
 from solvers.perturbation.localization import Localization
+from solvers.perturbation.objective_perturbation import ObjectivePerturbation
 from solvers.perturbation.output_perturbation import OutputPerturbation
 from solvers.perturbation.phased_sgd import PhasedSgd
 
-Perturbation = OutputPerturbation | Localization | EpochGrowth | PhasedSgd
+Perturbation = AdaSsp | EpochGrowth | Localization | ObjectivePerturbation | OutputPerturbation | PhasedSgd
 
-__all__ = ["EpochGrowth", "Localization", "OutputPerturbation", "Perturbation", "PhasedSgd"]
+__all__ = [
+    "AdaSsp",
+    "EpochGrowth",
+    "Localization",
+    "ObjectivePerturbation",
+    "OutputPerturbation",
+    "Perturbation",
+    "PhasedSgd",
+]

@@ -13,7 +13,7 @@ import numpy as np
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Parallel
 from accounting.noise import Noise
-from accounting.plan import Plan
+from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data, blocks
 from solvers.errors import Unsuitable
 from solvers.meter import Meter
@@ -78,6 +78,10 @@ class DataAccess:
             w = problem.prox(w - (step * min(max(slope, -bound), bound) * scale) * x, step)
             total += w
         return total / len(rows)
+
+    def planned(self, query: str) -> PlannedQuery:
+        """The query with its noise, as planned."""
+        return self.meter.plan.query(query)
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
         """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most, in the
