@@ -11,7 +11,16 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, ObjectivePerturbation, PoissonGaussian
+from accounting.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    ObjectivePerturbation,
+    Parallel,
+    PoissonGaussian,
+)
+from accounting.mechanisms.parallel import MOST_PARTS, Each
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -141,6 +150,18 @@ def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
 
 
+def _parts(value: Any) -> int:
+    return integer(value, 1, MOST_PARTS, "parts")
+
+
+def _each(value: Any) -> Each:
+    """The mechanism of one part: one that has no fields of its own."""
+    name = fields(value, ("name",), "the mechanism of one part")["name"]
+    if not isinstance(name, str) or name not in _OF_PARTS:
+        raise CodecError("the mechanism of one part must be one that this service knows")
+    return _OF_PARTS[name]()
+
+
 def _ratio(value: Any) -> float:
     return number(value, *RATIO_RANGE, "curvature ratio")
 
@@ -179,12 +200,15 @@ def _query_from_json(document: Any) -> PlannedQuery:
 
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
-    "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
-    "laplace": (Laplace, {}),
     "exponential": (Exponential, {}),
+    "laplace": (Laplace, {}),
+    "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
+    "parallel": (Parallel, {"each": _each, "parts": _parts}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
+
+_OF_PARTS: dict[str, Callable[[], Each]] = {"gaussian": Gaussian, "laplace": Laplace}
 
 
 __all__ = [

@@ -8,6 +8,7 @@ import numpy as np
 from solvers.catalog import Method
 from solvers.methods import DpAccMd, DpGd
 from solvers.methods.tuning import distance
+from solvers.perturbation import EpochGrowth, Localization, PhasedSgd
 from solvers.problem import Problem
 
 _UNPROVEN = (
@@ -43,6 +44,8 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
         untrained = min(untrained, _start_loss(problem))
     if not problem.is_convex or problem.start.any():
         return Forecast(None, reach, certain, untrained, _NOT_COVERED)
+    if isinstance(method, Localization | EpochGrowth | PhasedSgd):
+        return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
     if not isinstance(method, DpGd | DpAccMd):
         return Forecast(None, reach, certain, untrained, _UNPROVEN)
     bound = method.excess_risk(problem, noise_stds[0], reach)
