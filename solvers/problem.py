@@ -81,6 +81,16 @@ class Problem:
         return self.regularizer.strong_convexity
 
     @property
+    def directions(self) -> int:
+        """In how many directions noise moves F: d, or n if that is less and neither C nor r mixes directions.
+
+        F depends on the part of w in the span of the n rows alone; with C = R^d and r = 0 every method here keeps that
+        part apart from the rest (docs/proofs/dp_gd.md).
+        """
+        apart = isinstance(self.domain, Free) and isinstance(self.regularizer, NoRegularizer)
+        return min(self.d, self.n) if apart else self.d
+
+    @property
     def start(self) -> Vector:
         """The public starting point, 0 projected on C."""
         return self.domain.project(np.zeros(self.d))

@@ -12,6 +12,7 @@ from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.potentials import HalfSquaredL2
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
 
@@ -41,7 +42,7 @@ def test_dp_gds_bound_by_hand() -> None:
 
 def test_dp_acc_mds_bound_by_hand() -> None:
     """T = 1, L = 1/4, eta = 2: 4 (D^2 / 2) / (2 * 4) + d sigma^2 / (2 (1/2 - 1/4))."""
-    found = DpAccMd(steps=1, step=2.0).excess_risk(TASK, 0.1, 3.0)
+    found = DpAccMd(steps=1, step=2.0, potential=HalfSquaredL2()).excess_risk(TASK, 0.1, 3.0)
     assert found == pytest.approx(4 * 4.5 / 8 + 3 * 0.01 / 0.5)
 
 
