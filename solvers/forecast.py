@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from solvers.methods import DpAccMd, DpGd, Method
-from solvers.methods.tuning import distance, untrained
+from solvers.methods.tuning import distance
 from solvers.problem import Problem
 
 _UNPROVEN = (
@@ -35,19 +37,21 @@ class Forecast:
 def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> Forecast:
     """The forecast of a resolved method whose queries have these noise stds. Proofs: docs/proofs/forecast.md."""
     reach, certain = _reach(problem)
-    at_start = untrained(problem, reach)
+    untrained = problem.G * reach
+    if not problem.start.any():
+        untrained = min(untrained, _start_loss(problem))
     if not problem.is_convex or (problem.start.any() and isinstance(method, DpGd)):
-        return Forecast(None, reach, certain, at_start, _NOT_COVERED)
+        return Forecast(None, reach, certain, untrained, _NOT_COVERED)
     if not isinstance(method, DpGd | DpAccMd):
-        return Forecast(None, reach, certain, at_start, _UNPROVEN)
+        return Forecast(None, reach, certain, untrained, _UNPROVEN)
     bound = method.excess_risk(problem, noise_stds[0], reach)
     source = "the domain or the regularizer ensures it" if certain else "a guess: no domain or regularizer ensures it"
-    useless = " It promises no more than the untrained model." if bound >= at_start else ""
+    useless = " It promises no more than the untrained model." if bound >= untrained else ""
     statement = (
         f"Proven: E[F + r] at the model exceeds the least value by at most {bound:.4g}, over the run's noise, if a "
         f"minimizer lies within D = {reach:.4g} of the start ({source}). A bound for the worst data.{useless}"
     )
-    return Forecast(bound, reach, certain, at_start, statement)
+    return Forecast(bound, reach, certain, untrained, statement)
 
 
 def _reach(problem: Problem) -> tuple[float, bool]:
@@ -60,4 +64,9 @@ def _reach(problem: Problem) -> tuple[float, bool]:
     if problem.mu > 0 and centered:
         certain = min(certain, problem.G / problem.mu)
     guess = distance(problem)
-    return (certain, True) if certain <= guess else (guess, False)
+    return (certain, True) if certain <= guess or not centered else (guess, False)
+
+
+def _start_loss(problem: Problem) -> float:
+    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1]."""
+    return float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))

@@ -10,9 +10,9 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_step
-from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time, distance
+from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
 from solvers.oracle_protocol import Oracle
-from solvers.potentials import POTENTIALS, Potential
+from solvers.potentials import POTENTIALS, HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 100_000
@@ -29,9 +29,9 @@ class DpAccMd:
 
     Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2. At eta = 1 / (2 L), alpha = (k + 2) / (4 L) and
     tau = 1 / (2 alpha L) are the paper's. Defaults: the potential that covers the problem with the least proven bound
-    on the excess risk; T and eta for about the least B / s + (4/3) V sigma_1^2 s at s = eta T (T + 3) / 4, where
-    B >= B_w(w*, w_0) and V >= E||N(0, I)||_*^2 (`tuning.descent_time` has what else it heeds), with eta <= 1 / (2 L)
-    and T <= 500. The privacy is the same for every potential. Proof: docs/proofs/dp_acc_md.md.
+    on the excess risk, about B / s + (4/3) V sigma_1^2 s at s = eta T (T + 3) / 4, where B >= B_w(w*, w_0) and
+    V >= E||N(0, I)||_*^2; s by `tuning.descent_time` in l2 and by `tuning.mirror_time` in other norms; then T <= 500
+    and eta <= 1 / (2 L). The privacy is the same for every potential. Proof: docs/proofs/dp_acc_md.md.
 
     Parameters
     ----------
@@ -70,8 +70,12 @@ class DpAccMd:
         refusal = potential.refusal(problem)
         if refusal is not None:
             raise Unsuitable(f"dp_acc_md: potential {potential.name} does not cover this problem: {refusal}")
-        start, noise = potential.bregman(problem, distance(problem)), potential.noise_norm(problem)
-        time, longest = descent_time(problem, privacy, _COST, start, noise), 1 / (2 * potential.smoothness(problem))
+        if isinstance(potential, HalfSquaredL2):
+            time = descent_time(problem, privacy, _COST)
+        else:
+            start, noise = potential.bregman(problem, distance(problem)), potential.noise_norm(problem)
+            time = mirror_time(problem, privacy, start, noise)
+        longest = 1 / (2 * potential.smoothness(problem))
         steps = self.steps or accelerated_steps(time, self.step or longest, _MOST_DEFAULT_STEPS)
         step = self.step or min(longest, accelerated_step(time, steps))
         if step > longest * (1 + 1e-12):

@@ -11,7 +11,7 @@ from solvers.problem import Problem
 
 _MARGIN = 5.0  # the optimum is looked for at ||w|| up to _MARGIN sqrt(min(d, n)) sup|f'| / R where the domain is silent
 _COST = 0.35  # what one unit of time costs, per direction, in units of the squared noise of a single answer
-_BEARABLE = 0.25  # the share of the untrained model's largest loss that noise may cost
+_BEARABLE = 0.25  # the share of the untrained model's loss that noise may cost
 
 
 def answers_std(problem: Problem, privacy: Privacy) -> float:
@@ -33,15 +33,13 @@ def distance(problem: Problem) -> float:
     return min(problem.domain.diameter(problem.d) / 2, margin)
 
 
-def untrained(problem: Problem, reach: float) -> float:
-    """The most that F can be at the start above its least value within `reach`: G reach, or at 0 the largest f(0, y).
+def at_stake(problem: Problem) -> float:
+    """U, about what the untrained model, w = 0, loses: f(0, y) on average over all targets; at most G D.
 
-    The losses are >= 0; targets lie in [-1, 1].
+    Classes are -1 and 1; numbers lie in [-1, 1], here evenly.
     """
-    slope = problem.G * reach
-    if problem.start.any():
-        return slope
-    return min(slope, float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0])))))
+    y = np.array([-1.0, 1.0]) if problem.loss.takes == "class" else np.linspace(-1.0, 1.0, 101)
+    return min(problem.G * distance(problem), float(np.mean(problem.loss.value(np.zeros(len(y)), y))))
 
 
 def accelerated_steps(time: float, step: float, most: int) -> int:
@@ -54,33 +52,38 @@ def accelerated_step(time: float, steps: int) -> float:
     return 4 * time / (steps * (steps + 3))
 
 
-def descent_time(
-    problem: Problem, privacy: Privacy, cost: float = _COST, start: float | None = None, noise: float | None = None
-) -> float:
-    """s = argmin B / s + cost sigma_1^2 s min(V, L s), but so short that 0.35 sigma_1^2 s min(V, L s) <= U / 4.
+def descent_time(problem: Problem, privacy: Privacy, cost: float = _COST) -> float:
+    """s = argmin D^2 / (2 s) + cost sigma_1^2 s min(d, L s), but so short that 0.35 sigma_1^2 s min(d, L s) <= U / 4.
 
     s is a sum of step sizes. Its noise does not depend on how many steps it is cut into, since T answers take a std of
-    sigma_1 sqrt(T) each. B / s is what descent still misses after s. Noise acts in V directions, in each at most as
-    long as curvature takes to forget it; curvatures sum to at most L. So V is all that counts where d is small beside
-    n mu*, and L s where it is not. U is the most an untrained model can lose: a longer run risks more than it can win.
-    A strongly convex r forgets exponentially: D^2 mu / (2 (e^(mu s) - 1)) comes as far within ln(1 + mu s) / mu.
+    sigma_1 sqrt(T) each. D^2 / (2 s) is what descent still misses after s, D being `distance`. Noise acts in d
+    directions, in each for at most as long as curvature takes to forget it; the curvatures sum to at most L. So d
+    counts where it is small beside n mu*, and L s where it is not. U is what is `at_stake`: a longer run risks more
+    than it can win. A strongly convex r forgets exponentially: its own bound, D^2 mu / (2 (e^(mu s) - 1)), comes as far
+    within ln(1 + mu s) / mu.
 
-    On a free domain, logistic, small d, this is s = 3 n mu* / R^2. The three constants were chosen once, on real data
-    of four kinds and on rows without structure; docs/proofs/dp_gd.md has the reasons and the numbers.
-
-    Parameters
-    ----------
-    cost : per direction
-    start, noise : B and V; by default D^2 / 2, with `distance`, and d
+    On a free domain with d below n mu* / 25 this is s = 3 n mu* / R^2 for the logistic loss, and a quarter of it with d
+    large. The constants were chosen once, on real data of four kinds and on rows without structure;
+    docs/proofs/dp_gd.md has the reasons and the numbers.
     """
-    variance, V = answers_std(problem, privacy) ** 2, problem.d if noise is None else noise
-    B = distance(problem) ** 2 / 2 if start is None else start
-    time = math.sqrt(B / (cost * V * variance))
-    if problem.L * time < V:
-        time = min(math.cbrt(B / (2 * cost * problem.L * variance)), V / problem.L)
-    bearable = _BEARABLE * untrained(problem, distance(problem)) / (_COST * variance)
-    time = min(time, max(bearable / V, math.sqrt(bearable / problem.L)))
+    variance, d, L = answers_std(problem, privacy) ** 2, problem.d, problem.L
+    missed = distance(problem) ** 2 / 2
+    time = math.sqrt(missed / (cost * d * variance))
+    if L * time < d:
+        time = min(math.cbrt(missed / (2 * cost * L * variance)), d / L)
+    bearable = _BEARABLE * at_stake(problem) / (_COST * variance)
+    time = min(time, max(bearable / d, math.sqrt(bearable / L)))
     forgotten = problem.mu * time
     if forgotten <= 1e-9:  # the same to nine digits, and a strength too small to divide by is none
         return time
     return math.log1p(forgotten) / problem.mu
+
+
+def mirror_time(problem: Problem, privacy: Privacy, start: float, noise: float) -> float:
+    """s = argmin B / s + 0.35 V sigma_1^2 s, with B = `start` >= B_w(w*, w_0) and V = `noise` >= E||N(0, I)||_*^2.
+
+    For potentials whose domain is bounded in their norm: noise cannot carry a point out of it, so that no time is too
+    long to bear. The proof has 4/3 for 0.35, as for d directions, and supposes rows with all their length in one
+    coordinate; docs/proofs/potentials.md.
+    """
+    return math.sqrt(start / (_COST * noise)) / answers_std(problem, privacy)
