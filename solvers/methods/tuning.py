@@ -34,10 +34,12 @@ def distance(problem: Problem) -> float:
 
 
 def at_stake(problem: Problem) -> float:
-    """U, about what the untrained model, w = 0, loses: f(0, y) on average over all targets; at most G D.
+    """U, about what the untrained model can lose: G D, or f(0, y) on average over all targets if it is 0 and this less.
 
     Classes are -1 and 1; numbers lie in [-1, 1], here evenly.
     """
+    if problem.start.any():
+        return problem.G * distance(problem)
     y = np.array([-1.0, 1.0]) if problem.loss.takes == "class" else np.linspace(-1.0, 1.0, 101)
     return min(problem.G * distance(problem), float(np.mean(problem.loss.value(np.zeros(len(y)), y))))
 

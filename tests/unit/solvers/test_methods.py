@@ -12,7 +12,7 @@ from accounting import Privacy
 from accounting.accountants.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from solvers import Problem, solve
-from solvers.domains import L2Ball
+from solvers.domains import L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, Method
@@ -165,6 +165,7 @@ def test_what_is_at_stake() -> None:
     assert at_stake(ADULT) == pytest.approx(math.log(2))
     assert at_stake(replace(ADULT, loss=Squared())) == pytest.approx(1 / 6, rel=0.05)  # y^2 / 2, y even in [-1, 1]
     assert at_stake(replace(ADULT, domain=L2Ball(0.01))) == pytest.approx(0.01 * ADULT.G)
+    assert at_stake(replace(ADULT, domain=Simplex(2.0))) == pytest.approx(2**0.5 * ADULT.G)  # runs start elsewhere
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
