@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from accounting.accountants import ACCOUNTANTS, Accountant, GaussianAccountant, PldAccountant, RdpAccountant
+from accounting.accountants.allocation import hockey_stick
 from accounting.accountants.gaussian import gauss_mu
 from accounting.accountants.rdp import ORDERS
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
+from accounting.mechanisms import RandomAllocation
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy
 
@@ -49,7 +51,7 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if _plan(queries, budget).gdp() is not None:
         return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _NUDGE))
     found: list[tuple[float, Accountant]] = []
-    coarse = _largest(queries, privacy, PldAccountant(coarseness=4.0).epsilon, budget, _GLANCE)
+    coarse = _largest(queries, privacy, _rough(queries, privacy), budget, _GLANCE)
     total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)
     if total > 0:
         found.append((total, PldAccountant()))
@@ -65,6 +67,21 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if best == 0:
         raise CalibrationFailed("no noise within reach meets this epsilon and delta for so many queries")
     return _certified(queries, privacy, accountant, best)
+
+
+def _rough(queries: Sequence[Query], privacy: Privacy) -> Callable[[Plan, float], float]:
+    """An epsilon that is cheap and about right, to begin with."""
+    if len(queries) > 1 or queries[0].count > 1 or not isinstance(queries[0].mechanism, RandomAllocation):
+        return PldAccountant(coarseness=4.0).epsilon
+
+    mechanism = queries[0].mechanism
+
+    def from_delta(plan: Plan, delta: float) -> float:
+        """One point of the profile, where it should pass; delta falls about like e^(-16 epsilon / target) there."""
+        reached = hockey_stick(mechanism, plan.queries[0].noise_multiplier, privacy.epsilon)
+        return privacy.epsilon * (reached / delta) ** (1 / 16)
+
+    return from_delta
 
 
 def _plan(queries: Sequence[Query], total: float) -> Plan:

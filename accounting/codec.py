@@ -11,7 +11,8 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian, RandomAllocation
+from accounting.mechanisms.random_allocation import MOST_SLOTS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -102,6 +103,12 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "RandomAllocationDpEvent":
+            node = fields(event, ("type", "rate", "slots", "form", "event"), "an allocated event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            mechanism = RandomAllocation(_rate(node["rate"]), _slots(node["slots"]), _form(node["form"]))
+            yield count, mechanism, _multiplier(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -126,6 +133,16 @@ def _multiplier(event: Any) -> float:
 
 def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
+
+
+def _slots(value: Any) -> int:
+    return integer(value, 1, MOST_SLOTS, "slots")
+
+
+def _form(value: Any) -> Any:
+    if value not in ("independent", "ordered"):
+        raise CodecError("an allocation's form is 'independent' or 'ordered'")
+    return value
 
 
 def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float) -> PlannedQuery:
@@ -163,6 +180,7 @@ def _query_from_json(document: Any) -> PlannedQuery:
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+    "random_allocation": (RandomAllocation, {"rate": _rate, "slots": _slots, "form": _form}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 

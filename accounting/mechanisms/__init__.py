@@ -2,7 +2,8 @@
 
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
+from accounting.mechanisms.random_allocation import RandomAllocation
 
-Mechanism = Gaussian | PoissonGaussian
+Mechanism = Gaussian | PoissonGaussian | RandomAllocation
 
-__all__ = ["Gaussian", "Mechanism", "PoissonGaussian"]
+__all__ = ["Gaussian", "Mechanism", "PoissonGaussian", "RandomAllocation"]
