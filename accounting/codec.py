@@ -11,7 +11,7 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian, RandomAllocation
+from accounting.mechanisms import Gaussian, Mechanism, ObjectivePerturbation, PoissonGaussian, RandomAllocation
 from accounting.mechanisms.random_allocation import MOST_SLOTS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
@@ -22,6 +22,7 @@ MAX_QUERIES = 64  # three events each, at most, and one around them
 MAX_COUNT = 2**53
 MULTIPLIER_RANGE = (1e-3, 1e12)
 RATE_RANGE = (1e-9, 1.0)
+RATIO_RANGE = (1e-12, 1e6)
 
 _Leaf = tuple[int, Mechanism, float]
 
@@ -103,6 +104,11 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "ObjectivePerturbationDpEvent":
+            node = fields(event, ("type", "curvature_ratio", "event"), "an objective perturbation event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, ObjectivePerturbation(_ratio(node["curvature_ratio"])), _multiplier(node["event"])
         case "RandomAllocationDpEvent":
             node = fields(event, ("type", "rate", "slots", "form", "event"), "an allocated event")
             if next(nodes, None) is None:
@@ -133,6 +139,10 @@ def _multiplier(event: Any) -> float:
 
 def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
+
+
+def _ratio(value: Any) -> float:
+    return number(value, *RATIO_RANGE, "curvature ratio")
 
 
 def _slots(value: Any) -> int:
@@ -179,6 +189,7 @@ def _query_from_json(document: Any) -> PlannedQuery:
 
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
+    "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
     "random_allocation": (RandomAllocation, {"rate": _rate, "slots": _slots, "form": _form}),
 }

@@ -1,4 +1,4 @@
-"""The only source of privacy randomness: exactly rounded Gaussians and Poisson batches from a cryptographic stream.
+"""The only source of privacy randomness: exactly rounded Gaussians and random batches from a cryptographic stream.
 
 Promise: `rounded_gaussian(count, s)` has exactly the law of round(N), N ~ N(0, s^2) i.i.d., not a floating-point
 approximation of it, given independent uniform bits. Adding gamma * round(N / gamma) to a value on the lattice gamma Z
@@ -101,6 +101,37 @@ class Noise:
         if len(ties):
             included[ties] = (self._bits.words(len(ties)) >> np.uint64(16)) < np.uint64(rest)
         return np.flatnonzero(included)
+
+    def slots(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Each of n rows by itself gets no slot, or, with the probability of `poisson_rows`, one of `count` uniformly.
+
+        Returns the rows with a slot, by slot, and count + 1 offsets: those of slot t are rows[offsets[t]:offsets[t+1]].
+        """
+        rows = self.poisson_rows(n, rate)
+        slot = self._below(len(rows), count)
+        by_slot = rows[np.argsort(slot.astype(np.uint16 if count <= 1 << 16 else np.uint32), kind="stable")]
+        return by_slot, np.concatenate([[0], np.cumsum(np.bincount(slot, minlength=count))])
+
+    def ordered_rows(self, n: int, count: int) -> NDArray[np.int64]:
+        """`count` distinct rows of n in uniformly random order: the first of a permutation by independent random keys.
+
+        Given that all keys differ every order is equally likely, so keys are drawn again until they do.
+        """
+        if not 0 <= count <= n:
+            raise OutOfRange("there are not so many rows")
+        while True:
+            keys = self._bits.words(n)
+            order = np.argsort(keys)
+            if n < 2 or (np.diff(keys[order]) != 0).all():
+                return np.asarray(order[:count], dtype=np.int64)
+
+    def _below(self, count: int, limit: int) -> NDArray[np.int64]:
+        """`count` independent integers, exactly uniform on 0..limit - 1: words above a multiple of limit are redrawn."""
+        whole = np.uint64((1 << 64) // limit * limit - 1)
+        words = self._bits.words(count)
+        while len(late := np.flatnonzero(words > whole)):
+            words[late] = self._bits.words(len(late))
+        return (words % np.uint64(limit)).astype(np.int64)
 
     def _fill(self, out: NDArray[np.float64], scale: float) -> None:
         """One block: a sign bit, 52 mantissa bits and the zeros that set the exponent of the tail probability u."""

@@ -76,7 +76,7 @@ class _Slot:
 
     def _inverse(self, x: Vector) -> Vector:
         """y with e^(cy - c^2/2) - gamma e^(-cy - c^2/2) = x: w = e^(cy) solves k w - gamma k / w = x."""
-        k = math.exp(-self.c**2 / 2)
+        k = math.exp(-(self.c**2) / 2)
         root = np.sqrt(x * x + 4 * self.gamma * k * k)
         w = np.where(x > 0, (x + root) / (2 * k), 2 * self.gamma * k / (root - np.minimum(x, 0.0)))
         return np.log(w) / self.c

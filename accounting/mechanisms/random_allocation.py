@@ -94,6 +94,13 @@ class RandomAllocation:
         """q n / T, the fixed number that each slot's sum is divided by."""
         return self.rate * n / self.slots
 
+    def batch(self, n: int) -> int:
+        """b = q n / T records in each slot of the ordered form; `OutOfRange` unless it is an integer, to rounding."""
+        batch = round(self.normalizer(n))
+        if not 1 <= batch <= n // self.slots or abs(self.slots * batch / n - self.rate) > 1e-12 * self.rate:
+            raise OutOfRange("an ordered allocation gives each slot the same number of records")
+        return batch
+
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
         """The noise std, in the answer's unit, that `perturb` will use."""
         return Lattice.fit(noise_multiplier, bound, dimension).std

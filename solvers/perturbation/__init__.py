@@ -2,8 +2,10 @@
 mechanism: precondition, pseudo-code, postcondition, proof.
 """
 
+from solvers.perturbation.ada_ssp import AdaSsp
+from solvers.perturbation.objective_perturbation import ObjectivePerturbation
 from solvers.perturbation.output_perturbation import OutputPerturbation
 
-Perturbation = OutputPerturbation
+Perturbation = AdaSsp | ObjectivePerturbation | OutputPerturbation
 
-__all__ = ["OutputPerturbation", "Perturbation"]
+__all__ = ["AdaSsp", "ObjectivePerturbation", "OutputPerturbation", "Perturbation"]
