@@ -37,5 +37,5 @@ def composed(events: Sequence[Event]) -> Event:
 
 
 def randomly_allocated(rate: float, slots: int, form: str, event: Event) -> Event:
-    """`event` once for each slot, on the records of that slot; each record is in one slot at most (replace-one only)."""
+    """`event` once for each slot, on the records of that slot; each record is in one slot at most (replace-one)."""
     return {"type": "RandomAllocationDpEvent", "rate": rate, "slots": slots, "form": form, "event": event}

@@ -126,7 +126,7 @@ class Noise:
                 return np.asarray(order[:count], dtype=np.int64)
 
     def _below(self, count: int, limit: int) -> NDArray[np.int64]:
-        """`count` independent integers, exactly uniform on 0..limit - 1: words above a multiple of limit are redrawn."""
+        """`count` independent integers, uniform on 0..limit - 1: words past a multiple of limit are drawn again."""
         whole = np.uint64((1 << 64) // limit * limit - 1)
         words = self._bits.words(count)
         while len(late := np.flatnonzero(words > whole)):

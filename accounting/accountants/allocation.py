@@ -175,7 +175,7 @@ def _hidden_slots(slot: _Slot, slots: int, q: float) -> float:
     while floor < high - low and _beyond_floor(slot, floor) > 1e-4 * max(gap, 0.3 * total / T):
         floor *= 1.5
     h = max(min(_FINE * deviation, (high - low) / _LEAST_CELLS), (high - low) / _MOST_CELLS)
-    right, left = max(1, math.ceil(cap / h)), max(1, math.ceil(floor / h))
+    right, left = (max(1, math.ceil(min(edge / h, 4 * _MOST_CELLS))) for edge in (cap, floor))
     masses, cut = _masses(slot, h, left, right)
     grid = np.arange(-left, right + 1) * h
     rough_values = [np.clip(x, -left * h, right * h) for x in rough]
@@ -251,9 +251,11 @@ def _tail(
     offset = round(float(grid[0]) / h)
     np.add.at(circle, np.arange(offset, offset + len(masses)) % size, tilted / scale)
     wave = fft.rfft(circle)
-    modulus = np.abs(wave)
-    lost = float(np.mean(np.minimum(modulus, 1.0) ** (T - 1))) * T * _UNIT * (8 * math.log2(size) + 16)
-    sums = np.maximum(fft.irfft(wave**T, n=size), 0.0) + lost
+    wave = _power(wave, T)
+    # the mean of |wave|^(T-1) bounds how the errors of the first transform pass through the power, by Jensen
+    through = T * min(1.0, float(np.mean(np.abs(wave)))) ** ((T - 1) / T)
+    lost = through * _UNIT * (8 * math.log2(size) + 16)
+    sums = np.maximum(fft.irfft(wave, n=size), 0.0) + lost
     s = np.arange(max(first, math.floor(T * kappa / h)), first + size)
     values = s * h
     worth = np.exp(T * math.log(scale) - theta * values) * np.maximum(values / T - kappa, 0.0)
@@ -261,3 +263,16 @@ def _tail(
     # x 1{x >= end} <= end e^(steep (x - end)), as steep >= 1 / end
     chance = T * math.log(float(masses @ np.exp(steep * grid))) - steep * end
     return inside + end / T * math.exp(min(chance, 700.0))
+
+
+def _power(wave: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """wave^exponent by squaring, which loses about `exponent` roundings; what is below 1e-150 is taken for 0."""
+    result: NDArray[np.complex128] | None = None
+    while True:
+        if exponent & 1:
+            result = wave.copy() if result is None else result * wave
+        exponent >>= 1
+        if not exponent:
+            assert result is not None
+            return result
+        wave = np.where(np.abs(wave) > 1e-150, wave * wave, 0.0)

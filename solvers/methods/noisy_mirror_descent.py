@@ -27,7 +27,7 @@ class NoisyMirrorDescent:
     """min_w F(w) + r(w): P half passes; in each, N = floor(n/2) + 1 of the n records, about, are spread over T = N // b
     secret slots, no record in two, and for t = 1..T
         g = (1/b) sum over slot t of grad f_i(w) + noise,  w = argmin over u in C of B_Phi(u, w) + eta (<g, u> + r(u)).
-    The answer is the mean of all P T points w that a gradient was asked at.
+    The answer is the mean of the second half of the P T points w that a gradient was asked at.
 
     A half pass is one random allocation, accounted for as a whole: hiding the slots is worth a factor of up to 13 in
     noise. f must be convex, and need not be smooth. Defaults: P = 1; b the larger of sqrt(d) and N / 2000, rounded up;
@@ -45,7 +45,7 @@ class NoisyMirrorDescent:
 
     Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; PRIVACY-SPEC 4, T5. Deviations: steps
     on a stale record, which are noise alone, are left out; the sum is divided by b, never by the random number of fresh
-    records; proximal; the noise is not by the paper's composition over q = 1/n, which is not proved.
+    records; proximal; the mean of the second half in place of all (Rakhlin, Shamir and Sridharan 2012); the noise is not by the paper's composition over q = 1/n, which is not proved.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -102,8 +102,10 @@ class NoisyMirrorDescent:
         if self.step is None:
             raise Unsuitable("noisy_mirror_descent: resolve the method first")
         w, mean = problem.start, Average()
-        for _ in range(self._steps(problem)):
-            mean.add(w)
+        steps = self._steps(problem)
+        for t in range(steps):
+            if 2 * t + 1 > steps:
+                mean.add(w)
             w = self.potential.mirror(problem, w, oracle.allocated_gradient("half_pass", w), self.step)
         return mean.value
 
