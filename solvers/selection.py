@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from accounting.privacy import Privacy
 from solvers.catalog import Method
-from solvers.methods import DpAccMd, DpGd, DpSvrg
+from solvers.methods import DpAccMd, DpGd, DpSvrg, NoisyMirrorDescent
 from solvers.methods.checks import check_loss
 from solvers.perturbation import OutputPerturbation
 from solvers.potentials import HalfSquaredLp
@@ -16,8 +16,8 @@ _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """dp_gd; dp_svrg where dp_gd would take over 1e10 gradient evaluations; dp_acc_md on an l1 ball with d above n, if r
-    has no quadratic part; output_perturbation at delta = 0.
+    """dp_gd; dp_svrg where dp_gd would take over 1e10 gradient evaluations; dp_acc_md on an l1 ball with d above n, if
+    r has no quadratic part; noisy_mirror_descent where the loss is not smooth; output_perturbation at delta = 0.
 
     The tables of Wang, Ye and Xu 2017 would take dp_svrg for a strongly convex objective, dp_svrg_pp for any other and
     dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients and not
@@ -40,8 +40,10 @@ class Auto:
         Raises
         ------
         Unsuitable
-            if the loss is not smooth: no method here minimizes such a one.
+            if the loss is not smooth and methods that sample may not be chosen.
         """
+        if not problem.is_smooth and problem.is_convex and sampling and not privacy.is_pure:
+            return NoisyMirrorDescent(), f"{problem.loss.name} is not smooth: {_ROUGH}"
         check_loss("auto", problem)
         if privacy.is_pure:
             return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a strongly convex problem"
@@ -57,6 +59,7 @@ class Auto:
         return DpGd(), f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
 
 
+_ROUGH = "half passes over secret slots need the least noise of the methods that take any convex loss"
 _FEWER = "dp_svrg takes several times fewer at about the same measured risk"
 _WIDE = (
     "full gradients need the least noise; the published rates would take dp_acc_md for d above n: ask for it by name"

@@ -6,7 +6,17 @@ from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
 from accounting.mechanisms.parallel import Parallel
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
+from accounting.mechanisms.random_allocation import RandomAllocation
 
-Mechanism = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | PoissonGaussian
+Mechanism = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | PoissonGaussian | RandomAllocation
 
-__all__ = ["Exponential", "Gaussian", "Laplace", "Mechanism", "ObjectivePerturbation", "Parallel", "PoissonGaussian"]
+__all__ = [
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "ObjectivePerturbation",
+    "Parallel",
+    "PoissonGaussian",
+    "RandomAllocation",
+]

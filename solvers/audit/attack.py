@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from accounting.calibration import certify
-from accounting.mechanisms import PoissonGaussian
+from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
@@ -48,6 +48,7 @@ class Attacker:
     def __init__(self, oracle: PrivateOracle, problem: Problem, plan: Plan, one: Row, two: Row) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self.score = 0.0
+        self._tilts: list[list[float]] = []
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's; every answer is N(mean of one, std) or N(mean of two, std)."""
@@ -71,6 +72,24 @@ class Attacker:
             self._sampled(query, answer, changes, bound)
         return answer
 
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """The oracle's. All answers of a use count together: the row is in one slot, any of them, or in none."""
+        answer, problem, planned = self._oracle.allocated_gradient(query, w), self._problem, self._plan.query(query)
+        mechanism = planned.mechanism
+        if not isinstance(mechanism, RandomAllocation):
+            raise TypeError("an allocated answer of another mechanism")
+        size = mechanism.normalizer(problem.n)
+        std = planned.noise_multiplier * problem.G / size
+        means = [row.gradient(problem, w) / size for row in self._rows]
+        self._tilts.append([_tilt(answer, mean, std) for mean in means])
+        if len(self._tilts) == mechanism.slots:
+            slots, self._tilts = np.array(self._tilts), []
+            in_some = math.log(mechanism.rate / mechanism.slots) + np.logaddexp.reduce(slots, axis=0)
+            none = math.log1p(-mechanism.rate) if mechanism.rate < 1 else -math.inf
+            one, two = np.logaddexp(none, in_some)
+            self.score += float(one - two)
+        return answer
+
     def _sampled(self, query: str, answer: Vector, sums: Sequence[Vector], bound: float) -> None:
         planned = self._plan.query(query)
         if not isinstance(planned.mechanism, PoissonGaussian):
@@ -83,9 +102,14 @@ class Attacker:
         """ln of (1-q) N(0) + q N(mean of one) over the same for two; q = 1 for a full gradient."""
         logs = []
         for mean in means:
-            tilt = float(answer @ mean - mean @ mean / 2) / std**2
+            tilt = _tilt(answer, mean, std)
             logs.append(tilt if rate == 1 else float(np.logaddexp(math.log1p(-rate), math.log(rate) + tilt)))
         self.score += logs[0] - logs[1]
+
+
+def _tilt(answer: Vector, mean: Vector, std: float) -> float:
+    """ln of N(mean, std) over N(0, std) at the answer."""
+    return float(answer @ mean - mean @ mean / 2) / std**2
 
 
 def neighbor(problem: Problem, row: Row, position: int = 0) -> Data:
