@@ -177,7 +177,7 @@ def _hidden_slots(slot: _Slot, slots: int, q: float) -> float:
     h = max(min(_FINE * deviation, (high - low) / _LEAST_CELLS), (high - low) / _MOST_CELLS)
     right, left = (max(1, math.ceil(min(edge / h, 4 * _MOST_CELLS))) for edge in (cap, floor))
     masses, cut = _masses(slot, h, left, right)
-    grid = np.arange(-left, right + 1) * h
+    grid = np.arange(-left, right + 1, dtype=np.float64) * h
     rough_values = [np.clip(x, -left * h, right * h) for x in rough]
 
     def cumulant(theta: float) -> float:

@@ -16,7 +16,6 @@ from solvers.methods.tuning import distance
 from solvers.oracle_protocol import Oracle
 from solvers.potentials import HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
-from solvers.sums import sampled_bound
 
 MOST_PASSES = 1_000
 _MOST_DEFAULT_SLOTS = 2_000
@@ -113,7 +112,7 @@ class NoisyMirrorDescent:
     def _balanced_step(self, problem: Problem, privacy: Privacy) -> float:
         """eta = D / sqrt(P T (G^2 + d sigma^2)); the noise is that of the plan, which owes nothing to eta."""
         noise = calibrate(self.queries(problem), privacy).plan.queries[0].noise_multiplier
-        std = noise * sampled_bound(problem, self._sizes()[1], problem.G)
+        std = noise * problem.G / self._sizes()[1]
         return distance(problem) / math.sqrt(self._steps(problem) * (problem.G**2 + problem.d * std**2))
 
     def _steps(self, problem: Problem) -> int:
