@@ -6,8 +6,8 @@ wherever the record stands, in whatever batch and beside whatever others. Every 
 The plain forms, which tests/unit/solvers/test_kernels.py holds to the last bit, pad a row with zeros to a multiple of
 eight columns:
 
-    dot(X, i, w):         column j is added to sum j mod 8, in order; then the sums by halves, 4 + 4, 2 + 2, 1 + 1
-    add(total, s, X, i):  total_j + s x_ij
+    dot(X, i, w):              column j is added to sum j mod 8, in order; then the sums by halves, 4 + 4, 2 + 2, 1 + 1
+    add(total, s, X, places):  total_j + s_k x_(places k)j, one k after the other
 
 They are written as LLVM's instructions on eight numbers, because numba puts no plain sum of products into vector
 registers without leave to reassociate it. A loss's own `slope` stays the definition of its slope.
@@ -66,7 +66,7 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
     def decorate(function: _Function) -> _Function:
         chosen: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": False}
         try:
-            result: Any = numba.njit(signature, cache=True, **chosen)(function)
+            result: _Function = numba.njit(signature, cache=True, **chosen)(function)
         except (RuntimeError, OSError):  # nowhere to write
             result = numba.njit(signature, **chosen)(function)
         return result
@@ -93,6 +93,7 @@ def slope_of(loss: Loss) -> Slope | None:
 
 
 _LANES = 8
+_TOGETHER = 16  # rows whose slopes are computed between the margins of all and the sum of all: they stay in the cache
 _VECTOR = ir.VectorType(ir.DoubleType(), _LANES)
 _MASK = ir.VectorType(ir.IntType(1), _LANES)
 _ZEROS = ir.Constant(_VECTOR, [0.0] * _LANES)
@@ -115,13 +116,8 @@ class _Row:
         call = cgutils.get_or_insert_function(self._builder.module, shape, "llvm.masked.load.v8f64.p0")
         return self._builder.call(call, [self.at(j), _ALIGNED, mask, _ZEROS])
 
-    def store(self, value: Any, j: Any, mask: Any = None) -> None:
-        if mask is None:
-            self._builder.store(value, self.at(j), align=8)
-            return
-        shape = ir.FunctionType(ir.VoidType(), [_VECTOR, _VECTOR.as_pointer(), _ALIGNED.type, _MASK])
-        call = cgutils.get_or_insert_function(self._builder.module, shape, "llvm.masked.store.v8f64.p0")
-        self._builder.call(call, [value, self.at(j), _ALIGNED, mask])
+    def store(self, value: Any, j: Any) -> None:
+        self._builder.store(value, self.at(j), align=8)
 
 
 def _all_lanes(builder: Any, value: Any) -> Any:
@@ -173,23 +169,34 @@ def _dot(typing: Any, X: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
     return types.float64(X, i, w), generate
 
 
-def _add(typing: Any, total: Any, s: Any, X: Any, i: Any) -> Any:  # noqa: ARG001
-    """total += s x_i, in place. X is (n, d), row-major, 0 <= i < n, total is (d,): nothing is checked."""
+def _add(typing: Any, total: Any, s: Any, X: Any, places: Any) -> Any:  # noqa: ARG001
+    """total += s_0 x_i + s_1 x_j + ..., one after the other, in place; s and places are tuples of one length.
+
+    X is (n, d), row-major, places in [0, n), total 8 longer than d: nothing is checked.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector, factor, rows, place = _arrays(context, builder, signature, args)
-        d = builder.extract_value(vector.shape, 0)
-        row, result = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)])), _Row(builder, vector.data)
-        factors = _all_lanes(builder, factor)
+        vector, factors, rows, at = _arrays(context, builder, signature, args)
+        d = builder.extract_value(rows.shape, 1)
+        result = _Row(builder, vector.data)
+        read = [
+            (
+                _all_lanes(builder, builder.extract_value(factors, k)),
+                _Row(builder, builder.gep(rows.data, [builder.mul(builder.extract_value(at, k), d)])),
+            )
+            for k in range(len(signature.args[1]))
+        ]
 
         def body(j: Any, mask: Any) -> None:
-            product = builder.fmul(factors, row.load(j, mask))
-            result.store(builder.fadd(result.load(j, mask), product), j, mask)
+            value = result.load(j)
+            for factor, row in read:
+                value = builder.fadd(value, builder.fmul(factor, row.load(j, mask)))
+            result.store(value, j)
 
         _each(builder, d, body)
         return context.get_dummy_value()
 
-    return types.void(total, s, X, i), generate
+    return types.void(total, s, X, places), generate
 
 
 dot = intrinsic(_dot)
@@ -231,24 +238,45 @@ def norms(X: Vector) -> Vector:
     return lengths
 
 
+@compiled(types.void(_ANSWER, _ANSWER, types.Array(types.int64, 1, "C"), types.int64, _ROWS))
+def add_rows(total: Vector, s: Vector, places: NDArray[np.int64], count: int, X: Vector) -> None:
+    """total += s_k x_(places k) for k < count, one after the other; four at a time are read for one write."""
+    fours = count - count % 4
+    for k in range(0, fours, 4):
+        add(
+            total,
+            (s[k], s[k + 1], s[k + 2], s[k + 3]),
+            X,
+            (places[k], places[k + 1], places[k + 2], places[k + 3]),
+        )
+    for k in range(fours, count):
+        add(total, (s[k],), X, (places[k],))
+
+
 @compiled(_ANSWER(_ROWS, _NUMBERS, _NUMBERS, types.int64, types.int64, _NUMBERS, _SLOPE))
 def sum_of_range(X: Vector, y: Vector, scale: Vector, start: int, stop: int, w: Vector, loss: Slope) -> Vector:
     """Sum over start <= i < stop of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each row is read once."""
-    total = np.zeros(w.shape[0])
-    for i in range(start, stop):
-        s = slope(loss, dot(X, i, w) * scale[i], y[i]) * scale[i]
-        add(total, s, X, i)
-    return total
+    d = w.shape[0]
+    total, s, places = np.zeros(d + 8), np.empty(_TOGETHER), np.empty(_TOGETHER, np.int64)
+    for first in range(start, stop, _TOGETHER):
+        count = min(_TOGETHER, stop - first)
+        for k in range(count):
+            places[k] = first + k
+            s[k] = dot(X, first + k, w) * scale[first + k]
+        for k in range(count):
+            s[k] = slope(loss, s[k], y[first + k]) * scale[first + k]
+        add_rows(total, s, places, count, X)
+    return total[:d].copy()
 
 
 @compiled(_ANSWER(_ROWS, _NUMBERS, _NUMBERS, _PLACES, _NUMBERS, _SLOPE))
 def sum_of_places(X: Vector, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, loss: Slope) -> Vector:
     """The same over the given places."""
-    total = np.zeros(w.shape[0])
+    d = w.shape[0]
+    total = np.zeros(d + 8)
     for i in places:
-        s = slope(loss, dot(X, i, w) * scale[i], y[i]) * scale[i]
-        add(total, s, X, i)
-    return total
+        add(total, (slope(loss, dot(X, i, w) * scale[i], y[i]) * scale[i],), X, (i,))
+    return total[:d].copy()
 
 
 @compiled(_ANSWER(_ROWS, _NUMBERS, _NUMBERS, _PLACES, _NUMBERS, _NUMBERS, _SLOPE, types.float64))
@@ -256,10 +284,10 @@ def sum_of_changes(
     X: Vector, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, anchor: Vector, loss: Slope, limit: float
 ) -> Vector:
     """Sum over the places of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and at the anchor."""
-    total = np.zeros(w.shape[0])
+    d = w.shape[0]
+    total = np.zeros(d + 8)
     for i in places:
         s = slope(loss, dot(X, i, w) * scale[i], y[i])
         s -= slope(loss, dot(X, i, anchor) * scale[i], y[i])
-        s = min(max(s, -limit), limit) * scale[i]
-        add(total, s, X, i)
-    return total
+        add(total, (min(max(s, -limit), limit) * scale[i],), X, (i,))
+    return total[:d].copy()
