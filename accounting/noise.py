@@ -9,6 +9,7 @@ bit source to the constructor; nothing outside tests does.
 """
 
 import secrets
+from dataclasses import dataclass
 from typing import Protocol
 
 import mpmath
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from randomgen import AESCounter
 from scipy.special import ndtri
 
+from accounting import batches
 from accounting.errors import OutOfRange
 
 _BLOCK = 16384  # keeps the working set of one block inside the second-level cache
@@ -26,7 +28,7 @@ _LOW_BITS = 11
 _ZEROS = np.array([11] + [(i & -i).bit_length() - 1 for i in range(1, 1 << _LOW_BITS)], dtype=np.uint64)
 # Relative error granted to scipy's ndtri (3.2e-16 was measured) and, in units of s, the width of the interval in which
 # u is known: u 2^-52 / phi(ndtri(u)) <= 2^-52 sqrt(pi / 2) < 3e-16.
-_RELATIVE, _ABSOLUTE = 1e-12, 1e-15
+RELATIVE, ABSOLUTE = 1e-12, 1e-15
 # mpmath remembers pi and ln 2 for the whole process; known to more bits than any draw asks for, they stay.
 with mpmath.mp.workprec(4096):
     _REMEMBERED = (+mpmath.mp.pi, +mpmath.mp.ln2)
@@ -52,6 +54,16 @@ class SystemBits:
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` words of the key stream."""
         return np.asarray(self._generator.random_raw(count), dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tails:
+    """Standard normal draws as |N|, to the tolerances `RELATIVE` and `ABSOLUTE`, the sign, and the bits behind them."""
+
+    sizes: NDArray[np.float64]
+    negative: NDArray[np.bool_]
+    zeros: NDArray[np.uint64]
+    mantissa: NDArray[np.uint64]
 
 
 class Noise:
@@ -87,13 +99,16 @@ class Noise:
     def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:
         """Indices of a batch that holds each of n rows independently with probability floor(rate 2^64) / 2^64 <= rate.
 
-        Sixteen bits decide a row unless they tie with the leading bits of the rate; then 48 more are drawn.
+        In order. A small batch costs as much as it holds: `poisson_batches`. Else sixteen bits decide a row unless they
+        tie with the leading bits of the rate; then 48 more are drawn.
         """
         if not 0 < rate <= 1:
             raise OutOfRange("the sampling rate must lie in (0, 1]")
         threshold = int(rate * 2.0**64)
         if threshold >= 1 << 64:
             return np.arange(n)
+        if batches.fits(n, threshold):
+            return np.sort(self.poisson_batches(n, rate, 1)[1])
         first, rest = threshold >> 48, threshold & ((1 << 48) - 1)
         draws = self._bits.words((n + 3) // 4).view(np.uint16)[:n]
         included = draws < first
@@ -102,24 +117,76 @@ class Noise:
             included[ties] = (self._bits.words(len(ties)) >> np.uint64(16)) < np.uint64(rest)
         return np.flatnonzero(included)
 
-    def _fill(self, out: NDArray[np.float64], scale: float) -> None:
-        """One block: a sign bit, 52 mantissa bits and the zeros that set the exponent of the tail probability u."""
-        words = self._bits.words(len(out))
+    def poisson_batches(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`count` independent batches of `poisson_rows`' law, one after another: ends, and rows without order.
+
+        Batch k holds rows[ends[k]:ends[k + 1]]; ends has count + 1 entries. The time does not depend on n, but for a
+        table that is made once: the size of a batch by inversion of its exact law, then that many distinct rows.
+
+        Raises
+        ------
+        OutOfRange
+            if the rate is not small enough (`batches.fits`).
+        """
+        threshold = int(rate * 2.0**64)
+        if not batches.fits(n, threshold):
+            raise OutOfRange("batches are drawn by their size only where they are small")
+        sizes = batches.law(n, threshold).sizes(self._bits.words, count)
+        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows = self._below(n, int(ends[-1]))
+        for k in batches.repeating(ends, rows):
+            rows[ends[k] : ends[k + 1]] = self._distinct(n, rows[ends[k] : ends[k + 1]])
+        return ends, rows
+
+    def _below(self, n: int, count: int) -> NDArray[np.int64]:
+        """`count` independent uniform integers in [0, n): numbers of just enough bits, those of n and more put away."""
+        found = np.empty(0, dtype=np.int64)
+        shift = np.uint64(64 - max(1, (n - 1).bit_length()))
+        while (missing := count - len(found)) > 0:
+            drawn = (self._bits.words(missing) >> shift).astype(np.int64)
+            found = np.concatenate([found, drawn[drawn < n]])
+        return found
+
+    def _distinct(self, n: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first len(rows) distinct values of a stream of uniform rows that begins with these."""
+        found = np.unique(rows)
+        while (missing := len(rows) - len(found)) > 0:
+            found = np.union1d(found, self._below(n, missing))
+        return found
+
+    def tails(self, count: int) -> "Tails":
+        """`count` standard normal draws, known to 2^-52 of their tail probabilities: to be rounded at any scale, once.
+
+        A sign bit, 52 mantissa bits and the zeros that set the exponent of the tail probability u.
+        """
+        words = self._bits.words(count)
         zeros = _ZEROS[words & np.uint64((1 << _LOW_BITS) - 1)]
         for j in np.flatnonzero(zeros == _LOW_BITS):
             zeros[j] += self._leading_zeros()
         mantissa = (words >> np.uint64(_LOW_BITS)) & _MANTISSA
         # U lies in [u, u + 2^-(zeros + 54)), u = 2^-(zeros + 2) (1 + mantissa 2^-52): dense in (0, 1/2)
         u = (((np.uint64(1021) - zeros) << np.uint64(52)) | mantissa).view(np.float64)
-        y = ndtri(u)
-        y *= -scale
+        sizes = ndtri(u)
+        np.negative(sizes, out=sizes)
+        return Tails(sizes, (words >> np.uint64(63)).astype(bool), zeros, mantissa)
+
+    def decide(self, tails: "Tails", j: int, scale: float) -> float:
+        """round(scale N_j) for a draw that its size alone leaves open, by further bits."""
+        size = self._decide(int(tails.zeros[j]), int(tails.mantissa[j]), scale)
+        return -size if tails.negative[j] else size
+
+    def _fill(self, out: NDArray[np.float64], scale: float) -> None:
+        """One block."""
+        tails = self.tails(len(out))
+        y = tails.sizes
+        y *= scale
         np.rint(y, out=out)
         gap = 0.5 - np.abs(y - out)
-        y *= _RELATIVE
-        y += _ABSOLUTE * scale
+        y *= RELATIVE
+        y += ABSOLUTE * scale
         for j in np.flatnonzero(gap <= y):
-            out[j] = self._decide(int(zeros[j]), int(mantissa[j]), scale)
-        np.negative(out, where=(words >> np.uint64(63)).astype(bool), out=out)
+            out[j] = self._decide(int(tails.zeros[j]), int(tails.mantissa[j]), scale)
+        np.negative(out, where=tails.negative, out=out)
 
     def _leading_zeros(self) -> np.uint64:
         """The length of a run of zero bits in the stream: geometric, never cut off."""
