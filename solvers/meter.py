@@ -35,12 +35,17 @@ class Meter:
         OutOfPlan
             if the plan does not hold them, or holds the query with another mechanism; then none is counted.
         """
-        planned = self._plan.query(query)
-        if not isinstance(planned.mechanism, mechanism):
-            raise OutOfPlan(f"query {query!r} is planned with another mechanism")
+        planned = self.look(query, mechanism)
         if self._answered[query] + count > planned.answers:
             raise OutOfPlan(f"all {planned.answers} answers of query {query!r} have been given")
         self._answered[query] += count
+        return planned
+
+    def look(self, query: str, mechanism: type) -> PlannedQuery:
+        """The planned query, without counting; `OutOfPlan` as `take`."""
+        planned = self._plan.query(query)
+        if not isinstance(planned.mechanism, mechanism):
+            raise OutOfPlan(f"query {query!r} is planned with another mechanism")
         return planned
 
     def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
