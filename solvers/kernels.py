@@ -82,7 +82,8 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
             result: _Function = numba.njit(signature, cache=True, **chosen)(function)
         except (RuntimeError, OSError):  # nowhere to write
             result = numba.njit(signature, **chosen)(function)
-        return result
+        function_: _Function = result
+        return function_
 
     return decorate
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data, blocks
@@ -35,7 +35,7 @@ class PrivateOracle:
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
     """
 
-    __slots__ = ("_data", "_meter", "_problem")
+    __slots__ = ("_allocated", "_data", "_meter", "_problem")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class PrivateOracle:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
         self._problem, self._data, self._meter = problem, data, Meter(plan, noise, on_answer)
+        self._allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """grad F(w) + noise, over all rows; per-record bound G / n, plus rounding.
@@ -104,15 +105,29 @@ class PrivateOracle:
         where that is not compiled: then ask. `on_answer` hears after all, so ask for a thousand or so at a time.
         Raises as `sampled_change`, with none counted if the plan does not hold them all.
         """
-        self._reach(w), self._reach(anchor), self._reach(snapshot)
+        for point in (w, anchor, snapshot):
+            self._reach(point)
         planned = self._meter.look(query, PoissonGaussian)
         compiled = Walk.of(self._problem, self._data, planned, step)
         if compiled is None:
             return None
         self._meter.take(query, PoissonGaussian, count)
-        points = compiled.points(self._meter, w, anchor, snapshot, count)
+        points = compiled.points(self._meter.noise, w, anchor, snapshot, count)
         self._meter.pulse()
         return points
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """(1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
+
+        The first answer of each use allocates the rows to the slots 1..T, in secret; the t-th is over slot t, so that
+        no row is in two answers of one use. b = q n / T is fixed, whatever a slot really holds. Raises as `gradient`,
+        with the random allocation.
+        """
+        reach = self._reach(w)
+        planned = self._meter.take(query, RandomAllocation)
+        rows, size = self._slot(planned)
+        value = gradient_sum(self._data, pieces(rows, self._problem.d), w) / size
+        return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def transcript(self) -> Plan:
         """What was really answered."""
@@ -133,3 +148,19 @@ class PrivateOracle:
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate
         return self._meter.noise.poisson_rows(self._problem.n, rate), rate * self._problem.n
+
+    def _slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+        """The rows of the slot whose turn it is, and the fixed number that their sum is divided by."""
+        mechanism, n = planned.mechanism, self._problem.n
+        if not isinstance(mechanism, RandomAllocation):
+            raise OutOfPlan(f"query {planned.name!r} is not allocated")
+        turn, size = (self._meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
+        if turn == 0:
+            if mechanism.form == "independent":
+                self._allocated[planned.name] = self._meter.noise.slots(n, mechanism.rate, mechanism.slots)
+            else:
+                size = float(mechanism.batch(n))
+                rows = self._meter.noise.ordered_rows(n, mechanism.slots * mechanism.batch(n))
+                self._allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
+        rows, offsets = self._allocated[planned.name]
+        return rows[offsets[turn] : offsets[turn + 1]], size

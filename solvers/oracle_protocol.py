@@ -28,3 +28,7 @@ class Oracle(Protocol):
     ) -> NDArray[np.float64] | None:
         """`count` points of a variance-reduced walk, shape (count, d), one answer each; None if not compiled."""
         ...
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """Noisy mean gradient over the next slot of a random allocation."""
+        ...

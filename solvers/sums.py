@@ -1,7 +1,7 @@
 """Sums of gradients over rows, exactly clipped, and how far floating point may take them from the exact ones."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from solvers.problem import Problem, Vector
 Rows = slice | NDArray[np.int64]
 
 UNIT = 1.01 * 2.0**-53  # the rounding of one operation, with room for its second order
+_PULSE = 64  # points between two signs of life
 
 
 def gradient_sum(
@@ -130,3 +131,36 @@ def _slopes_error(problem: Problem, reach: float) -> float:
 def pieces(rows: NDArray[np.int64], width: int) -> Iterable[Rows]:
     """A batch cut as the whole is."""
     return (rows[block] for block in blocks(len(rows), width))
+
+
+def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Callable[[], None]) -> NDArray[np.float64]:
+    """The mean of grad f_i at each point, (m, d), every record's gradient first rounded to the lattice of G 2^-k.
+
+    The rounded gradients are integers, summed without error: the mean is one record's function plus one that does not
+    know it, bit for bit, whatever the order. For few coordinates; elementwise, so that no record's margin is touched by
+    another's.
+    """
+    problem, total = data.problem, np.zeros(points.shape, dtype=np.int64)
+    unit, bound = problem.G * 2.0 ** -_lattice_bits(problem), problem.loss.slope_bound
+    for block in blocks(problem.n, problem.d):
+        columns, y = (data.X[block] * data.scale[block, None]).T.copy(), data.y[block]
+        for j, w in enumerate(points):
+            if j % _PULSE == 0:
+                pulse()
+            margins = columns[0] * w[0]
+            for column, coordinate in zip(columns[1:], w[1:], strict=True):
+                margins += column * coordinate
+            slopes = np.clip(problem.loss.slope(margins, y), -bound, bound)
+            total[j] += np.rint(columns * slopes / unit).sum(axis=1).astype(np.int64)
+    means: NDArray[np.float64] = total.astype(np.float64) * (unit / problem.n)
+    return means
+
+
+def lattice_error(problem: Problem) -> float:
+    """By what share of G a gradient rounded to that lattice may be longer than G."""
+    return 8 * (problem.d + 8) * UNIT + math.sqrt(problem.d) * 2.0 ** -_lattice_bits(problem)
+
+
+def _lattice_bits(problem: Problem) -> int:
+    """k: a block's sum stays below 2^53, where floats are exact integers, and the whole below 2^62."""
+    return min(36, 60 - problem.n.bit_length())

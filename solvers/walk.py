@@ -22,7 +22,6 @@ from solvers import kernels
 from solvers.data import Data
 from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
-from solvers.meter import Meter
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.sums import sampled_factors
@@ -56,16 +55,16 @@ class Walk:
             return None
         if not isinstance(regularizer, NoRegularizer | L2) or not isinstance(domain, Free | L2Ball):
             return None
-        k, kept = fineness(planned.noise_multiplier, problem.d)
+        k, kept = fineness(planned.noise_multiplier, math.sqrt(problem.d))
         radius = domain.radius if isinstance(domain, L2Ball) else math.inf
         lattice = (planned.noise_multiplier, kept, float(k))
         end = (step, 1 + step * problem.mu, radius)
         public = (problem.L, problem.G, problem.row_norm, size, *sampled_factors(problem), *lattice, *end)
         return Walk(data, planned, mechanism.rate, loss, public)
 
-    def points(self, meter: Meter, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
+    def points(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
         """The `count` points after w, shape (count, d)."""
-        noise, problem, X = meter.noise, self.data.problem, self.data.X
+        problem, X = self.data.problem, self.data.X
         d = problem.d
         ends, places = noise.poisson_batches(problem.n, self.rate, count)
         tails = noise.tails(count * d)

@@ -51,15 +51,11 @@ def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
 def _margins(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[np.float64]:
     """intercept + sum of coefficient * encoded value, shape (n, 1), or (n, K) where there are several of each."""
     coefficients, intercepts = np.atleast_2d(model.coefficients), np.atleast_1d(model.intercept)
-    margins = np.tile(intercepts, (len(rows), 1))
-    done = 0
-    for column in model.features:
-        encoded = encode(column, [row.get(column.name) for row in rows])
-        width = encoded.shape[1]
-        margins += encoded @ coefficients[:, done : done + width].T
-        done += width
-    if coefficients.shape != (len(intercepts), done):
-        raise ValueError("the model's coefficients do not match its features")
+    blocks = [encode(column, [row.get(column.name) for row in rows]) for column in model.features]
+    encoded = np.hstack([np.empty((len(rows), 0)), *blocks])
+    if coefficients.shape != (len(intercepts), encoded.shape[1]):
+        raise ValueError("the model's coefficients do not match its features and intercepts")
+    margins: NDArray[np.float64] = intercepts + encoded @ coefficients.T
     return margins
 
 

@@ -17,6 +17,7 @@ from app.sources.design import Design, DesignError
 from app.wire.datasets import CategoryColumn, PrivacyLoss
 from app.wire.jobs import Forecast, JobRequest, QueryPrice, Quote
 from app.wire.problems import Remaining, Violation
+from solvers.errors import NeedsDelta
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
 from solvers.selection import Auto
 
@@ -130,6 +131,9 @@ def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Price
         sampling = dataset.state.filter.kind != "gdp"  # whose currency has no curve for a sampled mechanism
         planned = _plan(request, problem, privacy, settings, sampling=sampling)
         cost = _cost(dataset.state.filter, planned)
+    except NeedsDelta as error:  # under `pure` no other delta can be asked for: method and dataset do not go together
+        pure = dataset.state.filter.kind == "pure"
+        raise Problem("method_filter_mismatch" if pure else "unsupported_combination", _sentence(error)) from None
     except FilterMismatch as error:
         raise Problem("method_filter_mismatch", _sentence(error)) from None
     except OutOfRange as error:
@@ -153,15 +157,7 @@ def _privacy(request: JobRequest, rule: Filter) -> Privacy:
     asked = request.privacy.delta
     if asked is not None and asked > rule.privacy.delta:
         raise _wrong("out_of_range", "privacy.delta", "must not exceed the dataset's delta")
-    privacy = Privacy(request.privacy.epsilon, rule.privacy.delta if asked is None else asked)
-    if privacy.is_pure and rule.kind == "pure":
-        raise Problem(
-            "method_filter_mismatch",
-            "The filter 'pure' admits mechanisms with delta = 0; every method adds Gaussian noise.",
-        )
-    if privacy.is_pure:
-        raise Problem("unsupported_combination", "Every method adds Gaussian noise, which needs a delta above 0.")
-    return privacy
+    return Privacy(request.privacy.epsilon, rule.privacy.delta if asked is None else asked)
 
 
 def _loss(request: JobRequest, design: Design) -> Loss:

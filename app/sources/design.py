@@ -89,10 +89,9 @@ class Design:
         bound = implied if request.row_norm is None else min(request.row_norm, implied)
         design = Design(features, positions, target, position, len(spec.columns), positive, bound)
         if design.size > MOST_DIMENSIONS:
-            room = f"{MOST_DIMENSIONS // design.outputs} columns" + (
-                "" if design.outputs == 1 else f" for {design.outputs} classes"
-            )
-            raise DesignError("features", f"must make at most {room}, categories counted one by one")
+            most = f"at most {MOST_DIMENSIONS // design.outputs} columns, categories counted one by one"
+            several = "" if design.outputs == 1 else f", for {design.outputs} classes"
+            raise DesignError("features", f"must make {most}{several}")
         return design
 
     @property

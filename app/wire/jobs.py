@@ -36,7 +36,10 @@ class JobRequest(Wire):
     ] = None
     features: Annotated[
         list[Name] | None,
-        Field(min_length=1, max_length=MAX_COLUMNS, description="Declared columns to use; all others if null."),
+        Field(
+            max_length=MAX_COLUMNS,
+            description="Declared columns to use; all others if null. [] leaves the intercept alone.",
+        ),
     ] = None
     loss: Annotated[
         Annotated[Loss, Field(discriminator="name")] | None,
@@ -67,9 +70,13 @@ class QueryPrice(Wire):
     count: Annotated[int, Field(description="How many uses of the mechanism.")]
     answers: Annotated[int, Field(description="How many answers that is: a use may answer more than once.")]
     mechanism: Annotated[dict[str, object], Field(description="How each answer is made private.")]
-    noise_multiplier: Annotated[float, Field(description="Noise std over the per-record bound, unitless.")]
+    noise_multiplier: Annotated[
+        float,
+        Field(description="Noise std (Laplace: scale) over the per-record bound, unitless; 2 / epsilon for a choice."),
+    ]
     noise_std: Annotated[
-        float, Field(description="Noise std of each coordinate of an answer at its largest per-record bound.")
+        float,
+        Field(description="Noise std of each coordinate of an answer at its largest per-record bound; 0 for a choice."),
     ]
 
 

@@ -78,9 +78,8 @@ class Softmax:
 
     def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """df/dm = p - e_y for each column of (K, n) margins, as a new array (K, n)."""
-        slopes: NDArray[np.float64] = margin - margin.max(
-            axis=0
-        )  # at most 0, and 0 in some row: the sum below is in [1, K]
+        # At most 0, and 0 for some class, so that nothing overflows and the sum of the exponentials is in [1, K].
+        slopes: NDArray[np.float64] = margin - margin.max(axis=0)
         np.exp(slopes, out=slopes)
         slopes /= slopes.sum(axis=0)
         slopes[_at(y)] -= 1.0

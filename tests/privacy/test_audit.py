@@ -19,13 +19,16 @@ from accounting.lattice import Lattice
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers.audit.attack import Attacker, Row, excess
+from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from solvers.data import Data
 from solvers.losses import Softmax, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.oracle import PrivateOracle
+from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
 from solvers.sums import gradient_sum
-from tests.support.audit import Attacker, Row, epsilon_lower_bound, excess, mu_lower_bound, scores
+from tests.support.audit import seeded_scores as scores
 from tests.support.seeded import SeededBits
 
 PROMISE = Privacy(4.0, 1e-5)
@@ -35,7 +38,7 @@ PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 WIDE = Problem(Squared(1.0), n=40, d=300, row_norm=1.0)
 RUNS = 1500
 GD = DpGd(steps=3, step=0.01)
-ACC = DpAccMd(steps=3, step=0.01)
+ACC = DpAccMd(steps=3, step=0.01, potential=HalfSquaredL2())
 FAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.5)
 FARTHER = DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
 NEAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.02)
@@ -185,7 +188,7 @@ def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
 def _printed_acc_md(method: DpAccMd, oracle: Any, problem: Problem) -> Any:
     """Algorithm 3 as printed: noise in the z-step alone, and y, which is released, from the exact gradient."""
     exact: PrivateOracle = oracle._oracle
-    steps, step = method._filled()
+    steps, step, _ = method._filled()
     y = z = problem.start
     for k in range(steps):
         tau = 2 / (k + 2)
@@ -211,7 +214,7 @@ def _released(method: DpAccMd, runs: int) -> float:
 @pytest.mark.parametrize("steps", [1, 2])
 def test_mutant_the_printed_step_without_noise_is_caught(steps: int) -> None:
     """T = 1: y_1 is a function of the data without any noise. At T = 2 some noise reaches it through x, too little."""
-    method = DpAccMd(steps=steps, step=0.4)
+    method = DpAccMd(steps=steps, step=0.4, potential=HalfSquaredL2())
     assert _released(method, RUNS) <= 0
     with mutated(DpAccMd, "run", _printed_acc_md):
         assert _released(method, RUNS) > 0

@@ -199,7 +199,7 @@ def test_the_lattice_is_the_accountings() -> None:
     for z, b, d in zip(
         10 ** rng.uniform(-4, 4, 3000), 10 ** rng.uniform(-250, 250, 3000), [1, 7, 54] * 1000, strict=True
     ):
-        k, kept = fineness(z, d)
+        k, kept = fineness(z, math.sqrt(d))
         fitted = Lattice.fit(z, b, d)
         assert kernels.fit(z, kept, b, k) == (fitted.std, fitted.spacing)
     for bound in (0.0, -1.0, 1e-300, 1e308, math.nan, math.inf):
