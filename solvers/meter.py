@@ -27,14 +27,25 @@ class Meter:
         self.plan, self.noise, self._on_answer = plan, noise, on_answer
         self._answered: Counter[str] = Counter()
 
-    def take(self, query: str, mechanism: type) -> PlannedQuery:
-        """Count one answer; `OutOfPlan` if the plan does not hold it, or holds the query with another mechanism."""
+    def take(self, query: str, mechanism: type, count: int = 1) -> PlannedQuery:
+        """Count one answer, or several at once.
+
+        Raises
+        ------
+        OutOfPlan
+            if the plan does not hold them, or holds the query with another mechanism; then none is counted.
+        """
+        planned = self.look(query, mechanism)
+        if self._answered[query] + count > planned.answers:
+            raise OutOfPlan(f"all {planned.answers} answers of query {query!r} have been given")
+        self._answered[query] += count
+        return planned
+
+    def look(self, query: str, mechanism: type) -> PlannedQuery:
+        """The planned query, without counting; `OutOfPlan` as `take`."""
         planned = self.plan.query(query)
         if not isinstance(planned.mechanism, mechanism):
             raise OutOfPlan(f"query {query!r} is planned with another mechanism")
-        if self._answered[query] >= planned.answers:
-            raise OutOfPlan(f"all {planned.answers} answers of query {query!r} have been given")
-        self._answered[query] += 1
         return planned
 
     def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
