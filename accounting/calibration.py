@@ -4,7 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from accounting.accountants import ACCOUNTANTS, Accountant, GaussianAccountant, PldAccountant, RdpAccountant
+from accounting.accountants import (
+    ACCOUNTANTS,
+    Accountant,
+    GaussianAccountant,
+    PldAccountant,
+    RandomIterateAccountant,
+    RdpAccountant,
+)
 from accounting.accountants.gaussian import gauss_mu
 from accounting.accountants.rdp import ORDERS
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
@@ -48,6 +55,9 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     budget = gauss_mu(privacy.epsilon, privacy.delta) ** 2
     if _plan(queries, budget).gdp() is not None:
         return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _NUDGE))
+    if RandomIterateAccountant().supports(_plan(queries, budget), privacy.delta):
+        exact = RandomIterateAccountant()
+        return _certified(queries, privacy, exact, _largest(queries, privacy, exact.epsilon, budget))
     found: list[tuple[float, Accountant]] = []
     coarse = _largest(queries, privacy, PldAccountant(coarseness=4.0).epsilon, budget, _GLANCE)
     total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)

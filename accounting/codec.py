@@ -11,7 +11,8 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from accounting.mechanisms import Gaussian, LastIterate, Mechanism, PoissonGaussian, RandomIterate
+from accounting.mechanisms.random_iterate import MOST_STEPS as MOST_RANDOM_STEPS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -102,6 +103,11 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "RandomIterateDpEvent":
+            node = fields(event, ("type", "steps", "event"), "a random iterate's event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, RandomIterate(_random_steps(node["steps"])), _multiplier(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -126,6 +132,18 @@ def _multiplier(event: Any) -> float:
 
 def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
+
+
+def _steps(value: Any) -> int:
+    return integer(value, 1, MAX_COUNT, "steps")
+
+
+def _random_steps(value: Any) -> int:
+    return integer(value, 2, MOST_RANDOM_STEPS, "steps")
+
+
+def _contraction(value: Any) -> float:
+    return number(value, 0.0, 1.0, "contraction")
 
 
 def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float) -> PlannedQuery:
@@ -162,7 +180,9 @@ def _query_from_json(document: Any) -> PlannedQuery:
 
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
+    "last_iterate": (LastIterate, {"steps": _steps, "contraction": _contraction}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+    "random_iterate": (RandomIterate, {"steps": _random_steps}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 

@@ -21,6 +21,11 @@ def poisson_sampled(sampling_probability: float, event: Event) -> Event:
     return {"type": "PoissonSampledDpEvent", "sampling_probability": sampling_probability, "event": event}
 
 
+def random_iterate(steps: int, event: Event) -> Event:
+    """Adaptive uses of `event`, uniformly 0 to steps - 1 of them, the number drawn without the data."""
+    return {"type": "RandomIterateDpEvent", "steps": steps, "event": event}
+
+
 def self_composed(event: Event, count: int) -> Event:
     """`count` adaptive uses of `event`; the event itself when there is one."""
     return event if count == 1 else {"type": "SelfComposedDpEvent", "count": count, "event": event}

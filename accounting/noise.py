@@ -102,6 +102,15 @@ class Noise:
             included[ties] = (self._bits.words(len(ties)) >> np.uint64(16)) < np.uint64(rest)
         return np.flatnonzero(included)
 
+    def below(self, count: int) -> int:
+        """A uniform integer in {0..count-1}, exactly: words in the last, incomplete run of `count` are drawn again."""
+        if not 1 <= count <= 1 << 63:
+            raise OutOfRange("count must lie in [1, 2^63]")
+        whole = (1 << 64) - (1 << 64) % count
+        while (word := int(self._bits.words(1)[0])) >= whole:
+            pass
+        return word % count
+
     def _fill(self, out: NDArray[np.float64], scale: float) -> None:
         """One block: a sign bit, 52 mantissa bits and the zeros that set the exponent of the tail probability u."""
         words = self._bits.words(len(out))

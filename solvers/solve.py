@@ -16,8 +16,9 @@ from solvers.catalog import Method
 from solvers.data import Data
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
+from solvers.methods import DpGd
 from solvers.oracle import PrivateOracle
-from solvers.perturbation import Perturbation
+from solvers.perturbation import LastIterateDescent, Perturbation
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto
@@ -131,17 +132,29 @@ def _run(
     on_answer: Callable[[int], None] | None,
 ) -> tuple[Vector, Plan]:
     """Behind the door that the method's kind needs."""
-    if isinstance(method, Perturbation):
+    reviewed = _reviewed(method)
+    if reviewed is not None:
         access = DataAccess(problem, data, release.plan, noise, on_answer)
-        return method.run(access, problem), access.transcript()
+        return reviewed.run(access, problem), access.transcript()
+    assert not isinstance(method, Perturbation)
     oracle = PrivateOracle(problem, data, release.plan, noise, on_answer)
     return method.run(oracle, problem), oracle.transcript()
 
 
+def _reviewed(method: Method) -> Perturbation | LastIterateDescent | None:
+    """The run that sees data, for a method that has one; None for a method that asks the oracle."""
+    if isinstance(method, Perturbation):
+        return method
+    if isinstance(method, DpGd) and method.release == "last" and method.steps and method.step:
+        return LastIterateDescent(method.steps, method.step)
+    return None
+
+
 def _std(method: Method, query: PlannedQuery, problem: Problem) -> float:
     mechanism, dimension = query.mechanism, problem.d
-    if isinstance(method, Perturbation):
-        bound, dimension = method.releases(problem)[query.name]
+    reviewed = _reviewed(method)
+    if reviewed is not None:
+        bound, dimension = reviewed.releases(problem)[query.name]
     elif isinstance(mechanism, PoissonGaussian):
         bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
     else:

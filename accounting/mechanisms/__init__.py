@@ -1,8 +1,10 @@
 """The mechanisms, one file each, and the union that names them."""
 
 from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.last_iterate import LastIterate
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
+from accounting.mechanisms.random_iterate import RandomIterate
 
-Mechanism = Gaussian | PoissonGaussian
+Mechanism = Gaussian | LastIterate | PoissonGaussian | RandomIterate
 
-__all__ = ["Gaussian", "Mechanism", "PoissonGaussian"]
+__all__ = ["Gaussian", "LastIterate", "Mechanism", "PoissonGaussian", "RandomIterate"]

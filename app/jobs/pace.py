@@ -41,7 +41,9 @@ class Pace:
         n, d : rows, and coordinates of an answer
         """
         answers = sum(query.answers for query in plan.queries)
-        full = float(n) * sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
+        full = evaluations
+        if any(isinstance(query.mechanism, PoissonGaussian) for query in plan.queries):
+            full = float(n) * sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
         weighted = full + self.scatter * max(0.0, evaluations - full)
         return weighted * (self.per_row + self.per_entry * d) + answers * (self.per_answer + self.per_coordinate * d)
 

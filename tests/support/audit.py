@@ -49,6 +49,9 @@ class Attacker:
         self._oracle, self._problem, self._plan, self._one, self._two = oracle, problem, plan, one, two
         self.score = 0.0
 
+    def horizon(self, query: str) -> int:
+        return self._oracle.horizon(query)
+
     def gradient(self, query: str, w: Vector) -> Vector:
         answer = self._oracle.gradient(query, w)
         means = [row.slope(self._problem, w) * row.x / self._problem.n for row in (self._one, self._two)]
