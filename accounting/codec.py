@@ -11,7 +11,14 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Gaussian, LastIterate, Mechanism, PoissonGaussian, RandomIterate
+from accounting.mechanisms import (
+    Gaussian,
+    LastIterate,
+    Mechanism,
+    ObjectivePerturbation,
+    PoissonGaussian,
+    RandomIterate,
+)
 from accounting.mechanisms.random_iterate import MOST_STEPS as MOST_RANDOM_STEPS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
@@ -22,6 +29,7 @@ MAX_QUERIES = 64  # three events each, at most, and one around them
 MAX_COUNT = 2**53
 MULTIPLIER_RANGE = (1e-3, 1e12)
 RATE_RANGE = (1e-9, 1.0)
+RATIO_RANGE = (1e-12, 1e6)
 
 _Leaf = tuple[int, Mechanism, float]
 
@@ -108,6 +116,11 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, RandomIterate(_random_steps(node["steps"])), _multiplier(node["event"])
+        case "ObjectivePerturbationDpEvent":
+            node = fields(event, ("type", "curvature_ratio", "event"), "an objective perturbation event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, ObjectivePerturbation(_ratio(node["curvature_ratio"])), _multiplier(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -146,6 +159,10 @@ def _contraction(value: Any) -> float:
     return number(value, 0.0, 1.0, "contraction")
 
 
+def _ratio(value: Any) -> float:
+    return number(value, *RATIO_RANGE, "curvature ratio")
+
+
 def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float) -> PlannedQuery:
     try:
         return PlannedQuery(name, count, mechanism, noise_multiplier)
@@ -181,6 +198,7 @@ def _query_from_json(document: Any) -> PlannedQuery:
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
     "last_iterate": (LastIterate, {"steps": _steps, "contraction": _contraction}),
+    "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
     "random_iterate": (RandomIterate, {"steps": _random_steps}),
 }

@@ -23,17 +23,17 @@ class Meter:
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
     """
 
-    __slots__ = ("_answered", "_given", "_horizons", "_on_answer", "_plan", "noise")
+    __slots__ = ("_answered", "_given", "_horizons", "_on_answer", "noise", "plan")
 
     def __init__(self, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None) -> None:
-        self._plan, self.noise, self._on_answer = plan, noise, on_answer
+        self.plan, self.noise, self._on_answer = plan, noise, on_answer
         self._answered: Counter[str] = Counter()
         self._horizons: dict[str, int] = {}
         self._given = 0
 
     def horizon(self, query: str) -> int:
         """How many answers the query will give: all that are planned, or the random number drawn for this run."""
-        planned = self._plan.query(query)
+        planned = self.plan.query(query)
         if not isinstance(planned.mechanism, RandomIterate):
             return planned.answers
         if planned.count != 1:
@@ -44,7 +44,7 @@ class Meter:
 
     def take(self, query: str, mechanism: type | UnionType) -> PlannedQuery:
         """Count one answer; `OutOfPlan` if the plan does not hold it, or holds the query with another mechanism."""
-        planned = self._plan.query(query)
+        planned = self.plan.query(query)
         if not isinstance(planned.mechanism, mechanism):
             raise OutOfPlan(f"query {query!r} is planned with another mechanism")
         if self._answered[query] >= (most := self.horizon(query)):
@@ -76,7 +76,7 @@ class Meter:
         return Plan(
             tuple(
                 replace(q, count=max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)))
-                for q in self._plan.queries
+                for q in self.plan.queries
                 if self._answered[q.name] or q.name in self._horizons
             )
         )

@@ -2,9 +2,11 @@
 mechanism: precondition, pseudo-code, postcondition, proof. `LastIterateDescent` is how dp_gd runs with release "last".
 """
 
+from solvers.perturbation.ada_ssp import AdaSsp
 from solvers.perturbation.last_iterate import LastIterateDescent
+from solvers.perturbation.objective_perturbation import ObjectivePerturbation
 from solvers.perturbation.output_perturbation import OutputPerturbation
 
-Perturbation = OutputPerturbation
+Perturbation = AdaSsp | ObjectivePerturbation | OutputPerturbation
 
-__all__ = ["LastIterateDescent", "OutputPerturbation", "Perturbation"]
+__all__ = ["AdaSsp", "LastIterateDescent", "ObjectivePerturbation", "OutputPerturbation", "Perturbation"]
