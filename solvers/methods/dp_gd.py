@@ -21,6 +21,7 @@ from solvers.regularizers import L2
 
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 500
+_LAST_TIME = 0.5  # of s: where the mean's points lie, in their weighted mean
 _MOST_LAST_STEPS = 2_000  # without momentum steps go less far; their number costs hidden iterates nothing
 
 Release = Literal["average", "last", "random"]
@@ -40,7 +41,7 @@ class DpGd:
     release "last": plain steps w <- prox_(eta r)(w - eta (grad F(w) + noise)), and nothing leaves but w_T. Where F is
     convex and r mu-strongly convex, a step contracts by c = 1 / (1 + eta mu), and mu^2 = T_eff (2/z)^2 with T_eff < T,
     at most 1 + 2 / (eta mu), however many steps are taken. The iterates are hidden and on a lattice, so the run sees
-    data: `solvers.perturbation.last_iterate`. eta T = s, T <= 2000. It needs no less data than "average" and many more
+    data: `solvers.perturbation.last_iterate`. eta T = s/2, T <= 2000. It needs no less data than "average" and many more
     gradients (docs/proofs/last_iterate.md): it is there for those who want the last point, and for its proven bound.
 
     release "random": plain steps; w_m, m uniform on {0..T-1} and drawn before the run, from m noisy gradients; they
@@ -99,6 +100,8 @@ class DpGd:
                 "hidden steps are forgotten where steps contract"
             )
         time, steps, step = descent_time(problem, privacy), self.steps, self.step
+        if release == "last":
+            time *= _LAST_TIME
         momentum = release == "average" and problem.is_convex
         if steps is None:
             longest, most = step or 1 / problem.L, _MOST_LAST_STEPS if release == "last" else _MOST_DEFAULT_STEPS

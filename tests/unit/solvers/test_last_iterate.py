@@ -203,3 +203,18 @@ def test_the_forecast_by_hand_and_in_the_mean() -> None:
     for other in (replace(problem, domain=L2Ball(1.0)), replace(problem, regularizer=ElasticNet(0.1, 0.1))):
         assert plan(method, other, privacy).forecast.excess_risk is None
     assert plan(DpGd(release="random"), problem, privacy).forecast.excess_risk is None
+
+
+@pytest.mark.parametrize("release", ["last", "random"])
+@pytest.mark.parametrize("domain", [Free(), L2Ball(1e-3), L1Ball(2.0), LinfBall(2.0), Simplex()], ids=lambda c: c.name)
+def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: str) -> None:
+    for regularizer in (L2(1e-6), L2(30.0), ElasticNet(0.1, 0.3)):
+        problem = Problem(Squared(), regularizer, domain, n=40, d=3, row_norm=1.5)
+        quote = plan(DpGd(release=release), problem, Privacy(0.5, 1e-5))  # type: ignore[arg-type]
+        for value in (0.0, np.nan, 1e300, -np.inf):
+            X, y = _rows(problem)
+            X[::3], y[::2] = value, value
+            w, transcript = run(quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(2)))
+            assert np.isfinite(w).all()
+            assert float(np.linalg.norm(w - domain.project(w))) <= 1e-12
+            assert transcript == quote.release.plan
