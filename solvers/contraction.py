@@ -19,4 +19,4 @@ def contraction(problem: Problem, step: float) -> float:
     """
     if not problem.is_convex or not step * problem.L <= 2 * (1 - _ROUNDING):
         raise Unsuitable("a step contracts where the loss is convex and smooth and the step is below 2/L")
-    return min(1.0, 1 / (1 + step * problem.mu) * (1 + 4e-16))
+    return min(1.0, 1 / (1 + step * problem.mu) * (1 + 1e-15))
