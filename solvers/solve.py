@@ -8,17 +8,16 @@ from numpy.typing import NDArray
 
 from accounting.calibration import calibrate
 from accounting.events import Event
-from accounting.mechanisms import PoissonGaussian
+from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
-from solvers.catalog import Method
+from solvers.catalog import Method, reviewed
 from solvers.data import Data
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
-from solvers.methods import DpGd
 from solvers.oracle import PrivateOracle
-from solvers.perturbation import LastIterateDescent, Perturbation
+from solvers.perturbation import Perturbation
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto
@@ -92,7 +91,7 @@ def run(
     coefficients, transcript = _run(method, problem, data, release, Noise() if noise is None else noise, on_answer)
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
-    if coefficients.shape != (problem.d,) or not np.isfinite(coefficients).all():
+    if coefficients.shape != (problem.size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the run did not end in finite coefficients")
     return coefficients, transcript
 
@@ -104,7 +103,8 @@ def solve(
 
     Parameters
     ----------
-    X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss
+    X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose
+        coefficients are K blocks of d, one for each class
     """
     quote = plan(method, problem, privacy)
     data = Data.of(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(y, dtype=np.float64), problem)
@@ -132,31 +132,24 @@ def _run(
     on_answer: Callable[[int], None] | None,
 ) -> tuple[Vector, Plan]:
     """Behind the door that the method's kind needs."""
-    reviewed = _reviewed(method)
-    if reviewed is not None:
+    seeing = reviewed(method)
+    if seeing is not None:
         access = DataAccess(problem, data, release.plan, noise, on_answer)
-        return reviewed.run(access, problem), access.transcript()
+        return seeing.run(access, problem), access.transcript()
     assert not isinstance(method, Perturbation)
     oracle = PrivateOracle(problem, data, release.plan, noise, on_answer)
     return method.run(oracle, problem), oracle.transcript()
 
 
-def _reviewed(method: Method) -> Perturbation | LastIterateDescent | None:
-    """The run that sees data, for a method that has one; None for a method that asks the oracle."""
-    if isinstance(method, Perturbation):
-        return method
-    if isinstance(method, DpGd) and method.release == "last" and method.steps and method.step:
-        return LastIterateDescent(method.steps, method.step)
-    return None
-
-
 def _std(method: Method, query: PlannedQuery, problem: Problem) -> float:
-    mechanism, dimension = query.mechanism, problem.d
-    reviewed = _reviewed(method)
-    if reviewed is not None:
-        bound, dimension = reviewed.releases(problem)[query.name]
+    mechanism, dimension = query.mechanism, problem.size
+    seeing = reviewed(method)
+    if seeing is not None:
+        bound, dimension = seeing.releases(problem)[query.name]
     elif isinstance(mechanism, PoissonGaussian):
         bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
+    elif isinstance(mechanism, RandomAllocation):
+        bound = sampled_bound(problem, mechanism.normalizer(problem.n), problem.G)
     else:
         bound = gradient_bound(problem)
     return mechanism.std(query.noise_multiplier, bound, dimension)

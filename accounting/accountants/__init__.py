@@ -1,11 +1,13 @@
 """The accountants: each certifies an epsilon for a plan at a delta; the least of them is what a job is charged as."""
 
+from accounting.accountants.pure import PureAccountant
 from accounting.accountants.random_iterate import RandomIterateAccountant
 from accounting.accountants.rdp import RdpAccountant
 from accounting.accountants.tight import GaussianAccountant, PldAccountant
 
-Accountant = GaussianAccountant | RandomIterateAccountant | PldAccountant | RdpAccountant
+Accountant = PureAccountant | GaussianAccountant | RandomIterateAccountant | PldAccountant | RdpAccountant
 ACCOUNTANTS: tuple[Accountant, ...] = (
+    PureAccountant(),
     GaussianAccountant(),
     RandomIterateAccountant(),
     PldAccountant(),
@@ -24,6 +26,7 @@ __all__ = [
     "Accountant",
     "GaussianAccountant",
     "PldAccountant",
+    "PureAccountant",
     "RandomIterateAccountant",
     "RdpAccountant",
     "accountant",

@@ -1,11 +1,36 @@
 """The mechanisms, one file each, and the union that names them."""
 
+from accounting.mechanisms.exponential import Exponential
 from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.last_iterate import LastIterate
 from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
+from accounting.mechanisms.parallel import Parallel
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
+from accounting.mechanisms.random_allocation import RandomAllocation
 from accounting.mechanisms.random_iterate import RandomIterate
 
-Mechanism = Gaussian | LastIterate | ObjectivePerturbation | PoissonGaussian | RandomIterate
+Mechanism = (
+    Exponential
+    | Gaussian
+    | Laplace
+    | LastIterate
+    | ObjectivePerturbation
+    | Parallel
+    | PoissonGaussian
+    | RandomAllocation
+    | RandomIterate
+)
 
-__all__ = ["Gaussian", "LastIterate", "Mechanism", "ObjectivePerturbation", "PoissonGaussian", "RandomIterate"]
+__all__ = [
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "LastIterate",
+    "Mechanism",
+    "ObjectivePerturbation",
+    "Parallel",
+    "PoissonGaussian",
+    "RandomAllocation",
+    "RandomIterate",
+]

@@ -41,8 +41,8 @@ class DpGd:
     release "last": plain steps w <- prox_(eta r)(w - eta (grad F(w) + noise)), and nothing leaves but w_T. Where F is
     convex and r mu-strongly convex, a step contracts by c = 1 / (1 + eta mu), and mu^2 = T_eff (2/z)^2 with T_eff < T,
     at most 1 + 2 / (eta mu), however many steps are taken. The iterates are hidden and on a lattice, so the run sees
-    data: `solvers.perturbation.last_iterate`. eta T = s/2, T <= 2000. It needs no less data than "average" and many more
-    gradients (docs/proofs/last_iterate.md): it is there for those who want the last point, and for its proven bound.
+    data: `solvers.perturbation.last_iterate`. eta T = s/2, T <= 2000. It needs as much data as "average" and many more
+    gradients (docs/proofs/last_iterate.md): it is for those who want the last point, or its proven bound.
 
     release "random": plain steps; w_m, m uniform on {0..T-1} and drawn before the run, from m noisy gradients; they
     cost a little less than T - 1 (docs/proofs/random_iterate.md). eta T = s, T <= 500.
@@ -135,20 +135,22 @@ class DpGd:
         """A bound on E[F + r] at the answer minus its least value, for a minimizer within `distance` of the start 0.
 
         "average": the weighted mean, over t = 1..T with weights t, of
-        4 / (t+2)^2 (distance^2 / (2 eta) + (3/4) G distance + eta d noise_std^2 sum_(i=1..t) (i+2)^2 / 4).
+        4 / (t+2)^2 (distance^2 / (2 eta) + (3/4) G distance + eta m noise_std^2 sum_(i=1..t) (i+2)^2 / 4), where m is
+        `Problem.directions`, d at most.
         "last", on a free domain with l2, noise_std being that of the iterate, and `untrained` the start's own excess:
-        c^T untrained + (c noise_std)^2 (L + mu d) / (2 (1 - c)). Else None: no bound is proven.
+        c^T untrained + (c noise_std)^2 (K L + mu d) / (2 (1 - c)), K outputs. Else None: no bound is proven.
         """
         steps, step, release = self._filled()
         if release == "last" and isinstance(problem.domain, Free) and isinstance(problem.regularizer, L2):
             shrink = step * problem.mu / (1 + step * problem.mu)
-            spread = ((1 - shrink) * noise_std) ** 2 * (problem.L + problem.mu * problem.d) / (2 * shrink)
+            curvatures = problem.outputs * problem.L + problem.mu * problem.size
+            spread = ((1 - shrink) * noise_std) ** 2 * curvatures / (2 * shrink)
             return (1 - shrink) ** steps * untrained + spread
         if release != "average":
             return None
         t = np.arange(1.0, steps + 1)
         start = distance**2 / (2 * step) + 0.75 * problem.G * distance
-        noise = step * problem.d * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
+        noise = step * problem.directions * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
         return float(np.average(4 / (t + 2) ** 2 * (start + noise), weights=t))
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:

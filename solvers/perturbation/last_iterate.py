@@ -10,7 +10,7 @@ from solvers.contraction import contraction
 from solvers.domains import L1Ball, Simplex
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
-from solvers.sums import UNIT, gradient_bound
+from solvers.sums import UNIT, gradient_error
 
 _ROOM = 4.0  # how many times farther than any minimizer iterates may go before they are pulled back
 
@@ -38,11 +38,11 @@ class LastIterateDescent:
 
     def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
         """The per-record bound of a step, half its sensitivity, and its number of coordinates."""
-        return {"last_iterate": (self.bound(problem), problem.d)}
+        return {"last_iterate": (self.bound(problem), problem.size)}
 
     def reach(self, problem: Problem) -> float:
         """B, a bound on ||w|| in the steps, beyond every minimizer: over C, which holds 0, those have norm G / mu."""
-        farthest = problem.domain.diameter(problem.d)
+        farthest = problem.domain.diameter(problem.size)
         if not problem.start.any() and problem.mu > 0:
             farthest = min(farthest, problem.G / problem.mu)
         return _ROOM * (farthest + self.step * problem.G)
@@ -50,10 +50,11 @@ class LastIterateDescent:
     def bound(self, problem: Problem) -> float:
         """b, half of how far replacing one record moves a step from the same y, the rounding of both runs included."""
         reach = self.reach(problem)
-        gradient = self.step * gradient_bound(problem, reach)
-        own = (problem.d + 24) * UNIT * (reach + self.step * problem.G)
+        # The distance to the exact map, margins included: steps from different points are compared through it.
+        gradient = self.step * (problem.G / problem.n + gradient_error(problem, problem.n, reach))
+        own = (problem.size + 24) * UNIT * (reach + self.step * problem.G)
         if isinstance(problem.domain, L1Ball | Simplex):
-            own += 16 * (problem.d + 8) ** 1.5 * UNIT * problem.domain.diameter(problem.d)
+            own += 16 * (problem.size + 8) ** 1.5 * UNIT * problem.domain.diameter(problem.size)
         return (gradient + own) * (1 + 1e-12)
 
     def run(self, access: DataAccess, problem: Problem) -> Vector:

@@ -20,6 +20,8 @@ from accounting.lattice import Lattice
 from accounting.mechanisms import LastIterate
 from accounting.noise import Noise
 from accounting.plan import Plan
+from solvers.audit.attack import excess
+from solvers.audit.bounds import mu_lower_bound
 from solvers.contraction import contraction
 from solvers.data import Data
 from solvers.domains import LinfBall
@@ -31,7 +33,6 @@ from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.sums import gradient_bound
 from tests.privacy.test_audit import half_noise, mutated
-from tests.support.audit import excess, mu_lower_bound
 from tests.support.seeded import SeededBits
 
 PROMISE = Privacy(20.0, 1e-5)  # mu* = 3.4, where some thousand runs tell mu to a tenth

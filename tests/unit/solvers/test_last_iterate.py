@@ -24,6 +24,7 @@ from solvers.perturbation.last_iterate import _pulled_back
 from solvers.problem import Vector
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
 from solvers.solve import run
+from solvers.sums import gradient_error
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -69,6 +70,15 @@ def test_rounding_is_a_small_part_of_the_bound() -> None:
     (query,) = quote.release.plan.queries
     exact = query.noise_multiplier / problem.L * problem.G / problem.n
     assert exact < quote.noise_stds[0] < exact * 1.002
+
+
+def test_the_bound_counts_the_rounding_of_margins() -> None:
+    """Two runs compute slopes at two points: a slope that is its record's own bits is off the exact map, too."""
+    problem = Problem(Logistic(), L2(1e-6), n=10**6, d=5000, row_norm=3.0)
+    descent = LastIterateDescent(5, 1 / problem.L)
+    error = gradient_error(problem, problem.n, descent.reach(problem))
+    assert error > 0.1 * problem.G / problem.n
+    assert descent.bound(problem) >= descent.step * (problem.G / problem.n + error)
 
 
 def test_the_contraction_by_hand_and_its_limits() -> None:
