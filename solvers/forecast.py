@@ -15,6 +15,10 @@ _UNPROVEN = (
     "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
     "theorems want fresh noise in every step."
 )
+_ONE_POINT = (
+    "No bound on the excess risk is proven for this release: a random iterate is nearly stationary in expectation "
+    "(docs/proofs/prox.md); the last iterate has a bound on a free domain with l2 alone."
+)
 _NOT_COVERED = (
     "No bound is proven for a loss that is not convex, nor for dp_gd on a domain without 0: runs start elsewhere there."
 )
@@ -46,9 +50,14 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
         return Forecast(None, reach, certain, untrained, _NOT_COVERED)
     if isinstance(method, Localization | EpochGrowth | PhasedSgd):
         return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
-    if not isinstance(method, DpGd | DpAccMd):
+    if isinstance(method, DpGd):
+        bound = method.excess_risk(problem, noise_stds[0], reach, untrained)
+        if bound is None:
+            return Forecast(None, reach, certain, untrained, _ONE_POINT)
+    elif isinstance(method, DpAccMd):
+        bound = method.excess_risk(problem, noise_stds[0], reach)
+    else:
         return Forecast(None, reach, certain, untrained, _UNPROVEN)
-    bound = method.excess_risk(problem, noise_stds[0], reach)
     source = "the domain or the regularizer ensures it" if certain else "a guess: no domain or regularizer ensures it"
     useless = " It promises no more than the untrained model." if bound >= untrained else ""
     statement = (

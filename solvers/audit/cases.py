@@ -1,4 +1,4 @@
-"""One worst-case pair for every method: `audit(name, runs)` is what `purse audit` prints.
+"""One worst-case pair for every method and every release of dp_gd: `audit(name, runs)` is what `purse audit` prints.
 
 The pair is two records whose gradients are opposite and as long as allowed wherever the run goes, among rows of zeros:
 then every answer moves by its whole sensitivity. The same attack with half the noise shows the audit's power.
@@ -58,6 +58,8 @@ class Case:
 
 CASES: dict[str, Case] = {
     "dp_gd": Case(methods.DpGd(steps=3, step=0.01), _FLAT),
+    "dp_gd_last": Case(methods.DpGd(steps=20, step=0.5, release="last"), _CURVED, first),
+    "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),

@@ -1,10 +1,11 @@
 """The methods whose privacy rests on their own steps or that must see the data, one file each; each is reviewed like a
-mechanism: precondition, pseudo-code, postcondition, proof.
+mechanism: precondition, pseudo-code, postcondition, proof. `LastIterateDescent` is how dp_gd runs with release "last".
 """
 
 from solvers.perturbation.ada_ssp import AdaSsp
 from solvers.perturbation.epoch_growth import EpochGrowth
 from solvers.perturbation.inverse_sensitivity import InverseSensitivity
+from solvers.perturbation.last_iterate import LastIterateDescent
 from solvers.perturbation.localization import Localization
 from solvers.perturbation.objective_perturbation import ObjectivePerturbation
 from solvers.perturbation.output_perturbation import OutputPerturbation
@@ -18,6 +19,7 @@ __all__ = [
     "AdaSsp",
     "EpochGrowth",
     "InverseSensitivity",
+    "LastIterateDescent",
     "Localization",
     "ObjectivePerturbation",
     "OutputPerturbation",
