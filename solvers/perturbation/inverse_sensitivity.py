@@ -160,4 +160,4 @@ def _sides(problem: Problem) -> tuple[float, float]:
 def _default_grid(problem: Problem) -> int:
     """m with m^d points in all: 4096, or as many as compute 2e9 gradients; at least 8 along each axis."""
     points = min(_POINTS, _EVALUATIONS / problem.n)
-    return max(8, math.floor(points ** (1 / problem.d) + 1e-9))
+    return max(8, math.floor(math.pow(points, 1 / problem.d) + 1e-9))
