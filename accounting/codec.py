@@ -11,7 +11,14 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, PoissonGaussian
+from accounting.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    ObjectivePerturbation,
+    PoissonGaussian,
+)
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -21,6 +28,7 @@ MAX_QUERIES = 64  # three events each, at most, and one around them
 MAX_COUNT = 2**53
 MULTIPLIER_RANGE = (1e-3, 1e12)
 RATE_RANGE = (1e-9, 1.0)
+RATIO_RANGE = (1e-12, 1e6)
 
 _Leaf = tuple[int, Mechanism, float]
 
@@ -109,6 +117,11 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "ObjectivePerturbationDpEvent":
+            node = fields(event, ("type", "curvature_ratio", "event"), "an objective perturbation event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, ObjectivePerturbation(_ratio(node["curvature_ratio"])), _multiplier(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -133,6 +146,10 @@ def _multiplier(event: Any) -> float:
 
 def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
+
+
+def _ratio(value: Any) -> float:
+    return number(value, *RATIO_RANGE, "curvature ratio")
 
 
 def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float) -> PlannedQuery:
@@ -171,6 +188,7 @@ _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any],
     "gaussian": (Gaussian, {}),
     "laplace": (Laplace, {}),
     "exponential": (Exponential, {}),
+    "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""

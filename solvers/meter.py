@@ -21,15 +21,15 @@ class Meter:
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
     """
 
-    __slots__ = ("_answered", "_on_answer", "_plan", "noise")
+    __slots__ = ("_answered", "_on_answer", "noise", "plan")
 
     def __init__(self, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None) -> None:
-        self._plan, self.noise, self._on_answer = plan, noise, on_answer
+        self.plan, self.noise, self._on_answer = plan, noise, on_answer
         self._answered: Counter[str] = Counter()
 
     def take(self, query: str, mechanism: type) -> PlannedQuery:
         """Count one answer; `OutOfPlan` if the plan does not hold it, or holds the query with another mechanism."""
-        planned = self._plan.query(query)
+        planned = self.plan.query(query)
         if not isinstance(planned.mechanism, mechanism):
             raise OutOfPlan(f"query {query!r} is planned with another mechanism")
         if self._answered[query] >= planned.answers:
@@ -60,7 +60,7 @@ class Meter:
         return Plan(
             tuple(
                 replace(q, count=math.ceil(self._answered[q.name] / q.mechanism.answers))
-                for q in self._plan.queries
+                for q in self.plan.queries
                 if self._answered[q.name]
             )
         )

@@ -3,8 +3,9 @@
 from accounting.mechanisms.exponential import Exponential
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.laplace import Laplace
+from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 
-Mechanism = Gaussian | Laplace | Exponential | PoissonGaussian
+Mechanism = Gaussian | Laplace | Exponential | ObjectivePerturbation | PoissonGaussian
 
-__all__ = ["Exponential", "Gaussian", "Laplace", "Mechanism", "PoissonGaussian"]
+__all__ = ["Exponential", "Gaussian", "Laplace", "Mechanism", "ObjectivePerturbation", "PoissonGaussian"]

@@ -2,9 +2,11 @@
 mechanism: precondition, pseudo-code, postcondition, proof.
 """
 
+from solvers.perturbation.ada_ssp import AdaSsp
 from solvers.perturbation.inverse_sensitivity import InverseSensitivity
+from solvers.perturbation.objective_perturbation import ObjectivePerturbation
 from solvers.perturbation.output_perturbation import OutputPerturbation
 
-Perturbation = OutputPerturbation | InverseSensitivity
+Perturbation = AdaSsp | InverseSensitivity | ObjectivePerturbation | OutputPerturbation
 
-__all__ = ["InverseSensitivity", "OutputPerturbation", "Perturbation"]
+__all__ = ["AdaSsp", "InverseSensitivity", "ObjectivePerturbation", "OutputPerturbation", "Perturbation"]

@@ -7,7 +7,7 @@ That the value moves by at most the stated bound is each method's own proof (doc
 from collections.abc import Callable
 
 from accounting.noise import Noise
-from accounting.plan import Plan
+from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data, blocks
 from solvers.errors import Unsuitable
 from solvers.meter import Meter
@@ -45,6 +45,10 @@ class DataAccess:
         self.meter.pulse()
         pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.problem.d))
         return gradient_sum(self.data, pieces, w) / len(rows)
+
+    def planned(self, query: str) -> PlannedQuery:
+        """The query with its noise, as planned."""
+        return self.meter.plan.query(query)
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
         """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most.

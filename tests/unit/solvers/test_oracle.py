@@ -202,7 +202,7 @@ def test_the_transcript_holds_what_was_answered(rows: tuple[Problem, Vector, Vec
     oracle.sampled_gradient("batch", np.zeros(3))
     assert [(q.name, q.count) for q in oracle.transcript().queries] == [("full", 3), ("batch", 1)]
     assert heard == [1, 2, 3, 4]
-    assert oracle._meter._plan.covers(oracle.transcript())
+    assert oracle._meter.plan.covers(oracle.transcript())
 
 
 def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vector]) -> None:
