@@ -44,3 +44,8 @@ def self_composed(event: Event, count: int) -> Event:
 def composed(events: Sequence[Event]) -> Event:
     """The adaptive composition of the events."""
     return {"type": "ComposedDpEvent", "events": list(events)}
+
+
+def randomly_allocated(rate: float, slots: int, form: str, event: Event) -> Event:
+    """`event` once for each slot, on the records of that slot; each record is in one slot at most (replace-one)."""
+    return {"type": "RandomAllocationDpEvent", "rate": rate, "slots": slots, "form": form, "event": event}

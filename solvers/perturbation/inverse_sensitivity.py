@@ -13,7 +13,7 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.domains import Free, Simplex
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_count
+from solvers.methods.checks import check_count, check_scalar
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 from solvers.sums import UNIT, lattice_error, lattice_mean_gradients
@@ -66,6 +66,7 @@ class InverseSensitivity:
         Unsuitable
             if d > 3, the domain is not bounded, the loss is not convex, or the grid is too large or too fine.
         """
+        check_scalar("inverse_sensitivity", problem)
         if problem.d > MOST_DIMENSIONS:
             raise Unsuitable(
                 f"inverse_sensitivity needs at most {MOST_DIMENSIONS} coefficients, the intercept included; here there "
