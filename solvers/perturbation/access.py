@@ -85,12 +85,10 @@ class DataAccess:
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
         """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most, in the
-        mechanism's norm.
+        mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
 
         Where the mechanism is `Parallel`, the positions read since the last release must come after those of the
         query's earlier parts.
-
-        In the mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
 
         Raises
         ------
