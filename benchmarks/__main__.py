@@ -1,7 +1,8 @@
-"""`python -m benchmarks [costs] [accuracy] [tuning] [--seeds N]`; costs and accuracy if none is named."""
+"""`python -m benchmarks [costs] [accuracy] [tuning] [growth] [--seeds N]`; costs and accuracy if none is named."""
 
 import argparse
 import os
+from pathlib import Path
 
 # One thread, as the workers run; it must be said before numpy is imported.
 for library in ("OPENBLAS", "OMP", "MKL"):
@@ -9,11 +10,13 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 
 from benchmarks import accuracy, costs, tuning  # noqa: E402
 
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+
 
 def main() -> None:
     """Run what was asked for, all by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning")
+    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, growth")
     parser.add_argument("--seeds", type=int, default=5, help="runs per cell of the accuracy table")
     arguments = parser.parse_args()
     parts = arguments.parts or ["costs", "accuracy"]
@@ -23,6 +26,10 @@ def main() -> None:
         accuracy.report(arguments.seeds)
     if "tuning" in parts:
         tuning.report(arguments.seeds)
+    if "growth" in parts:
+        from benchmarks import growth  # draws, with a package that only the plots need
+
+        growth.report(arguments.seeds, DOCS / "growth")
 
 
 if __name__ == "__main__":
