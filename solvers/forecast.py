@@ -8,13 +8,14 @@ import numpy as np
 from solvers.catalog import Method
 from solvers.methods import DpAccMd, DpGd
 from solvers.methods.tuning import distance
-from solvers.perturbation import EpochGrowth, Localization, PhasedSgd
+from solvers.perturbation import EpochGrowth, GrowthReduction, Localization, PhasedSgd
 from solvers.problem import Problem
 
 _UNPROVEN = (
     "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
     "theorems want fresh noise in every step."
 )
+_UNFINISHED = "The bound of this method is proven without a regularizer, for rounds whose steps are not cut short."
 _NOT_COVERED = (
     "No bound is proven for a loss that is not convex, or for a domain without 0: runs start elsewhere there."
 )
@@ -46,9 +47,11 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
         return Forecast(None, reach, certain, untrained, _NOT_COVERED)
     if isinstance(method, Localization | EpochGrowth | PhasedSgd):
         return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
-    if not isinstance(method, DpGd | DpAccMd):
+    if not isinstance(method, DpGd | DpAccMd | GrowthReduction):
         return Forecast(None, reach, certain, untrained, _UNPROVEN)
     bound = method.excess_risk(problem, noise_stds[0], reach)
+    if bound is None:
+        return Forecast(None, reach, certain, untrained, _UNFINISHED)
     source = "the domain or the regularizer ensures it" if certain else "a guess: no domain or regularizer ensures it"
     useless = " It promises no more than the untrained model." if bound >= untrained else ""
     statement = (

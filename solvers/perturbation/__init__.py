@@ -4,16 +4,20 @@ mechanism: precondition, pseudo-code, postcondition, proof.
 
 from solvers.perturbation.ada_ssp import AdaSsp
 from solvers.perturbation.epoch_growth import EpochGrowth
+from solvers.perturbation.growth_reduction import GrowthReduction
 from solvers.perturbation.localization import Localization
 from solvers.perturbation.objective_perturbation import ObjectivePerturbation
 from solvers.perturbation.output_perturbation import OutputPerturbation
 from solvers.perturbation.phased_sgd import PhasedSgd
 
-Perturbation = AdaSsp | EpochGrowth | Localization | ObjectivePerturbation | OutputPerturbation | PhasedSgd
+Perturbation = (
+    AdaSsp | EpochGrowth | GrowthReduction | Localization | ObjectivePerturbation | OutputPerturbation | PhasedSgd
+)
 
 __all__ = [
     "AdaSsp",
     "EpochGrowth",
+    "GrowthReduction",
     "Localization",
     "ObjectivePerturbation",
     "OutputPerturbation",
