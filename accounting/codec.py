@@ -11,8 +11,17 @@ from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Gaussian, Laplace, Mechanism, ObjectivePerturbation, Parallel, PoissonGaussian
+from accounting.mechanisms import (
+    Gaussian,
+    Laplace,
+    Mechanism,
+    ObjectivePerturbation,
+    Parallel,
+    PoissonGaussian,
+    Resampled,
+)
 from accounting.mechanisms.parallel import MOST_PARTS, Each
+from accounting.mechanisms.resampled import MOST_ROWS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -112,6 +121,14 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, ObjectivePerturbation(_ratio(node["curvature_ratio"])), _multiplier(node["event"])
+        case "SampledWithReplacementDpEvent":
+            keys = ("type", "source_dataset_size", "sample_size", "event")
+            node = fields(event, keys, "a resampled event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            rows = integer(node["source_dataset_size"], 2, MOST_ROWS, "source_dataset_size")
+            integer(node["sample_size"], rows, rows, "sample_size")
+            yield count, Resampled(Laplace(), rows), _laplace(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -134,12 +151,35 @@ def _multiplier(event: Any) -> float:
     return number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
 
 
+def _laplace(event: Any) -> float:
+    """The multiplier of a Laplace leaf."""
+    node = fields(event, ("type", "noise_multiplier"), "a Laplace event")
+    if node["type"] != "LaplaceDpEvent":
+        raise CodecError("a resampled event must hold a Laplace event")
+    return number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
+
+
 def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
 
 
 def _parts(value: Any) -> int:
     return integer(value, 1, MOST_PARTS, "parts")
+
+
+def _rows(value: Any) -> int:
+    return integer(value, 2, MOST_ROWS, "rows")
+
+
+def _run(value: Any) -> Laplace | Parallel:
+    """The pure mechanism of a run on drawn rows."""
+    if isinstance(value, dict) and value.get("name") == "parallel":
+        node = fields(value, ("name", "each", "parts"), "the mechanism of drawn rows")
+        return Parallel(_each(node["each"]), _parts(node["parts"]))
+    each = _each(value)
+    if not isinstance(each, Laplace):
+        raise CodecError("only a pure mechanism can run on drawn rows")
+    return each
 
 
 def _each(value: Any) -> Each:
@@ -192,6 +232,7 @@ _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any],
     "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
     "parallel": (Parallel, {"each": _each, "parts": _parts}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+    "resampled": (Resampled, {"each": _run, "rows": _rows}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 

@@ -8,14 +8,14 @@ import numpy as np
 from solvers.catalog import Method
 from solvers.methods import DpAccMd, DpGd
 from solvers.methods.tuning import distance
-from solvers.perturbation import EpochGrowth, GrowthReduction, Localization, PhasedSgd
+from solvers.perturbation import BootstrapReduction, EpochGrowth, GrowthReduction, Localization, PhasedSgd
 from solvers.problem import Problem
 
 _UNPROVEN = (
     "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
     "theorems want fresh noise in every step."
 )
-_UNFINISHED = "The bound of this method is proven without a regularizer, for rounds whose steps are not cut short."
+_UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
 _NOT_COVERED = (
     "No bound is proven for a loss that is not convex, or for a domain without 0: runs start elsewhere there."
 )
@@ -47,7 +47,7 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
         return Forecast(None, reach, certain, untrained, _NOT_COVERED)
     if isinstance(method, Localization | EpochGrowth | PhasedSgd):
         return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
-    if not isinstance(method, DpGd | DpAccMd | GrowthReduction):
+    if not isinstance(method, DpGd | DpAccMd | GrowthReduction | BootstrapReduction):
         return Forecast(None, reach, certain, untrained, _UNPROVEN)
     bound = method.excess_risk(problem, noise_stds[0], reach)
     if bound is None:

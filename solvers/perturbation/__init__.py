@@ -3,6 +3,7 @@ mechanism: precondition, pseudo-code, postcondition, proof.
 """
 
 from solvers.perturbation.ada_ssp import AdaSsp
+from solvers.perturbation.bootstrap_reduction import BootstrapReduction
 from solvers.perturbation.epoch_growth import EpochGrowth
 from solvers.perturbation.growth_reduction import GrowthReduction
 from solvers.perturbation.localization import Localization
@@ -11,11 +12,19 @@ from solvers.perturbation.output_perturbation import OutputPerturbation
 from solvers.perturbation.phased_sgd import PhasedSgd
 
 Perturbation = (
-    AdaSsp | EpochGrowth | GrowthReduction | Localization | ObjectivePerturbation | OutputPerturbation | PhasedSgd
+    AdaSsp
+    | BootstrapReduction
+    | EpochGrowth
+    | GrowthReduction
+    | Localization
+    | ObjectivePerturbation
+    | OutputPerturbation
+    | PhasedSgd
 )
 
 __all__ = [
     "AdaSsp",
+    "BootstrapReduction",
     "EpochGrowth",
     "GrowthReduction",
     "Localization",
