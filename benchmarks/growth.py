@@ -24,7 +24,7 @@ from solvers.solve import run
 
 DELTA = 1e-6
 TOLD = 1.2
-ROWS = (1_024, 4_096, 16_384, 65_536, 262_144)
+ROWS = (1_024, 4_096, 16_384, 65_536)
 EPSILON = 1.0
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 AT = 16_384
