@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from pathlib import Path
 
 # One thread, as the workers run; it must be said before numpy is imported.
 for library in ("OPENBLAS", "OMP", "MKL"):
@@ -9,11 +10,13 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 
 from benchmarks import accuracy, costs, last_iterate, tuning, wide  # noqa: E402
 
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+
 
 def main() -> None:
     """Run what was asked for, all by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, wide, last_iterate")
+    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, wide, last_iterate, growth")
     parser.add_argument("--seeds", type=int, default=5, help="runs per cell of the accuracy table")
     arguments = parser.parse_args()
     parts = arguments.parts or ["costs", "accuracy"]
@@ -27,6 +30,10 @@ def main() -> None:
         wide.report(arguments.seeds)
     if "last_iterate" in parts:
         last_iterate.report(arguments.seeds)
+    if "growth" in parts:
+        from benchmarks import growth  # draws, with a package that only the plots need
+
+        growth.report(arguments.seeds, DOCS / "growth")
 
 
 if __name__ == "__main__":
