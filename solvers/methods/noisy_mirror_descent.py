@@ -104,7 +104,7 @@ class NoisyMirrorDescent:
         w, mean = problem.start, Average()
         steps = self._steps(problem)
         for t in range(steps):
-            if 2 * t + 1 > steps:
+            if 2 * (t + 1) > steps:
                 mean.add(w)
             w = self.potential.mirror(problem, w, oracle.allocated_gradient("half_pass", w), self.step)
         return mean.value

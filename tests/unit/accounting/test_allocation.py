@@ -119,7 +119,7 @@ def test_the_transform_against_plain_convolution() -> None:
     sums = (np.arange(len(line)) - 120 * T) * 0.05
     exact = float(line @ np.maximum(sums / T - kappa, 0.0))
     first, size = -1500, 6000
-    for theta in (0.0, 0.3, 1.0):
+    for theta in (0.0, 0.15, 0.3):
         found = numbers._tail(masses, grid, T, kappa, theta, first, size, 0.05, (first + size) * 0.05, 1.0)
         assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-6)
     assert cut >= 0
@@ -185,7 +185,12 @@ def test_no_number_is_lost_at_the_edges() -> None:
 
 def test_curves_and_codec() -> None:
     mechanism = RandomAllocation(0.25, 40, "ordered")
-    assert (mechanism.answers, mechanism.gdp(4.0), mechanism.gdp_bound(4.0), mechanism.pure(4.0)) == (40, None, 0.5, None)
+    assert (mechanism.answers, mechanism.gdp(4.0), mechanism.gdp_bound(4.0), mechanism.pure(4.0)) == (
+        40,
+        None,
+        0.5,
+        None,
+    )
     assert mechanism.rdp(4.0, [3.0])[0] == pytest.approx(3 * 0.5**2 / 2)
     assert (mechanism.normalizer(800), mechanism.batch(800)) == (5.0, 5)
     with pytest.raises(OutOfRange):
