@@ -1,4 +1,4 @@
-"""`python -m benchmarks [costs] [accuracy] [tuning] [--seeds N]`; costs and accuracy if none is named."""
+"""`python -m benchmarks [costs] [accuracy] [tuning] [wide] [--seeds N]`; costs and accuracy if none is named."""
 
 import argparse
 import os
@@ -7,13 +7,13 @@ import os
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-from benchmarks import accuracy, costs, tuning  # noqa: E402
+from benchmarks import accuracy, costs, tuning, wide  # noqa: E402
 
 
 def main() -> None:
     """Run what was asked for, all by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning")
+    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, wide")
     parser.add_argument("--seeds", type=int, default=5, help="runs per cell of the accuracy table")
     arguments = parser.parse_args()
     parts = arguments.parts or ["costs", "accuracy"]
@@ -23,6 +23,8 @@ def main() -> None:
         accuracy.report(arguments.seeds)
     if "tuning" in parts:
         tuning.report(arguments.seeds)
+    if "wide" in parts:
+        wide.report(arguments.seeds)
 
 
 if __name__ == "__main__":

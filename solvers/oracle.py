@@ -58,11 +58,11 @@ class PrivateOracle:
         OutOfPlan
             if the plan holds no such query with the Gaussian mechanism, or all its answers have been given.
         Unsuitable
-            if w is not of shape (d,), finite and of norm up to 1e100. Both are functions of the question alone.
+            if w is not of shape (size,), finite and of norm up to 1e100. Both are functions of the question alone.
         """
         reach = self._reach(w)
         planned = self._meter.take(query, Gaussian)
-        value = gradient_sum(self._data, blocks(self._problem.n, self._problem.d), w) / self._problem.n
+        value = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), w) / self._problem.n
         return self._meter.answer(planned, value, gradient_bound(self._problem, reach))
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
@@ -74,7 +74,7 @@ class PrivateOracle:
         reach = self._reach(w)
         planned = self._meter.take(query, PoissonGaussian)
         rows, size = self._batch(planned)
-        value = gradient_sum(self._data, pieces(rows, self._problem.d), w) / size
+        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
         return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -90,9 +90,9 @@ class PrivateOracle:
         distance = float(np.linalg.norm(w - anchor))
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
-            return self._meter.count(np.zeros(problem.d))
+            return self._meter.count(np.zeros(problem.size))
         rows, size = self._batch(planned)
-        value = gradient_sum(self._data, pieces(rows, problem.d), w, anchor, bound / problem.row_norm) / size
+        value = gradient_sum(self._data, pieces(rows, problem.width), w, anchor, bound / problem.row_norm) / size
         return self._meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
@@ -114,8 +114,8 @@ class PrivateOracle:
 
     def _reach(self, w: Vector) -> float:
         """||w||, once w is known to be one that no margin can overflow at."""
-        if w.shape != (self._problem.d,):
-            raise Unsuitable("w must be of shape (d,)")
+        if w.shape != (self._problem.size,):
+            raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
         with np.errstate(over="ignore", invalid="ignore"):
             norm = float(np.linalg.norm(w))
         if not norm <= _FARTHEST:

@@ -177,7 +177,7 @@ def _hidden_slots(slot: _Slot, slots: int, q: float) -> float:
     h = max(min(_FINE * deviation, (high - low) / _LEAST_CELLS), (high - low) / _MOST_CELLS)
     right, left = (max(1, math.ceil(min(edge / h, 4 * _MOST_CELLS))) for edge in (cap, floor))
     masses, cut = _masses(slot, h, left, right)
-    grid = np.arange(-left, right + 1) * h
+    grid = np.arange(-left, right + 1, dtype=np.float64) * h
     rough_values = [np.clip(x, -left * h, right * h) for x in rough]
 
     def cumulant(theta: float) -> float:
@@ -201,12 +201,12 @@ def _beyond_floor(slot: _Slot, floor: float) -> float:
 def _masses(slot: _Slot, h: float, left: int, right: int) -> tuple[Vector, float]:
     """The masses at -left h .. right h (steps 1 and 2), and the expectation of what the cap cut."""
     masses = np.zeros(left + right + 1)
-    edges = np.arange(0, right + 1) * h
+    edges = np.arange(0, right + 1, dtype=np.float64) * h
     tail, mean = slot.above(edges)
     _spread(masses, left, tail[:-1] - tail[1:], mean[:-1] - mean[1:], edges[:-1], h)
     masses[-1] += tail[-1]
     cut = max(0.0, float(mean[-1] - edges[-1] * tail[-1]))
-    edges = np.arange(-left, 1) * h
+    edges = np.arange(-left, 1, dtype=np.float64) * h
     low, low_mean = slot.below(edges)
     _spread(masses, 0, low[1:] - low[:-1], low_mean[1:] - low_mean[:-1], edges[:-1], h)
     masses[0] += low[0]

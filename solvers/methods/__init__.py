@@ -7,6 +7,14 @@ from solvers.methods.dp_svrg_pp import DpSvrgPp
 from solvers.methods.noisy_mirror_descent import NoisyMirrorDescent
 from solvers.methods.noisy_sgd import NoisySgd
 
-Method = DpGd | DpAccMd | DpSvrg | DpSvrgPp | NoisyMirrorDescent | NoisySgd
+Method = DpAccMd | DpGd | DpSvrg | DpSvrgPp | NoisyMirrorDescent | NoisySgd
 
-__all__ = ["DpAccMd", "DpGd", "DpSvrg", "DpSvrgPp", "Method", "NoisyMirrorDescent", "NoisySgd"]
+__all__ = [
+    "DpAccMd",
+    "DpGd",
+    "DpSvrg",
+    "DpSvrgPp",
+    "Method",
+    "NoisyMirrorDescent",
+    "NoisySgd",
+]

@@ -16,7 +16,6 @@ from solvers.methods.tuning import distance
 from solvers.oracle_protocol import Oracle
 from solvers.potentials import HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
-from solvers.sums import sampled_bound
 
 MOST_PASSES = 1_000
 _MOST_DEFAULT_SLOTS = 2_000
@@ -45,7 +44,8 @@ class NoisyMirrorDescent:
 
     Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; PRIVACY-SPEC 4, T5. Deviations: steps
     on a stale record, which are noise alone, are left out; the sum is divided by b, never by the random number of fresh
-    records; proximal; the mean of the second half in place of all (Rakhlin, Shamir and Sridharan 2012); the noise is not by the paper's composition over q = 1/n, which is not proved.
+    records; proximal; the mean of the second half in place of all (Rakhlin, Shamir and Sridharan 2012); the noise is
+    not by the paper's composition over q = 1/n, which is not proved.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -112,7 +112,7 @@ class NoisyMirrorDescent:
     def _balanced_step(self, problem: Problem, privacy: Privacy) -> float:
         """eta = D / sqrt(P T (G^2 + d sigma^2)); the noise is that of the plan, which owes nothing to eta."""
         noise = calibrate(self.queries(problem), privacy).plan.queries[0].noise_multiplier
-        std = noise * sampled_bound(problem, self._sizes()[1], problem.G)
+        std = noise * problem.G / self._sizes()[1]
         return distance(problem) / math.sqrt(self._steps(problem) * (problem.G**2 + problem.d * std**2))
 
     def _steps(self, problem: Problem) -> int:
