@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.catalog import Method
-from solvers.methods import DpAccMd, DpGd
+from solvers.methods import DpAccMd, DpGd, NoisyMirrorDescent
 from solvers.methods.tuning import distance
 from solvers.perturbation import EpochGrowth, Localization, PhasedSgd
 from solvers.problem import Problem
@@ -17,6 +17,10 @@ _UNPROVEN = (
 )
 _NOT_COVERED = (
     "No bound is proven for a loss that is not convex, nor for dp_gd on a domain without 0: runs start elsewhere there."
+)
+_FRESH = (
+    "No bound on the risk over these rows is proven: a half pass uses each row at most once, so theory bounds the risk "
+    "on new rows of the same kind."
 )
 
 
@@ -46,6 +50,8 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
         return Forecast(None, reach, certain, untrained, _NOT_COVERED)
     if isinstance(method, Localization | EpochGrowth | PhasedSgd):
         return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
+    if isinstance(method, NoisyMirrorDescent):
+        return Forecast(None, reach, certain, untrained, _FRESH)
     if not isinstance(method, DpGd | DpAccMd):
         return Forecast(None, reach, certain, untrained, _UNPROVEN)
     bound = method.excess_risk(problem, noise_stds[0], reach)

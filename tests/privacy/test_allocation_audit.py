@@ -18,13 +18,13 @@ from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import Form
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers.audit.attack import excess
 from solvers.data import Data
 from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
 from solvers.oracle import PrivateOracle
 from solvers.problem import Problem, Vector
 from tests.privacy.test_audit import half_noise, mutated
-from tests.support.audit import excess
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)

@@ -14,11 +14,12 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
 from solvers.data import Data
-from solvers.domains import L2Ball
+from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
 from solvers.methods import DpGd, NoisyMirrorDescent
 from solvers.oracle import PrivateOracle
+from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
 from solvers.problem import Vector
 from solvers.selection import Auto
 from solvers.solve import run
@@ -44,7 +45,8 @@ class Script:
 def test_by_hand() -> None:
     """n = 5, N = 3, b = 1: two half passes of three slots; eta = 1/2; the answer is the mean of the last three w."""
     problem = Problem(Squared(), domain=L2Ball(2.0), n=5, d=1, row_norm=1.0)
-    method, oracle = NoisyMirrorDescent(passes=2, batch=1, step=0.5), Script([-2.0, -4.0, 1.0, 1.0, 1.0, 9.0])
+    method = NoisyMirrorDescent(passes=2, batch=1, step=0.5, potential=HalfSquaredL2())
+    oracle = Script([-2.0, -4.0, 1.0, 1.0, 1.0, 9.0])
     found = method.run(oracle, problem)  # type: ignore[arg-type]
     assert oracle.points == [0.0, 1.0, 2.0, 1.5, 1.0, 0.5]  # 1 + 2 is brought back to the ball
     assert found == pytest.approx([(1.5 + 1.0 + 0.5) / 3])
@@ -161,3 +163,17 @@ def test_auto_takes_it_where_the_loss_is_not_smooth_and_sampling_may_be() -> Non
     assert "hinge is not smooth" in reason
     with pytest.raises(Unsuitable, match="huber_hinge"):
         Auto().choose(problem, PRIVACY, sampling=False)
+
+
+def test_the_potential_of_the_least_bound() -> None:
+    """The entropy on a simplex of many coordinates, l_p on an l1 ball, l2 elsewhere; what does not fit is refused."""
+    for domain, potential in ((Simplex(), NegativeEntropy), (L1Ball(1.0), HalfSquaredLp), (L2Ball(1.0), HalfSquaredL2)):
+        problem = Problem(Hinge(), domain=domain, n=400, d=3000, row_norm=1.0)  # type: ignore[arg-type]
+        quote = plan(NoisyMirrorDescent(batch=1), problem, PRIVACY)
+        assert isinstance(quote.method, NoisyMirrorDescent)
+        assert isinstance(quote.method.potential, potential)
+        X, y = np.random.default_rng(0).uniform(-0.1, 0.1, (400, 3000)), np.ones(400)
+        w, _ = run(quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(2)))
+        assert float(np.linalg.norm(w - domain.project(w))) < 1e-9
+    with pytest.raises(Unsuitable, match="does not cover"):
+        NoisyMirrorDescent(potential=NegativeEntropy()).resolve(problem, PRIVACY)
