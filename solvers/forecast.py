@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.catalog import Method
-from solvers.methods import DpAccMd, DpGd
+from solvers.methods import DpAccMd, DpGd, NoisyMirrorDescent
 from solvers.methods.tuning import distance
 from solvers.perturbation import BootstrapReduction, EpochGrowth, GrowthReduction, Localization, PhasedSgd
 from solvers.problem import Problem
@@ -22,6 +22,10 @@ _ONE_POINT = (
 _UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
 _NOT_COVERED = (
     "No bound is proven for a loss that is not convex, nor for dp_gd on a domain without 0: runs start elsewhere there."
+)
+_FRESH = (
+    "No bound on the risk over these rows is proven: a half pass uses each row at most once, so theory bounds the risk "
+    "on new rows of the same kind."
 )
 
 
@@ -52,7 +56,7 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
     if isinstance(method, Localization | EpochGrowth | PhasedSgd):
         return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
     bound: float | None = None
-    missing = _UNPROVEN
+    missing = _FRESH if isinstance(method, NoisyMirrorDescent) else _UNPROVEN
     if isinstance(method, DpGd):
         bound, missing = method.excess_risk(problem, noise_stds[0], reach, untrained), _ONE_POINT
     elif isinstance(method, DpAccMd | GrowthReduction | BootstrapReduction):

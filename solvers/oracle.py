@@ -131,7 +131,7 @@ class PrivateOracle:
         reach = self._reach(w)
         planned = self._meter.take(query, RandomAllocation)
         rows, size = self._slot(planned)
-        value = gradient_sum(self._data, pieces(rows, self._problem.d), w) / size
+        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
         return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def transcript(self) -> Plan:

@@ -63,6 +63,7 @@ CASES: dict[str, Case] = {
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),
+    "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(batch=2, step=1e-4), _FLAT),
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),
     "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(batch=5, step=0.01), _FLAT),
     "output_perturbation": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first),
