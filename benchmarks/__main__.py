@@ -1,7 +1,11 @@
-"""`python -m benchmarks [costs] [accuracy] [tuning] [--seeds N]`; costs and accuracy if none is named."""
+"""`python -m benchmarks [costs] [accuracy] [tuning] [erm_revisited] [--seeds N]`; costs and accuracy if none is named.
+
+erm_revisited has two halves that can be named alone, erm_curves and erm_growth.
+"""
 
 import argparse
 import os
+from pathlib import Path
 
 # One thread, as the workers run; it must be said before numpy is imported.
 for library in ("OPENBLAS", "OMP", "MKL"):
@@ -9,12 +13,15 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 
 from benchmarks import accuracy, costs, tuning  # noqa: E402
 
+PLOTS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "erm_revisited"
+
 
 def main() -> None:
-    """Run what was asked for, all by default."""
+    """Run what was asked for, costs and accuracy by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning")
-    parser.add_argument("--seeds", type=int, default=5, help="runs per cell of the accuracy table")
+    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, erm_revisited")
+    parser.add_argument("--seeds", type=int, default=5, help="runs per cell")
+    parser.add_argument("--plots", type=Path, default=PLOTS, help="where erm_revisited writes its plots")
     arguments = parser.parse_args()
     parts = arguments.parts or ["costs", "accuracy"]
     if "costs" in parts:
@@ -23,6 +30,13 @@ def main() -> None:
         accuracy.report(arguments.seeds)
     if "tuning" in parts:
         tuning.report(arguments.seeds)
+    if {"erm_revisited", "erm_curves", "erm_growth"} & set(parts):
+        from benchmarks import erm_revisited  # draws, with packages that only `make paper` installs
+
+        if "erm_growth" not in parts:
+            erm_revisited.curves(arguments.seeds, arguments.plots)
+        if "erm_curves" not in parts:
+            erm_revisited.growth(arguments.seeds, arguments.plots)
 
 
 if __name__ == "__main__":
