@@ -5,12 +5,13 @@ An event tree reads as `accounting.events` writes it: a noise multiplier is nois
 bound; a sampled event is one answer on one fresh batch.
 """
 
-from collections.abc import Iterator
-from typing import Any, assert_never
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
 
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
-from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from accounting.mechanisms import Gaussian, Mechanism, ObjectivePerturbation, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -20,6 +21,7 @@ MAX_QUERIES = 64  # three events each, at most, and one around them
 MAX_COUNT = 2**53
 MULTIPLIER_RANGE = (1e-3, 1e12)
 RATE_RANGE = (1e-9, 1.0)
+RATIO_RANGE = (1e-12, 1e6)
 
 _Leaf = tuple[int, Mechanism, float]
 
@@ -41,7 +43,7 @@ def event_to_plan(event: Any) -> Plan:
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """`{"queries": [{name, count, mechanism, noise_multiplier, rate (of a sampled query)}]}`.
+    """`{"queries": [{name, count, mechanism, noise_multiplier, the mechanism's own fields}]}`.
 
     Raises
     ------
@@ -101,6 +103,11 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "ObjectivePerturbationDpEvent":
+            node = fields(event, ("type", "curvature_ratio", "event"), "an objective perturbation event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, ObjectivePerturbation(_ratio(node["curvature_ratio"])), _multiplier(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -127,6 +134,10 @@ def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
 
 
+def _ratio(value: Any) -> float:
+    return number(value, *RATIO_RANGE, "curvature ratio")
+
+
 def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float) -> PlannedQuery:
     try:
         return PlannedQuery(name, count, mechanism, noise_multiplier)
@@ -135,37 +146,36 @@ def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float)
 
 
 def _query_to_json(query: PlannedQuery) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "name": query.name,
-        "count": query.count,
-        "mechanism": query.mechanism.name,
-        "noise_multiplier": query.noise_multiplier,
-    }
-    match query.mechanism:
-        case Gaussian():
-            return document
-        case PoissonGaussian(rate=rate):
-            return document | {"rate": rate}
-        case _:
-            assert_never(query.mechanism)
+    mechanism = asdict(query.mechanism)
+    name = mechanism.pop("name")
+    written = {"name": query.name, "count": query.count, "mechanism": name, "noise_multiplier": query.noise_multiplier}
+    return written | mechanism
 
 
 def _query_from_json(document: Any) -> PlannedQuery:
-    node = fields(document, ("name", "count", "mechanism", "noise_multiplier"), "a query", optional=("rate",))
-    mechanism: Mechanism
-    match node["mechanism"], "rate" in node:
-        case "gaussian", False:
-            mechanism = Gaussian()
-        case "poisson_gaussian", True:
-            mechanism = PoissonGaussian(_rate(node["rate"]))
-        case _:
-            raise CodecError("a query's mechanism must be one that this service knows, with its own fields")
+    name = document.get("mechanism") if isinstance(document, dict) else None
+    if not isinstance(name, str) or name not in _MECHANISMS:
+        raise CodecError("a query's mechanism must be one that this service knows")
+    make, readers = _MECHANISMS[name]
+    node = fields(document, ("name", "count", "mechanism", "noise_multiplier", *readers), "a query")
+    try:
+        mechanism = make(**{field: read(node[field]) for field, read in readers.items()})
+    except OutOfRange as error:
+        raise CodecError("a field of a query's mechanism is out of range") from error
     return _query(
         text(node["name"], "name", 64),
         integer(node["count"], 1, MAX_COUNT, "count"),
         mechanism,
         number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier"),
     )
+
+
+_MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
+    "gaussian": (Gaussian, {}),
+    "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
+    "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+}
+"""Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 
 
 __all__ = [

@@ -21,6 +21,11 @@ def poisson_sampled(sampling_probability: float, event: Event) -> Event:
     return {"type": "PoissonSampledDpEvent", "sampling_probability": sampling_probability, "event": event}
 
 
+def objective_perturbation(curvature_ratio: float, event: Event) -> Event:
+    """The minimizer of an objective whose random linear term is as noisy as `event`."""
+    return {"type": "ObjectivePerturbationDpEvent", "curvature_ratio": curvature_ratio, "event": event}
+
+
 def self_composed(event: Event, count: int) -> Event:
     """`count` adaptive uses of `event`; the event itself when there is one."""
     return event if count == 1 else {"type": "SelfComposedDpEvent", "count": count, "event": event}

@@ -41,6 +41,11 @@ class Query:
         if not 1e-6 <= finite(self.weight, "weight") <= 1e6:
             raise OutOfRange("weight must lie in [1e-6, 1e6]")
 
+    @property
+    def answers(self) -> int:
+        """How many answers the solver gets: `count` uses of a mechanism that may answer several times a use."""
+        return self.count * self.mechanism.answers
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuery:
@@ -55,6 +60,11 @@ class PlannedQuery:
         _check_count(self.name, self.count)
         if finite(self.noise_multiplier, "noise multiplier") <= 0:
             raise OutOfRange("noise multiplier must be positive")
+
+    @property
+    def answers(self) -> int:
+        """How many answers the solver gets: `count` uses of a mechanism that may answer several times a use."""
+        return self.count * self.mechanism.answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,16 @@ class Plan:
         total = 0.0
         for query in self.queries:
             mu = query.mechanism.gdp(query.noise_multiplier)
+            if mu is None:
+                return None
+            total += query.count * mu * mu
+        return float(np.sqrt(total))
+
+    def gdp_bound(self) -> float | None:
+        """mu of a Gaussian pair that dominates the whole plan, mu^2 = sum count * mu_query^2; None if there is none."""
+        total = 0.0
+        for query in self.queries:
+            mu = query.mechanism.gdp_bound(query.noise_multiplier)
             if mu is None:
                 return None
             total += query.count * mu * mu

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.methods import DpAccMd, DpGd, Method
+from solvers.catalog import Method
+from solvers.methods import DpAccMd, DpGd
 from solvers.methods.tuning import distance
 from solvers.problem import Problem
 

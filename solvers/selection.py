@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.privacy import Privacy
-from solvers.methods import DpGd, DpSvrg, Method
+from solvers.catalog import Method
+from solvers.methods import DpGd, DpSvrg
 from solvers.methods.checks import check_loss
 from solvers.problem import Problem
 

@@ -12,13 +12,16 @@ from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
+from solvers.catalog import Method
 from solvers.data import Data
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
-from solvers.methods import Method
-from solvers.oracle import PrivateOracle, gradient_bound, sampled_bound
+from solvers.oracle import PrivateOracle
+from solvers.perturbation import Perturbation
+from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto
+from solvers.sums import gradient_bound, sampled_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def plan(method: Method | Auto, problem: Problem, privacy: Privacy, *, sampling:
         chosen, reason = method, "asked for"
     resolved = chosen.resolve(problem, privacy)
     release = calibrate(resolved.queries(problem), privacy)
-    stds = tuple(_std(query, problem) for query in release.plan.queries)
+    stds = tuple(_std(resolved, query, problem) for query in release.plan.queries)
     evaluations = resolved.gradient_evaluations(problem)
     return Quote(resolved, reason, release, stds, evaluations, forecast(resolved, problem, stds))
 
@@ -85,9 +88,7 @@ def run(
     RunFailed
         if the transcript is not covered by the plan or the result is not finite: then nothing is released.
     """
-    oracle = PrivateOracle(problem, data, release.plan, Noise() if noise is None else noise, on_answer)
-    coefficients = method.run(oracle, problem)
-    transcript = oracle.transcript()
+    coefficients, transcript = _run(method, problem, data, release, Noise() if noise is None else noise, on_answer)
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
     if coefficients.shape != (problem.d,) or not np.isfinite(coefficients).all():
@@ -121,10 +122,28 @@ def solve(
     )
 
 
-def _std(query: PlannedQuery, problem: Problem) -> float:
-    mechanism = query.mechanism
-    if isinstance(mechanism, PoissonGaussian):
+def _run(
+    method: Method,
+    problem: Problem,
+    data: Data,
+    release: ReleasePlan,
+    noise: Noise,
+    on_answer: Callable[[int], None] | None,
+) -> tuple[Vector, Plan]:
+    """Behind the door that the method's kind needs."""
+    if isinstance(method, Perturbation):
+        access = DataAccess(problem, data, release.plan, noise, on_answer)
+        return method.run(access, problem), access.transcript()
+    oracle = PrivateOracle(problem, data, release.plan, noise, on_answer)
+    return method.run(oracle, problem), oracle.transcript()
+
+
+def _std(method: Method, query: PlannedQuery, problem: Problem) -> float:
+    mechanism, dimension = query.mechanism, problem.d
+    if isinstance(method, Perturbation):
+        bound, dimension = method.releases(problem)[query.name]
+    elif isinstance(mechanism, PoissonGaussian):
         bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
     else:
         bound = gradient_bound(problem)
-    return mechanism.std(query.noise_multiplier, bound, problem.d)
+    return mechanism.std(query.noise_multiplier, bound, dimension)

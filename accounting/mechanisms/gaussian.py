@@ -27,12 +27,21 @@ class Gaussian:
 
     name: Literal["gaussian"] = "gaussian"
 
+    @property
+    def answers(self) -> int:
+        """One use is one answer."""
+        return 1
+
     def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
         """rho(a) = a mu^2 / 2 = 2 a / z^2 of one answer, at each order a > 1."""
         return np.asarray(orders, dtype=float) * (2.0 / noise_multiplier**2)
 
     def gdp(self, noise_multiplier: float) -> float:
         """mu of one answer."""
+        return 2.0 / noise_multiplier
+
+    def gdp_bound(self, noise_multiplier: float) -> float | None:
+        """The same: it is exact."""
         return 2.0 / noise_multiplier
 
     def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002

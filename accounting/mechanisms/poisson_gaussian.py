@@ -88,6 +88,11 @@ class PoissonGaussian:
         if not LEAST_RATE <= finite(self.rate, "sampling rate") <= 1:
             raise OutOfRange(f"the sampling rate must lie in [{LEAST_RATE:g}, 1]")
 
+    @property
+    def answers(self) -> int:
+        """One use is one answer."""
+        return 1
+
     def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
         """rho(a) = D_a(P || Q) of one answer, rounded up by a factor 1 + 1e-6, at each order a > 1."""
         return np.array([_curve_point(self.rate, 1.0 / noise_multiplier, float(a)) for a in orders])
@@ -95,6 +100,10 @@ class PoissonGaussian:
     def gdp(self, noise_multiplier: float) -> float | None:
         """None unless q = 1 (where it is the Gaussian mechanism): sampling is not Gaussian-DP."""
         return 2.0 / noise_multiplier if self.rate == 1 else None
+
+    def gdp_bound(self, noise_multiplier: float) -> float | None:
+        """mu of a Gaussian pair that dominates one answer: what it would cost if every record were always in."""
+        return 2.0 / noise_multiplier
 
     def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
         """None: Gaussian noise has no epsilon at delta = 0."""

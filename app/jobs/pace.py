@@ -40,7 +40,7 @@ class Pace:
         plan : the answers
         n, d : rows, and coordinates of an answer
         """
-        answers = sum(query.count for query in plan.queries)
+        answers = sum(query.answers for query in plan.queries)
         full = float(n) * sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
         weighted = full + self.scatter * max(0.0, evaluations - full)
         return weighted * (self.per_row + self.per_entry * d) + answers * (self.per_answer + self.per_coordinate * d)

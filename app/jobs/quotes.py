@@ -55,6 +55,7 @@ class Priced:
                 QueryPrice(
                     name=query.name,
                     count=query.count,
+                    answers=query.answers,
                     mechanism=asdict(query.mechanism),
                     noise_multiplier=query.noise_multiplier,
                     noise_std=std,
@@ -194,7 +195,7 @@ def _plan(
     resolved = method.resolve(problem, privacy)
     if resolved.gradient_evaluations(problem) > (most := settings.max_gradient_evaluations):
         raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
-    if sum(query.count for query in resolved.queries(problem)) > settings.max_answers:
+    if sum(query.answers for query in resolved.queries(problem)) > settings.max_answers:
         raise OutOfRange(f"the run would take more than {settings.max_answers} private answers, the most allowed here")
     return solvers.plan(request.method, problem, privacy, sampling=sampling)
 

@@ -55,7 +55,7 @@ class JobRow:
 
 def answers(quote: Quote) -> int:
     """How many private answers are planned."""
-    return sum(query.count for query in quote.queries)
+    return sum(query.answers for query in quote.queries)
 
 
 def get(connection: sa.Connection, job_id: str) -> JobRow | None:

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
 from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
+from solvers.catalog import Method
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
-from solvers.methods import Method
 from solvers.regularizers import L2, Regularizer
 from solvers.selection import Auto
 
@@ -58,7 +58,8 @@ class QueryPrice(Wire):
     """One kind of question the solver will ask, with its noise."""
 
     name: Annotated[str, Field(description="What the solver calls it.")]
-    count: Annotated[int, Field(description="How many answers.")]
+    count: Annotated[int, Field(description="How many uses of the mechanism.")]
+    answers: Annotated[int, Field(description="How many answers that is: a use may answer more than once.")]
     mechanism: Annotated[dict[str, object], Field(description="How each answer is made private.")]
     noise_multiplier: Annotated[float, Field(description="Noise std over the per-record bound, unitless.")]
     noise_std: Annotated[

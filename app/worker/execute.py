@@ -17,9 +17,9 @@ from app.sources.design import Design
 from app.wire.base import Wire
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest
+from solvers.catalog import Method
 from solvers.data import Data
 from solvers.losses import Loss
-from solvers.methods import Method
 from solvers.problem import Problem
 from solvers.solve import run as solve
 

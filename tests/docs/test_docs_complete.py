@@ -14,9 +14,9 @@ from app.main import ROUTERS
 from app.operations.openapi import routes
 from app.settings import Settings
 from app.wire.jobs import JobRequest
+from solvers.catalog import Method
 from solvers.domains import Domain
 from solvers.losses import Loss
-from solvers.methods import Method
 from solvers.regularizers import Regularizer
 from solvers.selection import Auto
 

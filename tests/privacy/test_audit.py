@@ -24,6 +24,7 @@ from solvers.losses import Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.oracle import PrivateOracle
 from solvers.problem import Problem
+from solvers.sums import gradient_sum
 from tests.support.audit import Attacker, Row, epsilon_lower_bound, excess, mu_lower_bound, scores
 from tests.support.seeded import SeededBits
 
@@ -130,7 +131,11 @@ def test_mutant_half_the_noise_is_caught(method: Method, problem: Problem) -> No
 
 def test_mutant_factor_two_forgotten_is_caught() -> None:
     """std over the bound taken for std over the sensitivity: the noise is calibrated as if mu = 1/z."""
-    with mutated(Gaussian, "gdp", lambda _self, z: 1.0 / z), mutated(Gaussian, "multiplier", lambda _self, m: m**-0.5):
+    with (
+        mutated(Gaussian, "gdp", lambda _self, z: 1.0 / z),
+        mutated(Gaussian, "gdp_bound", lambda _self, z: 1.0 / z),
+        mutated(Gaussian, "multiplier", lambda _self, m: m**-0.5),
+    ):
         assert violation(GD, PROBLEM) > 0
 
 
@@ -164,7 +169,7 @@ def _printed_acc_md(method: DpAccMd, oracle: Any, problem: Problem) -> Any:
         tau = 2 / (k + 2)
         x = tau * z + (1 - tau) * y
         noisy = oracle.gradient("gradient", x)
-        y = problem.prox(x - step * exact._sum([slice(0, problem.n)], x) / problem.n, step)
+        y = problem.prox(x - step * gradient_sum(exact._data, [slice(0, problem.n)], x) / problem.n, step)
         z = problem.prox(z - (k + 2) * step / 2 * noisy, (k + 2) * step / 2)
     return y
 

@@ -18,6 +18,7 @@ from solvers import Problem, plan
 from solvers.data import Data
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Squared
+from solvers.meter import Meter
 from solvers.methods import DpGd, DpSvrg, Method
 from solvers.oracle import PrivateOracle
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
@@ -129,14 +130,15 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
         def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
             return self.batch
 
-    class Revealing(PrivateOracle):
-        def _answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
+    class Revealing(Meter):
+        def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
             calls.append((value, bound))
             return value
 
     plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
     noise = Scripted(SeededBits(1))
-    oracle = Revealing(problem, Data.of(X, y, problem), plan_, noise)
+    oracle = PrivateOracle(problem, Data.of(X, y, problem), plan_, noise)
+    oracle._meter = Revealing(plan_, noise)
     oracle.gradient("f", w)
     oracle.sampled_gradient("b", w)
     noise.batch = np.array([0, 1, 3, 4, 5])

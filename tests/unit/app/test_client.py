@@ -50,7 +50,14 @@ QUOTE = {
     "accountant": "exact_gaussian",
     "accountant_version": "1",
     "queries": [
-        {"name": "g", "count": 10, "mechanism": {"name": "gaussian"}, "noise_multiplier": 9.0, "noise_std": 0.1}
+        {
+            "name": "g",
+            "count": 10,
+            "answers": 10,
+            "mechanism": {"name": "gaussian"},
+            "noise_multiplier": 9.0,
+            "noise_std": 0.1,
+        }
     ],
     "gradient_evaluations": 1000,
     "rows": 100,

@@ -15,7 +15,8 @@ from solvers.data import BLOCK, Data
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
-from solvers.oracle import PrivateOracle, gradient_bound, sampled_bound
+from solvers.oracle import PrivateOracle
+from solvers.sums import gradient_bound, sampled_bound
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -195,13 +196,13 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
 
 def test_the_transcript_holds_what_was_answered(rows: tuple[Problem, Vector, Vector]) -> None:
     oracle, heard = made(*rows), []
-    oracle._on_answer = heard.append
+    oracle._meter._on_answer = heard.append
     for _ in range(3):
         oracle.gradient("full", np.zeros(3))
     oracle.sampled_gradient("batch", np.zeros(3))
     assert [(q.name, q.count) for q in oracle.transcript().queries] == [("full", 3), ("batch", 1)]
     assert heard == [1, 2, 3, 4]
-    assert oracle._plan.covers(oracle.transcript())
+    assert oracle._meter.plan.covers(oracle.transcript())
 
 
 def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vector]) -> None:
@@ -212,7 +213,7 @@ def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vecto
         raise Stop
 
     oracle = made(*rows)
-    oracle._on_answer = stop
+    oracle._meter._on_answer = stop
     with pytest.raises(Stop):
         oracle.gradient("full", np.zeros(3))
     assert oracle.transcript().query("full").count == 1

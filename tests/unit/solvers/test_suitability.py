@@ -17,10 +17,11 @@ from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
 from solvers.methods import DpGd, DpSvrg
-from solvers.oracle import PrivateOracle, gradient_bound, sampled_bound
+from solvers.oracle import PrivateOracle
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.selection import Auto
+from solvers.sums import gradient_bound, sampled_bound
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]

@@ -1,0 +1,184 @@
+"""Privacy-loss distributions of one answer, as pessimistic masses on a grid.
+
+The masses of the loss in each grid cell are exact differences of Gaussian tails; "connect the dots" moves them to the
+grid's points so that the privacy profile only grows. Both directions of each pair are one: x -> -x swaps them.
+Reference: Doroshenko et al. 2022 (connect the dots); PRIVACY-SPEC T3, section 12.5.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from accounting import guard
+from accounting.mechanisms import PoissonGaussian
+from accounting.plan import Plan
+
+_TAIL = 1e-18  # mass left beyond the grid, all of it counted as infinite loss
+_X = float(-ndtri(_TAIL))
+LARGEST_SHIFT = 20.0  # 1/z; with less noise than that no plan of interest is private, and exponentials overflow
+
+
+class Loss(Protocol):
+    """The privacy loss of one answer under a dominating pair that serves both directions."""
+
+    @property
+    def shift(self) -> float:
+        """The pair's largest shift, in noise stds."""
+        ...
+
+    @property
+    def deviation(self) -> float:
+        """The loss's typical standard deviation."""
+        ...
+
+    @property
+    def widest(self) -> float:
+        """The largest finite loss on the grid."""
+        ...
+
+    def moments(self, count: int) -> tuple[float, float]:
+        """Upper bounds on, or close to, the mean and variance of the sum of `count` losses."""
+        ...
+
+    def pmf(self, interval: float) -> Any:
+        """The pessimistic masses."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianLoss:
+    """N(mu, 1) against N(0, 1): the loss is N(mu^2/2, mu^2)."""
+
+    mu: float
+
+    @property
+    def shift(self) -> float:
+        return self.mu
+
+    @property
+    def deviation(self) -> float:
+        return self.mu
+
+    @property
+    def widest(self) -> float:
+        return 2 * self.mu * _X + self.mu**2
+
+    def moments(self, count: int) -> tuple[float, float]:
+        return count * self.mu**2 / 2, count * self.mu**2
+
+    def pmf(self, interval: float) -> Any:
+        return _gaussian_pmf(self.mu, interval)
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonLoss:
+    """(1-q) N(0,1) + q N(c,1) against its mirror image, q < 1."""
+
+    q: float
+    c: float
+
+    @property
+    def shift(self) -> float:
+        return self.c
+
+    @property
+    def spread(self) -> float:
+        """The integral of (P - Q)^2 / N(0,1) = 4 q^2 sinh(c^2): the loss's variance in the many-answer limit."""
+        return 4 * self.q**2 * math.sinh(self.c**2)
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.spread)
+
+    @property
+    def widest(self) -> float:
+        return 2 * math.log1p(self.q * math.expm1(min(self.c * (self.c + _X), 600.0))) + self.c**2
+
+    def moments(self, count: int) -> tuple[float, float]:
+        """The mean of one loss is at most 2 q c^2 (joint convexity) and at most its chi-square (Q >= (1-q) N(0,1))."""
+        chi = self.spread / (1 - self.q)
+        return count * min(chi, 2 * self.q * self.c**2), count * min(chi, 4 * self.q * self.c**2 * (1 + self.c**2))
+
+    def pmf(self, interval: float) -> Any:
+        return _poisson_pmf(self.q, self.c, interval)
+
+
+def losses(plan: Plan) -> list[tuple[Loss, int]] | None:
+    """The losses whose sum is the plan's, with their counts; None if some query has none.
+
+    All Gaussian-DP queries are one Gaussian.
+    """
+    found: list[tuple[Loss, int]] = []
+    squared = 0.0
+    for query in plan.queries:
+        mechanism, z = query.mechanism, query.noise_multiplier
+        mu = mechanism.gdp(z)
+        if mu is not None:
+            squared += query.count * mu * mu
+        elif isinstance(mechanism, PoissonGaussian):
+            found.append((PoissonLoss(mechanism.rate, 1 / z), query.count))
+        else:
+            return None
+    if squared > 0:
+        found.append((GaussianLoss(math.sqrt(squared)), 1))
+    return found
+
+
+def connect_the_dots(
+    interval: float, lowest: int, upper: NDArray[np.float64], lower: NDArray[np.float64], extra: float, infinity: float
+) -> Any:
+    """Cell i, losses (e_i, e_i + interval], has mass upper[i] under P and lower[i] under Q; put it on its two ends so
+    that P's mass stays and Q's is matched: the upper end's share b solves (upper - b) e^-e_i + b e^-e_(i+1) = lower.
+    `extra` sits at the lowest point, `infinity` at +inf.
+    """
+    points = (lowest + np.arange(len(upper))) * interval
+    to_high = np.clip((upper - np.exp(points) * lower) / -math.expm1(-interval), 0.0, upper)
+    masses = np.zeros(len(upper) + 1)
+    masses[:-1] += upper - to_high
+    masses[1:] += to_high
+    masses[0] += extra
+    return guard.pessimistic_pmf(interval, lowest, masses, infinity)
+
+
+def _mass(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Phi(high) - Phi(low), low <= high, to relative accuracy on both sides of 0."""
+    positive = low > 0
+    a, b = np.where(positive, -high, low), np.where(positive, -low, high)
+    return np.asarray(ndtr(b) - ndtr(a))
+
+
+@lru_cache(maxsize=16)
+def _gaussian_pmf(mu: float, interval: float) -> Any:
+    """Loss mu x + mu^2/2 at x ~ N(0,1), i.e. N(mu^2/2, mu^2)."""
+    lowest = math.floor((mu * mu / 2 - _X * mu) / interval)
+    highest = math.ceil((mu * mu / 2 + _X * mu) / interval)
+    x = np.divide(np.arange(lowest, highest + 1) * interval - mu * mu / 2, mu)
+    upper, lower = _mass(x[:-1], x[1:]), _mass(np.add(x[:-1], mu), np.add(x[1:], mu))
+    return connect_the_dots(interval, lowest, upper, lower, float(ndtr(x[0])), float(ndtr(-x[-1])))
+
+
+@lru_cache(maxsize=16)
+def _poisson_pmf(q: float, c: float, interval: float) -> Any:
+    """Loss ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; the loss is odd and increasing in x."""
+    reach = c + _X
+    top = math.log1p(q * math.expm1(c * reach - c * c / 2)) - math.log1p(q * math.expm1(-c * reach - c * c / 2))
+    # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
+    e = np.arange(0, math.ceil(top / interval) + 1) * interval
+    x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
+    base, near, far = _mass(x[:-1], x[1:]), _mass(x[:-1] - c, x[1:] - c), _mass(x[:-1] + c, x[1:] + c)
+    upper, lower = (1 - q) * base + q * near, (1 - q) * base + q * far
+    beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
+    beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
+    return connect_the_dots(
+        interval,
+        -len(upper),
+        np.concatenate([lower[::-1], upper]),
+        np.concatenate([upper[::-1], lower]),
+        beyond_q,
+        beyond_p,
+    )

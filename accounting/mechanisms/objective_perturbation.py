@@ -1,0 +1,93 @@
+"""The minimizer of an objective with a random linear term, for scalar generalized linear models.
+
+Precondition: theta = argmin over R^d of sum_i phi_i(<x_i, theta>) + (Lambda / 2) ||theta||^2 + <b, theta>, phi_i convex
+with |phi_i'| ||x_i|| <= G and phi_i'' ||x_i||^2 <= beta, b ~ N(0, s^2 I), s = z G.
+Pseudo-code: draw b; release theta (a solver's distance from it is paid for by the query that adds noise to its output).
+Postcondition: Renyi divergence of order a at most
+    ln(1 + beta / Lambda) + 2 a / z^2 + ln(2 Phi(2 (a - 1) / z)) / (a - 1),   for replacement of one record.
+Proof: docs/proofs/objective_perturbation.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from accounting import events
+from accounting.errors import OutOfRange
+from accounting.noise import Noise
+from accounting.privacy import finite
+
+_ROUNDED_UP = 1 + 1e-12
+FINE = 31  # lattice steps in one std of b, as a power of two
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectivePerturbation:
+    """One minimizer; the noise multiplier is z = s / G, std of the linear term over a record's gradient bound.
+
+    Parameters
+    ----------
+    curvature_ratio : beta / Lambda in (0, 1e6], one record's curvature over the summed objective's strong convexity
+
+    Reference: Kifer, Smith and Thakurta 2012; Redberg, Koskela and Wang 2023; PRIVACY-SPEC 10 (replace-one).
+    """
+
+    curvature_ratio: float
+    name: Literal["objective_perturbation"] = "objective_perturbation"
+
+    def __post_init__(self) -> None:
+        if not 0 < finite(self.curvature_ratio, "curvature ratio") <= 1e6:
+            raise OutOfRange("the curvature ratio must lie in (0, 1e6]")
+
+    @property
+    def answers(self) -> int:
+        """One use is one answer."""
+        return 1
+
+    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
+        """The postcondition's bound, at each order a > 1."""
+        a = np.asarray(orders, dtype=float)
+        tilt = (math.log(2) + log_ndtr(2 * (a - 1) / noise_multiplier)) / (a - 1)
+        curve = math.log1p(self.curvature_ratio) + 2 * a / noise_multiplier**2 + tilt
+        return np.asarray(curve * _ROUNDED_UP)
+
+    def gdp(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
+        """None: the determinant's ratio is no Gaussian's."""
+        return None
+
+    def gdp_bound(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
+        """None, for the same reason."""
+        return None
+
+    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
+        """None: Gaussian noise has no epsilon at delta = 0."""
+        return None
+
+    def multiplier(self, mu_squared: float) -> float:
+        """The z at which the linear term alone would spend mu^2."""
+        return 2.0 / math.sqrt(mu_squared)
+
+    def event(self, noise_multiplier: float) -> events.Event:
+        """One answer as an event."""
+        return events.objective_perturbation(self.curvature_ratio, events.gaussian(noise_multiplier))
+
+    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:  # noqa: ARG002
+        """The std of each coordinate of b, in the gradient's unit, that `perturb` will use: z G, rounded up."""
+        return finite(math.nextafter(noise_multiplier * bound * _ROUNDED_UP, math.inf), "noise std")
+
+    def spacing(self, noise_multiplier: float, bound: float) -> float:
+        """The lattice that b is rounded to; coarse rounding moves theta, and the method pays for that."""
+        return float(2.0 ** (math.frexp(self.std(noise_multiplier, bound, 1))[1] - 1 - FINE))
+
+    def perturb(
+        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
+    ) -> NDArray[np.float64]:
+        """b, the linear term's coefficients, shape (d,); `value` gives the shape alone: b owes nothing to the data."""
+        spacing = self.spacing(noise_multiplier, bound)
+        scale = self.std(noise_multiplier, bound, len(value)) / spacing
+        return np.asarray(noise.rounded_gaussian(len(value), scale) * spacing)

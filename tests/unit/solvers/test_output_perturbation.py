@@ -1,0 +1,102 @@
+"""Descent on a piece, and output perturbation: sensitivity measured against its bound, and the whole method."""
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.noise import Noise
+from accounting.plan import Plan
+from solvers import plan, solve
+from solvers.data import Data
+from solvers.domains import L2Ball, Simplex
+from solvers.errors import Unsuitable
+from solvers.losses import Hinge, HuberHinge, Logistic
+from solvers.perturbation import OutputPerturbation
+from solvers.perturbation.access import DataAccess
+from solvers.perturbation.descent import Piece
+from solvers.problem import Problem
+from solvers.regularizers import L2
+from tests.support.seeded import SeededBits
+
+PROBLEM = Problem(Logistic(), L2(0.05), n=60, d=3, row_norm=1.0)
+
+
+def _minimized(problem: Problem, X: np.ndarray, y: np.ndarray, pull: float, steps: int) -> np.ndarray:  # type: ignore[type-arg]
+    access = DataAccess(problem, Data.of(X, y, problem), Plan(()), Noise(SeededBits(1)))
+    center = np.full(problem.d, 0.3)
+    piece = Piece(problem, range(10, 50), pull)
+    return piece.minimize(access, problem.domain.project(center), problem.domain.project(center), steps)
+
+
+@pytest.mark.parametrize("domain", [L2Ball(0.6), Simplex()], ids=["ball", "simplex"])
+@pytest.mark.parametrize("pull", [0.0, 0.2])
+@pytest.mark.parametrize("steps", [1, 7, 400])
+def test_replacing_one_record_moves_the_iterate_within_the_bound(domain: L2Ball, pull: float, steps: int) -> None:
+    rng = np.random.default_rng(steps)
+    problem = Problem(HuberHinge(0.5), L2(0.05), domain, n=60, d=3, row_norm=1.0)
+    bound, farthest = Piece(problem, range(10, 50), pull).sensitivity(1.0), 0.0
+    for _ in range(40):
+        X, y = rng.normal(size=(60, 3)), np.sign(rng.normal(size=60))
+        other, other_y = X.copy(), y.copy()
+        other[30], other_y[30] = -X[30], y[30]
+        one, two = (_minimized(problem, a, b, pull, steps) for a, b in ((X, y), (other, other_y)))
+        farthest = max(farthest, float(np.linalg.norm(one - two)))
+    assert 0 < farthest <= bound
+
+
+def test_the_bound_is_nearly_reached_by_opposite_records_in_one_dimension() -> None:
+    """A hinge that every record is inside of is linear: W = mean of y x / mu, and a swap of signs moves it by all."""
+    problem = Problem(HuberHinge(0.1), L2(2.0), n=40, d=1, row_norm=1.0)
+    X, y = np.ones((40, 1)), np.tile([1.0, -1.0], 20)
+    other = X.copy()
+    other[0] = -1.0
+    piece = Piece(problem, range(40), 0.0)
+    found = []
+    for rows in (X, other):
+        access = DataAccess(problem, Data.of(rows, y, problem), Plan(()), Noise(SeededBits(1)))
+        found.append(piece.minimize(access, np.zeros(1), np.zeros(1), 500))
+    assert 0.9 * piece.sensitivity() < float(abs(found[0] - found[1])[0]) <= piece.sensitivity()
+
+
+def test_rounding_is_a_small_part_of_the_sensitivity() -> None:
+    piece = Piece(Problem(Logistic(), L2(1e-4), n=200_000, d=60, row_norm=1.0), range(200_000), 0.0)
+    exact = 2 / (200_000 * 1e-4)
+    assert exact < piece.sensitivity() < exact * 1.01
+
+
+def test_records_outside_the_piece_do_not_matter() -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(60, 3)), np.sign(rng.normal(size=60))
+    other = X.copy()
+    other[55] = 0.0
+    assert np.array_equal(_minimized(PROBLEM, X, y, 0.1, 20), _minimized(PROBLEM, other, y, 0.1, 20))
+
+
+def test_more_data_means_less_error_and_the_receipt_states_one_gaussian_release() -> None:
+    rng = np.random.default_rng(5)
+    truth, errors = np.array([1.0, -2.0]), []
+    for n in (500, 50_000):
+        X = rng.normal(size=(n, 2)) / 3
+        y = np.sign(X @ truth + 0.1 * rng.normal(size=n))
+        problem = Problem(Logistic(), L2(0.05), n=n, d=2, row_norm=1.0)
+        release = solve(OutputPerturbation(), problem, X, y, Privacy(1.0, 1e-6))
+        assert release.event["type"] == "GaussianDpEvent"
+        assert release.accountant == "exact_gaussian"
+        access = DataAccess(problem, Data.of(X, y, problem), Plan(()), Noise(SeededBits(1)))
+        best = Piece(problem, range(n), 0.0).minimize(access, np.zeros(2), np.zeros(2), 3000)
+        errors.append(float(np.linalg.norm(release.coefficients - best)))
+    assert errors[1] < 0.05 < errors[0] + 0.05
+    assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "privacy", "why"),
+    [
+        (Problem(Logistic(), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "strongly convex"),
+        (Problem(Hinge(), L2(0.1), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "smooth"),
+        (PROBLEM, Privacy(1.0, 0.0), "pure"),
+    ],
+)
+def test_refusals_name_the_assumption(problem: Problem, privacy: Privacy, why: str) -> None:
+    with pytest.raises(Unsuitable, match=why):
+        plan(OutputPerturbation(), problem, privacy)
