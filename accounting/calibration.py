@@ -4,10 +4,19 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from accounting.accountants import ACCOUNTANTS, Accountant, GaussianAccountant, PldAccountant, RdpAccountant
+from accounting.accountants import (
+    ACCOUNTANTS,
+    Accountant,
+    GaussianAccountant,
+    PldAccountant,
+    PureAccountant,
+    RdpAccountant,
+)
+from accounting.accountants.allocation import hockey_stick
 from accounting.accountants.gaussian import gauss_mu
 from accounting.accountants.rdp import ORDERS
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
+from accounting.mechanisms import RandomAllocation
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy
 
@@ -16,6 +25,7 @@ _GLANCE = 5e-3  # and so close on a coarser grid, where it only looks for a plac
 _ROUNDS = 24
 _NARROW = 1e-6  # a bracket of log mu^2 not worth halving
 _NUDGE = 1e-10
+_PURE_NUDGE = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
 _NEAR = 1.05
 _WASTEFUL = 0.97
 
@@ -24,7 +34,8 @@ def calibrate(queries: Sequence[Query], privacy: Privacy) -> ReleasePlan:
     """The plan of least noise that some accountant certifies as (epsilon, delta)-DP.
 
     Every query gets the share weight / (sum of weights) of one total mu^2; each accountant finds the largest total that
-    it certifies, and the largest of all wins. The result is cached: it depends on its arguments alone.
+    it certifies, and the largest of all wins. Where pure accounting wins, and at delta = 0, the queries share epsilon
+    itself by their weights. The result is cached: it depends on its arguments alone.
 
     Parameters
     ----------
@@ -34,7 +45,7 @@ def calibrate(queries: Sequence[Query], privacy: Privacy) -> ReleasePlan:
     Raises
     ------
     CalibrationFailed
-        if no accountant covers the target (Gaussian answers cannot be had at delta = 0).
+        if no accountant covers the target (no Gaussian answer can be had at delta = 0).
     """
     return _calibrate(tuple(queries), privacy)
 
@@ -44,12 +55,15 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if not queries or len({q.name for q in queries}) < len(queries):
         raise OutOfRange("a plan needs queries with distinct names")
     if privacy.is_pure:
-        raise CalibrationFailed("delta = 0 needs a pure mechanism; these queries are Gaussian")
+        return _confirmed(_pure_plan(queries, privacy), privacy, PureAccountant())
     budget = gauss_mu(privacy.epsilon, privacy.delta) ** 2
-    if _plan(queries, budget).gdp() is not None:
+    plan = _plan(queries, budget)
+    if plan.pure() is not None:
+        return _least_of_pure(queries, privacy, budget)
+    if plan.gdp() is not None and all(q.mechanism.pure(q.noise_multiplier) is None for q in plan.queries):
         return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _NUDGE))
     found: list[tuple[float, Accountant]] = []
-    coarse = _largest(queries, privacy, PldAccountant(coarseness=4.0).epsilon, budget, _GLANCE)
+    coarse = _largest(queries, privacy, _rough(queries, privacy), budget, _GLANCE)
     total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)
     if total > 0:
         found.append((total, PldAccountant()))
@@ -65,6 +79,42 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if best == 0:
         raise CalibrationFailed("no noise within reach meets this epsilon and delta for so many queries")
     return _certified(queries, privacy, accountant, best)
+
+
+def _pure_plan(queries: Sequence[Query], privacy: Privacy) -> Plan:
+    """The plan in which the queries share epsilon by their weights; z = 2 / epsilon for every pure mechanism."""
+    total, weights = privacy.epsilon * (1 - _PURE_NUDGE), sum(q.weight for q in queries)
+    return Plan(
+        tuple(PlannedQuery(q.name, q.count, q.mechanism, 2 * q.count * weights / (total * q.weight)) for q in queries)
+    )
+
+
+def _least_of_pure(queries: Sequence[Query], privacy: Privacy, budget: float) -> ReleasePlan:
+    """At a positive delta: epsilons added up, or, for many answers, what Renyi or Gaussian accounting makes of them."""
+    plain = _pure_plan(queries, privacy)
+    bound = plain.gdp_bound()
+    found: list[tuple[float, Accountant]] = [
+        (_largest(queries, privacy, a.epsilon, budget), a) for a in (RdpAccountant(), GaussianAccountant())
+    ]
+    best, accountant = max(found, key=lambda candidate: candidate[0])
+    if bound is not None and best > bound**2:
+        return _certified(queries, privacy, accountant, best)
+    return _confirmed(plain, privacy, PureAccountant())
+
+
+def _rough(queries: Sequence[Query], privacy: Privacy) -> Callable[[Plan, float], float]:
+    """An epsilon that is cheap and about right, to begin with."""
+    if len(queries) > 1 or queries[0].count > 1 or not isinstance(queries[0].mechanism, RandomAllocation):
+        return PldAccountant(coarseness=4.0).epsilon
+
+    mechanism = queries[0].mechanism
+
+    def from_delta(plan: Plan, delta: float) -> float:
+        """One point of the profile, where it should pass; delta falls about like e^(-16 epsilon / target) there."""
+        reached = hockey_stick(mechanism, plan.queries[0].noise_multiplier, privacy.epsilon)
+        return privacy.epsilon * math.pow(reached / delta, 1 / 16)
+
+    return from_delta
 
 
 def _plan(queries: Sequence[Query], total: float) -> Plan:
@@ -120,7 +170,12 @@ def _largest(
 
 
 def _certified(queries: Sequence[Query], privacy: Privacy, accountant: Accountant, total: float) -> ReleasePlan:
-    plan = _plan(queries, total)
+    return _confirmed(_plan(queries, total), privacy, accountant)
+
+
+def _confirmed(plan: Plan, privacy: Privacy, accountant: Accountant) -> ReleasePlan:
+    if not accountant.supports(plan, privacy.delta):
+        raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
     epsilon = accountant.epsilon(plan, privacy.delta)
     if not epsilon <= privacy.epsilon:
         raise CalibrationFailed("the accountant did not confirm the noise it found")
@@ -133,7 +188,7 @@ def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
     Raises
     ------
     Unsupported
-        if none does: an empty plan, or delta = 0.
+        if none does: an empty plan, or delta = 0 where an answer is Gaussian.
     """
     found = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS if a.supports(plan, delta)]
     if not found:

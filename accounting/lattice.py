@@ -5,10 +5,12 @@ Rounding moves the l2-sensitivity by at most gamma sqrt(d), for a pair and for o
 
     s = z b / (1 - z sqrt(d) 2^-k),    gamma <= s 2^-k,    gives    s >= z (b + gamma sqrt(d)),
 
-so the multiplier z that the accountant knows holds for the rounded value (docs/proofs/noise.md).
+so the multiplier z that the accountant knows holds for the rounded value (docs/proofs/noise.md). For Laplace
+noise, whose sensitivity is counted in l1, d stands in the place of sqrt(d) and the scale in that of the std.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +27,7 @@ _LARGEST = 2.0**51  # |v| / gamma; sums with noise stay exact integers below 2^5
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """The std of the noise and the spacing of the lattice it lives on, both in the unit of the answer."""
+    """The std of the noise (Laplace: its scale) and the spacing of its lattice, both in the unit of the answer."""
 
     std: float
     spacing: float
@@ -45,11 +47,24 @@ class Lattice:
         OutOfRange
             if z sqrt(d) is so large that the rounding would cost as much as the record itself.
         """
+        return cls._fit(noise_multiplier, bound, math.sqrt(dimension))
+
+    @classmethod
+    def fit_l1(cls, noise_multiplier: float, bound: float, dimension: int) -> "Lattice":
+        """The least Laplace scale, and its lattice, with scale >= noise_multiplier * (bound + spacing * dimension).
+
+        Parameters and errors as `fit`, with the bound in l1.
+        """
+        return cls._fit(noise_multiplier, bound, float(dimension))
+
+    @classmethod
+    def _fit(cls, noise_multiplier: float, bound: float, growth: float) -> "Lattice":
+        """`growth` lattice steps are what rounding may add to the sensitivity."""
         z, b = finite(noise_multiplier, "noise multiplier"), finite(bound, "per-record bound")
-        if z <= 0 or b <= 0 or dimension < 1:
+        if z <= 0 or b <= 0 or growth < 1:
             raise OutOfRange("noise multiplier, bound and dimension must be positive")
-        k = next((k for k in _STEPS if z * math.sqrt(dimension) * 2.0**-k <= _FINE), _STEPS[-1])
-        kept = 1 - z * math.sqrt(dimension) * 2.0**-k
+        k = next((k for k in _STEPS if z * growth * 2.0**-k <= _FINE), _STEPS[-1])
+        kept = 1 - z * growth * 2.0**-k
         if kept < 0.5:
             raise OutOfRange("this much noise in this many dimensions is beyond the lattice: raise epsilon or lower d")
         std = finite(math.nextafter(z * b / kept * (1 + 1e-12), math.inf), "noise std")
@@ -59,14 +74,23 @@ class Lattice:
         return cls(std, spacing)
 
     def perturb(self, value: NDArray[np.float64], noise: Noise) -> NDArray[np.float64]:
-        """round(value) + noise, an exact multiple of the spacing in every coordinate.
+        """round(value) + Gaussian noise, an exact multiple of the spacing in every coordinate.
 
         Coordinates are first clipped to +-2^51 spacings, a 1-Lipschitz map, so that the sum is exact. The oracle sees
         to it, per record, that the value is finite; one that is not, or not a vector, is refused (`OutOfRange`).
         """
+        return self._placed(value, noise.rounded_gaussian)
+
+    def perturb_laplace(self, value: NDArray[np.float64], noise: Noise) -> NDArray[np.float64]:
+        """The same with Laplace noise."""
+        return self._placed(value, noise.rounded_laplace)
+
+    def _placed(
+        self, value: NDArray[np.float64], draw: Callable[[int, float], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
         if value.ndim != 1 or not np.isfinite(value).all():
             raise OutOfRange("an answer is a vector of finite numbers")
         steps = np.rint(np.clip(value / self.spacing, -_LARGEST, _LARGEST))
-        steps += noise.rounded_gaussian(len(steps), self.std / self.spacing)
+        steps += draw(len(steps), self.std / self.spacing)
         steps += 0.0  # -0.0 would tell on which side of zero the value was
         return np.asarray(steps * self.spacing)

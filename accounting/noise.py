@@ -1,15 +1,19 @@
-"""The only source of privacy randomness: exactly rounded Gaussians and Poisson batches from a cryptographic stream.
+"""The only source of privacy randomness: exactly rounded Gaussian and Laplace noise, exact Poisson batches and exact
+choices, all from one cryptographic stream.
 
-Promise: `rounded_gaussian(count, s)` has exactly the law of round(N), N ~ N(0, s^2) i.i.d., not a floating-point
-approximation of it, given independent uniform bits. Adding gamma * round(N / gamma) to a value on the lattice gamma Z
-is then a post-processing of the ideal Gaussian mechanism (PRIVACY-SPEC section 15; docs/proofs/noise.md).
+Promise: `rounded_gaussian(count, s)` has exactly the law of round(N), N ~ N(0, s^2) i.i.d., `rounded_laplace` that of
+Laplace variables of scale s, not a floating-point approximation of it, given independent uniform bits. Adding
+gamma * round(N / gamma) to a value on the lattice gamma Z is then a post-processing of the ideal mechanism
+(PRIVACY-SPEC section 15; docs/proofs/noise.md).
 
 The bits come from AES-128 in counter mode, keyed by the operating system; nobody chooses a seed. Tests hand their own
 bit source to the constructor; nothing outside tests does.
 """
 
 import secrets
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import mpmath
 import numpy as np
@@ -24,13 +28,13 @@ _MANTISSA = np.uint64((1 << 52) - 1)
 _LOW_BITS = 11
 # trailing zeros of an 11-bit number; 11 itself stands for "all zero: keep counting in fresh words"
 _ZEROS = np.array([11] + [(i & -i).bit_length() - 1 for i in range(1, 1 << _LOW_BITS)], dtype=np.uint64)
-# Relative error granted to scipy's ndtri (3.2e-16 was measured) and, in units of s, the width of the interval in which
-# u is known: u 2^-52 / phi(ndtri(u)) <= 2^-52 sqrt(pi / 2) < 3e-16.
-_RELATIVE, _ABSOLUTE = 1e-12, 1e-15
+# In units of s, more than the width of the interval that u leaves: u 2^-52 / phi(ndtri(u)) <= 2^-52 sqrt(pi / 2) for
+# the Gaussian, and 2^-52 for Laplace.
+_ABSOLUTE = 1e-15
 # mpmath remembers pi and ln 2 for the whole process; known to more bits than any draw asks for, they stay.
 with mpmath.mp.workprec(4096):
     _REMEMBERED = (+mpmath.mp.pi, +mpmath.mp.ln2)
-MIN_SCALE, MAX_SCALE = 2.0**10, 2.0**33  # above: 1e-12 * 38 s could reach past the neighboring cell
+MIN_SCALE, MAX_SCALE = 2.0**10, 2.0**33  # above: the tolerances could reach past the neighboring cell
 
 
 class Bits(Protocol):
@@ -54,8 +58,22 @@ class SystemBits:
         return np.asarray(self._generator.random_raw(count), dtype=np.uint64)
 
 
+@dataclass(frozen=True, slots=True)
+class _Law:
+    """A symmetric law of scale 1: x(u) with P(X > x) = u in floats, P(X > x) to working precision, and x's error."""
+
+    quantile: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    tail: Callable[[Any, Any], Any]
+    relative: float
+
+
+# Relative errors granted: to scipy's ndtri 1e-12 (4.4e-16 was measured), to numpy's log 1e-14 (4 ulp, by its makers).
+_GAUSSIAN = _Law(lambda u: -ndtri(u), lambda exact, x: exact.erfc(x / exact.sqrt(2)) / 2, 1e-12)
+_LAPLACE = _Law(lambda u: -np.log(u + u), lambda exact, x: exact.exp(-x) / 2, 1e-14)
+
+
 class Noise:
-    """Exactly rounded Gaussians and exact Bernoulli batches over one bit stream ; one thread at a time."""
+    """Exactly rounded noise, exact Bernoulli batches and exact choices over one bit stream; one thread at a time."""
 
     __slots__ = ("_bits", "_exact")
 
@@ -76,13 +94,11 @@ class Noise:
         OutOfRange
             if scale is not finite or lies outside its range.
         """
-        if not MIN_SCALE <= scale <= MAX_SCALE:
-            raise OutOfRange("the noise std must be between 2^10 and 2^33 lattice steps")
-        out = np.empty(count)
-        for start in range(0, count, _BLOCK):
-            stop = min(count, start + _BLOCK)
-            self._fill(out[start:stop], scale)
-        return out
+        return self._rounded(_GAUSSIAN, count, scale)
+
+    def rounded_laplace(self, count: int, scale: float) -> NDArray[np.float64]:
+        """round(Y_j), Y_j of density exp(-|y| / scale) / (2 scale) i.i.d.; the rest as above."""
+        return self._rounded(_LAPLACE, count, scale)
 
     def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:
         """Indices of a batch that holds each of n rows independently with probability floor(rate 2^64) / 2^64 <= rate.
@@ -102,7 +118,63 @@ class Noise:
             included[ties] = (self._bits.words(len(ties)) >> np.uint64(16)) < np.uint64(rest)
         return np.flatnonzero(included)
 
-    def _fill(self, out: NDArray[np.float64], scale: float) -> None:
+    def below(self, total: int) -> int:
+        """A uniform integer in [0, total): numbers of just enough bits are drawn until one is below.
+
+        How many it takes depends on fresh bits and on the total alone, and each try succeeds with probability over 1/2.
+        """
+        if total < 1:
+            raise OutOfRange("there must be something to choose from")
+        bits = (total - 1).bit_length()
+        count = (bits + 63) // 64
+        while True:
+            drawn = 0
+            for word in self._bits.words(count):
+                drawn = (drawn << 64) | int(word)
+            drawn >>= 64 * count - bits
+            if drawn < total:
+                return drawn
+
+    def slots(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Each of n rows by itself gets no slot, or, with the probability of `poisson_rows`, one of `count` uniformly.
+
+        Returns the rows with a slot, by slot, and count + 1 offsets: those of slot t are rows[offsets[t]:offsets[t+1]].
+        """
+        rows = self.poisson_rows(n, rate)
+        slot = self._below(len(rows), count)
+        by_slot = rows[np.argsort(slot.astype(np.uint16 if count <= 1 << 16 else np.uint32), kind="stable")]
+        return by_slot, np.concatenate([[0], np.cumsum(np.bincount(slot, minlength=count))])
+
+    def ordered_rows(self, n: int, count: int) -> NDArray[np.int64]:
+        """`count` distinct rows of n in uniformly random order: the first of a permutation by independent random keys.
+
+        Given that all keys differ every order is equally likely, so keys are drawn again until they do.
+        """
+        if not 0 <= count <= n:
+            raise OutOfRange("there are not so many rows")
+        while True:
+            keys = self._bits.words(n)
+            order = np.argsort(keys)
+            if n < 2 or (np.diff(keys[order]) != 0).all():
+                return np.asarray(order[:count], dtype=np.int64)
+
+    def _below(self, count: int, limit: int) -> NDArray[np.int64]:
+        """`count` independent integers, uniform on 0..limit - 1: words past a multiple of limit are drawn again."""
+        whole = np.uint64((1 << 64) // limit * limit - 1)
+        words = self._bits.words(count)
+        while len(late := np.flatnonzero(words > whole)):
+            words[late] = self._bits.words(len(late))
+        return (words % np.uint64(limit)).astype(np.int64)
+
+    def _rounded(self, law: _Law, count: int, scale: float) -> NDArray[np.float64]:
+        if not MIN_SCALE <= scale <= MAX_SCALE:
+            raise OutOfRange("the noise std must be between 2^10 and 2^33 lattice steps")
+        out = np.empty(count)
+        for start in range(0, count, _BLOCK):
+            self._fill(law, out[start : start + _BLOCK], scale)
+        return out
+
+    def _fill(self, law: _Law, out: NDArray[np.float64], scale: float) -> None:
         """One block: a sign bit, 52 mantissa bits and the zeros that set the exponent of the tail probability u."""
         words = self._bits.words(len(out))
         zeros = _ZEROS[words & np.uint64((1 << _LOW_BITS) - 1)]
@@ -111,14 +183,14 @@ class Noise:
         mantissa = (words >> np.uint64(_LOW_BITS)) & _MANTISSA
         # U lies in [u, u + 2^-(zeros + 54)), u = 2^-(zeros + 2) (1 + mantissa 2^-52): dense in (0, 1/2)
         u = (((np.uint64(1021) - zeros) << np.uint64(52)) | mantissa).view(np.float64)
-        y = ndtri(u)
-        y *= -scale
+        y = law.quantile(u)
+        y *= scale
         np.rint(y, out=out)
         gap = 0.5 - np.abs(y - out)
-        y *= _RELATIVE
+        y *= law.relative
         y += _ABSOLUTE * scale
         for j in np.flatnonzero(gap <= y):
-            out[j] = self._decide(int(zeros[j]), int(mantissa[j]), scale)
+            out[j] = self._decide(law, int(zeros[j]), int(mantissa[j]), scale)
         np.negative(out, where=(words >> np.uint64(63)).astype(bool), out=out)
 
     def _leading_zeros(self) -> np.uint64:
@@ -128,21 +200,21 @@ class Noise:
             zeros += 64
         return np.uint64(zeros + 64 - word.bit_length())
 
-    def _decide(self, zeros: int, mantissa: int, scale: float) -> float:
-        """The cell of -Phi^-1(U) * scale for U in the given interval, by as many further bits as it takes.
+    def _decide(self, law: _Law, zeros: int, mantissa: int, scale: float) -> float:
+        """The cell of x(U) * scale for U in the given interval, by as many further bits as it takes.
 
-        With h the cell boundary nearest to the approximate value, the value exceeds h exactly if U < P(N > h); that
+        With h the cell boundary nearest to the approximate value, the value exceeds h exactly if U < P(X > h); that
         probability is evaluated to 64 bits more than U is known to.
         """
         exact = self._exact
         numerator, shift = (1 << 52) + mantissa, zeros + 54
-        y = float(-ndtri(float(np.ldexp(float(numerator), -shift))) * scale)
+        y = float(law.quantile(np.ldexp(float(numerator), -shift))) * scale
         cell = np.floor(y)
         while True:
             bits = numerator.bit_length() + 64
             with exact.workprec(bits + 64):
                 boundary = (exact.mpf(cell) + 0.5) / exact.mpf(scale)
-                tail = exact.ldexp(exact.erfc(boundary / exact.sqrt(2)) / 2, shift)
+                tail = exact.ldexp(law.tail(exact, boundary), shift)
                 error = exact.ldexp(tail, -bits)
                 if tail + error <= numerator:
                     return float(cell)

@@ -8,6 +8,7 @@ import numpy as np
 from solvers.catalog import Method
 from solvers.methods import DpAccMd, DpGd
 from solvers.methods.tuning import distance
+from solvers.perturbation import EpochGrowth, Localization, PhasedSgd
 from solvers.problem import Problem
 
 _UNPROVEN = (
@@ -15,7 +16,7 @@ _UNPROVEN = (
     "theorems want fresh noise in every step."
 )
 _NOT_COVERED = (
-    "No bound is proven for a loss that is not convex, or for a domain without 0: runs start elsewhere there."
+    "No bound is proven for a loss that is not convex, nor for dp_gd on a domain without 0: runs start elsewhere there."
 )
 
 
@@ -41,8 +42,10 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
     untrained = problem.G * reach
     if not problem.start.any():
         untrained = min(untrained, _start_loss(problem))
-    if not problem.is_convex or problem.start.any():
+    if not problem.is_convex or (problem.start.any() and isinstance(method, DpGd)):
         return Forecast(None, reach, certain, untrained, _NOT_COVERED)
+    if isinstance(method, Localization | EpochGrowth | PhasedSgd):
+        return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
     if not isinstance(method, DpGd | DpAccMd):
         return Forecast(None, reach, certain, untrained, _UNPROVEN)
     bound = method.excess_risk(problem, noise_stds[0], reach)
@@ -61,13 +64,17 @@ def _reach(problem: Problem) -> tuple[float, bool]:
     Where runs do not start at the center 0 of the domain, the whole diameter.
     """
     centered = not problem.start.any()
-    certain = problem.domain.diameter(problem.d) / (2 if centered else 1)
+    certain = problem.domain.diameter(problem.size) / (2 if centered else 1)
     if problem.mu > 0 and centered:
         certain = min(certain, problem.G / problem.mu)
     guess = distance(problem)
-    return (certain, True) if certain <= guess else (guess, False)
+    return (certain, True) if certain <= guess or not centered else (guess, False)
 
 
 def _start_loss(problem: Problem) -> float:
-    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1]."""
-    return float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))
+    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1].
+
+    Where they are classes, f(0, y) is the same for each: ln 2 or ln K, say.
+    """
+    targets = problem.loss.targets(np.array([-1.0, 1.0]))
+    return float(np.max(problem.loss.value(np.zeros((*problem.shape[:-1], 2)), targets)))

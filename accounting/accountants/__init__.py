@@ -1,10 +1,11 @@
 """The accountants: each certifies an epsilon for a plan at a delta; the least of them is what a job is charged as."""
 
+from accounting.accountants.pure import PureAccountant
 from accounting.accountants.rdp import RdpAccountant
 from accounting.accountants.tight import GaussianAccountant, PldAccountant
 
-Accountant = GaussianAccountant | PldAccountant | RdpAccountant
-ACCOUNTANTS: tuple[Accountant, ...] = (GaussianAccountant(), PldAccountant(), RdpAccountant())
+Accountant = PureAccountant | GaussianAccountant | PldAccountant | RdpAccountant
+ACCOUNTANTS: tuple[Accountant, ...] = (PureAccountant(), GaussianAccountant(), PldAccountant(), RdpAccountant())
 """In order of preference: the first that supports a plan and is least wins."""
 
 
@@ -13,4 +14,12 @@ def accountant(name: str) -> Accountant:
     return {a.name: a for a in ACCOUNTANTS}[name]
 
 
-__all__ = ["ACCOUNTANTS", "Accountant", "GaussianAccountant", "PldAccountant", "RdpAccountant", "accountant"]
+__all__ = [
+    "ACCOUNTANTS",
+    "Accountant",
+    "GaussianAccountant",
+    "PldAccountant",
+    "PureAccountant",
+    "RdpAccountant",
+    "accountant",
+]

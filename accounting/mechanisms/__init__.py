@@ -1,9 +1,22 @@
 """The mechanisms, one file each, and the union that names them."""
 
+from accounting.mechanisms.exponential import Exponential
 from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
+from accounting.mechanisms.parallel import Parallel
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
+from accounting.mechanisms.random_allocation import RandomAllocation
 
-Mechanism = Gaussian | ObjectivePerturbation | PoissonGaussian
+Mechanism = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | PoissonGaussian | RandomAllocation
 
-__all__ = ["Gaussian", "Mechanism", "ObjectivePerturbation", "PoissonGaussian"]
+__all__ = [
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "ObjectivePerturbation",
+    "Parallel",
+    "PoissonGaussian",
+    "RandomAllocation",
+]

@@ -3,9 +3,24 @@ mechanism: precondition, pseudo-code, postcondition, proof.
 """
 
 from solvers.perturbation.ada_ssp import AdaSsp
+from solvers.perturbation.epoch_growth import EpochGrowth
+from solvers.perturbation.inverse_sensitivity import InverseSensitivity
+from solvers.perturbation.localization import Localization
 from solvers.perturbation.objective_perturbation import ObjectivePerturbation
 from solvers.perturbation.output_perturbation import OutputPerturbation
+from solvers.perturbation.phased_sgd import PhasedSgd
 
-Perturbation = AdaSsp | ObjectivePerturbation | OutputPerturbation
+Perturbation = (
+    AdaSsp | EpochGrowth | InverseSensitivity | Localization | ObjectivePerturbation | OutputPerturbation | PhasedSgd
+)
 
-__all__ = ["AdaSsp", "ObjectivePerturbation", "OutputPerturbation", "Perturbation"]
+__all__ = [
+    "AdaSsp",
+    "EpochGrowth",
+    "InverseSensitivity",
+    "Localization",
+    "ObjectivePerturbation",
+    "OutputPerturbation",
+    "Perturbation",
+    "PhasedSgd",
+]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from accounting.errors import OutOfRange
-from accounting.noise import Noise
+from accounting.noise import _GAUSSIAN, Noise
 from tests.support.seeded import ScriptedBits, SeededBits
 
 SCALE = 2.0**24 * 1.37
@@ -99,7 +99,7 @@ def test_fast_and_exact_paths_agree_near_cell_boundaries() -> None:
     zeros, mantissa = table[(words & np.uint64(2047)).astype(int)], (words >> np.uint64(11)) & np.uint64((1 << 52) - 1)
     ordinary = np.flatnonzero(zeros < 11)
     for j in ordinary:
-        exact = Noise(SeededBits(9))._decide(int(zeros[j]), int(mantissa[j]), SCALE)
+        exact = Noise(SeededBits(9))._decide(_GAUSSIAN, int(zeros[j]), int(mantissa[j]), SCALE)
         assert abs(fast[j]) in (exact, exact + 1, exact - 1)
         with mpmath.workdps(40):
             u = mpmath.ldexp((1 << 52) + int(mantissa[j]), -(int(zeros[j]) + 54))
@@ -118,12 +118,12 @@ def test_the_exact_decision_near_boundaries() -> None:
             below = int(mpmath.floor(scaled))
         for numerator, expected in ((below - 1, cell + 1), (below + 1, cell)):
             if (1 << 52) <= numerator < (1 << 53):
-                assert Noise(SeededBits(0))._decide(zeros, numerator - (1 << 52), SCALE) == expected
+                assert Noise(SeededBits(0))._decide(_GAUSSIAN, zeros, numerator - (1 << 52), SCALE) == expected
         # straddling: the next 64 bits decide; all ones lies above the boundary, all zeros below it
         rest = mpmath.ldexp(scaled - below, 64)
         if 2 < rest < 2**64 - 2:
-            assert Noise(ScriptedBits([0]))._decide(zeros, below - (1 << 52), SCALE) == cell + 1
-            assert Noise(ScriptedBits([(1 << 64) - 1]))._decide(zeros, below - (1 << 52), SCALE) == cell
+            assert Noise(ScriptedBits([0]))._decide(_GAUSSIAN, zeros, below - (1 << 52), SCALE) == cell + 1
+            assert Noise(ScriptedBits([(1 << 64) - 1]))._decide(_GAUSSIAN, zeros, below - (1 << 52), SCALE) == cell
 
 
 def test_coarse_lattices_have_the_exact_cell_probabilities() -> None:

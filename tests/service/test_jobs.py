@@ -98,6 +98,9 @@ def test_from_request_to_model_and_receipt(shared: Service) -> None:
         {"name": "dp_svrg"},
         {"name": "dp_svrg_pp"},
         {"name": "dp_acc_md"},
+        {"name": "localization"},
+        {"name": "epoch_growth", "epochs": 2},
+        {"name": "phased_sgd"},
         {"name": "auto"},
     ],
 )
@@ -108,6 +111,27 @@ def test_every_method_runs(shared: Service, method: dict[str, Any]) -> None:
     receipt = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
     assert receipt["method"] == job["quote"]["method"]
     assert None not in receipt["method"].values()
+
+
+def test_phases_on_disjoint_rows_are_one_query_of_many_answers(shared: Service) -> None:
+    """Each of them has the whole budget, and the receipt states the cost of one."""
+    body = {"method": {"name": "localization", "phases": 5}, "loss": {"name": "hinge"}}
+    job = shared.finished(_submit(shared, shared.dataset(), **body).json()["id"])
+    [query] = job["quote"]["queries"]
+    assert (query["count"], query["answers"], query["mechanism"]["parts"]) == (1, 5, 5)
+    assert job["progress"] == {"done": 5, "total": 5}
+    document = shared.call("auditor", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert document["receipt"]["event"]["type"] == "GaussianDpEvent"
+    assert shared.call(None, "POST", "/v1/receipts/verify", json=document).json()["valid"]
+
+
+def test_epochs_without_the_rows_for_them_are_refused_with_the_numbers(shared: Service) -> None:
+    dataset = shared.dataset()
+    rows = shared.call("analyst", "GET", f"/v1/datasets/{dataset}").json()["rows"]
+    for method in ({"name": "epoch_growth"}, {"name": "epoch_growth", "epochs": 20}):
+        answer = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset, method=method))
+        assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
+        assert f"n = {rows} rows" in answer.json()["detail"]
 
 
 def test_a_number_target_is_fitted_by_squares(shared: Service) -> None:

@@ -103,7 +103,7 @@ BAD_EVENTS: dict[str, Any] = {
     "text": "GaussianDpEvent",
     "empty": {},
     "no type": {"noise_multiplier": 1.0},
-    "unknown type": {"type": "LaplaceDpEvent", "noise_multiplier": 1.0},
+    "unknown type": {"type": "ZCDpEvent", "noise_multiplier": 1.0},
     "a module path": {"type": "os.system", "noise_multiplier": 1.0},
     "a class to import": {"module_name": "dp_accounting.dp_event", "class_name": "GaussianDpEvent"},
     "an unhashable type": {"type": ["GaussianDpEvent"], "noise_multiplier": 1.0},
@@ -201,7 +201,7 @@ SAMPLED_QUERY = {"name": "s", "count": 2, "mechanism": "poisson_gaussian", "nois
 @pytest.mark.parametrize(
     "query",
     [
-        {"mechanism": "laplace"},
+        {"mechanism": "cauchy"},
         {"mechanism": None},
         {"mechanism": ["gaussian"]},
         {"rate": 0.5},

@@ -1,0 +1,29 @@
+"""Pure accounting: epsilons add up."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from accounting.plan import Plan
+
+_ROUNDING = 1 + 1e-14  # more than a sum of at most 64 products can lose
+
+
+@dataclass(frozen=True, slots=True)
+class PureAccountant:
+    """epsilon = sum over queries of count * epsilon_query, whatever delta is, 0 too.
+
+    Reference: Dwork, McSherry, Nissim and Smith 2006; Rogers, Roth, Ullman and Vadhan 2016.
+    """
+
+    name: ClassVar[str] = "pure"
+    version: ClassVar[str] = "1"
+
+    def supports(self, plan: Plan, delta: float) -> bool:
+        """Whether there is an answer, every query has an epsilon at delta = 0, and delta is not negative."""
+        return delta >= 0 and len(plan.queries) > 0 and plan.pure() is not None
+
+    def epsilon(self, plan: Plan, delta: float) -> float:  # noqa: ARG002
+        """The epsilon this accountant certifies for the plan; infinite where it does not support the plan."""
+        total = plan.pure()
+        return math.inf if total is None else total * _ROUNDING

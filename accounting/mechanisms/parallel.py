@@ -1,0 +1,83 @@
+"""Parallel composition: several answers, each from positions that no other one reads, at the cost of one.
+
+Precondition: the answers of one use come from sets of positions that are disjoint, and fixed given the earlier answers;
+each is one answer of the mechanism `each` on its own positions.
+Pseudo-code: for p = 1..parts: release each(value of the p-th set of positions and of earlier answers).
+Postcondition: one use costs one answer of `each`. Proof: docs/proofs/parallel.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting import events
+from accounting.errors import OutOfRange
+from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.laplace import Laplace
+from accounting.noise import Noise
+
+MOST_PARTS = 100_000
+Each = Gaussian | Laplace
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """`parts` answers of `each` on disjoint positions. That they are disjoint is for the reader of the data to refuse.
+
+    Parameters
+    ----------
+    each : the mechanism of one answer
+    parts : k, in [1, 100000]
+
+    Reference: McSherry 2009, Theorem 4; PRIVACY-SPEC T2.
+    """
+
+    each: Each
+    parts: int
+    name: Literal["parallel"] = "parallel"
+
+    def __post_init__(self) -> None:
+        if type(self.parts) is not int or not 1 <= self.parts <= MOST_PARTS:
+            raise OutOfRange(f"the parts must be an integer in [1, {MOST_PARTS}]")
+
+    @property
+    def answers(self) -> int:
+        """One use is one answer a part."""
+        return self.parts * self.each.answers
+
+    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
+        """Of one answer: a replaced record is in one part."""
+        return self.each.rdp(noise_multiplier, orders)
+
+    def gdp(self, noise_multiplier: float) -> float | None:
+        """Of one answer."""
+        return self.each.gdp(noise_multiplier)
+
+    def gdp_bound(self, noise_multiplier: float) -> float | None:
+        """Of one answer."""
+        return self.each.gdp_bound(noise_multiplier)
+
+    def pure(self, noise_multiplier: float) -> float | None:
+        """Of one answer."""
+        return self.each.pure(noise_multiplier)
+
+    def multiplier(self, mu_squared: float) -> float:
+        """Of one answer."""
+        return self.each.multiplier(mu_squared)
+
+    def event(self, noise_multiplier: float) -> events.Event:
+        """One answer as an event: what the whole use costs."""
+        return self.each.event(noise_multiplier)
+
+    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
+        """Of one answer's noise, in its unit."""
+        return self.each.std(noise_multiplier, bound, dimension)
+
+    def perturb(
+        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
+    ) -> NDArray[np.float64]:
+        """One part's private answer, shape (d,)."""
+        return self.each.perturb(value, noise_multiplier, bound, noise)

@@ -1,0 +1,276 @@
+"""Methods on disjoint rows: what one record moves, what is read, the schedules, the smooth forms, whole runs."""
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.codec import plan_from_json, plan_to_json
+from accounting.errors import CodecError, OutOfPlan, OutOfRange
+from accounting.mechanisms import Gaussian, Laplace, Parallel
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import plan
+from solvers.data import Data
+from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
+from solvers.errors import Unsuitable
+from solvers.losses import Absolute, Hinge, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
+from solvers.losses.smoothing import bias, smoothed
+from solvers.perturbation import EpochGrowth, Localization, PhasedSgd
+from solvers.perturbation.access import DataAccess
+from solvers.perturbation.localization import LAW
+from solvers.perturbation.phased_sgd import sensitivity
+from solvers.perturbation.phases import Law, Phases, choose, risk
+from solvers.problem import Problem, Vector
+from solvers.regularizers import L2, NoRegularizer
+from solvers.solve import run
+from tests.support.seeded import SeededBits
+
+TARGET = Privacy(1.0, 1e-6)
+ANY = (Localization(), EpochGrowth(epochs=2), PhasedSgd())
+
+
+def _access(problem: Problem, X: Vector, y: Vector, plan_: Plan | None = None) -> DataAccess:
+    return DataAccess(problem, Data.of(X, y, problem), plan_ or Plan(()), Noise(SeededBits(1)))
+
+
+@pytest.mark.parametrize("domain", [Free(), L2Ball(0.5), L1Ball(0.5), LinfBall(0.3), Simplex()], ids=lambda d: d.name)
+@pytest.mark.parametrize("strength", [0.0, 0.1])
+def test_one_pass_moves_within_its_bound(domain: Domain, strength: float) -> None:
+    rng = np.random.default_rng(2)
+    problem = Problem(HuberHinge(0.5), L2(strength), domain, n=50, d=3, row_norm=1.0)
+    eta, farthest = 2 / problem.L, 0.0
+    bound = sensitivity(problem, 30, eta, problem.start)
+    for _ in range(60):
+        X, y = rng.normal(size=(50, 3)), np.sign(rng.normal(size=50))
+        other = X.copy()
+        other[10] = -X[10]
+        one, two = (_access(problem, rows, y).one_pass(range(10, 40), problem.start, eta) for rows in (X, other))
+        farthest = max(farthest, float(np.linalg.norm(one - two)))
+    assert 0.02 * bound < farthest <= bound
+
+
+def test_one_pass_by_hand() -> None:
+    """(w - y)^2 / 2 from 0 with step 1/2 over targets 1, 1, 1: 0, 1/2, 3/4."""
+    problem = Problem(Squared(1.0), n=3, d=1, row_norm=1.0)
+    assert _access(problem, np.ones((3, 1)), np.ones(3)).one_pass(range(3), np.zeros(1), 0.5) == pytest.approx(1.25 / 3)
+
+
+def test_without_smoothness_or_with_longer_steps_the_bound_of_one_pass_is_false() -> None:
+    """What eta <= 2/L is for: beyond it, later steps drive two neighbors apart."""
+    problem = Problem(Squared(1e6), n=12, d=1, row_norm=1.0)
+    y = np.zeros(12)
+    other = y.copy()
+    other[0] = 0.1
+    one, two = (_access(problem, np.ones((12, 1)), t).one_pass(range(12), np.zeros(1), 3.0) for t in (y, other))
+    assert float(abs(one - two)[0]) > 10 * 0.1 * 3.0
+    with pytest.raises(Unsuitable, match="below 2/L"):
+        plan(PhasedSgd(step=3.0), replace(problem, n=60), TARGET)
+
+
+def _two_parts(reads: list[range]) -> None:
+    problem = Problem(Logistic(), n=20, d=2, row_norm=1.0)
+    planned = Plan((PlannedQuery("phase", 1, Parallel(Gaussian(), 2), 5.0),))
+    access = _access(problem, np.ones((20, 2)), np.ones(20), planned)
+    for rows in reads:
+        g = access.mean_gradient(rows, np.zeros(2))
+        access.release("phase", g, 0.1)
+
+
+def test_parts_must_read_disjoint_positions_in_increasing_order() -> None:
+    _two_parts([range(5), range(5, 20)])
+    for overlap in (range(4, 20), range(5)):
+        with pytest.raises(OutOfPlan, match="disjoint"):
+            _two_parts([range(5), overlap])
+    with pytest.raises(OutOfPlan, match="disjoint"):
+        _two_parts([range(5, 20), range(5)])
+    with pytest.raises(OutOfPlan, match="all 2 answers"):
+        _two_parts([range(5), range(5, 10), range(10, 20)])
+
+
+def test_a_part_that_read_nothing_through_the_access_is_refused() -> None:
+    problem = Problem(Logistic(), n=20, d=2, row_norm=1.0)
+    planned = Plan((PlannedQuery("phase", 1, Parallel(Gaussian(), 2), 5.0),))
+    with pytest.raises(OutOfPlan, match="disjoint"):
+        _access(problem, np.ones((20, 2)), np.ones(20), planned).release("phase", np.zeros(2), 0.1)
+
+
+@pytest.mark.parametrize("rows", [range(0), range(-1, 3), range(21), range(0, 10, 2)])
+def test_positions_outside_the_data_are_refused(rows: range) -> None:
+    problem = Problem(Logistic(), n=20, d=2, row_norm=1.0)
+    with pytest.raises(Unsuitable, match="positions"):
+        _access(problem, np.ones((20, 2)), np.ones(20)).mean_gradient(rows, np.zeros(2))
+
+
+def test_the_data_serve_no_other_problem() -> None:
+    problem = Problem(Hinge(), n=20, d=2, row_norm=1.0)
+    access = _access(problem, np.ones((20, 2)), np.ones(20))
+    access.mean_gradient(range(20), np.zeros(2), replace(problem, loss=HuberHinge(0.1)))
+    for other in (replace(problem, row_norm=2.0), replace(problem, loss=Squared())):
+        with pytest.raises(Unsuitable, match="another problem"):
+            access.mean_gradient(range(20), np.zeros(2), other)
+
+
+def test_parallel_costs_one_part_and_answers_all() -> None:
+    for each in (Gaussian(), Laplace()):
+        parallel = Parallel(each, 7)
+        assert (parallel.answers, parallel.gdp(8.0), parallel.pure(8.0)) == (7, each.gdp(8.0), each.pure(8.0))
+        assert parallel.event(8.0) == each.event(8.0)
+        assert np.array_equal(parallel.rdp(8.0, [2.0, 9.0]), each.rdp(8.0, [2.0, 9.0]))
+        whole = Plan((PlannedQuery("phase", 1, parallel, 8.0),))
+        assert plan_from_json(plan_to_json(whole)) == whole
+    for parts in (0, 100_001, True):
+        with pytest.raises(OutOfRange):
+            Parallel(Gaussian(), parts)
+
+
+@pytest.mark.parametrize("each", [{"name": "parallel"}, {"name": "gaussian", "parts": 3}, "gaussian", {"name": []}, {}])
+def test_only_a_plain_mechanism_is_read_as_a_part(each: Any) -> None:
+    document = plan_to_json(Plan((PlannedQuery("phase", 1, Parallel(Gaussian(), 7), 8.0),)))
+    document["queries"][0]["each"] = each
+    with pytest.raises(CodecError):
+        plan_from_json(document)
+
+
+@pytest.mark.parametrize("law", [LAW, Law(0.5, 0.5, 2.0)])
+def test_the_bound_of_a_schedule_is_the_sum_it_is_said_to_be(law: Law) -> None:
+    k, m, q, h, D, G, a = 4, 50, 3.0, 0.2, 2.0, 1.5, 7.0
+    etas = [h * q**-i for i in range(k)]
+    total = law.reach * D**2 / (h * m) + law.drift * G**2 * sum(etas)
+    total += sum(law.reach * a * (law.shift * G * e) ** 2 / (f * m) for e, f in itertools.pairwise(etas))
+    total += G * math.sqrt(a) * law.shift * G * etas[-1]
+    assert risk(law, a, Phases(0, k, m, q, h), D, G) == pytest.approx(total)
+
+
+def test_the_default_schedule_is_the_best_of_its_list_and_better_than_the_printed_one() -> None:
+    a, n, D, G = 955.0, 100_000, 5.0, 1.0
+    best = choose(LAW, a, n, D, G)
+    least = risk(LAW, a, best, D, G)
+    for factor in (0.9, 1.1):
+        assert risk(LAW, a, replace(best, step=best.step * factor), D, G) > least
+    printed = choose(LAW, a, n, D, G, count=12, ratio=16.0)
+    assert least < 0.6 * risk(LAW, a, printed, D, G)
+
+
+@pytest.mark.parametrize(
+    "loss", [Hinge(), Absolute(), Quantile(0.9), Power(1.5), Power(1.1, 0.5)], ids=lambda loss: repr(loss)
+)
+@pytest.mark.parametrize("width", [1e-3, 0.2, 3.0])
+def test_smooth_forms_keep_the_slope_bound_and_state_their_bias(loss: Loss, width: float) -> None:
+    smooth = smoothed(loss, width)
+    assert smooth.slope_bound == loss.slope_bound
+    assert math.isfinite(smooth.curvature_bound)
+    margins = np.linspace(-4, 4, 80_001)
+    y = loss.targets(np.full(margins.shape, 0.37))
+    gap = np.abs(loss.value(margins, y) - smooth.value(margins, y))
+    assert 0.99 * bias(loss, smooth) - 1e-5 <= gap.max() <= bias(loss, smooth) + 1e-12
+    slopes = smooth.slope(margins, y)
+    assert np.abs(slopes).max() <= loss.slope_bound * (1 + 1e-12)
+    assert np.diff(slopes).max() <= smooth.curvature_bound * 1e-4 * (1 + 1e-6)
+    assert np.diff(slopes).min() >= -1e-12
+    assert smoothed(smooth, 0.5) == smooth
+
+
+@pytest.mark.parametrize("method", ANY, ids=lambda m: m.name)
+@pytest.mark.parametrize("privacy", [TARGET, Privacy(1.0, 0.0)], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize("domain", [Free(), L2Ball(2.0), L1Ball(2.0), Simplex()], ids=lambda d: d.name)
+def test_runs_stay_in_the_domain_and_within_their_plan(method: Any, privacy: Privacy, domain: Domain) -> None:
+    rng = np.random.default_rng(4)
+    problem = Problem(Logistic(), NoRegularizer(), domain, n=400, d=3, row_norm=1.0)
+    X, y = rng.normal(size=(400, 3)), np.sign(rng.normal(size=400))
+    quote = plan(method, problem, privacy)
+    assert None not in [getattr(quote.method, f) for f in quote.method.__dataclass_fields__]
+    assert quote.method.resolve(problem, privacy) == quote.method
+    [query] = quote.release.plan.queries
+    heard: list[int] = []
+    w, transcript = run(
+        quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(2)), heard.append
+    )
+    assert np.allclose(domain.project(w), w)
+    assert transcript == quote.release.plan
+    assert (query.count, heard[-1]) == (1, query.answers)
+    assert transcript.event()["type"] == ("LaplaceDpEvent" if privacy.is_pure else "GaussianDpEvent")
+
+
+@pytest.mark.parametrize("method", [Localization(), EpochGrowth(), PhasedSgd()], ids=lambda m: m.name)
+def test_more_rows_mean_less_risk(method: Any) -> None:
+    rng = np.random.default_rng(6)
+    truth, risks = np.array([1.0, -1.0]), []
+    for n in (1_000, 30_000):
+        X = rng.normal(size=(n, 2)) / 2
+        y = np.clip(X @ truth + 0.1 * rng.normal(size=n), -1, 1)
+        problem = Problem(Squared(1.0), NoRegularizer(), L2Ball(2.0), n=n, d=2, row_norm=1.0)
+        quote, data, noise = plan(method, problem, TARGET), Data.of(X, y, problem), Noise(SeededBits(8))
+        found = [run(quote.method, problem, data, quote.release, noise)[0] for _ in range(4)]
+        risks.append(float(np.mean([np.linalg.norm(w - truth) ** 2 for w in found])))
+    assert risks[1] < 0.1
+    assert risks[1] < risks[0] / 2
+
+
+def test_losses_that_are_not_smooth_are_taken_with_a_stated_bias() -> None:
+    problem = Problem(Hinge(), NoRegularizer(), L2Ball(2.0), n=20_000, d=2, row_norm=1.0)
+    quote = plan(Localization(), problem, TARGET)
+    width = quote.method.smoothing  # type: ignore[union-attr]
+    assert width is not None
+    assert width > 0
+    assert "for smoothing the loss" in quote.forecast.statement
+    assert plan(Localization(), replace(problem, loss=Logistic()), TARGET).method.smoothing == 0.0  # type: ignore[union-attr]
+
+
+def test_epochs_follow_the_guess_of_kappa() -> None:
+    problem = Problem(Absolute(), NoRegularizer(), L2Ball(1.0), n=100_000, d=1, row_norm=1.0)
+    epochs = [plan(EpochGrowth(kappa=k), problem, TARGET).method.epochs for k in (1.25, 1.5, 2.0, 3.0)]  # type: ignore[union-attr]
+    assert epochs == sorted(epochs, reverse=True)  # type: ignore[type-var]
+    assert epochs[0] > epochs[-1] >= 1  # type: ignore[operator]
+    assert plan(EpochGrowth(), problem, TARGET).method.kappa == 1.5  # type: ignore[union-attr]
+    assert plan(EpochGrowth(), replace(problem, loss=Squared()), TARGET).method.kappa == 2.0  # type: ignore[union-attr]
+
+
+SMALL = Problem(Logistic(), NoRegularizer(), L2Ball(1.0), n=200, d=4, row_norm=1.0)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem", "why"),
+    [
+        (Localization(), Problem(Sigmoid(), n=60, d=3, row_norm=1.0), "convex"),
+        (EpochGrowth(), Problem(Sigmoid(), n=60, d=3, row_norm=1.0), "convex"),
+        (PhasedSgd(), Problem(Sigmoid(), n=60, d=3, row_norm=1.0), "convex"),
+        (PhasedSgd(), Problem(Hinge(), n=60, d=3, row_norm=1.0), "smooth"),
+        (Localization(smoothing=0.0), Problem(Hinge(), n=60, d=3, row_norm=1.0), "smoothing must be above 0"),
+        (Localization(phases=3), Problem(Logistic(), n=60, d=3, row_norm=1.0), "20 each, fewer than 30"),
+        (Localization(), Problem(Logistic(), n=20, d=3, row_norm=1.0), "20 each, fewer than 30"),
+        (EpochGrowth(), SMALL, "n = 200 rows an epoch's proven error is 0.6.* needs less than 0.25 G D"),
+        (EpochGrowth(epochs=9), SMALL, "9 epochs on n = 200 rows hold 22 each, and every phase of one needs 30"),
+        (Localization(step=1e15), replace(SMALL, domain=Free()), "too weak"),
+    ],
+)
+def test_refusals_name_the_assumption_and_the_numbers(method: Any, problem: Problem, why: str) -> None:
+    with pytest.raises(Unsuitable, match=why):
+        plan(method, problem, Privacy(0.5, 1e-7))
+
+
+@pytest.mark.parametrize("method", [Localization, EpochGrowth, PhasedSgd])
+def test_gaussian_noise_is_refused_at_delta_0(method: Any) -> None:
+    with pytest.raises(Unsuitable, match="laplace"):
+        plan(method(noise="gaussian"), replace(SMALL, n=5000), Privacy(1.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Localization(phases=65),
+        lambda: Localization(ratio=1.0),
+        lambda: Localization(smoothing=1e-5),
+        lambda: Localization(steps=0),
+        lambda: EpochGrowth(kappa=1.0),
+        lambda: EpochGrowth(epochs=1001),
+        lambda: PhasedSgd(step=0.0),
+    ],
+)
+def test_fields_out_of_range_are_refused(make: Any) -> None:
+    with pytest.raises(Unsuitable):
+        make()
