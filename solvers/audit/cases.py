@@ -65,7 +65,6 @@ CASES: dict[str, Case] = {
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),
     "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(batch=2, step=1e-4), _FLAT),
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),
-    "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(batch=5, step=0.01), _FLAT),
     "output_perturbation": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first),
     "objective_perturbation": Case(perturbation.ObjectivePerturbation(), _CURVED, first, effort=4),
     "ada_ssp": Case(perturbation.AdaSsp(), _FLAT, first, effort=8),
