@@ -42,8 +42,8 @@ from solvers.losses import (
 )
 
 Vector = NDArray[np.float64]
-Slope = tuple[int, float, float, float]
-"""A loss as numbers: its place in `_LOSSES`, two parameters, the bound on its slope."""
+Slope = tuple[int, float, float, float, float]
+"""A loss as numbers: its place in `_LOSSES`, three parameters, the bound on its slope."""
 
 Walk = tuple[float, float, float, float, float, float, float, float, float, float, float, float]
 """What `walk` knows that is public: L, G, R, the batch's fixed size, two factors of the bound's rounding, the noise
@@ -68,7 +68,7 @@ _PLACES = types.Array(types.int64, 1, "C", readonly=True)
 _ANSWER = types.Array(types.float64, 1, "C")
 _FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
 _WALK = types.UniTuple(types.float64, 12)
-_SLOPE = types.Tuple((types.int64, types.float64, types.float64, types.float64))
+_SLOPE = types.Tuple((types.int64, types.float64, types.float64, types.float64, types.float64))
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -92,18 +92,18 @@ def slope_of(loss: Loss) -> Slope | None:
     """The loss as the loops know it; None for one of several outputs, which has no compiled form."""
     match loss:
         case HuberHinge(smoothing=h) | Huber(smoothing=h):
-            a, b = h, 0.0
+            a, b, c = h, 0.0, 0.0
         case Quantile(level=q, smoothing=h):
-            a, b = q, h
-        case Squared(residual_bound=c):
-            a, b = c, 0.0
-        case Power(exponent=k, residual_bound=c):
-            a, b = k, c
+            a, b, c = q, h, 0.0
+        case Squared(residual_bound=most):
+            a, b, c = most, 0.0, 0.0
+        case Power(exponent=k, residual_bound=most, smoothing=h):
+            a, b, c = k, most, h
         case Logistic() | Hinge() | Sigmoid() | Absolute():
-            a, b = 0.0, 0.0
+            a, b, c = 0.0, 0.0, 0.0
         case _:
             return None
-    return _LOSSES.index(type(loss)), a, b, loss.slope_bound
+    return _LOSSES.index(type(loss)), a, b, c, loss.slope_bound
 
 
 _LANES = 8
@@ -220,7 +220,7 @@ add = intrinsic(_add)
 @compiled(types.float64(_SLOPE, types.float64, types.float64))
 def slope(loss: Slope, m: float, y: float) -> float:
     """df/dm at one margin, clipped to the slope's bound."""
-    code, a, b, bound = loss
+    code, a, b, c, bound = loss
     if code == _LOGISTIC:
         s = -(y * (1.0 / (1.0 + math.exp(y * m))))
     elif code == _HINGE:
@@ -239,7 +239,9 @@ def slope(loss: Slope, m: float, y: float) -> float:
         plain = 1.0 - a if m > y else -a
         s = plain if b == 0.0 else min(max(m - y, -a * b), (1.0 - a) * b) / b
     else:
-        s = min(abs(m - y), b) ** (a - 1.0) * (a * np.sign(m - y))
+        r = abs(m - y)
+        s = r * c ** (a - 2.0) if r < c else min(r, b) ** (a - 1.0)
+        s *= a * np.sign(m - y)
     return min(max(s, -bound), bound)
 
 
