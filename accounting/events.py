@@ -41,6 +41,16 @@ def objective_perturbation(curvature_ratio: float, event: Event) -> Event:
     return {"type": "ObjectivePerturbationDpEvent", "curvature_ratio": curvature_ratio, "event": event}
 
 
+def drawn_with_replacement(rows: int, event: Event) -> Event:
+    """`event` on as many rows drawn with replacement as there are."""
+    return {
+        "type": "SampledWithReplacementDpEvent",
+        "source_dataset_size": rows,
+        "sample_size": rows,
+        "event": event,
+    }
+
+
 def self_composed(event: Event, count: int) -> Event:
     """`count` adaptive uses of `event`; the event itself when there is one."""
     return event if count == 1 else {"type": "SelfComposedDpEvent", "count": count, "event": event}

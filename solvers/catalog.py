@@ -2,7 +2,8 @@
 
 from solvers.methods import DpGd
 from solvers.methods import Method as OracleMethod
-from solvers.perturbation import LastIterateDescent, Perturbation
+from solvers.perturbation import Perturbation
+from solvers.perturbation.last_iterate import LastIterateDescent
 
 Method = OracleMethod | Perturbation
 

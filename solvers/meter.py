@@ -42,14 +42,25 @@ class Meter:
             self._horizons[query] = planned.mechanism.horizon(self.noise)
         return self._horizons[query]
 
-    def take(self, query: str, mechanism: type | UnionType) -> PlannedQuery:
-        """Count one answer; `OutOfPlan` if the plan does not hold it, or holds the query with another mechanism."""
+    def take(self, query: str, mechanism: type | UnionType, count: int = 1) -> PlannedQuery:
+        """Count one answer, or several at once.
+
+        Raises
+        ------
+        OutOfPlan
+            if the plan does not hold them, or holds the query with another mechanism; then none is counted.
+        """
+        planned = self.look(query, mechanism)
+        if self._answered[query] + count > (most := self.horizon(query)):
+            raise OutOfPlan(f"all {most} answers of query {query!r} have been given")
+        self._answered[query] += count
+        return planned
+
+    def look(self, query: str, mechanism: type | UnionType) -> PlannedQuery:
+        """The planned query, without counting; `OutOfPlan` as `take`."""
         planned = self.plan.query(query)
         if not isinstance(planned.mechanism, mechanism):
             raise OutOfPlan(f"query {query!r} is planned with another mechanism")
-        if self._answered[query] >= (most := self.horizon(query)):
-            raise OutOfPlan(f"all {most} answers of query {query!r} have been given")
-        self._answered[query] += 1
         return planned
 
     def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
@@ -58,9 +69,13 @@ class Meter:
 
     def count(self, answer: Vector) -> Vector:
         """An answer that goes out, reported."""
-        self._given += 1
-        self.pulse()
+        self.report(1)
         return answer
+
+    def report(self, count: int) -> None:
+        """So many answers went out."""
+        self._given += count
+        self.pulse()
 
     def pulse(self) -> None:
         """A sign of life in the middle of long work, at which a run may be stopped: the number of answers given."""

@@ -9,6 +9,7 @@ from accounting.mechanisms.parallel import Parallel
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 from accounting.mechanisms.random_allocation import RandomAllocation
 from accounting.mechanisms.random_iterate import RandomIterate
+from accounting.mechanisms.resampled import Resampled
 
 Mechanism = (
     Exponential
@@ -20,6 +21,7 @@ Mechanism = (
     | PoissonGaussian
     | RandomAllocation
     | RandomIterate
+    | Resampled
 )
 
 __all__ = [
@@ -33,4 +35,5 @@ __all__ = [
     "PoissonGaussian",
     "RandomAllocation",
     "RandomIterate",
+    "Resampled",
 ]

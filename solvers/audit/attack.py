@@ -94,6 +94,9 @@ class Attacker:
             self.score += float(one - two)
         return answer
 
+    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+        """None: every answer is asked for by itself, and scored."""
+
     def _sampled(self, query: str, answer: Vector, sums: Sequence[Vector], bound: float) -> None:
         planned = self._plan.query(query)
         if not isinstance(planned.mechanism, PoissonGaussian):

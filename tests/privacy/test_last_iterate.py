@@ -27,8 +27,8 @@ from solvers.data import Data
 from solvers.domains import LinfBall
 from solvers.losses import HuberHinge
 from solvers.methods import DpGd
-from solvers.perturbation import LastIterateDescent
 from solvers.perturbation.access import DataAccess
+from solvers.perturbation.last_iterate import LastIterateDescent
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.sums import gradient_bound

@@ -104,6 +104,9 @@ def test_from_request_to_model_and_receipt(shared: Service) -> None:
         {"name": "localization"},
         {"name": "epoch_growth", "epochs": 2},
         {"name": "phased_sgd"},
+        {"name": "growth_reduction"},
+        {"name": "bootstrap_reduction", "inner": {"name": "localization", "phases": 2}},
+        {"name": "bootstrap_reduction", "inner": {"name": "output_perturbation"}},
         {"name": "auto"},
     ],
 )

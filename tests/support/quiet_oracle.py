@@ -37,6 +37,9 @@ class QuietOracle:
         self.asked[query] += 1
         return self._batch(self._slopes(w) - self._slopes(anchor))
 
+    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+        """None: every answer is asked for."""
+
     def _slopes(self, w: Vector) -> Vector:
         return self._problem.loss.slope(self._X @ w, self._y)
 

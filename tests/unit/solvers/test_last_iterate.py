@@ -18,9 +18,8 @@ from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import HuberHinge, Logistic, Sigmoid, Softmax, Squared
 from solvers.methods import DpGd
-from solvers.perturbation import LastIterateDescent
 from solvers.perturbation.access import DataAccess
-from solvers.perturbation.last_iterate import _pulled_back
+from solvers.perturbation.last_iterate import LastIterateDescent, _pulled_back
 from solvers.problem import Vector
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
 from solvers.solve import run
