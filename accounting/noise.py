@@ -112,6 +112,16 @@ class Noise:
         """round(Y_j), Y_j of density exp(-|y| / scale) / (2 scale) i.i.d.; the rest as above."""
         return self._rounded(_LAPLACE, count, scale)
 
+    def uniform_rows(self, n: int) -> NDArray[np.int64]:
+        """n indices, each uniform in 0..n-1 and independent: words beyond the largest multiple of n are drawn again."""
+        if not 1 <= n < 1 << 40:
+            raise OutOfRange("the number of rows must lie in [1, 2^40)")
+        limit = np.uint64((1 << 64) // n * n - 1)  # the last word that is kept
+        words = self._bits.words(n).copy()
+        while len(over := np.flatnonzero(words > limit)):
+            words[over] = self._bits.words(len(over))
+        return (words % np.uint64(n)).astype(np.int64)
+
     def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:
         """Indices of a batch that holds each of n rows independently with probability floor(rate 2^64) / 2^64 <= rate.
 

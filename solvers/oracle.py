@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation, RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data, blocks
@@ -56,14 +56,19 @@ class PrivateOracle:
         Raises
         ------
         OutOfPlan
-            if the plan holds no such query with the Gaussian mechanism, or all its answers have been given.
+            if the plan holds no such query with the Gaussian mechanism, or with a random number of its answers; or if
+            all of them have been given.
         Unsuitable
             if w is not of shape (size,), finite and of norm up to 1e100. Both are functions of the question alone.
         """
         reach = self._reach(w)
-        planned = self._meter.take(query, Gaussian)
+        planned = self._meter.take(query, Gaussian | RandomIterate)
         value = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), w) / self._problem.n
         return self._meter.answer(planned, value, gradient_bound(self._problem, reach))
+
+    def horizon(self, query: str) -> int:
+        """How many answers the query will give: as planned, or a random number that owes nothing to the data."""
+        return self._meter.horizon(query)
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """(1/b) sum over a fresh batch of grad f_i(w) + noise; per-record bound G / b, plus rounding.
@@ -113,7 +118,7 @@ class PrivateOracle:
             return None
         self._meter.take(query, PoissonGaussian, count)
         points = compiled.points(self._meter.noise, w, anchor, snapshot, count)
-        self._meter.pulse()
+        self._meter.report(count)
         return points
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
@@ -126,7 +131,7 @@ class PrivateOracle:
         reach = self._reach(w)
         planned = self._meter.take(query, RandomAllocation)
         rows, size = self._slot(planned)
-        value = gradient_sum(self._data, pieces(rows, self._problem.d), w) / size
+        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
         return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def transcript(self) -> Plan:

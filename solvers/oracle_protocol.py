@@ -15,6 +15,10 @@ class Oracle(Protocol):
         """Noisy mean gradient over all rows."""
         ...
 
+    def horizon(self, query: str) -> int:
+        """How many answers the query will give."""
+        ...
+
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """Noisy mean gradient over a fresh random batch."""
         ...

@@ -6,6 +6,7 @@ False-alarm rates are below 1e-9 (seeds are fixed besides, so a failure is a cha
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -281,3 +282,39 @@ class TestSmallBatches:
     def test_large_rates_are_refused(self) -> None:
         with pytest.raises(OutOfRange):
             Noise(SeededBits(0)).poisson_batches(100, 0.5, 3)
+
+
+def test_slots_are_uniform_and_exact() -> None:
+    """Chi-square over slots, power against one slot drawn 5 % too often; every row at most once."""
+    noise, n, count = Noise(SeededBits(9)), 50_000, 7
+    totals, taken = np.zeros(count), 0
+    for _ in range(40):
+        rows, offsets = noise.slots(n, 0.5, count)
+        assert len(np.unique(rows)) == len(rows) == offsets[-1]
+        assert all((np.diff(rows[a:b]) > 0).all() for a, b in pairwise(offsets))
+        totals += np.diff(offsets)
+        taken += len(rows)
+    assert abs(taken - 40 * n / 2) < 7 * math.sqrt(40 * n / 4)
+    assert stats.chisquare(totals).pvalue > ALARM
+    off = totals.copy()
+    off[0] *= 1.05
+    assert stats.chisquare(off * totals.sum() / off.sum(), totals).pvalue < ALARM
+
+
+def test_slot_numbers_reject_the_incomplete_multiple() -> None:
+    """2^64 - 1 lies past the last whole multiple of 10 and is drawn again; 19 stands for 9."""
+    found = Noise(ScriptedBits([2**64 - 1, 19, 7]))._below(2, 10)
+    assert list(found) == [7, 9]
+
+
+def test_ordered_rows_are_uniform() -> None:
+    """Every ordered pair of five rows about equally often; equal keys are drawn again."""
+    noise, counts = Noise(SeededBits(3)), np.zeros((5, 5))
+    for _ in range(20_000):
+        a, b = noise.ordered_rows(5, 2)
+        counts[a, b] += 1
+    assert not counts.diagonal().any()
+    assert stats.chisquare(counts[~np.eye(5, dtype=bool)]).pvalue > ALARM
+    assert list(Noise(ScriptedBits([4, 4, 1, 9, 8, 2])).ordered_rows(3, 3)) == [2, 1, 0]
+    with pytest.raises(OutOfRange):
+        noise.ordered_rows(5, 6)

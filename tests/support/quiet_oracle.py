@@ -21,6 +21,9 @@ class QuietOracle:
         self.asked: Counter[str] = Counter()
         self.points: list[Vector] = []
 
+    def horizon(self, query: str) -> int:
+        raise NotImplementedError(query)
+
     def gradient(self, query: str, w: Vector) -> Vector:
         self.asked[query] += 1
         self.points.append(w)
