@@ -213,8 +213,26 @@ def _add(typing: Any, total: Any, s: Any, X: Any, places: Any) -> Any:  # noqa: 
     return types.void(total, s, X, places), generate
 
 
+def _fetch(typing: Any, X: Any, i: Any) -> Any:  # noqa: ARG001
+    """Asks for row i, which may be past the end, to be in the cache soon; no number depends on it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, place = _arrays(context, builder, signature, args)
+        d = builder.extract_value(rows.shape, 1)
+        row = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)]))
+        number = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [_VECTOR.as_pointer(), number, number, number])
+        call = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        with cgutils.for_range_slice(builder, d.type(0), d, d.type(_LANES), intp=d.type) as (j, _):
+            builder.call(call, [row.at(j), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(X, i), generate
+
+
 dot = intrinsic(_dot)
 add = intrinsic(_add)
+fetch = intrinsic(_fetch)
 
 
 @compiled(types.float64(_SLOPE, types.float64, types.float64))
@@ -278,6 +296,7 @@ def sum_of_range(X: Vector, y: Vector, scale: Vector, start: int, stop: int, w: 
             places[k] = first + k
             s[k] = dot(X, first + k, w) * scale[first + k]
         for k in range(count):
+            fetch(X, first + _TOGETHER + k)
             s[k] = slope(loss, s[k], y[first + k]) * scale[first + k]
         add_rows(total, s, places, count, X)
     return total[:d].copy()

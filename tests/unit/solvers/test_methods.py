@@ -49,6 +49,9 @@ class Quadratic:
         self.asked.append(("sampled_change", query))
         return w - anchor
 
+    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+        """None: every answer is asked for."""
+
 
 def test_weighted_average() -> None:
     mean = Average()
