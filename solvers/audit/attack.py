@@ -112,9 +112,11 @@ def _tilt(answer: Vector, mean: Vector, std: float) -> float:
     return float(answer @ mean - mean @ mean / 2) / std**2
 
 
-def neighbor(problem: Problem, row: Row, position: int = 0) -> Data:
-    """Zeros, but for one row."""
+def neighbor(problem: Problem, row: Row, position: int = 0, others: Sequence[float] = ()) -> Data:
+    """Zeros, but for one row; or, if the others' targets are given, rows along the first axis."""
     X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
+    if others:
+        X[:, 0], y[np.arange(problem.n) != position] = problem.row_norm, others
     X[position], y[position] = row.x, row.y
     return Data.of(X, y, problem)
 
@@ -128,6 +130,7 @@ def scores(
     noise: Callable[[int], Noise],
     statistic: Statistic | None = None,
     position: int = 0,
+    others: Sequence[float] = (),
 ) -> tuple[Scores, Scores]:
     """Scores of `runs` runs with the first row, and of as many with the second.
 
@@ -136,10 +139,11 @@ def scores(
     noise : the randomness for either dataset, 0 and 1
     statistic : of the released model; None attacks the transcript, which an oracle's method has
     position : of the replaced row
+    others : targets of the other rows; none for rows of zeros
     """
     found = [np.empty(runs), np.empty(runs)]
     for which, row in enumerate(rows):
-        data, source = neighbor(problem, row, position), noise(which)
+        data, source = neighbor(problem, row, position, others), noise(which)
         for j in range(runs):
             found[which][j] = _score(method, problem, plan, data, rows, source, statistic)
     return found[0], found[1]

@@ -16,7 +16,8 @@ from solvers import methods, perturbation
 from solvers.audit.attack import Row, Statistic, halved, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
 from solvers.catalog import Method
-from solvers.losses import Squared
+from solvers.domains import LinfBall
+from solvers.losses import Absolute, Squared
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 
@@ -26,6 +27,7 @@ _FLAT = Problem(Squared(1.0), n=_N, d=2, row_norm=1.0)
 _CURVED = Problem(Squared(1.0), L2(1.0), n=_N, d=2, row_norm=1.0)
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
 _WIDE = Problem(Squared(1.0), n=_N, d=300, row_norm=1.0)
+_MEDIAN = Problem(Absolute(), domain=LinfBall(1.0), n=2, d=1, row_norm=1.0)
 
 
 def first(w: Vector) -> float:
@@ -43,6 +45,7 @@ class Case:
     position: int = 0
     privacy: Privacy = PROMISE
     rows: tuple[float, float] = (1.0, -1.0)
+    others: tuple[float, ...] = ()
     deltas: tuple[float, ...] = field(default=DELTAS)
 
     def pair(self) -> tuple[Row, Row]:
@@ -61,6 +64,10 @@ CASES: dict[str, Case] = {
     "output_perturbation": Case(perturbation.OutputPerturbation(steps=200), _CURVED, first),
     "objective_perturbation": Case(perturbation.ObjectivePerturbation(), _CURVED, first),
     "ada_ssp": Case(perturbation.AdaSsp(), _FLAT, first),
+    # As the target crosses, scores left of 0.74 fall from 1 to 0 and the others rise: exponent and normalizer both move.
+    "inverse_sensitivity": Case(
+        perturbation.InverseSensitivity(grid=50), _MEDIAN, first, privacy=Privacy(2.0), others=(0.74,)
+    ),
 }
 
 
@@ -86,8 +93,9 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
     method = case.method.resolve(case.problem, case.privacy)
     plan = calibrate(method.queries(case.problem), case.privacy).plan
     found = []
+    pair, place = case.pair(), case.position
     for noisy in (plan, halved(plan)):
-        found.append(scores(method, case.problem, noisy, case.pair(), runs, noise, case.statistic, case.position))
+        found.append(scores(method, case.problem, noisy, pair, runs, noise, case.statistic, place, case.others))
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
         for d in case.deltas
