@@ -64,7 +64,7 @@ CASES: dict[str, Case] = {
     "output_perturbation": Case(perturbation.OutputPerturbation(steps=200), _CURVED, first),
     "objective_perturbation": Case(perturbation.ObjectivePerturbation(), _CURVED, first),
     "ada_ssp": Case(perturbation.AdaSsp(), _FLAT, first),
-    # As the target crosses, scores left of 0.74 fall from 1 to 0 and the others rise: exponent and normalizer both move.
+    # As the target crosses, scores left of 0.74 fall from 1 to 0, the others rise: exponent and normalizer both move.
     "inverse_sensitivity": Case(
         perturbation.InverseSensitivity(grid=50), _MEDIAN, first, privacy=Privacy(2.0), others=(0.74,)
     ),
