@@ -16,7 +16,7 @@ from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
-from solvers.catalog import Method, Perturbation
+from solvers.catalog import Method, Perturbation, reviewed
 from solvers.data import Data
 from solvers.oracle import PrivateOracle
 from solvers.perturbation.access import DataAccess
@@ -49,6 +49,10 @@ class Attacker:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self.score = 0.0
         self._tilts: list[list[float]] = []
+
+    def horizon(self, query: str) -> int:
+        """The oracle's."""
+        return self._oracle.horizon(query)
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's; every answer is N(mean of one, std) or N(mean of two, std)."""
@@ -89,6 +93,9 @@ class Attacker:
             one, two = np.logaddexp(none, in_some)
             self.score += float(one - two)
         return answer
+
+    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+        """None: every answer is asked for by itself, and scored."""
 
     def _sampled(self, query: str, answer: Vector, sums: Sequence[Vector], bound: float) -> None:
         planned = self._plan.query(query)
@@ -158,10 +165,12 @@ def _score(
     noise: Noise,
     statistic: Statistic | None,
 ) -> float:
-    if isinstance(method, Perturbation):
+    seeing = reviewed(method)
+    if seeing is not None:
         if statistic is None:
             raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
-        return statistic(method.run(DataAccess(problem, data, plan, noise), problem))
+        return statistic(seeing.run(DataAccess(problem, data, plan, noise), problem))
+    assert not isinstance(method, Perturbation)
     attacker = Attacker(PrivateOracle(problem, data, plan, noise), problem, plan, *rows)
     released = method.run(attacker, problem)
     return attacker.score if statistic is None else statistic(released)

@@ -1,11 +1,11 @@
-"""One worst-case pair for every method: `audit(name, runs)` is what `purse audit` prints.
+"""One worst-case pair for every method and every release of dp_gd: `audit(name, runs)` is what `purse audit` prints.
 
 The pair is two records whose gradients are opposite and as long as allowed wherever the run goes, among rows of zeros:
 then every answer moves by its whole sensitivity. The same attack with half the noise shows the audit's power.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from solvers.regularizers import L2
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
 _FLAT = Problem(Squared(1.0), n=_N, d=2, row_norm=1.0)
-_CURVED = Problem(Squared(1.0), L2(1.0), n=_N, d=2, row_norm=1.0)
+_CURVED = Problem(Squared(1.0), L2(30.0), n=_N, d=1, row_norm=1.0)  # the minimizer stays near 0, the slopes at 1
+_LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
+_STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
 _WIDE = Problem(Squared(1.0), n=_N, d=300, row_norm=1.0)
 _MEDIAN = Problem(Absolute(), domain=LinfBall(1.0), n=2, d=1, row_norm=1.0)
@@ -37,33 +39,59 @@ def first(w: Vector) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is audited: a method with its sizes fixed, on a problem, at a position, by a statistic or its transcript."""
+    """What is audited: a method with its sizes fixed, on a problem whose row at `position` is replaced by one of two
+    targets, by a statistic of the release or by its transcript. Cheap runs are made `effort` times as often.
+    """
 
     method: Method
     problem: Problem
     statistic: Statistic | None = None
     position: int = 0
     privacy: Privacy = PROMISE
-    rows: tuple[float, float] = (1.0, -1.0)
+    targets: tuple[float, float] = (1.0, -1.0)
+    effort: int = 1
     others: tuple[float, ...] = ()
-    deltas: tuple[float, ...] = field(default=DELTAS)
 
     def pair(self) -> tuple[Row, Row]:
         """Two records with opposite gradients."""
         x = np.zeros(self.problem.d)
         x[0] = self.problem.row_norm
-        return Row(x, self.rows[0]), Row(x, self.rows[1])
+        return Row(x, self.targets[0]), Row(x, self.targets[1])
 
 
 CASES: dict[str, Case] = {
     "dp_gd": Case(methods.DpGd(steps=3, step=0.01), _FLAT),
+    "dp_gd_last": Case(methods.DpGd(steps=20, step=0.5, release="last"), _CURVED, first),
+    "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),
+    "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(batch=2, step=1e-4), _FLAT),
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),
-    "output_perturbation": Case(perturbation.OutputPerturbation(steps=200), _CURVED, first),
-    "objective_perturbation": Case(perturbation.ObjectivePerturbation(), _CURVED, first),
-    "ada_ssp": Case(perturbation.AdaSsp(), _FLAT, first),
+    "output_perturbation": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first),
+    "objective_perturbation": Case(perturbation.ObjectivePerturbation(), _CURVED, first, effort=4),
+    "ada_ssp": Case(perturbation.AdaSsp(), _FLAT, first, effort=8),
+    # The replaced record is in the first phase, whose noise is the largest: what is added later hides it but little.
+    "localization": Case(
+        perturbation.Localization(phases=4, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
+    "epoch_growth": Case(
+        perturbation.EpochGrowth(
+            kappa=2.0, epochs=2, phases=2, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"
+        ),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
+    "phased_sgd": Case(
+        perturbation.PhasedSgd(phases=4, ratio=2.0, step=_STEP, noise="gaussian"),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
     # As the target crosses, scores left of 0.74 fall from 1 to 0, the others rise: exponent and normalizer both move.
     "inverse_sensitivity": Case(
         perturbation.InverseSensitivity(grid=50), _MEDIAN, first, privacy=Privacy(2.0), others=(0.74,)
@@ -92,11 +120,12 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
     case = CASES[name]
     method = case.method.resolve(case.problem, case.privacy)
     plan = calibrate(method.queries(case.problem), case.privacy).plan
-    found = []
-    pair, place = case.pair(), case.position
+    found, pair, place = [], case.pair(), case.position
     for noisy in (plan, halved(plan)):
-        found.append(scores(method, case.problem, noisy, pair, runs, noise, case.statistic, place, case.others))
+        found.append(
+            scores(method, case.problem, noisy, pair, runs * case.effort, noise, case.statistic, place, case.others)
+        )
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
-        for d in case.deltas
+        for d in DELTAS
     ]

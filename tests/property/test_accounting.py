@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from accounting import Privacy
 from accounting.accountants import ACCOUNTANTS, Accountant
 from accounting.calibration import calibrate, certify
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, PoissonGaussian
+from accounting.mechanisms import Exponential, Gaussian, Laplace, LastIterate, Mechanism, PoissonGaussian, RandomIterate
 from accounting.plan import Plan, PlannedQuery, Query
 
 mechanisms: st.SearchStrategy[Mechanism] = st.one_of(
-    st.sampled_from([Gaussian(), Laplace(), Exponential()]), st.floats(1e-4, 1.0).map(PoissonGaussian)
+    st.sampled_from([Gaussian(), Laplace(), Exponential()]),
+    st.floats(1e-4, 1.0).map(PoissonGaussian),
+    st.builds(LastIterate, st.integers(1, 10_000), st.floats(0.0, 1.0)),
+    st.integers(2, 10_000).map(RandomIterate),
 )
 multipliers = st.floats(0.3, 1e4)
 orders = st.lists(st.floats(1.01, 200.0), min_size=1, max_size=4)
@@ -48,6 +51,8 @@ def test_epsilon_is_monotone(accountant: Accountant, z: float, q: float, count: 
     """More answers, less noise or a smaller delta never lower epsilon."""
     own: dict[str, Mechanism] = {"exact_gaussian": Gaussian(), "pure": Laplace()}
     mechanism = own.get(accountant.name, PoissonGaussian(q))
+    if accountant.name == "random_iterate":
+        count, mechanism = 1, RandomIterate(count + 1)
     plan = Plan((PlannedQuery("q", count, mechanism, z),))
     if not accountant.supports(plan, delta):
         return
@@ -61,6 +66,13 @@ def test_epsilon_is_monotone(accountant: Accountant, z: float, q: float, count: 
     ):
         if accountant.supports(worse, d):
             assert accountant.epsilon(worse, d) >= epsilon * (1 - 1e-3)
+
+
+@given(st.integers(1, 10_000), st.floats(0.0, 1.0), multipliers)
+def test_a_last_iterate_costs_at_least_one_step_and_at_most_all(steps: int, c: float, z: float) -> None:
+    one, all_ = Gaussian().gdp(z), Gaussian().gdp(z) * math.sqrt(steps)
+    assert one * (1 - 1e-12) <= LastIterate(steps, c).gdp(z) <= all_ * (1 + 1e-10)
+    assert LastIterate(steps, c).gdp(z) <= LastIterate(steps + 1, c).gdp(z) * (1 + 1e-10)
 
 
 @given(
