@@ -41,6 +41,7 @@ def first(w: Vector) -> float:
 class Case:
     """What is audited: a method with its sizes fixed, on a problem whose row at `position` is replaced by one of two
     targets, by a statistic of the release or by its transcript. Cheap runs are made `effort` times as often.
+    The other rows are zeros, unless `others` are their targets.
     """
 
     method: Method
@@ -92,6 +93,7 @@ CASES: dict[str, Case] = {
         first,
         targets=(3.0, -3.0),
     ),
+    "output_perturbation_laplace": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first, privacy=Privacy(2.0)),
     # As the target crosses, scores left of 0.74 fall from 1 to 0, the others rise: exponent and normalizer both move.
     "inverse_sensitivity": Case(
         perturbation.InverseSensitivity(grid=50), _MEDIAN, first, privacy=Privacy(2.0), others=(0.74,)
