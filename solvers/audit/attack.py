@@ -8,17 +8,20 @@ the answers. The attacker of releases scores a run by a given number of the rele
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
 from accounting.calibration import certify
-from accounting.mechanisms import PoissonGaussian, RandomAllocation
+from accounting.mechanisms import Exponential, PoissonGaussian, RandomAllocation
+from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.catalog import Method, Perturbation, reviewed
 from solvers.data import Data
 from solvers.oracle import PrivateOracle
+from solvers.perturbation import InverseSensitivity
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 
@@ -119,11 +122,9 @@ def _tilt(answer: Vector, mean: Vector, std: float) -> float:
     return float(answer @ mean - mean @ mean / 2) / std**2
 
 
-def neighbor(problem: Problem, row: Row, position: int = 0, others: Sequence[float] = ()) -> Data:
-    """Zeros, but for one row; or, if the others' targets are given, rows along the first axis."""
+def neighbor(problem: Problem, row: Row, position: int = 0) -> Data:
+    """Zeros, but for one row."""
     X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
-    if others:
-        X[:, 0], y[np.arange(problem.n) != position] = problem.row_norm, others
     X[position], y[position] = row.x, row.y
     return Data.of(X, y, problem)
 
@@ -137,7 +138,6 @@ def scores(
     noise: Callable[[int], Noise],
     statistic: Statistic | None = None,
     position: int = 0,
-    others: Sequence[float] = (),
 ) -> tuple[Scores, Scores]:
     """Scores of `runs` runs with the first row, and of as many with the second.
 
@@ -146,11 +146,10 @@ def scores(
     noise : the randomness for either dataset, 0 and 1
     statistic : of the released model; None attacks the transcript, which an oracle's method has
     position : of the replaced row
-    others : targets of the other rows; none for rows of zeros
     """
     found = [np.empty(runs), np.empty(runs)]
     for which, row in enumerate(rows):
-        data, source = neighbor(problem, row, position, others), noise(which)
+        data, source = neighbor(problem, row, position), noise(which)
         for j in range(runs):
             found[which][j] = _score(method, problem, plan, data, rows, source, statistic)
     return found[0], found[1]
@@ -184,3 +183,23 @@ def excess(one: Scores, two: Scores, plan: Plan) -> float:
 def halved(plan: Plan) -> Plan:
     """The plan with half its noise, which breaks its promise."""
     return Plan(tuple(replace(q, noise_multiplier=q.noise_multiplier / 2) for q in plan.queries))
+
+
+class _Choosing(DataAccess):
+    """An access that keeps the law of a choice instead of making it."""
+
+    __slots__ = ("law",)
+
+    def release(self, query: str, value: Vector, bound: float) -> Vector:
+        planned = self.meter.take(query, Exponential)
+        shares = weights(value, planned.noise_multiplier, bound)
+        self.law = [Fraction(share, sum(shares)) for share in shares]
+        return np.zeros(1)
+
+
+def law(method: InverseSensitivity, problem: Problem, plan: Plan, y: Vector) -> list[Fraction]:
+    """The probability of each point of the grid, by the integer weights of a run on rows of ones."""
+    data = Data.of(np.ones((problem.n, problem.d)), y, problem)
+    access = _Choosing(problem, data, plan, Noise())
+    method.run(access, problem)
+    return access.law

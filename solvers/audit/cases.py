@@ -4,6 +4,7 @@ The pair is two records whose gradients are opposite and as long as allowed wher
 then every answer moves by its whole sensitivity. The same attack with half the noise shows the audit's power.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
 from accounting.privacy import Privacy
 from solvers import methods, perturbation
-from solvers.audit.attack import Row, Statistic, halved, scores
+from solvers.audit.attack import Row, Statistic, halved, law, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
 from solvers.catalog import Method
 from solvers.domains import LinfBall
@@ -29,7 +30,6 @@ _LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
 _STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
 _WIDE = Problem(Squared(1.0), n=_N, d=300, row_norm=1.0)
-_MEDIAN = Problem(Absolute(), domain=LinfBall(1.0), n=2, d=1, row_norm=1.0)
 
 
 def first(w: Vector) -> float:
@@ -41,7 +41,6 @@ def first(w: Vector) -> float:
 class Case:
     """What is audited: a method with its sizes fixed, on a problem whose row at `position` is replaced by one of two
     targets, by a statistic of the release or by its transcript. Cheap runs are made `effort` times as often.
-    The other rows are zeros, unless `others` are their targets.
     """
 
     method: Method
@@ -51,7 +50,6 @@ class Case:
     privacy: Privacy = PROMISE
     targets: tuple[float, float] = (1.0, -1.0)
     effort: int = 1
-    others: tuple[float, ...] = ()
 
     def pair(self) -> tuple[Row, Row]:
         """Two records with opposite gradients."""
@@ -60,7 +58,18 @@ class Case:
         return Row(x, self.targets[0]), Row(x, self.targets[1])
 
 
-CASES: dict[str, Case] = {
+@dataclass(frozen=True, eq=False)
+class ExactCase:
+    """A choice from a public list, whose law on either dataset is computed instead of sampled."""
+
+    method: perturbation.InverseSensitivity
+    problem: Problem
+    one: Vector
+    two: Vector
+    privacy: Privacy
+
+
+CASES: dict[str, Case | ExactCase] = {
     "dp_gd": Case(methods.DpGd(steps=3, step=0.01), _FLAT),
     "dp_gd_last": Case(methods.DpGd(steps=20, step=0.5, release="last"), _CURVED, first),
     "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
@@ -94,9 +103,27 @@ CASES: dict[str, Case] = {
         targets=(3.0, -3.0),
     ),
     "output_perturbation_laplace": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first, privacy=Privacy(2.0)),
-    # As the target crosses, scores left of 0.74 fall from 1 to 0, the others rise: exponent and normalizer both move.
-    "inverse_sensitivity": Case(
-        perturbation.InverseSensitivity(grid=50), _MEDIAN, first, privacy=Privacy(2.0), others=(0.74,)
+    "growth_reduction": Case(
+        perturbation.GrowthReduction(rounds=2, strength=2.0, steps=20, noise="gaussian"),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
+    "bootstrap_reduction": Case(
+        perturbation.BootstrapReduction(perturbation.OutputPerturbation(steps=3)),
+        _CURVED,
+        first,
+        privacy=Privacy(1.0, 0.0),
+        effort=20,
+    ),
+    # The wide middle moves from score 1 to 0, the right end from n/2 - 1 to n/2: exponent and normalizer move as far as
+    # they can, against each other (PRIVACY-SPEC section 7's pair).
+    "inverse_sensitivity": ExactCase(
+        perturbation.InverseSensitivity(grid=1024),
+        Problem(Absolute(), domain=LinfBall(1.0), n=20, d=1, row_norm=1.0),
+        np.array([-1.0] * 9 + [0.99] * 10 + [1.0]),
+        np.array([-1.0] * 9 + [0.99] * 10 + [-1.0]),
+        Privacy(1.0, 0.0),
     ),
 }
 
@@ -120,14 +147,27 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
         if there is no such method.
     """
     case = CASES[name]
+    if isinstance(case, ExactCase):
+        return [_exactly(case)]
     method = case.method.resolve(case.problem, case.privacy)
     plan = calibrate(method.queries(case.problem), case.privacy).plan
-    found, pair, place = [], case.pair(), case.position
+    found = []
     for noisy in (plan, halved(plan)):
         found.append(
-            scores(method, case.problem, noisy, pair, runs * case.effort, noise, case.statistic, place, case.others)
+            scores(method, case.problem, noisy, case.pair(), runs * case.effort, noise, case.statistic, case.position)
         )
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
         for d in DELTAS
     ]
+
+
+def _exactly(case: ExactCase) -> Finding:
+    """The largest |ln(P(j | D) / P(j | D'))| over all choices j, as planned and with half the noise."""
+    method = case.method.resolve(case.problem, case.privacy)
+    plan = calibrate(method.queries(case.problem), case.privacy).plan
+    found = []
+    for noisy in (plan, halved(plan)):
+        one, two = (law(method, case.problem, noisy, y) for y in (case.one, case.two))
+        found.append(max(abs(math.log(p / q)) for p, q in zip(one, two, strict=True)))
+    return Finding(0.0, certify(plan, 0.0)[0], found[0], found[1])
