@@ -39,8 +39,8 @@ bench: $(RUNTIME) ## costs and accuracy on this machine
 kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lost or spent twice
 	@$(BIN)/python -m tests.heavy.kills
 
-audit: $(TESTING) ## heavy: the privacy audits with many more draws
-	@$(BIN)/python -m tests.heavy.audit
+audit: $(RUNTIME) ## heavy: the privacy audit of every method with many more runs
+	@$(BIN)/purse audit all --runs 20000
 
 advisories: $(CHECKING) ## the locks against the published security advisories (needs the network)
 	$(BIN)/pip-audit --strict --require-hashes --disable-pip \

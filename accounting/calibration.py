@@ -12,10 +12,11 @@ from accounting.accountants import (
     PureAccountant,
     RdpAccountant,
 )
+from accounting.accountants.allocation import hockey_stick
 from accounting.accountants.gaussian import gauss_mu
 from accounting.accountants.rdp import ORDERS
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
-from accounting.mechanisms import Resampled
+from accounting.mechanisms import RandomAllocation, Resampled
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy
 
@@ -62,7 +63,7 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if plan.gdp() is not None and all(q.mechanism.pure(q.noise_multiplier) is None for q in plan.queries):
         return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _NUDGE))
     found: list[tuple[float, Accountant]] = []
-    coarse = _largest(queries, privacy, PldAccountant(coarseness=4.0).epsilon, budget, _GLANCE)
+    coarse = _largest(queries, privacy, _rough(queries, privacy), budget, _GLANCE)
     total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)
     if total > 0:
         found.append((total, PldAccountant()))
@@ -108,6 +109,21 @@ def _least_of_pure(queries: Sequence[Query], privacy: Privacy, budget: float) ->
     if bound is not None and best > bound**2:
         return _certified(queries, privacy, accountant, best)
     return _confirmed(plain, privacy, PureAccountant())
+
+
+def _rough(queries: Sequence[Query], privacy: Privacy) -> Callable[[Plan, float], float]:
+    """An epsilon that is cheap and about right, to begin with."""
+    if len(queries) > 1 or queries[0].count > 1 or not isinstance(queries[0].mechanism, RandomAllocation):
+        return PldAccountant(coarseness=4.0).epsilon
+
+    mechanism = queries[0].mechanism
+
+    def from_delta(plan: Plan, delta: float) -> float:
+        """One point of the profile, where it should pass; delta falls about like e^(-16 epsilon / target) there."""
+        reached = hockey_stick(mechanism, plan.queries[0].noise_multiplier, privacy.epsilon)
+        return privacy.epsilon * math.pow(reached / delta, 1 / 16)
+
+    return from_delta
 
 
 def _plan(queries: Sequence[Query], total: float) -> Plan:

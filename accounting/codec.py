@@ -12,15 +12,18 @@ from typing import Any
 from accounting.documents import canonical, fields, integer, number, parse, text
 from accounting.errors import CodecError, OutOfRange
 from accounting.mechanisms import (
+    Exponential,
     Gaussian,
     Laplace,
     Mechanism,
     ObjectivePerturbation,
     Parallel,
     PoissonGaussian,
+    RandomAllocation,
     Resampled,
 )
 from accounting.mechanisms.parallel import MOST_PARTS, Each
+from accounting.mechanisms.random_allocation import MOST_SLOTS
 from accounting.mechanisms.resampled import MOST_ROWS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
@@ -111,6 +114,10 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
         case "LaplaceDpEvent":
             node = fields(event, ("type", "noise_multiplier"), "a Laplace event")
             yield count, Laplace(), number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
+        case "ExponentialMechanismDpEvent":
+            node = fields(event, ("type", "epsilon"), "a choice")
+            least, most = MULTIPLIER_RANGE
+            yield count, Exponential(), 2.0 / number(node["epsilon"], 2.0 / most, 2.0 / least, "epsilon")
         case "PoissonSampledDpEvent":
             node = fields(event, ("type", "sampling_probability", "event"), "a sampled event")
             if next(nodes, None) is None:
@@ -129,6 +136,12 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             rows = integer(node["source_dataset_size"], 2, MOST_ROWS, "source_dataset_size")
             integer(node["sample_size"], rows, rows, "sample_size")
             yield count, Resampled(Laplace(), rows), _laplace(node["event"])
+        case "RandomAllocationDpEvent":
+            node = fields(event, ("type", "rate", "slots", "form", "event"), "an allocated event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            mechanism = RandomAllocation(_rate(node["rate"]), _slots(node["slots"]), _form(node["form"]))
+            yield count, mechanism, _multiplier(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -194,6 +207,16 @@ def _ratio(value: Any) -> float:
     return number(value, *RATIO_RANGE, "curvature ratio")
 
 
+def _slots(value: Any) -> int:
+    return integer(value, 1, MOST_SLOTS, "slots")
+
+
+def _form(value: Any) -> Any:
+    if value not in ("independent", "ordered"):
+        raise CodecError("an allocation's form is 'independent' or 'ordered'")
+    return value
+
+
 def _query(name: str, count: int, mechanism: Mechanism, noise_multiplier: float) -> PlannedQuery:
     try:
         return PlannedQuery(name, count, mechanism, noise_multiplier)
@@ -228,10 +251,12 @@ def _query_from_json(document: Any) -> PlannedQuery:
 
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
+    "exponential": (Exponential, {}),
     "laplace": (Laplace, {}),
     "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
     "parallel": (Parallel, {"each": _each, "parts": _parts}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+    "random_allocation": (RandomAllocation, {"rate": _rate, "slots": _slots, "form": _form}),
     "resampled": (Resampled, {"each": _run, "rows": _rows}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""

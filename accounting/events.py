@@ -16,6 +16,11 @@ def gaussian(noise_multiplier: float) -> Event:
     return {"type": "GaussianDpEvent", "noise_multiplier": noise_multiplier}
 
 
+def exponential(epsilon: float) -> Event:
+    """One choice by the exponential mechanism, of this epsilon; dp-accounting has no name for it."""
+    return {"type": "ExponentialMechanismDpEvent", "epsilon": epsilon}
+
+
 def laplace(noise_multiplier: float) -> Event:
     """One Laplace answer; the multiplier is the scale over the per-record bound, in l1."""
     return {"type": "LaplaceDpEvent", "noise_multiplier": noise_multiplier}
@@ -49,3 +54,8 @@ def self_composed(event: Event, count: int) -> Event:
 def composed(events: Sequence[Event]) -> Event:
     """The adaptive composition of the events."""
     return {"type": "ComposedDpEvent", "events": list(events)}
+
+
+def randomly_allocated(rate: float, slots: int, form: str, event: Event) -> Event:
+    """`event` once for each slot, on the records of that slot; each record is in one slot at most (replace-one)."""
+    return {"type": "RandomAllocationDpEvent", "rate": rate, "slots": slots, "form": form, "event": event}

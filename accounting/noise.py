@@ -145,6 +145,37 @@ class Noise:
             if drawn < total:
                 return drawn
 
+    def slots(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Each of n rows by itself gets no slot, or, with the probability of `poisson_rows`, one of `count` uniformly.
+
+        Returns the rows with a slot, by slot, and count + 1 offsets: those of slot t are rows[offsets[t]:offsets[t+1]].
+        """
+        rows = self.poisson_rows(n, rate)
+        slot = self._below(len(rows), count)
+        by_slot = rows[np.argsort(slot.astype(np.uint16 if count <= 1 << 16 else np.uint32), kind="stable")]
+        return by_slot, np.concatenate([[0], np.cumsum(np.bincount(slot, minlength=count))])
+
+    def ordered_rows(self, n: int, count: int) -> NDArray[np.int64]:
+        """`count` distinct rows of n in uniformly random order: the first of a permutation by independent random keys.
+
+        Given that all keys differ every order is equally likely, so keys are drawn again until they do.
+        """
+        if not 0 <= count <= n:
+            raise OutOfRange("there are not so many rows")
+        while True:
+            keys = self._bits.words(n)
+            order = np.argsort(keys)
+            if n < 2 or (np.diff(keys[order]) != 0).all():
+                return np.asarray(order[:count], dtype=np.int64)
+
+    def _below(self, count: int, limit: int) -> NDArray[np.int64]:
+        """`count` independent integers, uniform on 0..limit - 1: words past a multiple of limit are drawn again."""
+        whole = np.uint64((1 << 64) // limit * limit - 1)
+        words = self._bits.words(count)
+        while len(late := np.flatnonzero(words > whole)):
+            words[late] = self._bits.words(len(late))
+        return (words % np.uint64(limit)).astype(np.int64)
+
     def _rounded(self, law: _Law, count: int, scale: float) -> NDArray[np.float64]:
         if not MIN_SCALE <= scale <= MAX_SCALE:
             raise OutOfRange("the noise std must be between 2^10 and 2^33 lattice steps")

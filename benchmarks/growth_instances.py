@@ -45,6 +45,7 @@ class Linear:
 
     name: str = "linear"
     takes: str = "class"
+    outputs: int = 1
     is_convex: bool = True
     slope_bound: float = 1.0
     curvature_bound: float = 0.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers import kernels
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -55,26 +56,24 @@ class Data:
             raise Unsuitable("X must be of shape (n, d) and y of shape (n,), with the problem's n and d")
         if X.dtype != np.float64 or y.dtype != np.float64:
             raise Unsuitable("X and y must be float64")
-        X = np.asarray(X)  # a memory map's own class would slow every slice
-        norms = np.empty(problem.n)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for block in blocks(problem.n, problem.d):
-                rows = X[block]
-                np.sqrt(np.einsum("ij,ij->i", rows, rows), out=norms[block])
+        X = np.require(
+            X, requirements=["C", "A", "E"]
+        )  # a plain array: a memory map's own class would slow every slice
+        norms = kernels.norms(X)
         broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
         if broken.any():
             X = X.copy()
             X[broken], norms[broken] = 0.0, 0.0
         scale = problem.row_norm / np.maximum(norms, problem.row_norm)
-        return Data(X, problem.loss.targets(np.asarray(y)), scale, problem)
+        return Data(X, np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"]), scale, problem)
 
 
-def block_rows(d: int) -> int:
-    """Rows of a block of d columns, between 1,024 and `BLOCK`."""
-    return max(1024, min(BLOCK, _CACHED // d))
+def block_rows(width: int) -> int:
+    """Rows of a block of so many columns, between 1,024 and `BLOCK`."""
+    return max(1024, min(BLOCK, _CACHED // width))
 
 
-def blocks(n: int, d: int) -> Iterator[slice]:
-    """n rows of d columns in order, cut into blocks."""
-    size = block_rows(d)
+def blocks(n: int, width: int) -> Iterator[slice]:
+    """n rows in order, cut into blocks."""
+    size = block_rows(width)
     return (slice(start, min(n, start + size)) for start in range(0, n, size))

@@ -17,7 +17,7 @@ _UNPROVEN = (
 )
 _UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
 _NOT_COVERED = (
-    "No bound is proven for a loss that is not convex, or for a domain without 0: runs start elsewhere there."
+    "No bound is proven for a loss that is not convex, nor for dp_gd on a domain without 0: runs start elsewhere there."
 )
 
 
@@ -43,7 +43,7 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
     untrained = problem.G * reach
     if not problem.start.any():
         untrained = min(untrained, _start_loss(problem))
-    if not problem.is_convex or problem.start.any():
+    if not problem.is_convex or (problem.start.any() and isinstance(method, DpGd)):
         return Forecast(None, reach, certain, untrained, _NOT_COVERED)
     if isinstance(method, Localization | EpochGrowth | PhasedSgd):
         return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
@@ -67,13 +67,17 @@ def _reach(problem: Problem) -> tuple[float, bool]:
     Where runs do not start at the center 0 of the domain, the whole diameter.
     """
     centered = not problem.start.any()
-    certain = problem.domain.diameter(problem.d) / (2 if centered else 1)
+    certain = problem.domain.diameter(problem.size) / (2 if centered else 1)
     if problem.mu > 0 and centered:
         certain = min(certain, problem.G / problem.mu)
     guess = distance(problem)
-    return (certain, True) if certain <= guess else (guess, False)
+    return (certain, True) if certain <= guess or not centered else (guess, False)
 
 
 def _start_loss(problem: Problem) -> float:
-    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1]."""
-    return float(np.max(problem.loss.value(np.zeros(2), np.array([-1.0, 1.0]))))
+    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1].
+
+    Where they are classes, f(0, y) is the same for each: ln 2 or ln K, say.
+    """
+    targets = problem.loss.targets(np.array([-1.0, 1.0]))
+    return float(np.max(problem.loss.value(np.zeros((*problem.shape[:-1], 2)), targets)))

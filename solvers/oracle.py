@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data, blocks
@@ -35,7 +35,7 @@ class PrivateOracle:
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
     """
 
-    __slots__ = ("_data", "_meter", "_problem")
+    __slots__ = ("_allocated", "_data", "_meter", "_problem")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class PrivateOracle:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
         self._problem, self._data, self._meter = problem, data, Meter(plan, noise, on_answer)
+        self._allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """grad F(w) + noise, over all rows; per-record bound G / n, plus rounding.
@@ -57,11 +58,11 @@ class PrivateOracle:
         OutOfPlan
             if the plan holds no such query with the Gaussian mechanism, or all its answers have been given.
         Unsuitable
-            if w is not of shape (d,), finite and of norm up to 1e100. Both are functions of the question alone.
+            if w is not of shape (size,), finite and of norm up to 1e100. Both are functions of the question alone.
         """
         reach = self._reach(w)
         planned = self._meter.take(query, Gaussian)
-        value = gradient_sum(self._data, blocks(self._problem.n, self._problem.d), w) / self._problem.n
+        value = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), w) / self._problem.n
         return self._meter.answer(planned, value, gradient_bound(self._problem, reach))
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
@@ -73,7 +74,7 @@ class PrivateOracle:
         reach = self._reach(w)
         planned = self._meter.take(query, PoissonGaussian)
         rows, size = self._batch(planned)
-        value = gradient_sum(self._data, pieces(rows, self._problem.d), w) / size
+        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
         return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -89,10 +90,23 @@ class PrivateOracle:
         distance = float(np.linalg.norm(w - anchor))
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
-            return self._meter.count(np.zeros(problem.d))
+            return self._meter.count(np.zeros(problem.size))
         rows, size = self._batch(planned)
-        value = gradient_sum(self._data, pieces(rows, problem.d), w, anchor, bound / problem.row_norm) / size
+        value = gradient_sum(self._data, pieces(rows, problem.width), w, anchor, bound / problem.row_norm) / size
         return self._meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """(1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
+
+        The first answer of each use allocates the rows to the slots 1..T, in secret; the t-th is over slot t, so that
+        no row is in two answers of one use. b = q n / T is fixed, whatever a slot really holds. Raises as `gradient`,
+        with the random allocation.
+        """
+        reach = self._reach(w)
+        planned = self._meter.take(query, RandomAllocation)
+        rows, size = self._slot(planned)
+        value = gradient_sum(self._data, pieces(rows, self._problem.d), w) / size
+        return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def transcript(self) -> Plan:
         """What was really answered."""
@@ -100,8 +114,8 @@ class PrivateOracle:
 
     def _reach(self, w: Vector) -> float:
         """||w||, once w is known to be one that no margin can overflow at."""
-        if w.shape != (self._problem.d,):
-            raise Unsuitable("w must be of shape (d,)")
+        if w.shape != (self._problem.size,):
+            raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
         with np.errstate(over="ignore", invalid="ignore"):
             norm = float(np.linalg.norm(w))
         if not norm <= _FARTHEST:
@@ -114,3 +128,19 @@ class PrivateOracle:
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate
         return self._meter.noise.poisson_rows(self._problem.n, rate), rate * self._problem.n
+
+    def _slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+        """The rows of the slot whose turn it is, and the fixed number that their sum is divided by."""
+        mechanism, n = planned.mechanism, self._problem.n
+        if not isinstance(mechanism, RandomAllocation):
+            raise OutOfPlan(f"query {planned.name!r} is not allocated")
+        turn, size = (self._meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
+        if turn == 0:
+            if mechanism.form == "independent":
+                self._allocated[planned.name] = self._meter.noise.slots(n, mechanism.rate, mechanism.slots)
+            else:
+                size = float(mechanism.batch(n))
+                rows = self._meter.noise.ordered_rows(n, mechanism.slots * mechanism.batch(n))
+                self._allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
+        rows, offsets = self._allocated[planned.name]
+        return rows[offsets[turn] : offsets[turn + 1]], size

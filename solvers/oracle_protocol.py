@@ -19,3 +19,7 @@ class Oracle(Protocol):
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """Noisy mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch."""
         ...
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """Noisy mean gradient over the next slot of a random allocation."""
+        ...

@@ -21,7 +21,10 @@ MAX_ROWS = 10**10
 class Problem:
     """Public facts only: loss, regularizer, domain, n, d and the bound R on each row's l2 norm.
 
-    Symbols: G = R sup|f'| bounds the l2 norm of one record's gradient; L = R^2 sup|f''| is the smoothness of every
+    w has one coordinate per column of X, and for a loss of K outputs K such blocks, one after another: the columns of
+    W, whose margins are W'x. Regularizer and domain act on the flat w.
+
+    Symbols: G = R sup||f'|| bounds the l2 norm of one record's gradient; L = R^2 sup||f''|| is the smoothness of every
     record's loss, hence of F, and infinite if f is not smooth (a smooth r has its own constant and is not in it); mu is
     the strong convexity of r.
 
@@ -29,7 +32,7 @@ class Problem:
     ----------
     loss, regularizer, domain : see their packages
     n : rows, public
-    d : coordinates of w, a constant column included if there is one
+    d : columns of X, a constant column included if there is one
     row_norm : R, in [1e-6, 1e6], in the unit of the encoded features; longer rows are scaled down to it
 
     Raises
@@ -52,8 +55,30 @@ class Problem:
             raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
         if not 1e-6 <= finite(self.row_norm, "row_norm") <= 1e6:
             raise Unsuitable("row_norm must lie in [1e-6, 1e6]")
-        if self.domain.diameter(self.d) == 0:
+        if self.size > MAX_DIMENSION:
+            raise Unsuitable(f"d times the number of classes must not exceed {MAX_DIMENSION}")
+        if self.domain.diameter(self.size) == 0:
             raise Unsuitable("the domain is a single point: there is nothing to learn")
+
+    @property
+    def outputs(self) -> int:
+        """K, the margins of a record; 1 but for softmax."""
+        return self.loss.outputs
+
+    @property
+    def size(self) -> int:
+        """d K, the coordinates of w."""
+        return self.d * self.outputs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of w when it is laid out by outputs: (d,) for one, (K, d) for K, a row for each class."""
+        return (self.d,) if self.outputs == 1 else (self.outputs, self.d)
+
+    @property
+    def width(self) -> int:
+        """The most numbers that a record has in one array of a block: its row's or its margins'."""
+        return max(self.d, self.outputs)
 
     @property
     def G(self) -> float:
@@ -81,9 +106,19 @@ class Problem:
         return self.regularizer.strong_convexity
 
     @property
+    def directions(self) -> int:
+        """In how many directions noise moves F: size, or n outputs if less and neither C nor r mixes directions.
+
+        F depends on the part of w in the span of the n rows alone; with C = R^d and r = 0 every method here keeps that
+        part apart from the rest (docs/proofs/dp_gd.md).
+        """
+        apart = isinstance(self.domain, Free) and isinstance(self.regularizer, NoRegularizer)
+        return min(self.size, self.n * self.outputs) if apart else self.size
+
+    @property
     def start(self) -> Vector:
         """The public starting point, 0 projected on C."""
-        return self.domain.project(np.zeros(self.d))
+        return self.domain.project(np.zeros(self.size))
 
     def prox(self, w: Vector, step: float) -> Vector:
         """argmin over u in C of step r(u) + ||u - w||^2 / 2.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from accounting.calibration import calibrate
 from accounting.events import Event
-from accounting.mechanisms import PoissonGaussian
+from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
@@ -91,7 +91,7 @@ def run(
     coefficients, transcript = _run(method, problem, data, release, Noise() if noise is None else noise, on_answer)
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
-    if coefficients.shape != (problem.d,) or not np.isfinite(coefficients).all():
+    if coefficients.shape != (problem.size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the run did not end in finite coefficients")
     return coefficients, transcript
 
@@ -103,7 +103,8 @@ def solve(
 
     Parameters
     ----------
-    X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss
+    X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose
+        coefficients are K blocks of d, one for each class
     """
     quote = plan(method, problem, privacy)
     data = Data.of(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(y, dtype=np.float64), problem)
@@ -139,11 +140,13 @@ def _run(
 
 
 def _std(method: Method, query: PlannedQuery, problem: Problem) -> float:
-    mechanism, dimension = query.mechanism, problem.d
+    mechanism, dimension = query.mechanism, problem.size
     if isinstance(method, Perturbation):
         bound, dimension = method.releases(problem)[query.name]
     elif isinstance(mechanism, PoissonGaussian):
         bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
+    elif isinstance(mechanism, RandomAllocation):
+        bound = sampled_bound(problem, mechanism.normalizer(problem.n), problem.G)
     else:
         bound = gradient_bound(problem)
     return mechanism.std(query.noise_multiplier, bound, dimension)

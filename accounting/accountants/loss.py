@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from accounting import guard
-from accounting.mechanisms import PoissonGaussian
+from accounting.accountants.allocation import knots, typical_deviation
+from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.plan import Plan
 
 _TAIL = 1e-18  # mass left beyond the grid, all of it counted as infinite loss
@@ -108,10 +109,45 @@ class PoissonLoss:
         return _poisson_pmf(self.q, self.c, interval)
 
 
-def losses(plan: Plan) -> list[tuple[Loss, int]] | None:
+@dataclass(frozen=True, slots=True)
+class AllocationLoss:
+    """One use of a random allocation: the pair whose profile is the polygon over that of the mechanism.
+
+    Parameters
+    ----------
+    mechanism, noise_multiplier : the use
+    coarse : with fewer knots, for the search of noise; still an upper bound
+    """
+
+    mechanism: RandomAllocation
+    noise_multiplier: float
+    coarse: bool
+
+    @property
+    def shift(self) -> float:
+        return 1 / self.noise_multiplier
+
+    @property
+    def deviation(self) -> float:
+        return typical_deviation(self.mechanism, self.noise_multiplier)
+
+    @property
+    def widest(self) -> float:
+        return 2 * float(knots(self.mechanism, self.noise_multiplier, self.coarse)[0][-1])
+
+    def moments(self, count: int) -> tuple[float, float]:
+        """As in the limit of many slots; its rare jumps lie within `widest`."""
+        variance = self.deviation**2
+        return count * variance / 2, count * variance
+
+    def pmf(self, interval: float) -> Any:
+        return _allocation_pmf(self, interval)
+
+
+def losses(plan: Plan, *, coarse: bool = False) -> list[tuple[Loss, int]] | None:
     """The losses whose sum is the plan's, with their counts; None if some query has none.
 
-    All Gaussian-DP queries are one Gaussian.
+    All Gaussian-DP queries are one Gaussian. `coarse` asks for less work where that is possible.
     """
     found: list[tuple[Loss, int]] = []
     squared = 0.0
@@ -122,6 +158,8 @@ def losses(plan: Plan) -> list[tuple[Loss, int]] | None:
             squared += query.count * mu * mu
         elif isinstance(mechanism, PoissonGaussian):
             found.append((PoissonLoss(mechanism.rate, 1 / z), query.count))
+        elif isinstance(mechanism, RandomAllocation) and 1 / z <= LARGEST_SHIFT:
+            found.append((AllocationLoss(mechanism, z, coarse), query.count))
         else:
             return None
     if squared > 0:
@@ -182,3 +220,16 @@ def _poisson_pmf(q: float, c: float, interval: float) -> Any:
         beyond_q,
         beyond_p,
     )
+
+
+@lru_cache(maxsize=16)
+def _allocation_pmf(loss: AllocationLoss, interval: float) -> Any:
+    """The knots' masses in the grid's cells; a loss of -e has the masses of +e with P and Q exchanged."""
+    epsilons, masses, infinity = knots(loss.mechanism, loss.noise_multiplier, loss.coarse)
+    cells = np.concatenate([np.floor(epsilons / interval), np.floor(-epsilons / interval)]).astype(int)
+    lowest = int(cells.min())
+    upper, lower = np.zeros(int(cells.max()) - lowest + 1), np.zeros(int(cells.max()) - lowest + 1)
+    at_zero = masses[0] * (epsilons == 0.0)
+    np.add.at(upper, cells - lowest, np.concatenate([masses[0], masses[1]]))
+    np.add.at(lower, cells - lowest, np.concatenate([masses[1] + at_zero, masses[0] - at_zero]))
+    return connect_the_dots(interval, lowest, upper, lower, 0.0, infinity)

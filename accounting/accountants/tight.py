@@ -62,12 +62,12 @@ class PldAccountant:
         answers = sum(q.count for q in plan.queries)
         if not plan.queries or answers > _MOST_ANSWERS or delta < _FLOORS * _fft_error(plan):
             return False
-        found = losses(plan)
+        found = losses(plan, coarse=self.coarseness > 1)
         return bool(found) and self._interval(found or []) is not None
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan."""
-        found = losses(plan) if self.supports(plan, delta) else None
+        found = losses(plan, coarse=self.coarseness > 1) if self.supports(plan, delta) else None
         interval = self._interval(found) if found else None
         if not found or interval is None:
             return math.inf

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from app.cli import data, fit, jobs, operate, receipts, tokens
+from app.cli import audit, data, fit, jobs, operate, receipts, tokens
 from app.cli.common import Refusal, loss
 from app.client import ClientError, ProblemError
 
@@ -45,6 +45,7 @@ for command in (
     jobs.model,
     operate.health,
     operate.migrate,
+    audit.audit,
 ):
     purse.command()(command)
 purse.add_typer(jobs.group, name="jobs")

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from app.cli.common import (
@@ -29,7 +30,9 @@ from app.wire.models import Model
 
 Target = Annotated[str, typer.Option("--target", "-t", help="The declared column to predict.")]
 Method = Annotated[str | None, typer.Option("--method", "-m", help="dp_gd, dp_acc_md, dp_svrg, dp_svrg_pp or auto.")]
-Positive = Annotated[str | None, typer.Option(help="For a category target: the class to predict.")]
+Positive = Annotated[
+    str | None, typer.Option(help="For a category target: the class to tell from the rest; softmax tells all apart.")
+]
 More = Annotated[
     Path | None,
     typer.Option(
@@ -217,12 +220,14 @@ def show_job(job: wire.Job) -> None:
 def show_model(found: Model) -> None:
     """A model for people: each coefficient beside what it multiplies."""
     names = [name for column in found.features for name in column_names(column.model_dump())]
-    classes = f", P({found.classes[1]})" if found.classes else ""
+    several = found.link == "softmax"
+    classes = f", P({found.classes[1]})" if found.classes and not several else ""
     out_of = f"{found.loss} loss, link {found.link}{classes}"
     privacy = found.privacy
     facts([("model", out_of), ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}")])
-    rows = [*zip(names, found.coefficients, strict=True), ("intercept", found.intercept)]
-    table(("input", "coefficient"), rows)
+    margins = np.column_stack([np.atleast_2d(found.coefficients), np.atleast_1d(found.intercept)])
+    heads = found.classes if several and found.classes else ["coefficient"]
+    table(("input", *heads), [(name, *values) for name, values in zip([*names, "intercept"], margins.T, strict=True)])
 
 
 def column_names(column: dict[str, Any]) -> list[str]:

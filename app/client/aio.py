@@ -77,7 +77,7 @@ class AsyncClient:
         return await self.send(calls.keys())
 
     def predict(self, model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
-        """Predictions, computed here: P(positive) for a category target, else the target's value."""
+        """Predictions, computed here; the model's link says of what: probabilities, classes, numbers."""
         return prediction.predict(model, rows)
 
     async def verify(self, receipt: Receipt) -> VerificationReport:

@@ -26,17 +26,14 @@ def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
     Returns
     -------
     (n,) array: P(positive class) for link logistic, the class for link sign, the target in its own units for link
-    identity.
+    identity. For link softmax (n, K): P(class), a column for each of `model.classes`.
     """
-    margin = np.full(len(rows), model.intercept)
-    done = 0
-    for column in model.features:
-        encoded = encode(column, [row.get(column.name) for row in rows])
-        width = encoded.shape[1]
-        margin += encoded @ np.asarray(model.coefficients[done : done + width])
-        done += width
-    if done != len(model.coefficients):
-        raise ValueError("the model's coefficients do not match its features")
+    margins = _margins(model, rows)
+    if model.link == "softmax":
+        return _softmax(model, margins)
+    if margins.shape[1] != 1:
+        raise ValueError("only a model with link softmax has more than one margin")
+    margin = margins[:, 0]
     if model.link == "logistic":
         probability: NDArray[Any] = np.exp(-np.logaddexp(0.0, -margin))
         return probability
@@ -49,6 +46,26 @@ def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
         raise ValueError("a model with link identity has a number as its target")
     lower, upper = model.target.lower, model.target.upper
     return (lower + upper) / 2 + margin * ((upper - lower) / 2)
+
+
+def _margins(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[np.float64]:
+    """intercept + sum of coefficient * encoded value, shape (n, 1), or (n, K) where there are several of each."""
+    coefficients, intercepts = np.atleast_2d(model.coefficients), np.atleast_1d(model.intercept)
+    blocks = [encode(column, [row.get(column.name) for row in rows]) for column in model.features]
+    encoded = np.hstack([np.empty((len(rows), 0)), *blocks])
+    if coefficients.shape != (len(intercepts), encoded.shape[1]):
+        raise ValueError("the model's coefficients do not match its features and intercepts")
+    margins: NDArray[np.float64] = intercepts + encoded @ coefficients.T
+    return margins
+
+
+def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e^margin / sum of e^margin, row by row."""
+    if model.classes is None or len(model.classes) != margins.shape[1]:
+        raise ValueError("a model with link softmax has a class for each margin")
+    weights = np.exp(margins - margins.max(axis=1, keepdims=True))
+    probabilities: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+    return probabilities
 
 
 def encode(column: Column, values: Sequence[object]) -> NDArray[np.float64]:

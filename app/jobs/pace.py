@@ -23,7 +23,10 @@ _REPEATS = 5
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """seconds = (full + scatter * sampled) (per_row + per_entry d) + answers (per_answer + per_coordinate d)."""
+    """seconds = K (full + scatter * sampled) (per_row + per_entry d) + answers (per_answer + per_coordinate K d).
+
+    K is the number of the loss's outputs: a record of softmax counts as K. Many classes go faster than that.
+    """
 
     per_row: float
     per_entry: float
@@ -31,19 +34,20 @@ class Pace:
     per_answer: float
     per_coordinate: float
 
-    def seconds(self, evaluations: float, plan: Plan, n: int, d: int) -> float:
+    def seconds(self, evaluations: float, plan: Plan, problem: solvers.Problem) -> float:
         """The predicted time of a run on an idle core, its data in memory.
 
         Parameters
         ----------
         evaluations : per-record gradients, of all answers
         plan : the answers
-        n, d : rows, and coordinates of an answer
+        problem : its rows, columns and outputs
         """
         answers = sum(query.answers for query in plan.queries)
-        full = float(n) * sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
+        full = float(problem.n) * sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
         weighted = full + self.scatter * max(0.0, evaluations - full)
-        return weighted * (self.per_row + self.per_entry * d) + answers * (self.per_answer + self.per_coordinate * d)
+        record = problem.outputs * (self.per_row + self.per_entry * problem.d)
+        return weighted * record + answers * (self.per_answer + self.per_coordinate * problem.size)
 
 
 @cache

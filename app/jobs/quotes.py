@@ -14,11 +14,11 @@ from app.errors import Problem
 from app.jobs.pace import pace
 from app.settings import Settings
 from app.sources.design import Design, DesignError
-from app.wire.datasets import CategoryColumn, Column, PrivacyLoss
+from app.wire.datasets import CategoryColumn, PrivacyLoss
 from app.wire.jobs import Forecast, JobRequest, QueryPrice, Quote
 from app.wire.problems import Remaining, Violation
 from solvers.errors import NeedsDelta
-from solvers.losses import Logistic, Loss, Squared, names
+from solvers.losses import Logistic, Loss, Softmax, Squared, names
 from solvers.selection import Auto
 
 
@@ -66,7 +66,7 @@ class Priced:
             gradient_evaluations=self.planned.gradient_evaluations,
             forecast=self._forecast(),
             rows=problem.n,
-            dimension=problem.d,
+            dimension=problem.size,
             row_norm=problem.row_norm,
             gradient_bound=problem.G,
             fits=after is not None,
@@ -78,7 +78,7 @@ class Priced:
     def _forecast(self) -> Forecast:
         """Theory's, and this machine's pace."""
         theory, problem = self.planned.forecast, self.problem
-        seconds = pace().seconds(self.planned.gradient_evaluations, self.planned.release.plan, problem.n, problem.d)
+        seconds = pace().seconds(self.planned.gradient_evaluations, self.planned.release.plan, problem)
         return Forecast(
             excess_risk=theory.excess_risk,
             untrained=theory.untrained,
@@ -121,7 +121,7 @@ def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Price
     try:
         privacy = _privacy(request, dataset.state.filter)
         problem = solvers.Problem(
-            loss=_loss(request, design.target),
+            loss=_loss(request, design),
             regularizer=request.regularizer,
             domain=request.domain,
             n=dataset.rows,
@@ -140,7 +140,7 @@ def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Price
         raise Problem("out_of_range", _sentence(error)) from None
     except (AccountingError, ValueError) as error:
         raise Problem("unsupported_combination", _sentence(error)) from None
-    return Priced(request, design, problem, planned, cost, privacy, _warnings(request, dataset, privacy))
+    return Priced(request, design, problem, planned, cost, privacy, _warnings(design, dataset, privacy))
 
 
 def remaining(state: LedgerState) -> Remaining:
@@ -160,9 +160,9 @@ def _privacy(request: JobRequest, rule: Filter) -> Privacy:
     return Privacy(request.privacy.epsilon, rule.privacy.delta if asked is None else asked)
 
 
-def _loss(request: JobRequest, target: Column) -> Loss:
+def _loss(request: JobRequest, design: Design) -> Loss:
     """The loss asked for, or the target's default, if the two suit each other."""
-    takes: Literal["class", "number"] = "class" if isinstance(target, CategoryColumn) else "number"
+    takes: Literal["class", "number"] = "class" if isinstance(design.target, CategoryColumn) else "number"
     if request.loss is not None and request.loss.takes != takes:
         target_is, other = ("category", "number") if takes == "class" else ("number", "category")
         losses = ", ".join(names(takes))
@@ -170,15 +170,11 @@ def _loss(request: JobRequest, target: Column) -> Loss:
             "unsupported_combination",
             f"{request.loss.name} needs a {other} as target; a {target_is} takes one of {losses}.",
         )
-    if not isinstance(target, CategoryColumn):
-        return request.loss or Squared()
-    if len(target.categories) > 2 and request.positive is None:
-        raise Problem(
-            "unsupported_combination",
-            "The target has more than two categories and there is no multi-class loss yet: "
-            "name one of them in `positive`, to be told from all the rest.",
-        )
-    return request.loss or Logistic()
+    if design.outputs == 1:
+        return request.loss or (Squared() if takes == "number" else Logistic())
+    if isinstance(request.loss, Softmax) and request.loss.classes not in (None, design.outputs):
+        raise Problem("unsupported_combination", f"The target has {design.outputs} categories: leave out `classes`.")
+    return Softmax(design.outputs)
 
 
 def _plan(
@@ -203,12 +199,12 @@ def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:
         return None
 
 
-def _warnings(request: JobRequest, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
+def _warnings(design: Design, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
     found = []
     if privacy.delta * dataset.rows >= 1:
         found.append("delta is 1/n or more: such a promise would allow publishing some record whole.")
-    target = next(column for column in dataset.spec.columns if column.name == request.target)
-    if isinstance(target, CategoryColumn) and len(target.categories) > 2:
+    several = isinstance(design.target, CategoryColumn) and len(design.target.categories) > 2
+    if several and design.positive is not None:
         found.append("The target has more than two categories: all but the positive one count as one class.")
     return tuple(found)
 

@@ -113,11 +113,11 @@ def receipt(
     return _text({"receipt": document, "signature": keys.sign(document)})
 
 
-def _link(design: Design, loss: str) -> Literal["logistic", "sign", "identity"]:
-    """Only the logistic loss is least in the mean at a probability; the others for classes end in a rule."""
+def _link(design: Design, loss: str) -> Literal["logistic", "softmax", "sign", "identity"]:
+    """Only logistic and softmax are least in the mean at probabilities; the others for classes end in a rule."""
     if not isinstance(design.target, CategoryColumn):
         return "identity"
-    return "logistic" if loss == "logistic" else "sign"
+    return "softmax" if design.positive is None else "logistic" if loss == "logistic" else "sign"
 
 
 def _text(document: Any) -> str:

@@ -1,7 +1,8 @@
 """From a dataset's declaration and a job's request to the job's matrix: its shape is public, its content is not.
 
     row i of X = (code of each number feature, one-hot of each category feature with "other" last, ..., 1)
-    y_i        = +1 or -1 for a category target, the code in [-1, 1] for a number target
+    y_i        = +1 or -1 for a category target, its position 0..K-1 if the loss is softmax; the code in [-1, 1] for a
+                 number target
 
 The constant 1 of the intercept is the last column. Every number code lies in [-1, 1] and a one-hot block has norm 1, so
 ||row||_2 <= sqrt(#features + 1) for every record there could be; `row_norm` is that, or less if the request says so.
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from app.sources.ingest import VALUES
 from app.sources.matrix import Floats, open_matrix
 from app.wire.datasets import CategoryColumn, Column, DatasetSpec
+from solvers.losses import Softmax
 
 if TYPE_CHECKING:
     from app.wire.jobs import JobRequest
@@ -54,7 +56,8 @@ class Design:
     features, target : the declared columns
     positions, target_position : where they stand in the stored matrix
     stored : int, how many columns are stored
-    positive : int or None, the code of the class that becomes +1; None for a number target
+    positive : int or None, the code of the class that becomes +1; None for a number target, and where all classes are
+        told apart
     row_norm : float, bound on each row of X, the intercept's 1 included
     """
 
@@ -81,12 +84,14 @@ class Design:
         position = columns[request.target]
         positions = _features(columns, request.features, position)
         target, features = spec.columns[position], tuple(spec.columns[p] for p in positions)
-        positive = _positive(target, request.positive)
+        positive = _positive(target, request)
         implied = math.sqrt(len(features) + 1)
         bound = implied if request.row_norm is None else min(request.row_norm, implied)
         design = Design(features, positions, target, position, len(spec.columns), positive, bound)
-        if design.d > MOST_DIMENSIONS:
-            raise DesignError("features", f"must make at most {MOST_DIMENSIONS} columns, categories counted one by one")
+        if design.size > MOST_DIMENSIONS:
+            most = f"at most {MOST_DIMENSIONS // design.outputs} columns, categories counted one by one"
+            several = "" if design.outputs == 1 else f", for {design.outputs} classes"
+            raise DesignError("features", f"must make {most}{several}")
         return design
 
     @property
@@ -100,10 +105,27 @@ class Design:
         return sum(self.widths) + 1
 
     @property
-    def classes(self) -> tuple[str, str] | None:
-        """(negative, positive) for a category target; with more than two categories, negative is "not positive"."""
-        if not isinstance(self.target, CategoryColumn) or self.positive is None:
+    def outputs(self) -> int:
+        """The margins of a record: one for each class where all are told apart, else 1."""
+        if isinstance(self.target, CategoryColumn) and self.positive is None:
+            return len(self.target.categories)
+        return 1
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates of a solution."""
+        return self.d * self.outputs
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Those of a category target: (negative, positive), or all in the order declared where all are told apart.
+
+        With more than two categories, negative is "not positive".
+        """
+        if not isinstance(self.target, CategoryColumn):
             return None
+        if self.positive is None:
+            return tuple(self.target.categories)
         positive = self.target.categories[self.positive]
         rest = [c for c in self.target.categories if c != positive]
         return (rest[0] if len(rest) == 1 else f"not {positive}", positive)
@@ -119,11 +141,14 @@ class Design:
         if 8 * self.d * rows > MOST_MATRIX_BYTES:
             raise DesignError("features", f"make a matrix of more than {MOST_MATRIX_BYTES} bytes: name fewer")
 
-    def split(self, w: Floats) -> tuple[list[float], float]:
-        """A solution of shape (d,) as (coefficients of the encoded values in order, intercept)."""
-        if w.shape != (self.d,):
-            raise ValueError("a solution has one number for each column of X")
-        return [float(value) for value in w[:-1]], float(w[-1])
+    def split(self, w: Floats) -> tuple[list[float], float] | tuple[list[list[float]], list[float]]:
+        """A solution of shape (size,) as (coefficients of the encoded values in order, intercept); several by class."""
+        if w.shape != (self.size,):
+            raise ValueError("a solution has one number for each column of X and each class")
+        if self.outputs == 1:
+            return w[:-1].tolist(), float(w[-1])
+        by_class = w.reshape(self.outputs, self.d)
+        return by_class[:, :-1].tolist(), by_class[:, -1].tolist()
 
     def load(self, folder: Path, scratch: Path) -> tuple[Floats, Floats]:
         """X (n, d), row-major, rows not clipped, and y (n,), from a dataset's folder. For the worker, after "started".
@@ -164,6 +189,8 @@ class Design:
             return codes
         other = float(len(self.target.categories))
         known = np.where(codes == other, 0.0, codes)  # a missing target is its first category
+        if self.positive is None:
+            return known
         return np.where(known == self.positive, 1.0, -1.0)
 
 
@@ -180,18 +207,31 @@ def _features(columns: dict[str, int], asked: list[str] | None, target: int) -> 
     return positions
 
 
-def _positive(target: Column, asked: str | None) -> int | None:
+def _positive(target: Column, request: "JobRequest") -> int | None:
+    """The code of the positive class; None for a number target and where softmax tells all classes apart."""
+    asked, loss = request.positive, request.loss
     if not isinstance(target, CategoryColumn):
         if asked is not None:
             raise DesignError("positive", "is for a category target only")
         return None
-    if asked is None:
-        if len(target.categories) < 2:
-            raise DesignError("positive", "must be given for a target with a single category")
+    count = len(target.categories)
+    if isinstance(loss, Softmax):
+        if asked is not None:
+            raise DesignError("positive", "must be left out: softmax tells all categories apart")
+        if count < 2:
+            raise DesignError("target", "must have two categories or more for softmax")
+        return None
+    if asked is not None:
+        if asked not in target.categories:
+            raise DesignError("positive", "must be one of the target's categories")
+        return target.categories.index(asked)
+    if count < 2:
+        raise DesignError("positive", "must be given for a target with a single category")
+    if count == 2:
         return 1
-    if asked not in target.categories:
-        raise DesignError("positive", "must be one of the target's categories")
-    return target.categories.index(asked)
+    if loss is not None and loss.takes == "class":
+        raise DesignError("positive", f"must be given: {loss.name} tells two classes apart, softmax more")
+    return None
 
 
 def _room(shape: tuple[int, int], scratch: Path) -> Floats:

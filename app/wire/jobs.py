@@ -29,15 +29,24 @@ class JobRequest(Wire):
     target: Annotated[Name, Field(description="The declared column to predict.")]
     positive: Annotated[
         str | None,
-        Field(description="For a category target: the class coded +1, all others -1; the second category if null."),
+        Field(
+            description="For a category target: the class coded +1, all others -1. If null, the second of two "
+            "categories; more than two are all told apart, by softmax."
+        ),
     ] = None
     features: Annotated[
         list[Name] | None,
-        Field(min_length=1, max_length=MAX_COLUMNS, description="Declared columns to use; all others if null."),
+        Field(
+            max_length=MAX_COLUMNS,
+            description="Declared columns to use; all others if null. [] leaves the intercept alone.",
+        ),
     ] = None
     loss: Annotated[
         Annotated[Loss, Field(discriminator="name")] | None,
-        Field(description="One that suits the target; logistic for a category, squared for a number, if null."),
+        Field(
+            description="One that suits the target; if null, logistic for a category, softmax for one of more than two "
+            "categories without `positive`, squared for a number."
+        ),
     ] = None
     regularizer: Annotated[
         Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
@@ -61,9 +70,13 @@ class QueryPrice(Wire):
     count: Annotated[int, Field(description="How many uses of the mechanism.")]
     answers: Annotated[int, Field(description="How many answers that is: a use may answer more than once.")]
     mechanism: Annotated[dict[str, object], Field(description="How each answer is made private.")]
-    noise_multiplier: Annotated[float, Field(description="Noise std over the per-record bound, unitless.")]
+    noise_multiplier: Annotated[
+        float,
+        Field(description="Noise std (Laplace: scale) over the per-record bound, unitless; 2 / epsilon for a choice."),
+    ]
     noise_std: Annotated[
-        float, Field(description="Noise std of each coordinate of an answer at its largest per-record bound.")
+        float,
+        Field(description="Noise std of each coordinate of an answer at its largest per-record bound; 0 for a choice."),
     ]
 
 
@@ -112,7 +125,7 @@ class Quote(Wire):
         Forecast | None, Field(description="What to expect; null for a job priced before there were forecasts.")
     ] = None
     rows: Annotated[int, Field(description="n")]
-    dimension: Annotated[int, Field(description="d, the intercept included.")]
+    dimension: Annotated[int, Field(description="Coordinates of w, intercepts included; for softmax, of all classes.")]
     row_norm: Annotated[float, Field(description="Bound on each encoded row.")]
     gradient_bound: Annotated[float, Field(description="G, the bound on one record's gradient.")]
     fits: Annotated[bool, Field(description="Whether the dataset's filter would admit it now.")]

@@ -29,16 +29,27 @@ class Model(Wire):
     becomes the column's default first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin); `sign` gives the
     class, positive if margin > 0, and no probability; `identity` gives the target as
     (lower + upper) / 2 + margin (upper - lower) / 2.
+
+    Link `softmax` has one margin per class, so `coefficients` holds a list for each class and `intercept` a number for
+    each, in the order of `classes`: P(class k) = e^(margin k) / sum over all classes j of e^(margin j).
     """
 
     kind: Annotated[Literal["linear"], Field(description="The family of models.")]
     loss: Annotated[str, Field(description="Name of the loss it was trained with.")]
-    coefficients: Annotated[list[float], Field(description="One per encoded value, in order.")]
-    intercept: Annotated[float, Field(description="The constant term.")]
+    coefficients: Annotated[
+        list[float] | list[list[float]],
+        Field(description="One per encoded value, in order; for link softmax a list of them for each class."),
+    ]
+    intercept: Annotated[
+        float | list[float], Field(description="The constant term; for link softmax one for each class.")
+    ]
     features: Annotated[list[Column], Field(description="The encoding of each input column.")]
-    link: Annotated[Literal["logistic", "sign", "identity"], Field(description="From margin to prediction.")]
+    link: Annotated[Literal["logistic", "softmax", "sign", "identity"], Field(description="From margin to prediction.")]
     classes: Annotated[
-        list[str] | None, Field(description="For a category target: [negative, positive]; negative is all the rest.")
+        list[str] | None,
+        Field(
+            description="For a category target: [negative, positive], negative is all the rest. For link softmax all."
+        ),
     ]
     target: Annotated[Column, Field(description="The target's declaration.")]
     row_norm: Annotated[float, Field(description="Bound to which encoded rows were clipped in training.")]

@@ -2,7 +2,8 @@
 
 Every loss is a function of the margin m = <x, w> and the target y. It knows what targets it takes (a class, coded +1 or
 -1, or a number), bounds on its slope and its curvature (infinite where it is not smooth) over all m and y, and whether
-it is convex.
+it is convex. Softmax has K `outputs`, the others one: its margin and its slope are vectors of K numbers, bounded in l2,
+and its classes are coded 0, ..., K-1.
 """
 
 from typing import Literal, get_args
@@ -15,9 +16,10 @@ from solvers.losses.logistic import Logistic
 from solvers.losses.power import Power
 from solvers.losses.quantile import Quantile
 from solvers.losses.sigmoid import Sigmoid
+from solvers.losses.softmax import Softmax
 from solvers.losses.squared import Squared
 
-Loss = Logistic | Hinge | HuberHinge | Sigmoid | Squared | Huber | Absolute | Quantile | Power
+Loss = Logistic | Softmax | Hinge | HuberHinge | Sigmoid | Squared | Huber | Absolute | Quantile | Power
 
 __all__ = [
     "Absolute",
@@ -29,6 +31,7 @@ __all__ = [
     "Power",
     "Quantile",
     "Sigmoid",
+    "Softmax",
     "Squared",
     "names",
 ]

@@ -19,6 +19,7 @@ class Absolute:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
+    outputs: ClassVar[int] = 1
 
     name: Literal["absolute"] = "absolute"
 

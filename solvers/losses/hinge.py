@@ -19,6 +19,7 @@ class Hinge:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["class"]] = "class"
+    outputs: ClassVar[int] = 1
 
     name: Literal["hinge"] = "hinge"
 

@@ -24,6 +24,7 @@ class Huber:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
+    outputs: ClassVar[int] = 1
 
     smoothing: float = 0.1
     name: Literal["huber"] = "huber"

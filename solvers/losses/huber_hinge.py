@@ -24,6 +24,7 @@ class HuberHinge:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["class"]] = "class"
+    outputs: ClassVar[int] = 1
 
     smoothing: float = 0.5
     name: Literal["huber_hinge"] = "huber_hinge"

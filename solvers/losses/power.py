@@ -31,6 +31,7 @@ class Power:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
+    outputs: ClassVar[int] = 1
 
     exponent: float = 1.5
     residual_bound: float = 1.0

@@ -27,6 +27,7 @@ class Quantile:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
+    outputs: ClassVar[int] = 1
 
     level: float = 0.5
     smoothing: float = 0.0

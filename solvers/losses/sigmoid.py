@@ -22,6 +22,7 @@ class Sigmoid:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["class"]] = "class"
+    outputs: ClassVar[int] = 1
 
     name: Literal["sigmoid"] = "sigmoid"
 

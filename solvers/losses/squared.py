@@ -24,6 +24,7 @@ class Squared:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
+    outputs: ClassVar[int] = 1
 
     residual_bound: float = 1.0
     name: Literal["squared"] = "squared"

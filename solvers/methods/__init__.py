@@ -4,8 +4,17 @@ from solvers.methods.dp_acc_md import DpAccMd
 from solvers.methods.dp_gd import DpGd
 from solvers.methods.dp_svrg import DpSvrg
 from solvers.methods.dp_svrg_pp import DpSvrgPp
+from solvers.methods.noisy_mirror_descent import NoisyMirrorDescent
 from solvers.methods.noisy_sgd import NoisySgd
 
-Method = DpGd | DpAccMd | DpSvrg | DpSvrgPp | NoisySgd
+Method = DpAccMd | DpGd | DpSvrg | DpSvrgPp | NoisyMirrorDescent | NoisySgd
 
-__all__ = ["DpAccMd", "DpGd", "DpSvrg", "DpSvrgPp", "Method", "NoisySgd"]
+__all__ = [
+    "DpAccMd",
+    "DpGd",
+    "DpSvrg",
+    "DpSvrgPp",
+    "Method",
+    "NoisyMirrorDescent",
+    "NoisySgd",
+]

@@ -22,9 +22,17 @@ def check_loss(method: str, problem: Problem, *, convex: bool = False) -> None:
     loss = problem.loss
     if not problem.is_smooth:
         instead = {"class": "huber_hinge", "number": "huber, or quantile or power with smoothing above 0"}[loss.takes]
-        raise Unsuitable(f"{method} needs a smooth loss; {loss.name} is not, as it is set: use {instead}")
+        raise Unsuitable(
+            f"{method} needs a smooth loss; {loss.name} is not, as it is set: use {instead}; or noisy_mirror_descent"
+        )
     if convex and not problem.is_convex:
         raise Unsuitable(f"{method} needs a convex loss, since it averages its points; {loss.name} is not: use dp_gd")
+
+
+def check_scalar(method: str, problem: Problem) -> None:
+    """`Unsuitable` unless a record has one margin."""
+    if problem.outputs > 1:
+        raise Unsuitable(f"{method} needs one margin a record; {problem.loss.name} has one for each class: use dp_gd")
 
 
 def check_smooth(name: str, step: float, problem: Problem) -> None:

@@ -10,9 +10,9 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_step
-from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time
+from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
 from solvers.oracle_protocol import Oracle
-from solvers.potentials import HalfSquaredL2, Potential
+from solvers.potentials import POTENTIALS, HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 100_000
@@ -24,19 +24,21 @@ _COST = 4 / 3  # of the proven bound at eta = 1 / (2 L), where tuning's own was 
 class DpAccMd:
     """min_w F(w) + r(w) by T noisy full gradients, each used twice: for k = 0..T-1, with tau = 2 / (k + 2),
     x = tau z + (1 - tau) y, g = grad F(x) + noise,
-    y = argmin_C ||u - x||^2 / (2 eta) + <g, u> + r(u),  z = argmin_C B_w(u, z) + alpha (<g, u> + r(u)),
-    alpha = (k + 2) eta / 2; the answer is y.
+    z = argmin_C B_w(u, z) + alpha (<g, u> + r(u)),  alpha = (k + 2) eta / 2,
+    y = argmin_C ||u - x||^2 / (2 eta) + <g, u> + r(u) in l2, and tau z + (1 - tau) y in other norms; the answer is y.
 
     Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2. At eta = 1 / (2 L), alpha = (k + 2) / (4 L) and
-    tau = 1 / (2 alpha L) are the paper's. Defaults: T and eta minimize the proven bound on the excess risk, about
-    D^2 / (2 s) + (4/3) d sigma_1^2 s at s = eta T (T + 3) / 4, with eta <= 1 / (2 L) and T <= 500.
-    Proof: docs/proofs/dp_acc_md.md.
+    tau = 1 / (2 alpha L) are the paper's. Defaults: the potential that covers the problem with the least proven bound
+    on the excess risk, about B / s + (4/3) V sigma_1^2 s at s = eta T (T + 3) / 4, where B >= B_w(w*, w_0) and
+    V >= E||N(0, I)||_*^2; s by `tuning.descent_time` in l2 and by `tuning.mirror_time` in other norms; then T <= 500
+    and eta <= 1 / (2 L). The privacy is the same for every potential. Proof: docs/proofs/dp_acc_md.md.
 
     Parameters
     ----------
     steps : T, in [1, 100000]; by default from n, d, epsilon, delta, G, L, mu
     step : eta, in (0, 1 / (2 L)]; by default from the same
-    potential : w
+    potential : w; by default from C, r, d, n, R: `half_squared_l2`, or `half_squared_lp` on an l1 ball and
+        `negative_entropy` on a simplex of many coordinates
 
     Reference: Wang, Ye and Xu 2017, Algorithm 3; Allen-Zhu and Orecchia 2017; PRIVACY-SPEC 3. Deviations: the printed
     y-step uses the exact gradient and is released: its first step is private at no epsilon; here one noisy gradient
@@ -47,7 +49,7 @@ class DpAccMd:
 
     steps: int | None = None
     step: float | None = None
-    potential: Potential = HalfSquaredL2()  # noqa: RUF009 (frozen)
+    potential: Potential | None = None
     name: Literal["dp_acc_md"] = "dp_acc_md"
 
     def __post_init__(self) -> None:
@@ -60,15 +62,25 @@ class DpAccMd:
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, step exceeds 1 / (2 L), or delta is 0.
+            if the loss is not smooth or not convex, the potential does not cover the domain or the regularizer, step
+            exceeds 1 / (2 L), or delta is 0.
         """
         check_loss("dp_acc_md", problem, convex=True)
-        time, longest = descent_time(problem, privacy, _COST), 1 / (2 * self.potential.smoothness(problem))
+        potential = self.potential or _least_bound(problem)
+        refusal = potential.refusal(problem)
+        if refusal is not None:
+            raise Unsuitable(f"dp_acc_md: potential {potential.name} does not cover this problem: {refusal}")
+        if isinstance(potential, HalfSquaredL2):
+            time = descent_time(problem, privacy, _COST)
+        else:
+            start, noise = potential.bregman(problem, distance(problem)), potential.noise_norm(problem)
+            time = mirror_time(problem, privacy, start, noise)
+        longest = 1 / (2 * potential.smoothness(problem))
         steps = self.steps or accelerated_steps(time, self.step or longest, _MOST_DEFAULT_STEPS)
         step = self.step or min(longest, accelerated_step(time, steps))
         if step > longest * (1 + 1e-12):
             raise Unsuitable(f"dp_acc_md: step must not exceed 1/(2L) = {longest:.6g} here: the proof needs it")
-        return replace(self, steps=steps, step=step)
+        return replace(self, steps=steps, step=step, potential=potential)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
         """T full gradients."""
@@ -83,25 +95,32 @@ class DpAccMd:
 
         4 B / (eta (T+1)^2) + sum_(j=2..T+1) j^2 / (T+1)^2 * noise_std^2 E||N(0, I)||_*^2 / (2 (1/eta - L)).
         """
-        steps, step = self._filled()
+        steps, step, potential = self._filled()
         weights = float(np.sum(np.arange(2.0, steps + 2) ** 2)) / (steps + 1) ** 2
-        noise = noise_std**2 * self.potential.noise_norm(problem.d)
-        start = 4 * self.potential.bregman(distance) / (step * (steps + 1) ** 2)
-        return start + weights * noise / (2 * (1 / step - self.potential.smoothness(problem)))
+        noise = noise_std**2 * potential.noise_norm(problem)
+        start = 4 * potential.bregman(problem, distance) / (step * (steps + 1) ** 2)
+        return start + weights * noise / (2 * (1 / step - potential.smoothness(problem)))
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        steps, step = self._filled()
+        steps, step, potential = self._filled()
         y = z = problem.start
         for k in range(steps):
             tau = 2 / (k + 2)
             x = tau * z + (1 - tau) * y
             g = oracle.gradient("gradient", x)
-            y = self.potential.descend(problem, x, g, step)
-            z = self.potential.mirror(problem, z, g, (k + 2) * step / 2)
+            z = potential.mirror(problem, z, g, (k + 2) * step / 2)
+            y = potential.descend(problem, x, g, step, tau * z + (1 - tau) * y)
         return y
 
-    def _filled(self) -> tuple[int, float]:
-        if self.steps is None or self.step is None:
+    def _filled(self) -> tuple[int, float, Potential]:
+        if self.steps is None or self.step is None or self.potential is None:
             raise Unsuitable("dp_acc_md: resolve the method first")
-        return self.steps, self.step
+        return self.steps, self.step, self.potential
+
+
+def _least_bound(problem: Problem) -> Potential:
+    """Of the potentials that cover the problem, the one with the least B V: at its best s the bound is its root."""
+    reach = distance(problem)
+    covering = [potential for potential in POTENTIALS if potential.refusal(problem) is None]
+    return min(covering, key=lambda potential: potential.bregman(problem, reach) * potential.noise_norm(problem))

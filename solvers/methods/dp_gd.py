@@ -89,12 +89,13 @@ class DpGd:
         """A bound on E[F + r] at the answer minus its least value, for a minimizer within `distance` of the start 0.
 
         The weighted mean, over t = 1..T with weights t, of
-        4 / (t+2)^2 (distance^2 / (2 eta) + (3/4) G distance + eta d noise_std^2 sum_(i=1..t) (i+2)^2 / 4).
+        4 / (t+2)^2 (distance^2 / (2 eta) + (3/4) G distance + eta m noise_std^2 sum_(i=1..t) (i+2)^2 / 4), where m is
+        `Problem.directions`, d at most.
         """
         steps, step = self._filled()
         t = np.arange(1.0, steps + 1)
         start = distance**2 / (2 * step) + 0.75 * problem.G * distance
-        noise = step * problem.d * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
+        noise = step * problem.directions * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
         return float(np.average(4 / (t + 2) ** 2 * (start + noise), weights=t))
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:

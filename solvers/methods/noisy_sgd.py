@@ -67,7 +67,7 @@ class NoisySgd:
             longest = time / steps
         else:
             steps = self.steps or _NON_SMOOTH_STEPS
-            longest = distance(problem) / math.sqrt(steps * (problem.G**2 + steps * problem.d * single**2))
+            longest = distance(problem) / math.sqrt(steps * (problem.G**2 + steps * problem.size * single**2))
         batch = variance_reduced.fill_batch("noisy_sgd", self.batch, problem, privacy, steps)
         if problem.is_smooth:
             return replace(

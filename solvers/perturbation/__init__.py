@@ -6,6 +6,7 @@ from solvers.perturbation.ada_ssp import AdaSsp
 from solvers.perturbation.bootstrap_reduction import BootstrapReduction
 from solvers.perturbation.epoch_growth import EpochGrowth
 from solvers.perturbation.growth_reduction import GrowthReduction
+from solvers.perturbation.inverse_sensitivity import InverseSensitivity
 from solvers.perturbation.localization import Localization
 from solvers.perturbation.objective_perturbation import ObjectivePerturbation
 from solvers.perturbation.output_perturbation import OutputPerturbation
@@ -16,6 +17,7 @@ Perturbation = (
     | BootstrapReduction
     | EpochGrowth
     | GrowthReduction
+    | InverseSensitivity
     | Localization
     | ObjectivePerturbation
     | OutputPerturbation
@@ -27,6 +29,7 @@ __all__ = [
     "BootstrapReduction",
     "EpochGrowth",
     "GrowthReduction",
+    "InverseSensitivity",
     "Localization",
     "ObjectivePerturbation",
     "OutputPerturbation",

@@ -61,7 +61,7 @@ class DataAccess:
         data = self._data(problem)
         self._reads(rows)
         self.meter.pulse()
-        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.problem.d))
+        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.problem.width))
         return gradient_sum(data, pieces, w) / len(rows)
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
@@ -102,11 +102,12 @@ class DataAccess:
         return access
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
-        """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most, in the
-        mechanism's norm.
+        """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most.
 
         Where the mechanism is `Parallel`, the positions read since the last release must come after those of the
         query's earlier parts; where it is `Resampled`, the rows must be drawn ones.
+
+        In the mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
 
         Raises
         ------

@@ -29,9 +29,9 @@ def step_error(problem: Problem) -> float:
         case Free() | LinfBall():
             return 32 * UNIT
         case L2Ball():
-            return 4 * (problem.d + 16) * UNIT
+            return 4 * (problem.size + 16) * UNIT
         case L1Ball() | Simplex():
-            return 8 * math.pow(problem.d + 8, 1.5) * UNIT
+            return 8 * math.pow(problem.size + 8, 1.5) * UNIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Piece:
         ||W|| <= G / (s + mu) + the norm of the minimizer of (s/2) ||w - center||^2 + r over C.
         """
         problem = self.problem
-        widest = problem.domain.diameter(problem.d) if problem.start.any() else 0.0  # the simplex, without 0
+        widest = problem.domain.diameter(problem.size) if problem.start.any() else 0.0  # the simplex, without 0
         return 3 * max(start_norm, widest) + 2 * self.problem.G / self.curvature
 
     def rounding(self, start_norm: float) -> float:

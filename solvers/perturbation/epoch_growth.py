@@ -102,7 +102,7 @@ class EpochGrowth:
         noise = noise_for("epoch_growth", self.noise, privacy)
         kappa = self.kappa or (_SMOOTH if problem.is_smooth else _ROUGH)
         reach = problem.G * distance(problem)
-        a = spread(noise, privacy, problem.d)
+        a = spread(noise, privacy, problem.size)
         T = self.epochs or self._halvings(problem, a, kappa)
         plan, proven = self._epoch(problem, a, T)
         width = envelope("epoch_growth", problem, self.smoothing, proven)
@@ -125,7 +125,7 @@ class EpochGrowth:
         *_, width, noise = self._filled()
         piece = piece_of(problem, self.schedule(problem, 0), 0, width)
         moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
-        return {QUERY: (bound(noise, moved, problem.d), problem.d)}
+        return {QUERY: (bound(noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Sum of T_i m over all phases."""

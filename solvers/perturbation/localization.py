@@ -94,7 +94,7 @@ class Localization:
         """
         check_convex("localization", problem)
         noise = noise_for("localization", self.noise, privacy)
-        D, a = distance(problem), spread(noise, privacy, problem.d)
+        D, a = distance(problem), spread(noise, privacy, problem.size)
         plan = choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
         width = envelope("localization", problem, self.smoothing, risk(LAW, a, plan, D, problem.G))
         return replace(self, phases=plan.count, ratio=plan.ratio, step=plan.step, smoothing=width, noise=noise)
@@ -108,7 +108,7 @@ class Localization:
         *_, width, noise = self._filled()
         piece = piece_of(problem, self.schedule(problem), 0, width)
         moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
-        return {QUERY: (bound(noise, moved, problem.d), problem.d)}
+        return {QUERY: (bound(noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Sum of T_i m."""
@@ -164,7 +164,7 @@ def localize(
         piece = piece_of(problem, plan, i, width)
         w = piece.minimize(access, x, x, piece.steps(most))
         moved = piece.sensitivity(float(np.linalg.norm(x)))
-        x = problem.domain.project(access.release(QUERY, w, bound(noise, moved, problem.d)))
+        x = problem.domain.project(access.release(QUERY, w, bound(noise, moved, problem.size)))
     return x
 
 

@@ -13,7 +13,7 @@ from accounting.plan import Query
 from accounting.privacy import Privacy, finite
 from solvers.domains import Simplex
 from solvers.errors import RunFailed, Unsuitable
-from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
@@ -73,9 +73,11 @@ class ObjectivePerturbation:
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, the regularizer is neither none nor l2, C lacks 0, or delta is 0.
+            if the loss is not smooth, not convex or of several margins, the regularizer is neither none nor l2, C lacks
+            0, or delta is 0.
         """
         check_loss("objective_perturbation", problem, convex=True)
+        check_scalar("objective_perturbation", problem)  # its proof needs gradients that keep their direction
         if privacy.is_pure:
             raise Unsuitable("delta = 0 needs the exact minimizer in objective_perturbation, which no solver returns")
         if not isinstance(problem.regularizer, NoRegularizer | L2) or isinstance(problem.domain, Simplex):

@@ -76,7 +76,7 @@ class OutputPerturbation:
 
     def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
         """Each query's per-record bound in its mechanism's norm, half its sensitivity, and its coordinates."""
-        return {"minimizer": (self._bound(problem), problem.d)}
+        return {"minimizer": (self._bound(problem), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n."""
@@ -90,7 +90,7 @@ class OutputPerturbation:
 
     def _bound(self, problem: Problem) -> float:
         """Half the sensitivity; ||u||_1 <= sqrt(d) ||u||_2."""
-        return self._piece(problem).sensitivity() / 2 * (math.sqrt(problem.d) if self.noise == "laplace" else 1.0)
+        return self._piece(problem).sensitivity() / 2 * (math.sqrt(problem.size) if self.noise == "laplace" else 1.0)
 
     def _piece(self, problem: Problem) -> Piece:
         return Piece(problem, range(problem.n), 0.0)

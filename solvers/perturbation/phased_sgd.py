@@ -8,7 +8,7 @@ import numpy as np
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
 from solvers.methods.tuning import distance
 from solvers.perturbation.access import DataAccess
 from solvers.perturbation.descent import step_error
@@ -84,6 +84,7 @@ class PhasedSgd:
             noise is Gaussian at delta = 0.
         """
         check_loss("phased_sgd", problem)
+        check_scalar("phased_sgd", problem)
         check_convex("phased_sgd", problem)
         noise = noise_for("phased_sgd", self.noise, privacy)
         longest = 2 / problem.L * _SHORTER

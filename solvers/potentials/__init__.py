@@ -1,7 +1,10 @@
 """The potentials of mirror steps, one file each, and the union that names them."""
 
 from solvers.potentials.half_squared_l2 import HalfSquaredL2
+from solvers.potentials.half_squared_lp import HalfSquaredLp
+from solvers.potentials.negative_entropy import NegativeEntropy
 
-Potential = HalfSquaredL2
+Potential = HalfSquaredL2 | HalfSquaredLp | NegativeEntropy
+POTENTIALS: tuple[Potential, ...] = (HalfSquaredL2(), HalfSquaredLp(), NegativeEntropy())
 
-__all__ = ["HalfSquaredL2", "Potential"]
+__all__ = ["POTENTIALS", "HalfSquaredL2", "HalfSquaredLp", "NegativeEntropy", "Potential"]

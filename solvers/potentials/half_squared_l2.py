@@ -18,22 +18,26 @@ class HalfSquaredL2:
 
     name: Literal["half_squared_l2"] = "half_squared_l2"
 
+    def refusal(self, problem: Problem) -> str | None:  # noqa: ARG002
+        """Which assumption fails on this problem: none."""
+        return None
+
     def smoothness(self, problem: Problem) -> float:
         """L of F in the norm that w is strongly convex in."""
         return problem.L
 
-    def noise_norm(self, d: int) -> float:
-        """E ||b||_*^2 = d in the dual norm, for b ~ N(0, I)."""
-        return float(d)
+    def noise_norm(self, problem: Problem) -> float:
+        """E ||b||_*^2 in the dual norm, for b ~ N(0, I): of the part of b that moves F (`Problem.directions`)."""
+        return float(problem.directions)
 
-    def bregman(self, distance: float) -> float:
-        """The largest B_w(u, x) over ||u - x||_2 <= distance."""
+    def bregman(self, problem: Problem, distance: float) -> float:  # noqa: ARG002
+        """The largest B_w(u, start) over u in C with ||u - start||_2 <= distance."""
         return distance**2 / 2
 
     def mirror(self, problem: Problem, z: Vector, g: Vector, step: float) -> Vector:
         """argmin over u in C of B_w(u, z) + step (<g, u> + r(u))."""
         return problem.prox(z - step * g, step)
 
-    def descend(self, problem: Problem, x: Vector, g: Vector, step: float) -> Vector:
-        """argmin over u in C of ||u - x||^2 / 2 + step (<g, u> + r(u)), in the norm of `smoothness`."""
+    def descend(self, problem: Problem, x: Vector, g: Vector, step: float, ahead: Vector) -> Vector:  # noqa: ARG002
+        """argmin over u in C of ||u - x||_2^2 / 2 + step (<g, u> + r(u)): no higher there than at `ahead`, in C."""
         return problem.prox(x - step * g, step)

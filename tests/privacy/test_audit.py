@@ -19,13 +19,16 @@ from accounting.lattice import Lattice
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers.audit.attack import Attacker, Row, excess
+from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from solvers.data import Data
-from solvers.losses import Squared
+from solvers.losses import Softmax, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.oracle import PrivateOracle
+from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
 from solvers.sums import gradient_sum
-from tests.support.audit import Attacker, Row, epsilon_lower_bound, excess, mu_lower_bound, scores
+from tests.support.audit import seeded_scores as scores
 from tests.support.seeded import SeededBits
 
 PROMISE = Privacy(4.0, 1e-5)
@@ -35,7 +38,7 @@ PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 WIDE = Problem(Squared(1.0), n=40, d=300, row_norm=1.0)
 RUNS = 1500
 GD = DpGd(steps=3, step=0.01)
-ACC = DpAccMd(steps=3, step=0.01)
+ACC = DpAccMd(steps=3, step=0.01, potential=HalfSquaredL2())
 FAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.5)
 FARTHER = DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
 NEAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.02)
@@ -69,6 +72,28 @@ def test_full_gradients_keep_their_promise_and_no_more(method: Method) -> None:
     assert 0.7 * promised < bound <= promised
     assert gauss_epsilon(bound, PROMISE.delta) <= PROMISE.epsilon
     assert violation(method, PROBLEM) <= 0
+
+
+def _softmax_audit(runs: int) -> tuple[float, float]:
+    """(a lower bound on mu over the promised mu, the excess over the promise) for opposite rows of one class.
+
+    At w = 0 their gradients are 2 sqrt(1 - 1/K) apart. Steps this long and noise for a single record then make two
+    other classes all but certain, x for one and -x for the next: |e_a + e_b - 2 e_0| = sqrt(6) of the 2 sqrt(2) that
+    are paid for, which only rows that are not opposite come nearer.
+    """
+    problem, promise = Problem(Softmax(16), n=1, d=1, row_norm=1.0), Privacy(10.0, 1e-5)
+    method = DpGd(steps=3, step=2.0)
+    plan = calibrate(method.queries(problem), promise).plan
+    found = scores(method, problem, plan, Row(np.ones(1), 0.0), Row(-np.ones(1), 0.0), runs, 2)
+    return mu_lower_bound(*found) / gauss_mu(promise.epsilon, promise.delta), excess(*found, plan)
+
+
+def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -> None:
+    share, beyond = _softmax_audit(2000)
+    assert 0.5 < share <= 1
+    assert beyond <= 0
+    with mutated(Lattice, "perturb", half_noise):
+        assert _softmax_audit(1500)[1] > 0
 
 
 @pytest.mark.parametrize(
@@ -163,7 +188,7 @@ def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
 def _printed_acc_md(method: DpAccMd, oracle: Any, problem: Problem) -> Any:
     """Algorithm 3 as printed: noise in the z-step alone, and y, which is released, from the exact gradient."""
     exact: PrivateOracle = oracle._oracle
-    steps, step = method._filled()
+    steps, step, _ = method._filled()
     y = z = problem.start
     for k in range(steps):
         tau = 2 / (k + 2)
@@ -189,7 +214,7 @@ def _released(method: DpAccMd, runs: int) -> float:
 @pytest.mark.parametrize("steps", [1, 2])
 def test_mutant_the_printed_step_without_noise_is_caught(steps: int) -> None:
     """T = 1: y_1 is a function of the data without any noise. At T = 2 some noise reaches it through x, too little."""
-    method = DpAccMd(steps=steps, step=0.4)
+    method = DpAccMd(steps=steps, step=0.4, potential=HalfSquaredL2())
     assert _released(method, RUNS) <= 0
     with mutated(DpAccMd, "run", _printed_acc_md):
         assert _released(method, RUNS) > 0

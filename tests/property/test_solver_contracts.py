@@ -17,7 +17,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
 from solvers.data import Data
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
-from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Squared
+from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Squared
 from solvers.meter import Meter
 from solvers.methods import DpGd, DpSvrg, Method
 from solvers.oracle import PrivateOracle
@@ -26,7 +26,14 @@ from solvers.solve import run
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
-LOSSES: list[Loss] = [Logistic(), Squared(), Squared(0.2), HuberHinge(0.1), Quantile(0.9, 0.2)]
+SCALAR: list[Logistic | Squared | HuberHinge | Quantile] = [
+    Logistic(),
+    Squared(),
+    Squared(0.2),
+    HuberHinge(0.1),
+    Quantile(0.9, 0.2),
+]
+LOSSES: list[Loss] = [*SCALAR, Softmax(3)]
 REGULARIZERS: list[Regularizer] = [NoRegularizer(), L2(0.0), L2(0.3), ElasticNet(0.1, 0.3)]
 DOMAINS: list[Domain] = [Free(), L2Ball(1e-3), L2Ball(2.0), L1Ball(2.0), Simplex()]
 METHODS: list[Method] = [DpGd(), DpSvrg(), DpGd(steps=1), DpSvrg(epochs=1, inner_steps=1, batch=1), DpSvrg(batch=60)]
@@ -42,6 +49,7 @@ domains = st.one_of(st.just(Free()), radii.map(L2Ball), radii.map(L1Ball), radii
 steps = st.floats(1e-9, 1e9)
 absurd = st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300, 1e155, 1e99, 5e-324, -0.0])
 values = st.one_of(absurd, st.floats(-3, 3))
+classes = st.sampled_from([0.0, 1.0, 2.0])
 
 
 def near(a: float, b: float) -> bool:
@@ -73,7 +81,7 @@ def test_minimize_linear_is_feasible_and_least(c: L2Ball, g: Vector, v: Vector) 
     assert near(float(g @ best), float(g @ c.project(v)) + 1e-9 * float(np.linalg.norm(g)) * c.radius)
 
 
-@given(st.sampled_from(LOSSES), st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), st.floats(-5, 5))
+@given(st.sampled_from(SCALAR), st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), st.floats(-5, 5))
 def test_slopes_obey_their_bounds_and_rise(loss: Loss, a: float, b: float, y: float) -> None:
     target = loss.targets(np.array([y, y]))
     low, high = loss.slope(np.array([min(a, b), max(a, b)]), target)
@@ -84,10 +92,10 @@ def test_slopes_obey_their_bounds_and_rise(loss: Loss, a: float, b: float, y: fl
 @given(
     loss=st.sampled_from(LOSSES),
     rows=st.lists(st.lists(values, min_size=2, max_size=2), min_size=6, max_size=6),
-    targets=st.lists(values, min_size=6, max_size=6),
-    replaced=st.lists(values, min_size=3, max_size=3),
-    w=st.lists(st.one_of(st.floats(-3, 3), st.floats(-1e30, 1e30)), min_size=2, max_size=2).map(np.array),
-    anchor=st.lists(st.floats(-10, 10), min_size=2, max_size=2).map(np.array),
+    targets=st.lists(st.one_of(values, classes), min_size=6, max_size=6),
+    replaced=st.tuples(values, values, st.one_of(values, classes)),
+    w=st.lists(st.one_of(st.floats(-3, 3), st.floats(-1e30, 1e30)), min_size=6, max_size=6).map(np.array),
+    anchor=st.lists(st.floats(-10, 10), min_size=6, max_size=6).map(np.array),
     row_norm=st.floats(1e-3, 1e3),
 )
 @settings(max_examples=150, deadline=None)
@@ -95,7 +103,7 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
     loss: Loss,
     rows: list[list[float]],
     targets: list[float],
-    replaced: list[float],
+    replaced: tuple[float, float, float],
     w: Vector,
     anchor: Vector,
     row_norm: float,
@@ -105,9 +113,10 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
     And by at most the bound when a record joins a batch.
     """
     problem = Problem(loss, n=6, d=2, row_norm=row_norm)
+    w, anchor = w[: problem.size], anchor[: problem.size]
     seen = [_values(problem, np.array(rows), np.array(targets), w, anchor)]
     rows, targets = [list(row) for row in rows], list(targets)
-    rows[2], targets[2] = replaced[:2], replaced[2]
+    rows[2], targets[2] = list(replaced[:2]), replaced[2]
     seen.append(_values(problem, np.array(rows), np.array(targets), w, anchor))
     for (one, bound), (two, same) in zip(*seen, strict=True):
         assert bound == same  # the noise owes nothing to the data
@@ -180,7 +189,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
             heard: list[int] = []
             w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
             assert np.isfinite(w).all()
-            assert near(float(np.linalg.norm(w)), domain.diameter(4))
+            assert near(float(np.linalg.norm(w)), domain.diameter(problem.size))
             assert quote.release.plan.covers(transcript)
             assert heard == list(range(1, sum(q.count for q in transcript.queries) + 1))
 

@@ -201,7 +201,7 @@ SAMPLED_QUERY = {"name": "s", "count": 2, "mechanism": "poisson_gaussian", "nois
 @pytest.mark.parametrize(
     "query",
     [
-        {"mechanism": "laplace"},
+        {"mechanism": "cauchy"},
         {"mechanism": None},
         {"mechanism": ["gaussian"]},
         {"rate": 0.5},

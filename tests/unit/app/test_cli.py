@@ -164,6 +164,19 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
         assert name in out or job in out or "epsilon" in out or "bootstrap" in out
 
 
+def test_a_model_of_several_classes_has_a_column_for_each(run: Run, tmp_path: Path) -> None:
+    columns = [SPEC["columns"][0], {"name": "fruit", "type": "category", "categories": ["fig", "lime", "plum"]}]
+    (tmp_path / "fruits.csv").write_text("age,fruit\n" + "".join(f"{i},{['fig', 'plum'][i > 50]}\n" for i in range(99)))
+    (tmp_path / "fruits.json").write_text(json.dumps(SPEC | {"name": "fruits", "columns": columns}))
+    run("upload", str(tmp_path / "fruits.csv"), "--spec", str(tmp_path / "fruits.json"))
+    job = _document(run("submit", "fruits", "-t", "fruit", "-e", "0.5", "--wait", "--json"))["id"]
+    code, out, _ = run("model", job)
+    assert code == 0
+    assert re.search(r"^input +fig +lime +plum$", out, re.M)
+    assert re.search(r"^age( +-?\d\S*){3}$", out, re.M)
+    assert re.search(r"^intercept( +-?\d\S*){3}$", out, re.M)
+
+
 def test_a_refusal_is_one_line_with_its_code_and_what_remains(run: Run, people: tuple[Path, Path, str]) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))

@@ -378,6 +378,24 @@ def test_prediction_by_hand() -> None:
     assert predict(MODEL, []).shape == (0,)
 
 
+def test_prediction_by_softmax_is_a_probability_for_each_class() -> None:
+    weights = [[2.0, 0.5, -0.5, 3.0], [0.0] * 4, [0.0, 0.0, 0.0, 1.0]]
+    changes = {"loss": "softmax", "link": "softmax", "coefficients": weights, "intercept": [-1.0, 0.0, 1e3]}
+    model = Model.model_validate(MODEL.model_dump() | changes | {"classes": ["a", "b", "c"]})
+    rows: list[dict[str, object]] = [{"age": 25, "sex": "f"}, {"age": 50, "sex": "m"}]
+    assert predict(model, rows).tolist() == [[0.0, 0.0, 1.0]] * 2  # a margin of 1000 leaves nothing
+    level = model.model_copy(update={"intercept": [-1.0, 0.0, 0.0]})
+    weighed = np.exp([[-0.5, 0.0, 0.0], [0.5, 0.0, 0.0]])
+    assert predict(level, rows) == pytest.approx(weighed / weighed.sum(axis=1, keepdims=True), rel=1e-12)
+    assert predict(level, []).shape == (0, 3)
+    with pytest.raises(ValueError, match="class for each"):
+        predict(level.model_copy(update={"classes": ["a", "b"]}), rows)
+    with pytest.raises(ValueError, match="more than one margin"):
+        predict(level.model_copy(update={"link": "logistic"}), rows)
+    with pytest.raises(ValueError, match="coefficients"):
+        predict(level.model_copy(update={"intercept": [0.0, 0.0]}), rows)
+
+
 def test_prediction_by_sign_is_the_class_and_a_margin_of_0_is_the_negative_one() -> None:
     rule = MODEL.model_copy(update={"loss": "huber_hinge", "link": "sign"})
     rows: list[dict[str, object]] = [{"age": 25, "sex": "f"}, {"age": "80", "sex": " m "}, {}]

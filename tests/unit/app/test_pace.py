@@ -10,7 +10,7 @@ from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from app.jobs.pace import Pace, pace
 from solvers import Problem
 from solvers.data import Data
-from solvers.losses import Logistic
+from solvers.losses import Logistic, Softmax
 from solvers.methods import DpGd
 from solvers.solve import run
 
@@ -21,7 +21,9 @@ def test_seconds_by_hand() -> None:
     """Two full answers over 1000 rows and ten sampled ones of 200 evaluations each; d = 10."""
     plan = Plan((PlannedQuery("a", 2, Gaussian(), 1.0), PlannedQuery("b", 10, PoissonGaussian(0.1), 1.0)))
     expected = (2000 + 3 * 2000) * (1e-6 + 1e-7) + 12 * (1e-3 + 1e-4)
-    assert abs(PACE.seconds(4000.0, plan, 1000, 10) - expected) < 1e-12
+    assert abs(PACE.seconds(4000.0, plan, Problem(Logistic(), n=1000, d=10, row_norm=1.0)) - expected) < 1e-12
+    several = 3 * (2000 + 3 * 2000) * (1e-6 + 1e-7) + 12 * (1e-3 + 3e-4)
+    assert abs(PACE.seconds(4000.0, plan, Problem(Softmax(3), n=1000, d=10, row_norm=1.0)) - several) < 1e-12
 
 
 def test_is_measured_once_and_is_a_rate() -> None:
@@ -43,5 +45,5 @@ def test_predicts_a_run_to_the_order_of_magnitude() -> None:
     start = time.perf_counter()
     run(method, problem, data, ReleasePlan(plan, 1.0, 1e-6, "test", "0"), Noise())
     taken = time.perf_counter() - start
-    predicted = pace().seconds(method.gradient_evaluations(problem), plan, problem.n, problem.d)
+    predicted = pace().seconds(method.gradient_evaluations(problem), plan, problem)
     assert taken / 30 < predicted < taken * 30

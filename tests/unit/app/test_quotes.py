@@ -66,6 +66,12 @@ class TestDefaults:
         assert priced().problem.loss.name == "logistic"
         assert priced().design.classes == ("<=50K", ">50K")
 
+    def test_more_than_two_categories_by_softmax(self) -> None:
+        found = priced(target="color")
+        assert (found.problem.loss.name, found.problem.outputs) == ("softmax", 3)
+        assert found.design.classes == ("red", "green", "blue")
+        assert found.plan_document()["loss"] == {"classes": 3, "name": "softmax"}
+
     def test_a_number_by_squares(self) -> None:
         assert priced(target="age").problem.loss.name == "squared"
 
@@ -85,6 +91,7 @@ class TestDefaults:
     def test_the_dimension_counts_every_code(self) -> None:
         assert quoted().dimension == 1 + 3 + 4 + 2 + 1
         assert quoted(features=["age"]).dimension == 2
+        assert quoted(features=["age"], target="color").dimension == 3 * 2
 
 
 class TestPrice:
@@ -97,6 +104,19 @@ class TestPrice:
         # std = z G / n, but for the lattice
         assert query.noise_std == pytest.approx(query.noise_multiplier * quote.gradient_bound / 20_000, rel=1e-3)
         assert quote.gradient_bound == quote.row_norm
+
+    def test_softmax_pays_for_its_longer_gradients(self) -> None:
+        quote = quoted(target="color", features=["age"])
+        assert quote.gradient_bound == pytest.approx(math.sqrt(2) * quote.row_norm)
+        [query] = quote.queries
+        assert query.noise_std == pytest.approx(query.noise_multiplier * quote.gradient_bound / 20_000, rel=1e-3)
+        assert quote.forecast is not None
+        assert quote.forecast.untrained == pytest.approx(math.log(3))
+        assert quote.warnings == []
+
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp", "auto"])
+    def test_every_method_takes_softmax(self, method: str) -> None:
+        assert quoted(target="color", method={"name": method}).queries
 
     def test_svrg_samples(self) -> None:
         quote = quoted(method={"name": "dp_svrg", "batch": 500})
@@ -188,6 +208,9 @@ class TestRefusals:
             ({"positive": "maybe"}, "body.positive"),
             ({"target": "age", "positive": "17"}, "body.positive"),
             ({"target": "only"}, "body.positive"),
+            ({"target": "only", "loss": {"name": "softmax"}}, "body.target"),
+            ({"target": "color", "loss": {"name": "huber_hinge"}}, "body.positive"),
+            ({"target": "color", "positive": "red", "loss": {"name": "softmax"}}, "body.positive"),
         ],
     )
     def test_what_the_declaration_does_not_hold(self, changes: dict[str, Any], where: str) -> None:
@@ -203,7 +226,9 @@ class TestRefusals:
             {"loss": {"name": "squared"}},
             {"target": "age", "loss": {"name": "huber_hinge"}},
             {"loss": {"name": "quantile", "level": 0.9}},
-            {"target": "color"},
+            {"target": "color", "loss": {"name": "softmax", "classes": 4}},
+            {"target": "age", "loss": {"name": "softmax"}},
+            {"target": "color", "loss": {"name": "squared"}},
             {"method": {"name": "dp_svrg", "batch": 20_001}},
         ],
         ids=[
@@ -211,7 +236,9 @@ class TestRefusals:
             "squared category",
             "hinge number",
             "quantile category",
-            "three categories",
+            "four classes of three",
+            "softmax number",
+            "squared three categories",
             "batch above n",
         ],
     )
@@ -229,7 +256,7 @@ class TestRefusals:
             ({"loss": {"name": "quantile"}, "target": "age"}, ["smooth", "quantile", "smoothing"]),
             ({"loss": {"name": "power"}, "target": "age"}, ["smooth", "power", "huber"]),
             ({"loss": {"name": "sigmoid"}, "method": {"name": "dp_svrg"}}, ["convex", "sigmoid", "dp_gd"]),
-            ({"loss": {"name": "huber"}}, ["huber needs a number", "logistic, hinge, huber_hinge, sigmoid"]),
+            ({"loss": {"name": "huber"}}, ["huber needs a number", "logistic, softmax, hinge, huber_hinge, sigmoid"]),
             ({"loss": {"name": "sigmoid"}, "target": "age"}, ["sigmoid needs a category", "squared, huber, absolute"]),
         ],
     )

@@ -83,10 +83,38 @@ def test_a_missing_target_is_its_first_category_and_a_default_is_itself(folder: 
     assert made.load(tmp_path / "columns", tmp_path)[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
 
 
-def test_more_than_two_categories_are_one_against_the_rest(folder: Path, tmp_path: Path) -> None:
-    made = design({"target": "city"})
+def test_a_positive_one_of_more_than_two_categories_is_told_from_the_rest(folder: Path, tmp_path: Path) -> None:
+    made = design({"target": "city", "positive": "Rome"})
     assert made.classes == ("not Rome", "Rome")
+    assert (made.outputs, made.size) == (1, made.d)
     assert made.load(folder, tmp_path)[1].tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
+
+
+@pytest.mark.parametrize("asked", [{}, {"loss": {"name": "softmax"}}, {"loss": {"name": "softmax", "classes": 3}}])
+def test_more_than_two_categories_are_all_told_apart(asked: dict[str, Any], folder: Path, tmp_path: Path) -> None:
+    made = design({"target": "city", **asked})
+    assert made.classes == ("Oslo", "Rome", "Lima")
+    assert (made.outputs, made.d, made.size) == (3, 5, 15)
+    assert made.load(folder, tmp_path)[1].tolist() == [0.0, 1.0, 0.0, 2.0, 0.0]  # missing and unknown: the first
+    coefficients, intercept = made.split(np.arange(15.0))
+    assert coefficients == [[0.0, 1.0, 2.0, 3.0], [5.0, 6.0, 7.0, 8.0], [10.0, 11.0, 12.0, 13.0]]
+    assert intercept == [4.0, 9.0, 14.0]
+    with pytest.raises(ValueError, match="each class"):
+        made.split(np.arange(5.0))
+
+
+def test_two_categories_may_be_told_apart_by_softmax(folder: Path, tmp_path: Path) -> None:
+    made = design({"loss": {"name": "softmax"}})
+    assert (made.classes, made.outputs) == (("f", "m"), 2)
+    assert made.load(folder, tmp_path)[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_declared_default_is_the_class_of_a_missing_target(tmp_path: Path) -> None:
+    declared = CITY | {"default": "Lima"}
+    (tmp_path / "upload").write_bytes(FILE)
+    ingest(tmp_path / "upload", spec(AGE, SEX, declared).columns, tmp_path / "columns", 2**20)
+    made = design({"target": "city"}, AGE, SEX, declared)
+    assert made.load(tmp_path / "columns", tmp_path)[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
 
 
 def test_only_the_target_declared_leaves_the_intercept(tmp_path: Path) -> None:
@@ -138,6 +166,9 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path, tmp_path: Pat
         ({"positive": "x"}, "positive", "one of"),
         ({"target": "age", "positive": "f"}, "positive", "category target"),
         ({"target": "one"}, "positive", "single"),
+        ({"target": "one", "loss": {"name": "softmax"}}, "target", "two categories or more"),
+        ({"target": "city", "loss": {"name": "hinge"}}, "positive", "hinge tells two classes apart"),
+        ({"target": "city", "positive": "Rome", "loss": {"name": "softmax"}}, "positive", "left out"),
     ],
 )
 def test_what_does_not_fit_the_declaration_is_named(asked: dict[str, Any], field: str, what: str) -> None:
@@ -158,6 +189,9 @@ def test_a_matrix_that_would_be_too_wide_or_too_large_is_refused() -> None:
     wide = [CITY | {"name": f"c{i}", "categories": many} for i in range(16)]
     with pytest.raises(DesignError, match="65536 columns"):
         design({}, SEX, *wide)
+    with pytest.raises(DesignError, match="21845 columns, categories counted one by one, for 3 classes"):
+        design({"target": "city"}, CITY, *wide[:6])
+    assert design({"target": "city"}, CITY, *wide[:5]).size == 3 * (5 * 4097 + 1)
     made = design({}, SEX, *wide[:15])
     assert made.d == 15 * 4097 + 1
     made.check_rows(1000)

@@ -22,7 +22,6 @@ from solvers.perturbation.access import DataAccess
 from solvers.perturbation.ada_ssp import _moments
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2
-from tests.support.reference import reference
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -67,11 +66,6 @@ class TestObjectivePerturbation:
         found = calibrate((Query("m", 1, ObjectivePerturbation(0.25 / 2000)),), PRIVACY)
         assert found.plan.queries[0].noise_multiplier == pytest.approx(9.34, rel=0.01)
         assert found.accountant == "rdp"
-
-    def test_the_curve_is_the_reference_s(self) -> None:
-        orders = np.array([1.5, 3.0, 20.0])
-        theirs = reference("objective_perturbation").op_rdp(orders, 2.0, 8.0, 0.3, 3.0)
-        assert ObjectivePerturbation(0.1).rdp(4.0, orders.tolist()) == pytest.approx(theirs, rel=1e-9)
 
     def test_plans_and_events_survive_their_documents(self) -> None:
         quoted = plan(perturbation.ObjectivePerturbation(), GLM, PRIVACY).release.plan

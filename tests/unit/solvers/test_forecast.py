@@ -8,10 +8,11 @@ import pytest
 
 from accounting import Privacy
 from solvers import Problem, plan, solve
-from solvers.domains import Free, L2Ball
+from solvers.domains import Free, L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.potentials import HalfSquaredL2, HalfSquaredLp
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
 
@@ -41,7 +42,7 @@ def test_dp_gds_bound_by_hand() -> None:
 
 def test_dp_acc_mds_bound_by_hand() -> None:
     """T = 1, L = 1/4, eta = 2: 4 (D^2 / 2) / (2 * 4) + d sigma^2 / (2 (1/2 - 1/4))."""
-    found = DpAccMd(steps=1, step=2.0).excess_risk(TASK, 0.1, 3.0)
+    found = DpAccMd(steps=1, step=2.0, potential=HalfSquaredL2()).excess_risk(TASK, 0.1, 3.0)
     assert found == pytest.approx(4 * 4.5 / 8 + 3 * 0.01 / 0.5)
 
 
@@ -64,6 +65,26 @@ def test_a_bound_that_promises_nothing_says_so() -> None:
     assert "no more than the untrained" in small.statement
     assert large.excess_risk < large.untrained
     assert "untrained" not in large.statement
+
+
+def test_dp_acc_md_is_covered_where_runs_do_not_start_at_zero() -> None:
+    inside = replace(TASK, domain=Simplex(2.0), n=10**6)
+    assert plan(DpGd(), inside, PRIVACY).forecast.excess_risk is None
+    found = plan(DpAccMd(), inside, PRIVACY).forecast
+    assert found.distance == pytest.approx(2.0 * math.sqrt(2))
+    assert found.excess_risk is not None
+    assert found.excess_risk < found.untrained
+
+
+@pytest.mark.parametrize("method", [DpGd(steps=5, step=1.0), DpAccMd(steps=5, step=1.0, potential=HalfSquaredL2())])
+def test_noise_counts_in_as_many_directions_as_there_are_rows(method: DpGd | DpAccMd) -> None:
+    """On a free domain without r, a d above n costs no more than d = n; elsewhere it does."""
+    free = replace(TASK, domain=Free())
+    bounds = [method.excess_risk(replace(free, d=d), 0.1, 1.0) for d in (100, 500, 10**6)]
+    assert bounds[0] < bounds[1] == bounds[2]
+    ridge = replace(free, regularizer=L2(0.1))
+    assert method.excess_risk(replace(ridge, d=500), 0.1, 1.0) < method.excess_risk(replace(ridge, d=501), 0.1, 1.0)
+    assert plan(method, replace(free, d=10**5), PRIVACY).forecast.distance == 5 * math.sqrt(500)
 
 
 def test_the_untrained_model_of_squares() -> None:
@@ -91,6 +112,20 @@ class TestAuto:
         quote = plan(Auto(), replace(TASK, d=600), PRIVACY)
         assert quote.method.name == "dp_gd"
         assert "dp_acc_md" in quote.reason
+
+    def test_is_dp_acc_md_on_an_l1_ball_of_many_coordinates(self) -> None:
+        wide = replace(TASK, domain=L1Ball(3.0), d=600)
+        quote = plan(Auto(), wide, PRIVACY)
+        assert isinstance(quote.method, DpAccMd)
+        assert quote.method.potential == HalfSquaredLp()
+        assert "l1 ball" in quote.reason
+        for other in (
+            replace(wide, d=400),
+            replace(wide, domain=L2Ball(3.0)),
+            replace(wide, domain=Simplex(3.0)),
+            replace(wide, regularizer=L2(0.1)),
+        ):
+            assert plan(Auto(), other, PRIVACY).method.name == "dp_gd"
 
     def test_is_dp_svrg_for_very_many_gradients_if_it_may_sample(self) -> None:
         huge = Problem(Logistic(), NoRegularizer(), n=10**8, d=50, row_norm=4.0)

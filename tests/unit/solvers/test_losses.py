@@ -19,6 +19,7 @@ from solvers.losses import (
     Power,
     Quantile,
     Sigmoid,
+    Softmax,
     Squared,
     names,
 )
@@ -70,7 +71,9 @@ def _kinks(loss: Loss, y: float) -> list[float]:
 
 
 def test_every_loss_of_the_union_is_here() -> None:
-    assert {type(loss) for loss in LOSSES} == set(get_args(Loss))
+    """But for softmax, whose margins are vectors: `test_softmax.py`."""
+    assert {type(loss) for loss in LOSSES} | {Softmax} == set(get_args(Loss))
+    assert {loss.outputs for loss in LOSSES} == {1}
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -203,7 +206,7 @@ def test_settings_out_of_range_are_refused(make: object) -> None:
 
 
 def test_names_go_by_what_a_loss_takes() -> None:
-    assert names("class") == ("logistic", "hinge", "huber_hinge", "sigmoid")
+    assert names("class") == ("logistic", "softmax", "hinge", "huber_hinge", "sigmoid")
     assert names("number") == ("squared", "huber", "absolute", "quantile", "power")
 
 

@@ -1,6 +1,7 @@
 """Methods: their iterations by hand, the safeguard, what they resolve to, what they refuse."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ from numpy.typing import NDArray
 from accounting import Privacy
 from accounting.accountants.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, PoissonGaussian
-from solvers import Problem
-from solvers.domains import L2Ball
+from solvers import Problem, solve
+from solvers.domains import L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
-from solvers.methods import DpGd, DpSvrg, Method
+from solvers.methods import DpAccMd, DpGd, DpSvrg, Method
 from solvers.methods.average import Average
-from solvers.methods.tuning import answers_std, descent_time
+from solvers.methods.tuning import answers_std, at_stake, descent_time
 from solvers.regularizers import L2
 from solvers.selection import Auto
 
@@ -138,13 +139,47 @@ def test_the_descent_time_by_hand() -> None:
 
 def test_the_descent_time_does_not_depend_on_the_units() -> None:
     """Features k times as large need steps k^2 times as small; targets and their bound k times as large, the same."""
-    one = Problem(Squared(1.0), n=1000, d=5, row_norm=1.0)
-    assert descent_time(Problem(Squared(1.0), n=1000, d=5, row_norm=3.0), PRIVACY) == pytest.approx(
-        descent_time(one, PRIVACY) / 9
-    )
-    assert descent_time(Problem(Squared(7.0), n=1000, d=5, row_norm=1.0), PRIVACY) == pytest.approx(
-        descent_time(one, PRIVACY)
-    )
+    for n in (1000, 10, 100_000):
+        one = Problem(Squared(1.0), n=n, d=5, row_norm=1.0)
+        assert descent_time(replace(one, row_norm=3.0), PRIVACY) == pytest.approx(descent_time(one, PRIVACY) / 9)
+    one = replace(one, n=10**6)
+    farther = replace(one, loss=Squared(7.0))
+    assert descent_time(farther, PRIVACY) == pytest.approx(descent_time(one, PRIVACY))
+
+
+def test_noise_may_cost_a_quarter_of_what_the_untrained_model_loses() -> None:
+    """0.35 sigma_1^2 s min(d, L s) = ln(2) / 4 for a large d; whatever it is, once it is above L s."""
+    wide = Problem(Logistic(), n=4000, d=20_000, row_norm=1.0)
+    time, std = descent_time(wide, PRIVACY), answers_std(wide, PRIVACY)
+    assert 0.35 * std**2 * time**2 * wide.L == pytest.approx(math.log(2) / 4)
+    assert descent_time(replace(wide, d=10**6), PRIVACY) == time
+    middle = replace(wide, d=100)
+    time = descent_time(middle, PRIVACY)
+    assert time * wide.L > 100
+    assert 0.35 * std**2 * time * 100 == pytest.approx(math.log(2) / 4)
+    near = replace(wide, domain=L2Ball(0.01))  # the untrained model loses at most G D there: there is less to risk
+    assert 0.35 * std**2 * descent_time(near, PRIVACY) ** 2 * wide.L <= 0.01 / 4 * (1 + 1e-9)
+
+
+def test_what_is_at_stake() -> None:
+    assert at_stake(ADULT) == pytest.approx(math.log(2))
+    assert at_stake(replace(ADULT, loss=Squared())) == pytest.approx(1 / 6, rel=0.05)  # y^2 / 2, y even in [-1, 1]
+    assert at_stake(replace(ADULT, domain=L2Ball(0.01))) == pytest.approx(0.01 * ADULT.G)
+    assert at_stake(replace(ADULT, domain=Simplex(2.0))) == pytest.approx(2**0.5 * ADULT.G)  # runs start elsewhere
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+def test_rows_without_structure_hardly_hurt_a_model_of_many_coordinates(epsilon: float) -> None:
+    """Nothing can be learned there; what noise does to the untrained model's risk of ln 2 stays below 20 % of it."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((400, 1200))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.sign(X @ rng.standard_normal(1200))
+    problem = Problem(Logistic(), n=400, d=1200, row_norm=1.0)
+    for method in (DpGd(), DpAccMd()):
+        found = [solve(method, problem, X, y, Privacy(epsilon, 1e-5)).coefficients for _ in range(5)]
+        risk = float(np.mean([problem.loss.value(X @ w, y) for w in found]))
+        assert risk <= 1.2 * math.log(2)
 
 
 def test_dp_gd_spends_its_time_in_few_steps() -> None:

@@ -14,9 +14,9 @@ from solvers import Problem
 from solvers.data import BLOCK, Data
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
-from solvers.losses import Logistic, Squared
+from solvers.losses import Absolute, Hinge, Logistic, Loss, Squared
 from solvers.oracle import PrivateOracle
-from solvers.sums import gradient_bound, sampled_bound
+from solvers.sums import gradient_bound, gradient_error, sampled_bound
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -256,10 +256,39 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     with np.errstate(over="ignore"):
         slopes = -data.y / (1 + np.exp(np.longdouble(data.y) * (wide @ w.astype(np.longdouble))))
     true = (slopes[:, None] * wide).sum(0) / n
-    granted = gradient_bound(problem, float(np.linalg.norm(w))) - problem.G / n
+    granted = gradient_error(problem, n, float(np.linalg.norm(w)))
     assert float(np.linalg.norm((value - true).astype(np.float64))) <= granted
     assert granted <= 2.01 * problem.G
-    assert seen.calls[0][2] == granted + problem.G / n
+    assert seen.calls[0][2] == gradient_bound(problem)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), Absolute()], ids=repr)
+def test_replacing_a_record_at_a_kink_moves_no_other_records_slope(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row sits on the kink, where the last bit of a margin decides; still one record moves the sum by 2b at most.
+
+    With and without a record, and with another one: pairwise within the bound, in a batch and over all rows, however
+    the record's presence shifts the others to other places, blocks and vector lanes.
+    """
+    seen, rng, n, d = Recorder(monkeypatch), np.random.default_rng(3), 5000, 54
+    X = rng.standard_normal((n, d))
+    w = rng.standard_normal(d)
+    y = np.ones(n)
+    X *= (y / (X @ w))[:, None]  # margins are 1 but for rounding: the kink of hinge, and of absolute at y = 1
+    problem = Problem(loss, n=n, d=d, row_norm=float(np.linalg.norm(X, axis=1).max()) * 1.01)
+    other = X.copy()
+    other[1234] *= -1
+    answers = [made(problem, rows, y).gradient("full", w) for rows in (X, other)]
+    assert np.linalg.norm(answers[0] - answers[1]) <= 2 * seen.calls[0][2]
+    everyone = np.arange(n)
+    sums = []
+    for rows, places in ((X, everyone), (other, everyone), (X, np.delete(everyone, 1234)), (X, rng.permutation(n))):
+        monkeypatch.setattr(Noise, "poisson_rows", lambda *_, places=places: places)
+        sums.append(made(problem, rows, y).sampled_gradient("batch", w))
+    bound = seen.calls[-1][2]
+    assert bound == pytest.approx(problem.G / (RATE * n), rel=1e-6)
+    assert np.linalg.norm(sums[0] - sums[2]) <= bound
+    assert np.linalg.norm(sums[1] - sums[2]) <= bound
+    assert np.linalg.norm(sums[0] - sums[3]) <= bound - problem.G / (RATE * n)  # another order: rounding alone
 
 
 def test_the_granted_error_is_small_where_it_should_be() -> None:

@@ -1,9 +1,12 @@
 """Descent on a piece, and output perturbation: sensitivity measured against its bound, and the whole method."""
 
+import math
+
 import numpy as np
 import pytest
 
 from accounting import Privacy
+from accounting.mechanisms import Laplace
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import plan, solve
@@ -90,13 +93,32 @@ def test_more_data_means_less_error_and_the_receipt_states_one_gaussian_release(
 
 
 @pytest.mark.parametrize(
-    ("problem", "privacy", "why"),
+    ("method", "problem", "privacy", "why"),
     [
-        (Problem(Logistic(), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "strongly convex"),
-        (Problem(Hinge(), L2(0.1), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "smooth"),
-        (PROBLEM, Privacy(1.0, 0.0), "pure"),
+        (OutputPerturbation(), Problem(Logistic(), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "strongly convex"),
+        (OutputPerturbation(), Problem(Hinge(), L2(0.1), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "smooth"),
+        (OutputPerturbation(noise="gaussian"), PROBLEM, Privacy(1.0, 0.0), "laplace"),
     ],
 )
-def test_refusals_name_the_assumption(problem: Problem, privacy: Privacy, why: str) -> None:
+def test_refusals_name_the_assumption(method: OutputPerturbation, problem: Problem, privacy: Privacy, why: str) -> None:
     with pytest.raises(Unsuitable, match=why):
-        plan(OutputPerturbation(), problem, privacy)
+        plan(method, problem, privacy)
+
+
+def test_pure_privacy_by_laplace_noise_of_sqrt_d_times_the_bound() -> None:
+    quote = plan(OutputPerturbation(), PROBLEM, Privacy(1.0))
+    (query,), (std,) = quote.release.plan.queries, quote.noise_stds
+    assert (query.mechanism, quote.release.accountant, quote.release.delta) == (Laplace(), "pure", 0.0)
+    assert quote.release.epsilon == pytest.approx(1.0, rel=1e-8)
+    assert quote.release.epsilon <= 1.0
+    scale = math.sqrt(PROBLEM.d) * Piece(PROBLEM, range(60), 0.0).sensitivity() / 1.0  # l1-sensitivity over epsilon
+    assert std == pytest.approx(math.sqrt(2) * scale, rel=1e-5)
+    rng = np.random.default_rng(5)
+    release = solve(quote.method, PROBLEM, rng.normal(size=(60, 3)), np.sign(rng.normal(size=60)), Privacy(1.0))
+    assert release.event == {"type": "LaplaceDpEvent", "noise_multiplier": query.noise_multiplier}
+
+
+def test_laplace_noise_may_be_asked_for_at_a_positive_delta() -> None:
+    quote = plan(OutputPerturbation(noise="laplace"), PROBLEM, Privacy(1.0, 1e-6))
+    assert quote.release.plan.queries[0].mechanism == Laplace()
+    assert quote.release.accountant == "pure"

@@ -1,0 +1,49 @@
+"""purse audit."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from app.cli.common import Json, Refusal, emit, table
+
+
+def audit(
+    method: Annotated[str, typer.Argument(help="A method's name, or all.")],
+    runs: Annotated[
+        int, typer.Option(min=100, max=1_000_000, help="Runs on either of the two neighboring datasets.")
+    ] = 4000,
+    json: Json = False,
+) -> None:
+    """Attack a method on its worst-case neighbors: promise, what the attack proves, and its power. Needs no server.
+
+    The lower bound holds but for a chance of one in a billion; above the promise it would prove the method broken.
+    Power is the same attack on the method with half its noise: there the lower bound should exceed the promise.
+
+    \b
+    Examples:
+      purse audit dp_svrg
+      purse audit all --runs 20000 --json
+    """
+    from solvers.audit import CASES
+    from solvers.audit import audit as attack
+
+    if method != "all" and method not in CASES:
+        raise Refusal(f"no method of that name has an audit; there are {', '.join(sorted(CASES))}")
+    names = sorted(CASES) if method == "all" else [method]
+    found = {name: attack(name, runs) for name in names}
+    document = {name: [asdict(finding) for finding in findings] for name, findings in found.items()}
+
+    def say() -> None:
+        headings = ("method", "delta", "promised epsilon", "lower bound", "with half the noise", "")
+        rows = []
+        for name, findings in found.items():
+            for f in findings:
+                verdict = "BROKEN" if f.lower_bound > f.promise else "kept"
+                caught = ", half the noise caught" if f.half_noise > f.promise else ""
+                rows.append((name, f.delta, f.promise, f.lower_bound, f.half_noise, verdict + caught))
+        table(headings, rows)
+
+    emit(document, json, say)
+    if any(f.lower_bound > f.promise for findings in found.values() for f in findings):
+        raise Refusal("an attack proved more than the promise allows")

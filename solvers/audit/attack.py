@@ -1,0 +1,173 @@
+"""Attackers on a worst-case neighboring pair: of a run's whole transcript, and of its release alone.
+
+Two datasets differ in one row; every other row is zero and has no gradient. The attacker of transcripts sees every
+private answer (more than any release), knows both candidate rows, and scores a run by the exact log-likelihood ratio of
+the answers. The attacker of releases scores a run by a given number of the released model.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from accounting.calibration import certify
+from accounting.mechanisms import PoissonGaussian, RandomAllocation
+from accounting.noise import Noise
+from accounting.plan import Plan
+from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
+from solvers.catalog import Method, Perturbation
+from solvers.data import Data
+from solvers.oracle import PrivateOracle
+from solvers.perturbation.access import DataAccess
+from solvers.problem import Problem, Vector
+
+Statistic = Callable[[Vector], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One record."""
+
+    x: Vector
+    y: float
+
+    def slope(self, problem: Problem, w: Vector) -> Vector:
+        """The slope of its loss at w: a number, of shape (), or one for each output."""
+        margin = (w.reshape(problem.shape) @ self.x)[..., None]
+        return np.asarray(problem.loss.slope(margin, np.array([self.y]))[..., 0])
+
+    def gradient(self, problem: Problem, w: Vector) -> Vector:
+        """The gradient of its loss at w."""
+        return np.multiply.outer(self.slope(problem, w), self.x).ravel()
+
+
+class Attacker:
+    """An oracle that answers through the real one, and scores each answer against both candidate rows."""
+
+    def __init__(self, oracle: PrivateOracle, problem: Problem, plan: Plan, one: Row, two: Row) -> None:
+        self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
+        self.score = 0.0
+        self._tilts: list[list[float]] = []
+
+    def gradient(self, query: str, w: Vector) -> Vector:
+        """The oracle's; every answer is N(mean of one, std) or N(mean of two, std)."""
+        answer = self._oracle.gradient(query, w)
+        means = [row.gradient(self._problem, w) / self._problem.n for row in self._rows]
+        self._add(answer, means, self._plan.query(query).noise_multiplier * self._problem.G / self._problem.n, 1.0)
+        return answer
+
+    def sampled_gradient(self, query: str, w: Vector) -> Vector:
+        """The oracle's."""
+        answer = self._oracle.sampled_gradient(query, w)
+        self._sampled(query, answer, [row.gradient(self._problem, w) for row in self._rows], self._problem.G)
+        return answer
+
+    def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """The oracle's."""
+        answer, problem = self._oracle.sampled_change(query, w, anchor), self._problem
+        bound = min(problem.G, problem.L * float(np.linalg.norm(w - anchor)))
+        if bound > 0:
+            changes = [row.gradient(problem, w) - row.gradient(problem, anchor) for row in self._rows]
+            self._sampled(query, answer, changes, bound)
+        return answer
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """The oracle's. All answers of a use count together: the row is in one slot, any of them, or in none."""
+        answer, problem, planned = self._oracle.allocated_gradient(query, w), self._problem, self._plan.query(query)
+        mechanism = planned.mechanism
+        if not isinstance(mechanism, RandomAllocation):
+            raise TypeError("an allocated answer of another mechanism")
+        size = mechanism.normalizer(problem.n)
+        std = planned.noise_multiplier * problem.G / size
+        means = [row.gradient(problem, w) / size for row in self._rows]
+        self._tilts.append([_tilt(answer, mean, std) for mean in means])
+        if len(self._tilts) == mechanism.slots:
+            slots, self._tilts = np.array(self._tilts), []
+            in_some = math.log(mechanism.rate / mechanism.slots) + np.logaddexp.reduce(slots, axis=0)
+            none = math.log1p(-mechanism.rate) if mechanism.rate < 1 else -math.inf
+            one, two = np.logaddexp(none, in_some)
+            self.score += float(one - two)
+        return answer
+
+    def _sampled(self, query: str, answer: Vector, sums: Sequence[Vector], bound: float) -> None:
+        planned = self._plan.query(query)
+        if not isinstance(planned.mechanism, PoissonGaussian):
+            raise TypeError("a sampled answer of another mechanism")
+        rate = planned.mechanism.rate
+        size = rate * self._problem.n
+        self._add(answer, [s / size for s in sums], planned.noise_multiplier * bound / size, rate)
+
+    def _add(self, answer: Vector, means: Sequence[Vector], std: float, rate: float) -> None:
+        """ln of (1-q) N(0) + q N(mean of one) over the same for two; q = 1 for a full gradient."""
+        logs = []
+        for mean in means:
+            tilt = _tilt(answer, mean, std)
+            logs.append(tilt if rate == 1 else float(np.logaddexp(math.log1p(-rate), math.log(rate) + tilt)))
+        self.score += logs[0] - logs[1]
+
+
+def _tilt(answer: Vector, mean: Vector, std: float) -> float:
+    """ln of N(mean, std) over N(0, std) at the answer."""
+    return float(answer @ mean - mean @ mean / 2) / std**2
+
+
+def neighbor(problem: Problem, row: Row, position: int = 0) -> Data:
+    """Zeros, but for one row."""
+    X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
+    X[position], y[position] = row.x, row.y
+    return Data.of(X, y, problem)
+
+
+def scores(
+    method: Method,
+    problem: Problem,
+    plan: Plan,
+    rows: tuple[Row, Row],
+    runs: int,
+    noise: Callable[[int], Noise],
+    statistic: Statistic | None = None,
+    position: int = 0,
+) -> tuple[Scores, Scores]:
+    """Scores of `runs` runs with the first row, and of as many with the second.
+
+    Parameters
+    ----------
+    noise : the randomness for either dataset, 0 and 1
+    statistic : of the released model; None attacks the transcript, which an oracle's method has
+    position : of the replaced row
+    """
+    found = [np.empty(runs), np.empty(runs)]
+    for which, row in enumerate(rows):
+        data, source = neighbor(problem, row, position), noise(which)
+        for j in range(runs):
+            found[which][j] = _score(method, problem, plan, data, rows, source, statistic)
+    return found[0], found[1]
+
+
+def _score(
+    method: Method,
+    problem: Problem,
+    plan: Plan,
+    data: Data,
+    rows: tuple[Row, Row],
+    noise: Noise,
+    statistic: Statistic | None,
+) -> float:
+    if isinstance(method, Perturbation):
+        if statistic is None:
+            raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
+        return statistic(method.run(DataAccess(problem, data, plan, noise), problem))
+    attacker = Attacker(PrivateOracle(problem, data, plan, noise), problem, plan, *rows)
+    released = method.run(attacker, problem)
+    return attacker.score if statistic is None else statistic(released)
+
+
+def excess(one: Scores, two: Scores, plan: Plan) -> float:
+    """By how much the lower bound on epsilon exceeds what is certified, at the worst delta; not positive if honest."""
+    return max(epsilon_lower_bound(one, two, delta) - certify(plan, delta)[0] for delta in DELTAS)
+
+
+def halved(plan: Plan) -> Plan:
+    """The plan with half its noise, which breaks its promise."""
+    return Plan(tuple(replace(q, noise_multiplier=q.noise_multiplier / 2) for q in plan.queries))

@@ -1,0 +1,91 @@
+"""Multinomial logistic regression, f(m, y) = logsumexp(m) - m_y, for K classes."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import Unsuitable
+
+MOST_CLASSES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """f(m, y) = ln(sum_k e^(m_k)) - m_y;  df/dm = p - e_y,  ||df/dm|| < sqrt(2);  d2f/dm2 = diag(p) - p p' <= 1/2.
+
+    m = W'x holds one margin per class, p_k = e^(m_k) / sum_j e^(m_j), y is a class in {0, ..., K-1}. Convex, smooth.
+    Both bounds are the least that hold for every m and y: docs/proofs/softmax.md.
+
+    Parameters
+    ----------
+    classes : K, in [2, 65536]; None leaves it open, to be filled in from the target's declaration
+
+    Arrays: margins and slopes of shape (K, n), a column for each record; y of shape (n,), float64.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    takes: ClassVar[Literal["class"]] = "class"
+
+    classes: int | None = None
+    name: Literal["softmax"] = "softmax"
+
+    def __post_init__(self) -> None:
+        if self.classes is not None and (type(self.classes) is not int or not 2 <= self.classes <= MOST_CLASSES):
+            raise ValueError(f"classes must be an integer in [2, {MOST_CLASSES}]")
+
+    @property
+    def outputs(self) -> int:
+        """K.
+
+        Raises
+        ------
+        Unsuitable
+            while it is open.
+        """
+        if self.classes is None:
+            raise Unsuitable("softmax: classes is open, say how many there are")
+        return self.classes
+
+    @property
+    def slope_bound(self) -> float:
+        """sup ||df/dm||_2, not attained."""
+        return math.sqrt(2)
+
+    @property
+    def curvature_bound(self) -> float:
+        """sup ||d2f/dm2||_2, attained where two classes have probability 1/2 each."""
+        return 0.5
+
+    @property
+    def is_convex(self) -> bool:
+        """Yes."""
+        return True
+
+    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """y where it is one of 0, ..., K-1, else 0 (NaN included)."""
+        known = (y >= 0) & (y < self.outputs) & (y == np.floor(y))
+        found: NDArray[np.float64] = np.where(known, y, 0.0)
+        return found
+
+    def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """f(m, y) for each column of (K, n) margins, as (n,)."""
+        below = margin - margin.max(axis=0)
+        value: NDArray[np.float64] = np.log(np.exp(below).sum(axis=0)) - below[_at(y)]
+        return value
+
+    def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """df/dm = p - e_y for each column of (K, n) margins, as a new array (K, n)."""
+        # At most 0, and 0 for some class, so that nothing overflows and the sum of the exponentials is in [1, K].
+        slopes: NDArray[np.float64] = margin - margin.max(axis=0)
+        np.exp(slopes, out=slopes)
+        slopes /= slopes.sum(axis=0)
+        slopes[_at(y)] -= 1.0
+        return slopes
+
+
+def _at(y: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where each record's own class is in a (K, n) array."""
+    return y.astype(np.intp), np.arange(len(y))

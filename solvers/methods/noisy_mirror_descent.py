@@ -1,0 +1,125 @@
+"""Noisy mirror descent in half passes, each record used at most once a pass (Arora, Marinov and Ullah 2020)."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from accounting.calibration import calibrate
+from accounting.mechanisms import RandomAllocation
+from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.errors import Unsuitable
+from solvers.methods.average import Average
+from solvers.methods.checks import check_count, check_step
+from solvers.methods.tuning import distance
+from solvers.oracle_protocol import Oracle
+from solvers.potentials import HalfSquaredL2, Potential
+from solvers.problem import Problem, Vector
+
+MOST_PASSES = 1_000
+_MOST_DEFAULT_SLOTS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMirrorDescent:
+    """min_w F(w) + r(w): P half passes; in each, N = floor(n/2) + 1 of the n records, about, are spread over T = N // b
+    secret slots, no record in two, and for t = 1..T
+        g = (1/b) sum over slot t of grad f_i(w) + noise,  w = argmin over u in C of B_Phi(u, w) + eta (<g, u> + r(u)).
+    The answer is the mean of the second half of the P T points w that a gradient was asked at.
+
+    A half pass is one random allocation, accounted for as a whole: hiding the slots is worth a factor of up to 13 in
+    noise. f must be convex, and need not be smooth. Defaults: P = 1; b the larger of sqrt(d) and N / 2000, rounded up;
+    eta = D / sqrt(P T (G^2 + d sigma^2)), sigma the noise's std and D as `tuning.distance`, which balances
+    D^2 / (2 eta) against P T eta (G^2 + d sigma^2) / 2. Proof: docs/proofs/noisy_mirror_descent.md.
+
+    Parameters
+    ----------
+    passes : P, in [1, 1000]; by default 1
+    batch : b, the records of a slot, in expectation or exactly, in [1, n/2]; by default from n and d
+    step : eta, positive; by default from n, d, epsilon, delta, G and the domain
+    form : "independent": each record gets a slot by itself, half the noise; "ordered": exactly b records a slot, in
+        random order, as printed
+    potential : Phi
+
+    Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; PRIVACY-SPEC 4, T5. Deviations: steps
+    on a stale record, which are noise alone, are left out; the sum is divided by b, never by the random number of fresh
+    records; proximal; the mean of the second half in place of all (Rakhlin, Shamir and Sridharan 2012); the noise is
+    not by the paper's composition over q = 1/n, which is not proved.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    passes: int | None = None
+    batch: int | None = None
+    step: float | None = None
+    form: Form = "independent"
+    potential: Potential = HalfSquaredL2()  # noqa: RUF009 (frozen)
+    name: Literal["noisy_mirror_descent"] = "noisy_mirror_descent"
+
+    def __post_init__(self) -> None:
+        check_count("noisy_mirror_descent: passes", self.passes, MOST_PASSES)
+        check_count("noisy_mirror_descent: batch", self.batch, 10**10)
+        check_step("noisy_mirror_descent: step", self.step)
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "NoisyMirrorDescent":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if the loss is not convex, delta is 0, or batch exceeds n / 2 or makes too many slots.
+        """
+        if not problem.is_convex:
+            raise Unsuitable(
+                f"noisy_mirror_descent needs a convex loss, since it averages its points; {problem.loss.name} is not"
+            )
+        if privacy.is_pure:
+            raise Unsuitable("delta = 0 needs a pure mechanism; noisy_mirror_descent adds Gaussian noise")
+        half = problem.n // 2 + 1
+        batch = self.batch or max(math.ceil(math.sqrt(problem.d)), -(-half // _MOST_DEFAULT_SLOTS))
+        batch = batch if self.batch else min(batch, max(1, problem.n // 2))
+        if batch > max(1, problem.n // 2):
+            raise Unsuitable(f"noisy_mirror_descent: batch must not exceed n / 2 = {problem.n / 2:g}")
+        if half // batch > MOST_SLOTS:
+            raise Unsuitable(f"noisy_mirror_descent: batch must be at least n / {2 * MOST_SLOTS}, for as many slots")
+        filled = replace(self, passes=self.passes or 1, batch=batch)
+        return filled if self.step else replace(filled, step=filled._balanced_step(problem, privacy))
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """P allocations of T answers each."""
+        passes, batch = self._sizes()
+        slots = (problem.n // 2 + 1) // batch
+        rate = min(1.0, slots * batch / problem.n)
+        return (Query("half_pass", passes, RandomAllocation(rate, slots, self.form)),)
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """P T b, in expectation or exactly."""
+        return float(self._steps(problem)) * self._sizes()[1]
+
+    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+        """The private model."""
+        if self.step is None:
+            raise Unsuitable("noisy_mirror_descent: resolve the method first")
+        w, mean = problem.start, Average()
+        steps = self._steps(problem)
+        for t in range(steps):
+            if 2 * t + 1 > steps:
+                mean.add(w)
+            w = self.potential.mirror(problem, w, oracle.allocated_gradient("half_pass", w), self.step)
+        return mean.value
+
+    def _balanced_step(self, problem: Problem, privacy: Privacy) -> float:
+        """eta = D / sqrt(P T (G^2 + d sigma^2)); the noise is that of the plan, which owes nothing to eta."""
+        noise = calibrate(self.queries(problem), privacy).plan.queries[0].noise_multiplier
+        std = noise * problem.G / self._sizes()[1]
+        return distance(problem) / math.sqrt(self._steps(problem) * (problem.G**2 + problem.d * std**2))
+
+    def _steps(self, problem: Problem) -> int:
+        """P T."""
+        return sum(query.answers for query in self.queries(problem))
+
+    def _sizes(self) -> tuple[int, int]:
+        if self.passes is None or self.batch is None:
+            raise Unsuitable("noisy_mirror_descent: resolve the method first")
+        return self.passes, self.batch

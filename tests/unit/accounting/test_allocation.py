@@ -1,0 +1,215 @@
+"""Random allocation: its profile against exact integrals, simulation, the slow reference and the paper's table."""
+
+import math
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.accountants import PldAccountant
+from accounting.accountants import allocation as numbers
+from accounting.accountants.allocation import hockey_stick, knots
+from accounting.accountants.gaussian import gauss_delta
+from accounting.accountants.loss import AllocationLoss
+from accounting.calibration import calibrate
+from accounting.codec import event_to_plan, plan_from_json, plan_to_json
+from accounting.errors import CodecError, OutOfRange
+from accounting.mechanisms import PoissonGaussian, RandomAllocation
+from accounting.mechanisms.random_allocation import Form
+from accounting.plan import Plan, PlannedQuery, Query
+from tests.support.reference import reference
+
+ROWS = 200_000
+HALF = ROWS // 2 + 1
+
+
+def of_batch(batch: int, form: Form) -> RandomAllocation:
+    return RandomAllocation(HALF // batch * batch / ROWS, HALF // batch, form)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "form", "wanted"),
+    [
+        (0.2, 1e-3, "ordered", (1.18, 1.86)),
+        (1.0, 1e-3, "ordered", (0.91, 1.18)),
+        (0.5, 1e-6, "ordered", (1.41, 1.99)),
+        (0.2, 1e-3, "independent", (0.60, 1.06)),
+        (0.2, 1e-6, "independent", (0.83, 1.92)),
+        (1.0, 1e-6, "independent", (0.63, 0.84)),
+    ],
+)
+def test_the_noise_of_the_spec_s_table_comes_out(
+    epsilon: float, delta: float, form: Form, wanted: tuple[float, float]
+) -> None:
+    """sigma b / L for batches of 100 and 1000 in a half pass over 200,000 records (PRIVACY-SPEC 4)."""
+    for batch, multiplier in zip((100, 1000), wanted, strict=True):
+        found = calibrate((Query("half_pass", 1, of_batch(batch, form)),), Privacy(epsilon, delta))
+        assert found.plan.queries[0].noise_multiplier == pytest.approx(multiplier, rel=0.012)
+        assert (found.accountant, found.epsilon <= epsilon) == ("pld", True)
+
+
+def test_a_hundred_thousand_slots() -> None:
+    found = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 100_000)),), Privacy(1.0, 1e-6))
+    assert found.plan.queries[0].noise_multiplier == pytest.approx(0.435, rel=0.01)
+
+
+def exact_two_slots(q: float, c: float, gamma: float) -> float:
+    """H_gamma of the independent form with two slots: opposite records, integrated over the plane."""
+    y = np.linspace(-9 - c, 9 + c, 2001)
+    phi = np.exp(-y * y / 2) / math.sqrt(2 * math.pi) * (y[1] - y[0])
+    up, down = np.exp(c * y - c * c / 2), np.exp(-c * y - c * c / 2)
+    p = 1 - q + q / 2 * (up[:, None] + up)
+    r = 1 - q + q / 2 * (down[:, None] + down)
+    return float(phi @ np.maximum(p - gamma * r, 0.0) @ phi)
+
+
+@pytest.mark.parametrize(("q", "c", "epsilon"), [(0.5, 0.5, 0.3), (1.0, 1.0, 1.0), (0.3, 1.5, 0.8), (0.5, 0.3, 0.0)])
+def test_two_slots_against_the_plane(q: float, c: float, epsilon: float) -> None:
+    found, exact = hockey_stick(RandomAllocation(q, 2), 1 / c, epsilon), exact_two_slots(q, c, math.exp(epsilon))
+    assert exact * (1 - 1e-4) <= found <= exact * 1.01 + 1e-9
+
+
+@pytest.mark.parametrize(("q", "c", "epsilon"), [(0.5, 0.5, 0.3), (1.0, 2.0, 3.0), (0.01, 1.0, 0.5), (0.5, 3.0, 9.0)])
+def test_one_slot_is_one_sampled_answer(q: float, c: float, epsilon: float) -> None:
+    """H of T3's pair, by quadrature; and of the plain Gaussian at q = 1."""
+    x = np.linspace(-12 - c, 12 + 3 * c, 400_001)
+    phi = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    p, r = (1 - q + q * np.exp(sign * c * x - c * c / 2) for sign in (1, -1))
+    exact = float(np.trapezoid(np.maximum(p - math.exp(epsilon) * r, 0.0) * phi, x))
+    assert hockey_stick(RandomAllocation(q, 1), 1 / c, epsilon) == pytest.approx(exact, rel=1e-5, abs=1e-14)
+    if q == 1:
+        assert exact == pytest.approx(gauss_delta(2 * c, epsilon), rel=1e-5)
+
+
+@pytest.mark.parametrize("form", ["independent", "ordered"])
+@pytest.mark.parametrize(
+    ("slots", "q", "c", "epsilon"),
+    [(20, 0.5, 0.5, 0.3), (100, 0.5, 0.6, 1.0), (100, 1.0, 0.75, 0.3), (1000, 0.5, 0.8, 0.5), (10_000, 0.5, 1.0, 0.03)],
+)
+def test_the_profile_against_the_reference(form: Form, slots: int, q: float, c: float, epsilon: float) -> None:
+    """Both round up; they differ by their grids."""
+    mu, kind = (2 * c, "printed") if form == "ordered" else (c, "zero")
+    theirs = reference("ra_replace").RA(mu, slots, q, epsilon, kind).delta
+    assert hockey_stick(RandomAllocation(q, slots, form), 1 / c, epsilon) == pytest.approx(theirs, rel=0.06)
+
+
+@pytest.mark.parametrize(("slots", "c", "epsilon"), [(20, 0.5, 0.3), (100, 1.0, 0.3), (300, 1.5, 0.5)])
+def test_the_independent_profile_is_reached_by_opposite_records(slots: int, c: float, epsilon: float) -> None:
+    """Simulation of P against Q: the bound is not below, and within a few percent, of the truth."""
+    q, gamma, rng, found = 0.5, math.exp(epsilon), np.random.default_rng(5), []
+    for _ in range(20):
+        y = rng.standard_normal((20_000, slots))
+        inside = np.flatnonzero(rng.random(len(y)) < q)
+        y[inside, rng.integers(0, slots, len(inside))] += c
+        p, r = (1 - q + q * np.exp(sign * c * y - c * c / 2).mean(axis=1) for sign in (1, -1))
+        found.append(np.maximum(1 - gamma * r / p, 0.0).mean())
+    mean, error = float(np.mean(found)), float(np.std(found)) / math.sqrt(len(found))
+    bound = hockey_stick(RandomAllocation(q, slots), 1 / c, epsilon)
+    assert mean - 5 * error <= bound <= mean * 1.05 + 5 * error
+
+
+def test_the_transform_against_plain_convolution() -> None:
+    """Twelve slots convolved one by one on the line, in extended precision: the circle only adds, and little."""
+    slot = numbers._Slot(0.7, math.exp(0.4), False)
+    masses, cut = numbers._masses(slot, 0.05, 120, 200)
+    grid, T, kappa = np.arange(-120, 201) * 0.05, 12, 0.3
+    line = np.ones(1, dtype=np.longdouble)
+    for _ in range(T):
+        line = np.convolve(line, masses.astype(np.longdouble))
+    sums = (np.arange(len(line)) - 120 * T) * 0.05
+    exact = float(line @ np.maximum(sums / T - kappa, 0.0))
+    first, size = -1500, 6000
+    for theta in (0.0, 0.3, 1.0):
+        found = numbers._tail(masses, grid, T, kappa, theta, first, size, 0.05, (first + size) * 0.05, 1.0)
+        assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-6)
+    assert cut >= 0
+    assert float(masses.sum()) == pytest.approx(1.0, abs=1e-12)
+    mean = float(masses @ grid) + cut
+    assert mean == pytest.approx(1 - math.exp(0.4), abs=1e-3)  # the floor raises it a little
+    assert mean >= 1 - math.exp(0.4) - 1e-12
+
+
+@pytest.mark.parametrize("form", ["independent", "ordered"])
+def test_knots_are_a_pair_whose_profile_covers_the_bounds(form: Form) -> None:
+    mechanism, z = RandomAllocation(0.5, 200, form), 1.1
+    epsilons, masses, infinity = knots(mechanism, z)
+    assert float(masses.sum()) + infinity == pytest.approx(1.0, abs=1e-9)
+    losses = np.concatenate([epsilons, -epsilons])
+    upper = masses.ravel()
+    lower = upper * np.exp(-losses)
+    assert float(lower.sum()) + infinity == pytest.approx(1.0, abs=1e-9)  # Q has as much where P has nothing
+    pmf = AllocationLoss(mechanism, z, coarse=False).pmf(1e-3)
+    at_zero = infinity + float(np.sum(np.maximum(upper - lower, 0.0)))
+    assert at_zero <= hockey_stick(mechanism, z, 0.0)  # where the bounds are not convex, the chords are below them
+    for epsilon in (0.05, 0.21, 0.5, 0.83, 1.4):
+        profile = infinity + float(np.sum(np.maximum(upper - math.exp(epsilon) * lower, 0.0)))
+        bound = hockey_stick(mechanism, z, epsilon)
+        assert bound * (1 - 1e-9) <= profile <= bound * 1.1 + 1e-12
+        assert profile * (1 - 1e-9) <= pmf.get_delta_for_epsilon(epsilon) <= profile * 1.03 + 1e-12
+
+
+def test_several_half_passes_compose() -> None:
+    """As the reference composes the same profile, and below the spec's figures, which are of a coarser grid."""
+    mechanism, z, found = RandomAllocation(0.5, 100), 1 / 1.186, []
+    for count in (1, 2, 4):
+        plan = Plan((PlannedQuery("half_pass", count, mechanism, z),))
+        found.append(PldAccountant().epsilon(plan, 1e-6))
+        grid = np.concatenate([np.linspace(0, 1, 60), np.linspace(1.02, 5, 60)])
+        profile = [hockey_stick(mechanism, z, e) for e in grid]
+        theirs = reference("accountants").pld_from_profile(grid, np.array(profile), 1e-3)
+        composed = theirs.self_compose(count) if count > 1 else theirs
+        assert found[-1] == pytest.approx(composed.get_epsilon_for_delta(1e-6), rel=0.03)
+    assert found[0] < found[1] < found[2] < 2 * found[0]
+    assert np.all(np.array(found) < [1.11, 1.32, 1.79])
+
+
+def test_bounds_order_as_they_must() -> None:
+    """More slots hide better; the independent form beats the ordered one; neither costs more than known slots."""
+    for epsilon in (0.0, 0.3, 1.0):
+        profile = [hockey_stick(RandomAllocation(0.5, slots), 1.0, epsilon) for slots in (1, 4, 40, 400)]
+        assert profile == sorted(profile, reverse=True)
+        ordered = hockey_stick(RandomAllocation(0.5, 40, "ordered"), 1.0, epsilon)
+        assert profile[2] < ordered <= hockey_stick(RandomAllocation(0.5, 1, "ordered"), 1.0, epsilon)
+        assert profile[0] <= gauss_delta(2.0, epsilon)
+        assert hockey_stick(RandomAllocation(0.4, 40), 1.0, epsilon) <= profile[2]
+
+
+def test_no_number_is_lost_at_the_edges() -> None:
+    for slots in (1, 7, 3000):
+        for z in (0.06, 0.3, 5.0, 1e4):
+            for form in ("independent", "ordered"):
+                for epsilon in (0.0, 1e-3, 2.0, 50.0, 100.0):
+                    found = hockey_stick(RandomAllocation(0.5, slots, form), z, epsilon)  # type: ignore[arg-type]
+                    assert 0 <= found <= 1
+
+
+def test_curves_and_codec() -> None:
+    mechanism = RandomAllocation(0.25, 40, "ordered")
+    assert (mechanism.answers, mechanism.gdp(4.0), mechanism.gdp_bound(4.0), mechanism.pure(4.0)) == (
+        40,
+        None,
+        0.5,
+        None,
+    )
+    assert mechanism.rdp(4.0, [3.0])[0] == pytest.approx(3 * 0.5**2 / 2)
+    assert (mechanism.normalizer(800), mechanism.batch(800)) == (5.0, 5)
+    with pytest.raises(OutOfRange):
+        mechanism.batch(801)
+    plan = Plan((PlannedQuery("half_pass", 3, mechanism, 1.5),))
+    assert plan_from_json(plan_to_json(plan)) == plan
+    again = event_to_plan(plan.event()).queries[0]
+    assert (again.mechanism, again.count, again.noise_multiplier, again.answers) == (mechanism, 3, 1.5, 120)
+    event = plan.event()["event"]
+    for wrong in ({"slots": 0}, {"slots": 2.0}, {"form": "sorted"}, {"form": []}, {"rate": 0.0}, {"event": event}):
+        with pytest.raises(CodecError):
+            event_to_plan(event | wrong)
+    for rate, slots, form in ((0.0, 1, "ordered"), (0.5, 0, "ordered"), (0.5, True, "ordered"), (0.5, 1, "x")):
+        with pytest.raises(OutOfRange):
+            RandomAllocation(rate, slots, form)  # type: ignore[arg-type]
+
+
+def test_the_multiplier_falls_as_the_share_grows() -> None:
+    shares = [RandomAllocation(0.5, 100).multiplier(m) for m in (1e-6, 1e-3, 1.0, 100.0)]
+    assert shares == sorted(shares, reverse=True)
+    many, spread = RandomAllocation(0.5, 10**5), PoissonGaussian(0.5e-5)
+    assert many.multiplier(0.1) == pytest.approx(spread.multiplier(0.1 / 10**5), rel=1e-6)
