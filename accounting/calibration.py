@@ -10,6 +10,7 @@ from accounting.accountants import (
     GaussianAccountant,
     PldAccountant,
     PureAccountant,
+    RandomIterateAccountant,
     RdpAccountant,
 )
 from accounting.accountants.allocation import hockey_stick
@@ -62,6 +63,9 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
         return _least_of_pure(queries, privacy, budget)
     if plan.gdp() is not None and all(q.mechanism.pure(q.noise_multiplier) is None for q in plan.queries):
         return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _NUDGE))
+    if RandomIterateAccountant().supports(_plan(queries, budget), privacy.delta):
+        exact = RandomIterateAccountant()
+        return _certified(queries, privacy, exact, _largest(queries, privacy, exact.epsilon, budget))
     found: list[tuple[float, Accountant]] = []
     coarse = _largest(queries, privacy, _rough(queries, privacy), budget, _GLANCE)
     total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)

@@ -15,15 +15,18 @@ from accounting.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
+    LastIterate,
     Mechanism,
     ObjectivePerturbation,
     Parallel,
     PoissonGaussian,
     RandomAllocation,
+    RandomIterate,
     Resampled,
 )
 from accounting.mechanisms.parallel import MOST_PARTS, Each
 from accounting.mechanisms.random_allocation import MOST_SLOTS
+from accounting.mechanisms.random_iterate import MOST_STEPS as MOST_RANDOM_STEPS
 from accounting.mechanisms.resampled import MOST_ROWS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
@@ -123,11 +126,22 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "RandomIterateDpEvent":
+            node = fields(event, ("type", "steps", "event"), "a random iterate's event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, RandomIterate(_random_steps(node["steps"])), _multiplier(node["event"])
         case "ObjectivePerturbationDpEvent":
             node = fields(event, ("type", "curvature_ratio", "event"), "an objective perturbation event")
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, ObjectivePerturbation(_ratio(node["curvature_ratio"])), _multiplier(node["event"])
+        case "RandomAllocationDpEvent":
+            node = fields(event, ("type", "rate", "slots", "form", "event"), "an allocated event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            mechanism = RandomAllocation(_rate(node["rate"]), _slots(node["slots"]), _form(node["form"]))
+            yield count, mechanism, _multiplier(node["event"])
         case "SampledWithReplacementDpEvent":
             keys = ("type", "source_dataset_size", "sample_size", "event")
             node = fields(event, keys, "a resampled event")
@@ -136,12 +150,6 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             rows = integer(node["source_dataset_size"], 2, MOST_ROWS, "source_dataset_size")
             integer(node["sample_size"], rows, rows, "sample_size")
             yield count, Resampled(Laplace(), rows), _laplace(node["event"])
-        case "RandomAllocationDpEvent":
-            node = fields(event, ("type", "rate", "slots", "form", "event"), "an allocated event")
-            if next(nodes, None) is None:
-                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
-            mechanism = RandomAllocation(_rate(node["rate"]), _slots(node["slots"]), _form(node["form"]))
-            yield count, mechanism, _multiplier(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -174,6 +182,18 @@ def _laplace(event: Any) -> float:
 
 def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
+
+
+def _steps(value: Any) -> int:
+    return integer(value, 1, MAX_COUNT, "steps")
+
+
+def _random_steps(value: Any) -> int:
+    return integer(value, 2, MOST_RANDOM_STEPS, "steps")
+
+
+def _contraction(value: Any) -> float:
+    return number(value, 0.0, 1.0, "contraction")
 
 
 def _parts(value: Any) -> int:
@@ -251,11 +271,13 @@ def _query_from_json(document: Any) -> PlannedQuery:
 
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
+    "last_iterate": (LastIterate, {"steps": _steps, "contraction": _contraction}),
     "exponential": (Exponential, {}),
     "laplace": (Laplace, {}),
     "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
     "parallel": (Parallel, {"each": _each, "parts": _parts}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+    "random_iterate": (RandomIterate, {"steps": _random_steps}),
     "random_allocation": (RandomAllocation, {"rate": _rate, "slots": _slots, "form": _form}),
     "resampled": (Resampled, {"each": _run, "rows": _rows}),
 }

@@ -102,12 +102,11 @@ class DataAccess:
         return access
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
-        """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most.
+        """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most, in the
+        mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
 
         Where the mechanism is `Parallel`, the positions read since the last release must come after those of the
         query's earlier parts; where it is `Resampled`, the rows must be drawn ones.
-
-        In the mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
 
         Raises
         ------
