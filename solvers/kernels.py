@@ -89,7 +89,7 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
 
 
 def slope_of(loss: Loss) -> Slope | None:
-    """The loss as the loops know it; None for one of several outputs, which has no compiled form."""
+    """The loss as the loops know it; None for several outputs and for a smoothed power, which have no compiled form."""
     match loss:
         case HuberHinge(smoothing=h) | Huber(smoothing=h):
             a, b = h, 0.0
@@ -97,7 +97,7 @@ def slope_of(loss: Loss) -> Slope | None:
             a, b = q, h
         case Squared(residual_bound=c):
             a, b = c, 0.0
-        case Power(exponent=k, residual_bound=c):
+        case Power(exponent=k, residual_bound=c, smoothing=0.0):
             a, b = k, c
         case Logistic() | Hinge() | Sigmoid() | Absolute():
             a, b = 0.0, 0.0
