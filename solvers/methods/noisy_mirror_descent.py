@@ -9,7 +9,7 @@ from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.errors import Unsuitable
+from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
 from solvers.methods.tuning import distance
@@ -77,7 +77,7 @@ class NoisyMirrorDescent:
                 f"noisy_mirror_descent needs a convex loss, since it averages its points; {problem.loss.name} is not"
             )
         if privacy.is_pure:
-            raise Unsuitable("delta = 0 needs a pure mechanism; noisy_mirror_descent adds Gaussian noise")
+            raise NeedsDelta("delta = 0 needs a pure mechanism; noisy_mirror_descent adds Gaussian noise")
         half = problem.n // 2 + 1
         batch = self.batch or max(math.ceil(math.sqrt(problem.size)), -(-half // _MOST_DEFAULT_SLOTS))
         batch = batch if self.batch else min(batch, max(1, problem.n // 2))
