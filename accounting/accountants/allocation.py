@@ -102,7 +102,7 @@ def _known_slots(c: float, q: float, epsilon: float, ordered: bool) -> float:
         return q * gauss_delta(2 * c, math.log1p((gamma - 1) / q)) * _ROUNDING
     x = (epsilon / 2 + math.asinh((1 - q) / q * math.exp(c * c / 2) * math.sinh(epsilon / 2))) / c
     base, near, far = (float(ndtr(-x - shift)) for shift in (0.0, -c, c))
-    return max(0.0, q * near - gamma * q * far - (gamma - 1) * (1 - q) * base) + 1e-15 * near
+    return max(0.0, q * near - gamma * q * far - (gamma - 1) * (1 - q) * base) + 4e-15 * near
 
 
 def knots(mechanism: RandomAllocation, noise_multiplier: float, coarse: bool = False) -> tuple[Vector, Vector, float]:
@@ -161,7 +161,7 @@ def conditioned_rdp(
     end = int(kept[0]) + 1
     a, log_kept = np.asarray(orders, dtype=float), math.log1p(-float(beyond[end - 1]) * _ROUNDING)
     moments = logsumexp(np.outer(a - 1, losses[:end]), b=upper[:end], axis=1)
-    return np.maximum((moments - a * log_kept) / (a - 1) * _ROUNDING + 1e-12, 0.0)
+    return np.asarray(np.maximum((moments - a * log_kept) / (a - 1) * _ROUNDING + 1e-12, 0.0))
 
 
 def typical_deviation(mechanism: RandomAllocation, noise_multiplier: float) -> float:
