@@ -20,15 +20,18 @@ from accounting.mechanisms import (
     Parallel,
     PoissonGaussian,
     RandomAllocation,
+    SvrgStep,
+    WithoutReplacement,
 )
 from accounting.mechanisms.parallel import MOST_PARTS, Each
 from accounting.mechanisms.random_allocation import MOST_SLOTS
+from accounting.mechanisms.without_replacement import MOST_ROWS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
 MAX_DEPTH = 8
-MAX_NODES = 256
-MAX_QUERIES = 64  # three events each, at most, and one around them
+MAX_NODES = 384
+MAX_QUERIES = 64  # five events each, at most, and one around them
 MAX_COUNT = 2**53
 MULTIPLIER_RANGE = (1e-3, 1e12)
 RATE_RANGE = (1e-9, 1.0)
@@ -42,7 +45,7 @@ def event_to_plan(event: Any) -> Plan:
 
     Parameters
     ----------
-    event : JSON value, at most 8 deep and 256 nodes
+    event : JSON value, at most 8 deep and 384 nodes
 
     Raises
     ------
@@ -132,6 +135,14 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             mechanism = RandomAllocation(_rate(node["rate"]), _slots(node["slots"]), _form(node["form"]))
             yield count, mechanism, _multiplier(node["event"])
+        case "SampledWithoutReplacementDpEvent":
+            keys = ("type", "source_dataset_size", "sample_size", "event")
+            node = fields(event, keys, "an event sampled without replacement")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            rows = _rows(node["source_dataset_size"])
+            batch = integer(node["sample_size"], 1, rows, "sample_size")
+            yield count, WithoutReplacement(batch, rows), _multiplier(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -176,6 +187,10 @@ def _ratio(value: Any) -> float:
 
 def _slots(value: Any) -> int:
     return integer(value, 1, MOST_SLOTS, "slots")
+
+
+def _rows(value: Any) -> int:
+    return integer(value, 1, MOST_ROWS, "rows of a dataset or a batch")
 
 
 def _form(value: Any) -> Any:
@@ -224,6 +239,8 @@ _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any],
     "parallel": (Parallel, {"each": _each, "parts": _parts}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
     "random_allocation": (RandomAllocation, {"rate": _rate, "slots": _slots, "form": _form}),
+    "svrg_step": (SvrgStep, {"batch": _rows, "rows": _rows}),
+    "without_replacement": (WithoutReplacement, {"batch": _rows, "rows": _rows}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 

@@ -31,6 +31,16 @@ def poisson_sampled(sampling_probability: float, event: Event) -> Event:
     return {"type": "PoissonSampledDpEvent", "sampling_probability": sampling_probability, "event": event}
 
 
+def sampled_without_replacement(source_dataset_size: int, sample_size: int, event: Event) -> Event:
+    """`event` on a batch of exactly so many distinct records of the dataset, every such batch as likely."""
+    return {
+        "type": "SampledWithoutReplacementDpEvent",
+        "source_dataset_size": source_dataset_size,
+        "sample_size": sample_size,
+        "event": event,
+    }
+
+
 def objective_perturbation(curvature_ratio: float, event: Event) -> Event:
     """The minimizer of an objective whose random linear term is as noisy as `event`."""
     return {"type": "ObjectivePerturbationDpEvent", "curvature_ratio": curvature_ratio, "event": event}

@@ -20,6 +20,10 @@ class Oracle(Protocol):
         """Noisy mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch."""
         ...
 
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """Mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch, plus grad F(anchor), with one noise."""
+        ...
+
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         """Noisy mean gradient over the next slot of a random allocation."""
         ...

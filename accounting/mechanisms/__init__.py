@@ -7,8 +7,20 @@ from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
 from accounting.mechanisms.parallel import Parallel
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 from accounting.mechanisms.random_allocation import RandomAllocation
+from accounting.mechanisms.svrg_step import SvrgStep
+from accounting.mechanisms.without_replacement import WithoutReplacement
 
-Mechanism = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | PoissonGaussian | RandomAllocation
+Mechanism = (
+    Exponential
+    | Gaussian
+    | Laplace
+    | ObjectivePerturbation
+    | Parallel
+    | PoissonGaussian
+    | RandomAllocation
+    | SvrgStep
+    | WithoutReplacement
+)
 
 __all__ = [
     "Exponential",
@@ -19,4 +31,6 @@ __all__ = [
     "Parallel",
     "PoissonGaussian",
     "RandomAllocation",
+    "SvrgStep",
+    "WithoutReplacement",
 ]

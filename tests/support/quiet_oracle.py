@@ -34,6 +34,10 @@ class QuietOracle:
         self.asked[query] += 1
         return self._batch(self._slopes(w) - self._slopes(anchor))
 
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        self.asked[query] += 1
+        return self._batch(self._slopes(w) - self._slopes(anchor)) + self._slopes(anchor) @ self._X / self._problem.n
+
     def _slopes(self, w: Vector) -> Vector:
         return self._problem.loss.slope(self._X @ w, self._y)
 

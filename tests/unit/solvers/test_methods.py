@@ -45,6 +45,10 @@ class Quadratic:
         self.asked.append(("sampled_change", query))
         return w - anchor
 
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        self.asked.append(("printed_change", query))
+        return (w - anchor) + (anchor - self.target)
+
 
 def test_weighted_average() -> None:
     mean = Average()
