@@ -29,6 +29,7 @@ from accounting.noise import Noise
 
 Part = tuple[WithoutReplacement | Gaussian, float]
 _MU_RANGE = (1e-9, 26.0)
+_MOST = 1 - 1e-4  # of the noise may be the batch's, so that the mean's is some
 
 
 def _rest(mu: float) -> float:
@@ -86,7 +87,7 @@ class SvrgStep:
             return 2 / 3
         mu = _shift(noise_multiplier)
         ratio = _rest(mu) * mu * mu / 4
-        return 1 / (1 + ratio)
+        return min(1 / (1 + ratio), _MOST)
 
     def parts(self, noise_multiplier: float) -> tuple[Part, Part]:
         """The two mechanisms, with their multipliers, whose composition one step is charged as."""

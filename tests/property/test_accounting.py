@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from accounting import Privacy
 from accounting.accountants import ACCOUNTANTS, Accountant
 from accounting.calibration import calibrate, certify
-from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian, SvrgStep, WithoutReplacement
 from accounting.plan import Plan, PlannedQuery, Query
 
-mechanisms: st.SearchStrategy[Mechanism] = st.one_of(st.just(Gaussian()), st.floats(1e-4, 1.0).map(PoissonGaussian))
+batches = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(1, n), st.just(n)))
+mechanisms: st.SearchStrategy[Mechanism] = st.one_of(
+    st.just(Gaussian()),
+    st.floats(1e-4, 1.0).map(PoissonGaussian),
+    batches.map(lambda sizes: WithoutReplacement(*sizes)),
+    batches.map(lambda sizes: SvrgStep(*sizes)),
+)
 multipliers = st.floats(0.3, 1e4)
 orders = st.lists(st.floats(1.01, 200.0), min_size=1, max_size=4)
 

@@ -36,7 +36,15 @@ SCALAR: list[Logistic | Squared | HuberHinge | Quantile] = [
 LOSSES: list[Loss] = [*SCALAR, Softmax(3)]
 REGULARIZERS: list[Regularizer] = [NoRegularizer(), L2(0.0), L2(0.3), ElasticNet(0.1, 0.3)]
 DOMAINS: list[Domain] = [Free(), L2Ball(1e-3), L2Ball(2.0), L1Ball(2.0), Simplex()]
-METHODS: list[Method] = [DpGd(), DpSvrg(), DpGd(steps=1), DpSvrg(epochs=1, inner_steps=1, batch=1), DpSvrg(batch=60)]
+METHODS: list[Method] = [
+    DpGd(),
+    DpSvrg(),
+    DpGd(steps=1),
+    DpSvrg(epochs=1, inner_steps=1, batch=1),
+    DpSvrg(batch=60),
+    DpSvrg(batch=20, epochs=2, inner_steps=5, form="printed"),
+    DpSvrg(step_rule="barzilai_borwein"),
+]
 
 coordinates = st.floats(-1e6, 1e6, allow_nan=False)
 vectors = st.lists(coordinates, min_size=3, max_size=3).map(np.array)

@@ -169,6 +169,16 @@ class TestPrintedStep:
         assert SvrgStep(100, 100).multiplier(0.25) == pytest.approx(6.0)
         assert SvrgStep(99, 100).gdp(6.0) is None
 
+    def test_the_split_is_never_all(self) -> None:
+        for z in (1e-3, 0.05, 0.5, 5.0, 1e9):
+            for batch in (1, 50, 1000):
+                step = SvrgStep(batch, 1000)
+                assert 0.66 < step.split(z) < 1
+                bound = step.gdp_bound(z)
+                assert bound is not None
+                assert math.isfinite(bound)
+                assert np.isfinite(step.rdp(z, [1.5, 8.0, 200.0])).all()
+
     def test_multipliers_fall_as_the_share_grows(self) -> None:
         for batch in (1, 100, 10_000):
             shares = [SvrgStep(batch, ROWS).multiplier(m) for m in (1e-12, 1e-8, 1e-4, 1.0, 100.0)]
