@@ -29,6 +29,7 @@ from accounting.noise import Noise
 
 Part = tuple[WithoutReplacement | Gaussian, float]
 _MU_RANGE = (1e-9, 26.0)
+_LARGEST = 1e12  # multiplier that an event tree may hold; less noise is charged than there is
 _MOST = 1 - 1e-4  # of the noise may be the batch's, so that the mean's is some
 
 
@@ -92,7 +93,7 @@ class SvrgStep:
     def parts(self, noise_multiplier: float) -> tuple[Part, Part]:
         """The two mechanisms, with their multipliers, whose composition one step is charged as."""
         s = self.split(noise_multiplier)
-        mean = 2 * noise_multiplier * math.sqrt(1 - s) * self.rows / self.batch
+        mean = min(2 * noise_multiplier * math.sqrt(1 - s) * self.rows / self.batch, _LARGEST)
         return (WithoutReplacement(self.batch, self.rows), noise_multiplier * math.sqrt(s)), (Gaussian(), mean)
 
     def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from accounting.codec import (
     release_plan_to_json,
 )
 from accounting.errors import CodecError
-from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep, WithoutReplacement
+from accounting.mechanisms import Gaussian, PoissonGaussian, WithoutReplacement
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 
 GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 3.5}
@@ -42,7 +42,6 @@ mechanisms = (
     st.just(Gaussian())
     | st.builds(PoissonGaussian, st.floats(1e-9, 1.0))
     | batches.map(lambda sizes: WithoutReplacement(*sizes))
-    | batches.map(lambda sizes: SvrgStep(*sizes))
 )
 queries = st.builds(PlannedQuery, st.just("q"), st.integers(1, 10**9), mechanisms, st.floats(1e-3, 1e12))
 plans = st.lists(queries, min_size=1, max_size=6).map(

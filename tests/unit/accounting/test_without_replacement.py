@@ -13,7 +13,7 @@ from accounting.accountants.gaussian import gauss_delta
 from accounting.accountants.loss import WithoutReplacementLoss
 from accounting.accountants.tight import PldAccountant
 from accounting.calibration import calibrate, certify
-from accounting.codec import event_to_plan, plan_from_json, plan_to_json
+from accounting.codec import MAX_QUERIES, event_to_plan, plan_from_json, plan_to_json
 from accounting.errors import CodecError, OutOfRange
 from accounting.lattice import Lattice
 from accounting.mechanisms import Gaussian, SvrgStep, WithoutReplacement
@@ -202,6 +202,12 @@ class TestPrintedStep:
         again = event_to_plan(tree)
         assert PldAccountant().epsilon(again, 1e-6) == pytest.approx(found.epsilon, rel=1e-9)
         assert plan_from_json(plan_to_json(found.plan)) == found.plan
+
+    def test_the_largest_plan_of_printed_steps_reads_back(self) -> None:
+        for step in (SvrgStep(7, 1000), SvrgStep(1, 10**10)):
+            most = Plan(tuple(PlannedQuery(f"q{i}", 2, step, 1e3) for i in range(MAX_QUERIES)))
+            assert plan_from_json(plan_to_json(most)) == most
+            assert len(event_to_plan(most.event()).queries) == 2 * MAX_QUERIES
 
     def test_both_parts_are_rounded_apart(self) -> None:
         """The answer is a multiple of the lattice, which is so fine that n/b steps are little beside the bound."""
