@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 TESTING := $(VENV)/.testing
 CHECKING := $(VENV)/.checking
+DRAWING := $(VENV)/.drawing
 
 # A folder in the working directory must never stand in for a package of ours or of anybody else's.
 export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check bench kills audit advisories image lock clean
+.PHONY: help demo serve test check bench paper kills audit advisories image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -36,6 +37,9 @@ check: $(CHECKING) ## ruff, mypy --strict, the import contracts, hadolint
 bench: $(RUNTIME) ## costs and accuracy on this machine
 	@$(BIN)/python -m benchmarks
 
+paper: $(DRAWING) ## heavy: the experiments of the ERM paper with valid noise, and their plots
+	@$(BIN)/python -m benchmarks erm_revisited
+
 kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lost or spent twice
 	@$(BIN)/python -m tests.heavy.kills
 
@@ -44,7 +48,8 @@ audit: $(RUNTIME) ## heavy: the privacy audit of every method with many more run
 
 advisories: $(CHECKING) ## the locks against the published security advisories (needs the network)
 	$(BIN)/pip-audit --strict --require-hashes --disable-pip \
-	  -r requirements.lock -r requirements-build.lock -r requirements-test.lock -r requirements-dev.lock
+	  -r requirements.lock -r requirements-build.lock -r requirements-test.lock -r requirements-dev.lock \
+	  -r requirements-bench.lock
 
 image: ## builds the image without an engine and runs it read-only (Debian, as root)
 	@docker/build-without-engine.sh
@@ -58,6 +63,8 @@ lock: ## fresh versions and hashes (needs uv); LOCK=--upgrade for the newest
 	$(COMPILE) $(LOCK) -o requirements-test.lock -c requirements.lock -c requirements-build.lock --group test
 	$(COMPILE) $(LOCK) -o requirements-dev.lock -c requirements.lock -c requirements-build.lock \
 	  -c requirements-test.lock --group dev
+	$(COMPILE) $(LOCK) -o requirements-bench.lock -c requirements.lock -c requirements-build.lock \
+	  -c requirements-test.lock -c requirements-dev.lock --group bench
 
 clean: ## removes .venv and the tools' caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
@@ -92,4 +99,9 @@ $(TESTING): requirements-test.lock $(RUNTIME)
 $(CHECKING): requirements-dev.lock $(RUNTIME)
 	@echo "installing what the checks need"
 	$(call install,--require-hashes -r requirements-dev.lock)
+	@touch $@
+
+$(DRAWING): requirements-bench.lock $(RUNTIME)
+	@echo "installing what the plots need"
+	$(call install,--require-hashes -r requirements-bench.lock)
 	@touch $@

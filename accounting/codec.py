@@ -15,17 +15,22 @@ from accounting.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
+    LastIterate,
     Mechanism,
     ObjectivePerturbation,
     Parallel,
     PoissonGaussian,
     RandomAllocation,
+    RandomIterate,
+    Resampled,
     SvrgStep,
     WithoutReplacement,
 )
 from accounting.mechanisms.parallel import MOST_PARTS, Each
 from accounting.mechanisms.random_allocation import MOST_SLOTS
-from accounting.mechanisms.without_replacement import MOST_ROWS
+from accounting.mechanisms.random_iterate import MOST_STEPS as MOST_RANDOM_STEPS
+from accounting.mechanisms.resampled import MOST_ROWS
+from accounting.mechanisms.without_replacement import MOST_ROWS as MOST_SAMPLED_ROWS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -124,6 +129,11 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "RandomIterateDpEvent":
+            node = fields(event, ("type", "steps", "event"), "a random iterate's event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, RandomIterate(_random_steps(node["steps"])), _multiplier(node["event"])
         case "ObjectivePerturbationDpEvent":
             node = fields(event, ("type", "curvature_ratio", "event"), "an objective perturbation event")
             if next(nodes, None) is None:
@@ -140,9 +150,17 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             node = fields(event, keys, "an event sampled without replacement")
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
-            rows = _rows(node["source_dataset_size"])
+            rows = _sampled_rows(node["source_dataset_size"])
             batch = integer(node["sample_size"], 1, rows, "sample_size")
             yield count, WithoutReplacement(batch, rows), _multiplier(node["event"])
+        case "SampledWithReplacementDpEvent":
+            keys = ("type", "source_dataset_size", "sample_size", "event")
+            node = fields(event, keys, "a resampled event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            rows = integer(node["source_dataset_size"], 2, MOST_ROWS, "source_dataset_size")
+            integer(node["sample_size"], rows, rows, "sample_size")
+            yield count, Resampled(Laplace(), rows), _laplace(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -165,12 +183,47 @@ def _multiplier(event: Any) -> float:
     return number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
 
 
+def _laplace(event: Any) -> float:
+    """The multiplier of a Laplace leaf."""
+    node = fields(event, ("type", "noise_multiplier"), "a Laplace event")
+    if node["type"] != "LaplaceDpEvent":
+        raise CodecError("a resampled event must hold a Laplace event")
+    return number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
+
+
 def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
 
 
+def _steps(value: Any) -> int:
+    return integer(value, 1, MAX_COUNT, "steps")
+
+
+def _random_steps(value: Any) -> int:
+    return integer(value, 2, MOST_RANDOM_STEPS, "steps")
+
+
+def _contraction(value: Any) -> float:
+    return number(value, 0.0, 1.0, "contraction")
+
+
 def _parts(value: Any) -> int:
     return integer(value, 1, MOST_PARTS, "parts")
+
+
+def _rows(value: Any) -> int:
+    return integer(value, 2, MOST_ROWS, "rows")
+
+
+def _run(value: Any) -> Laplace | Parallel:
+    """The pure mechanism of a run on drawn rows."""
+    if isinstance(value, dict) and value.get("name") == "parallel":
+        node = fields(value, ("name", "each", "parts"), "the mechanism of drawn rows")
+        return Parallel(_each(node["each"]), _parts(node["parts"]))
+    each = _each(value)
+    if not isinstance(each, Laplace):
+        raise CodecError("only a pure mechanism can run on drawn rows")
+    return each
 
 
 def _each(value: Any) -> Each:
@@ -189,8 +242,8 @@ def _slots(value: Any) -> int:
     return integer(value, 1, MOST_SLOTS, "slots")
 
 
-def _rows(value: Any) -> int:
-    return integer(value, 1, MOST_ROWS, "rows of a dataset or a batch")
+def _sampled_rows(value: Any) -> int:
+    return integer(value, 1, MOST_SAMPLED_ROWS, "rows of a dataset or a batch")
 
 
 def _form(value: Any) -> Any:
@@ -233,14 +286,17 @@ def _query_from_json(document: Any) -> PlannedQuery:
 
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
+    "last_iterate": (LastIterate, {"steps": _steps, "contraction": _contraction}),
     "exponential": (Exponential, {}),
     "laplace": (Laplace, {}),
     "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
     "parallel": (Parallel, {"each": _each, "parts": _parts}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+    "random_iterate": (RandomIterate, {"steps": _random_steps}),
     "random_allocation": (RandomAllocation, {"rate": _rate, "slots": _slots, "form": _form}),
-    "svrg_step": (SvrgStep, {"batch": _rows, "rows": _rows}),
-    "without_replacement": (WithoutReplacement, {"batch": _rows, "rows": _rows}),
+    "svrg_step": (SvrgStep, {"batch": _sampled_rows, "rows": _sampled_rows}),
+    "without_replacement": (WithoutReplacement, {"batch": _sampled_rows, "rows": _sampled_rows}),
+    "resampled": (Resampled, {"each": _run, "rows": _rows}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 

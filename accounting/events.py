@@ -41,9 +41,24 @@ def sampled_without_replacement(source_dataset_size: int, sample_size: int, even
     }
 
 
+def random_iterate(steps: int, event: Event) -> Event:
+    """Adaptive uses of `event`, uniformly 0 to steps - 1 of them, the number drawn without the data."""
+    return {"type": "RandomIterateDpEvent", "steps": steps, "event": event}
+
+
 def objective_perturbation(curvature_ratio: float, event: Event) -> Event:
     """The minimizer of an objective whose random linear term is as noisy as `event`."""
     return {"type": "ObjectivePerturbationDpEvent", "curvature_ratio": curvature_ratio, "event": event}
+
+
+def drawn_with_replacement(rows: int, event: Event) -> Event:
+    """`event` on as many rows drawn with replacement as there are."""
+    return {
+        "type": "SampledWithReplacementDpEvent",
+        "source_dataset_size": rows,
+        "sample_size": rows,
+        "event": event,
+    }
 
 
 def self_composed(event: Event, count: int) -> Event:

@@ -1,30 +1,48 @@
-"""`python -m benchmarks [costs] [accuracy] [tuning] [wide] [--seeds N]`; costs and accuracy if none is named."""
+"""`python -m benchmarks [PART ...] [--seeds N] [--plots FOLDER]`; costs and accuracy if none is named."""
 
 import argparse
+import importlib
 import os
+from pathlib import Path
 
 # One thread, as the workers run; it must be said before numpy is imported.
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-from benchmarks import accuracy, costs, tuning, wide  # noqa: E402
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+# part: module, function, whether it draws into a folder of the module's name (with packages that `make paper` installs)
+PARTS: dict[str, tuple[str, str, bool]] = {
+    "costs": ("costs", "report", False),
+    "accuracy": ("accuracy", "report", False),
+    "tuning": ("tuning", "report", False),
+    "wide": ("wide", "report", False),
+    "last_iterate": ("last_iterate", "report", False),
+    "erm_curves": ("erm_revisited", "curves", True),
+    "erm_growth": ("erm_revisited", "growth", True),
+    "growth": ("growth", "report", True),
+}
+BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}
 
 
 def main() -> None:
-    """Run what was asked for, all by default."""
+    """Run what was asked for, costs and accuracy by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, wide")
-    parser.add_argument("--seeds", type=int, default=5, help="runs per cell of the accuracy table")
+    parser.add_argument("parts", nargs="*", help=", ".join([*PARTS, *BOTH]))
+    parser.add_argument("--seeds", type=int, default=5, help="runs per cell")
+    parser.add_argument("--plots", type=Path, default=DOCS, help="where plots are written, in a folder of the part's")
     arguments = parser.parse_args()
-    parts = arguments.parts or ["costs", "accuracy"]
-    if "costs" in parts:
-        costs.report()
-    if "accuracy" in parts:
-        accuracy.report(arguments.seeds)
-    if "tuning" in parts:
-        tuning.report(arguments.seeds)
-    if "wide" in parts:
-        wide.report(arguments.seeds)
+    for named in arguments.parts or ["costs", "accuracy"]:
+        for part in BOTH.get(named, [named]):
+            if part not in PARTS:
+                parser.error(f"no part {part}")
+            module, function, draws = PARTS[part]
+            report = getattr(importlib.import_module(f"benchmarks.{module}"), function)
+            if part == "costs":
+                report()
+            elif draws:
+                report(arguments.seeds, arguments.plots / module)
+            else:
+                report(arguments.seeds)
 
 
 if __name__ == "__main__":

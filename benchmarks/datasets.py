@@ -72,8 +72,8 @@ def adult() -> Split | None:
     return Split("Adult", X[:n], y[:n], X[n:], y[n:], bound)
 
 
-def covertype() -> Split | None:
-    """Forest cover, class 2 against the rest: 200,000 rows by a fixed permutation, the rest kept out."""
+def covertype(rows: int = COVTYPE_ROWS) -> Split | None:
+    """Forest cover, class 2 against the rest: `rows` rows by a fixed permutation, as many of the others kept out."""
     if not (SHARED / "covtype.parquet").exists():
         return None
     table = pq.read_table(SHARED / "covtype.parquet")
@@ -87,7 +87,7 @@ def covertype() -> Split | None:
             columns.append(NumberColumn(name=name, type="number", lower=float(lower), upper=float(upper)))
     X, y, bound = _encoded(table, columns, "Cover_Type", "2")
     order = np.random.default_rng(0).permutation(len(y))
-    train, test = order[:COVTYPE_ROWS], order[COVTYPE_ROWS : 2 * COVTYPE_ROWS]
+    train, test = order[:rows], order[rows : 2 * rows]
     return Split("Covertype", X[train], y[train], X[test], y[test], bound)
 
 

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.problem import Vector
 
 
@@ -10,6 +13,10 @@ class Oracle(Protocol):
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """Noisy mean gradient over all rows."""
+        ...
+
+    def horizon(self, query: str) -> int:
+        """How many answers the query will give."""
         ...
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
@@ -22,6 +29,12 @@ class Oracle(Protocol):
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """Mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch, plus grad F(anchor), with one noise."""
+        ...
+
+    def walk(
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
+    ) -> NDArray[np.float64] | None:
+        """`count` points of a variance-reduced walk, shape (count, d), one answer each; None if not compiled."""
         ...
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:

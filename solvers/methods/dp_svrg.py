@@ -92,14 +92,13 @@ class DpSvrg:
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
         epochs, inner_steps, batch, step = self._filled()
-        w, mean = problem.start, Average()
+        w, mean, total = problem.start, Average(), epochs * inner_steps
         estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, step, batch)
         for epoch in range(epochs):
-            eta = estimates.move(w, inner_steps)
-            for t in range(epoch * inner_steps, (epoch + 1) * inner_steps):
-                w = problem.prox(w - eta * estimates.at(w), eta)
-                if 2 * (t + 1) > epochs * inner_steps:
-                    mean.add(w)
+            eta, done = estimates.move(w, inner_steps), epoch * inner_steps
+            for points in estimates.walk(w, eta, inner_steps):
+                mean.add_all(points[max(0, total // 2 - done) :])
+                w, done = points[-1], done + len(points)
         return mean.value
 
     def _filled(self) -> tuple[int, int, int, float]:

@@ -95,9 +95,9 @@ class DpSvrgPp:
         estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, step, batch)
         for length in _lengths(epochs, inner_steps):
             eta, mean = estimates.move(anchor, length), Average()
-            for _ in range(length):
-                w = problem.prox(w - eta * estimates.at(w), eta)
-                mean.add(w)
+            for points in estimates.walk(w, eta, length):
+                mean.add_all(points)
+                w = points[-1]
             anchor = mean.value
         return anchor
 

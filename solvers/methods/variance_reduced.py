@@ -1,9 +1,11 @@
 """What dp_svrg and dp_svrg_pp share: sampled changes against an anchor, in either form, and their step sizes."""
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
@@ -18,6 +20,7 @@ Form = Literal["safeguarded", "printed"]
 StepRule = Literal["fixed", "barzilai_borwein"]
 
 _SNAPSHOT_SHARE = 0.25
+_TOGETHER, _NUMBERS = 1_000, 1 << 18  # points, and their coordinates, between two reports of progress
 _TIME = 0.4  # of dp_gd's: plain steps let less noise average out
 _MOST_DEFAULT_STEPS = 5_000
 _NOISY_ENOUGH = 1.5  # batches so large that the noise multiplier stays near 3.5, where sampling costs 1.5 % of mu
@@ -122,16 +125,40 @@ class Estimates:
         self._anchor, self._snapshot = anchor, snapshot
         return step
 
-    def at(self, w: Vector) -> Vector:
-        """grad F(w), nearly. Safeguarded: snapshot + sampled change while L ||w - anchor|| <= G, a sampled gradient
-        beyond. Printed: both at once."""
+    def walk(self, w: Vector, step: float, count: int) -> Iterator[NDArray[np.float64]]:
+        """The `count` points after w in this epoch, some at a time, shape (k, d)."""
         if self._anchor is None:
             raise ValueError("there is no anchor yet")
-        if self._snapshot is None:
-            return self._oracle.printed_change("step", w, self._anchor)
-        if self._problem.L * float(np.linalg.norm(w - self._anchor)) <= self._problem.G:
-            return self._oracle.sampled_change("change", w, self._anchor) + self._snapshot
-        return self._oracle.sampled_gradient("change", w)
+        return walk(self._oracle, self._problem, w, self._anchor, self._snapshot, step, count)
+
+
+def estimate(oracle: Oracle, problem: Problem, w: Vector, anchor: Vector, snapshot: Vector | None) -> Vector:
+    """grad F(w), nearly: snapshot + sampled change while L ||w - anchor|| <= G, a sampled gradient beyond.
+
+    Without a snapshot, the printed form: the exact one and the change, with one noise.
+    """
+    if snapshot is None:
+        return oracle.printed_change("step", w, anchor)
+    if problem.L * float(np.linalg.norm(w - anchor)) <= problem.G:
+        return oracle.sampled_change("change", w, anchor) + snapshot
+    return oracle.sampled_gradient("change", w)
+
+
+def walk(
+    oracle: Oracle, problem: Problem, w: Vector, anchor: Vector, snapshot: Vector | None, step: float, count: int
+) -> Iterator[NDArray[np.float64]]:
+    """The `count` points after w, some at a time, shape (k, d): w <- prox(w - step v), v as `estimate` has it."""
+    most = max(1, min(_TOGETHER, _NUMBERS // problem.d))
+    for done in range(0, count, most):
+        wanted = min(most, count - done)
+        points = None if snapshot is None else oracle.walk("change", w, anchor, snapshot, step, wanted)
+        if points is None:
+            points = np.empty((wanted, len(w)))
+            for t in range(wanted):
+                w = problem.prox(w - step * estimate(oracle, problem, w, anchor, snapshot), step)
+                points[t] = w
+        w = points[-1]
+        yield points
 
 
 def barzilai_borwein(moved: Vector, change: Vector, steps: int, smoothness: float) -> float | None:

@@ -16,6 +16,7 @@ LOCKS = {
     "build": "requirements-build.lock",
     "test": "requirements-test.lock",
     "dev": "requirements-dev.lock",
+    "bench": "requirements-bench.lock",
 }
 
 

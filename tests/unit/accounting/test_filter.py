@@ -27,7 +27,7 @@ BUDGETS = [(e, d) for e in (1e-3, 0.05, 0.5, 1.0, 3.0, 20.0, 100.0) for d in (1e
 
 @dataclass(frozen=True)
 class Curve:
-    """A plan by its bare curves; the pure mechanism that the product does not have yet."""
+    """A plan by its bare curves."""
 
     mu: float | None = None
     epsilon: float | None = None

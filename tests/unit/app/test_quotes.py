@@ -126,6 +126,16 @@ class TestPrice:
             "change": {"name": "poisson_gaussian", "rate": 500 / 20_000},
         }
 
+    @pytest.mark.parametrize("name", ["dp_svrg", "dp_svrg_pp"])
+    def test_the_printed_form_shows_what_it_costs(self, name: str) -> None:
+        printed, safeguarded = (
+            quoted(method={"name": name, "form": f, "batch": 400}) for f in ("printed", "safeguarded")
+        )
+        [step] = printed.queries
+        assert step.mechanism == {"name": "svrg_step", "batch": 400, "rows": 20_000}
+        assert printed.gradient_evaluations == safeguarded.gradient_evaluations
+        assert step.noise_std > 2 * safeguarded.queries[1].noise_std
+
     def test_more_privacy_is_more_noise(self) -> None:
         assert quoted(privacy={"epsilon": 0.1}).queries[0].noise_std > quoted().queries[0].noise_std
 
@@ -274,15 +284,30 @@ class TestRefusals:
         assert code == "out_of_range"
         assert "body.privacy.delta" in text
 
-    def test_no_delta_for_gaussian_noise(self) -> None:
-        code, text = refused(privacy={"epsilon": 0.5, "delta": 0.0})
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"])
+    def test_no_delta_for_gaussian_noise(self, method: str) -> None:
+        code, text = refused(privacy={"epsilon": 0.5, "delta": 0.0}, method={"name": method})
         assert code == "unsupported_combination"
         assert "delta" in text
 
-    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp", "auto"])
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"])
     def test_no_gaussian_method_under_pure(self, method: str) -> None:
-        code, _ = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method={"name": method})
+        code, text = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method={"name": method})
         assert code == "method_filter_mismatch"
+        assert "Gaussian noise" in text
+
+    def test_gaussian_noise_asked_for_by_name_under_pure(self) -> None:
+        method = {"name": "output_perturbation", "noise": "gaussian"}
+        code, text = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method=method)
+        assert code == "method_filter_mismatch"
+        assert "laplace" in text
+
+    def test_four_coefficients_are_too_many_for_a_grid(self) -> None:
+        """The reason names the limit, under a pure budget as under any other."""
+        domain = {"name": "linf_ball", "radius": 1.0}
+        code, text = refused(method={"name": "inverse_sensitivity"}, domain=domain)
+        assert code == "unsupported_combination"
+        assert "at most 3 coefficients" in text
 
     @pytest.mark.parametrize("method", ["dp_svrg", "dp_svrg_pp"])
     def test_no_sampling_under_gdp(self, method: str) -> None:

@@ -33,6 +33,10 @@ class Quadratic:
         self.target = target
         self.asked: list[tuple[str, str]] = []
 
+    def horizon(self, query: str) -> int:
+        self.asked.append(("horizon", query))
+        return 2
+
     def gradient(self, query: str, w: Vector) -> Vector:
         self.asked.append(("gradient", query))
         return w - self.target
@@ -48,6 +52,9 @@ class Quadratic:
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         self.asked.append(("printed_change", query))
         return (w - anchor) + (anchor - self.target)
+
+    def walk(self, *_asked: Any) -> None:
+        """None: every answer is asked for."""
 
 
 def test_weighted_average() -> None:

@@ -197,6 +197,9 @@ class TestBarzilaiBorwein:
                 self.points.append(float(w[0]))
                 return curvature * (w - anchor)
 
+            def walk(self, *_asked: Any) -> None:
+                """None: every answer is asked for."""
+
         oracle = Bent()
         DpSvrg(epochs=2, inner_steps=2, batch=1000, step=0.1, step_rule="barzilai_borwein").run(oracle, problem)  # type: ignore[arg-type]
         one, two, three, four = oracle.points
