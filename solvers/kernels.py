@@ -89,7 +89,7 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
 
 
 def slope_of(loss: Loss) -> Slope | None:
-    """The loss as the loops know it; None for one of several outputs, which has no compiled form."""
+    """The loss as the loops know it; None for several outputs and for a smoothed power, which have no compiled form."""
     match loss:
         case HuberHinge(smoothing=h) | Huber(smoothing=h):
             a, b = h, 0.0
@@ -97,7 +97,7 @@ def slope_of(loss: Loss) -> Slope | None:
             a, b = q, h
         case Squared(residual_bound=c):
             a, b = c, 0.0
-        case Power(exponent=k, residual_bound=c):
+        case Power(exponent=k, residual_bound=c, smoothing=0.0):
             a, b = k, c
         case Logistic() | Hinge() | Sigmoid() | Absolute():
             a, b = 0.0, 0.0
@@ -213,8 +213,26 @@ def _add(typing: Any, total: Any, s: Any, X: Any, places: Any) -> Any:  # noqa: 
     return types.void(total, s, X, places), generate
 
 
+def _fetch(typing: Any, X: Any, i: Any) -> Any:  # noqa: ARG001
+    """Asks for row i, which may be past the end, to be in the cache soon; no number depends on it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, place = _arrays(context, builder, signature, args)
+        d = builder.extract_value(rows.shape, 1)
+        row = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)]))
+        number = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [_VECTOR.as_pointer(), number, number, number])
+        call = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        with cgutils.for_range_slice(builder, d.type(0), d, d.type(_LANES), intp=d.type) as (j, _):
+            builder.call(call, [row.at(j), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(X, i), generate
+
+
 dot = intrinsic(_dot)
 add = intrinsic(_add)
+fetch = intrinsic(_fetch)
 
 
 @compiled(types.float64(_SLOPE, types.float64, types.float64))
@@ -278,6 +296,7 @@ def sum_of_range(X: Vector, y: Vector, scale: Vector, start: int, stop: int, w: 
             places[k] = first + k
             s[k] = dot(X, first + k, w) * scale[first + k]
         for k in range(count):
+            fetch(X, first + _TOGETHER + k)
             s[k] = slope(loss, s[k], y[first + k]) * scale[first + k]
         add_rows(total, s, places, count, X)
     return total[:d].copy()

@@ -102,6 +102,7 @@ CASES: dict[str, Case | ExactCase] = {
         first,
         targets=(3.0, -3.0),
     ),
+    "output_perturbation_laplace": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first, privacy=Privacy(2.0)),
     "growth_reduction": Case(
         perturbation.GrowthReduction(rounds=2, strength=2.0, steps=20, noise="gaussian"),
         _LINE,

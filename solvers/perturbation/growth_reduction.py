@@ -77,7 +77,7 @@ class GrowthReduction:
         noise, D = noise_for("growth_reduction", self.noise, privacy), distance(problem)
         found = []
         for k in range(1, MOST_ROUNDS + 1) if self.rounds is None else (self.rounds,):
-            errors = _errors(problem, _spread(noise, privacy, problem.d, k), k)
+            errors = _errors(problem, _spread(noise, privacy, problem.size, k), k)
             best = math.sqrt(2 * errors) / D if self.strength is None else self.strength
             found.append((best * D**2 / 2 + errors / best, k, best))
         _, rounds, strength = min(found)
@@ -91,7 +91,7 @@ class GrowthReduction:
     def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
         """The first round's per-record bound, the largest, and its number of coordinates."""
         moved = self._piece(problem, 0).sensitivity(float(np.linalg.norm(problem.start)))
-        return {_QUERY: (bound(self._filled()[2], moved, problem.d), problem.d)}
+        return {_QUERY: (bound(self._filled()[2], moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Sum of T_i n."""
@@ -105,7 +105,7 @@ class GrowthReduction:
         short = any(self._piece(problem, i).steps(MOST_STEPS) > self.steps for i in range(k))
         if short or not isinstance(problem.regularizer, NoRegularizer):
             return None
-        a = problem.d * (noise_std * problem.n * s / (2 * problem.G)) ** 2 + (CLOSE / 2) ** 2
+        a = problem.size * (noise_std * problem.n * s / (2 * problem.G)) ** 2 + (CLOSE / 2) ** 2
         return s * reach**2 / 2 + _errors(problem, a, k) / s
 
     def run(self, access: DataAccess, problem: Problem) -> Vector:
@@ -115,7 +115,7 @@ class GrowthReduction:
             piece = self._piece(problem, i)
             w = piece.minimize(access, x, x, piece.steps(self.steps))
             moved = piece.sensitivity(float(np.linalg.norm(x)))
-            x = problem.domain.project(access.release(_QUERY, w, bound(noise, moved, problem.d)))
+            x = problem.domain.project(access.release(_QUERY, w, bound(noise, moved, problem.size)))
         return x
 
     def _piece(self, problem: Problem, i: int) -> Piece:

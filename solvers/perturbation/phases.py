@@ -117,7 +117,7 @@ def expected_risk(
     """
     if not isinstance(problem.regularizer, NoRegularizer):
         return None
-    a = problem.d * (noise_std / (law.shift * problem.G * plan.step)) ** 2
+    a = problem.size * (noise_std / (law.shift * problem.G * plan.step)) ** 2
     return risk(law, a, plan, distance, problem.G) + 2 * bias
 
 

@@ -20,6 +20,7 @@ from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import plan
+from solvers.audit.bounds import epsilon_lower_bound
 from solvers.data import Data
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, HuberHinge, Logistic
@@ -28,7 +29,6 @@ from solvers.perturbation.access import DataAccess
 from solvers.perturbation.descent import Piece
 from solvers.problem import Problem
 from solvers.regularizers import L2
-from tests.support.audit import epsilon_lower_bound
 from tests.support.seeded import SeededBits
 
 Array = NDArray[np.float64]

@@ -260,11 +260,17 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"loss": {"name": "hinge"}}, ["Auto", "smooth", "hinge", "huber_hinge"]),
+            ({"loss": {"name": "hinge"}, "method": {"name": "dp_gd"}}, ["Dp_gd", "smooth", "hinge", "huber_hinge"]),
             ({"loss": {"name": "hinge"}, "method": {"name": "dp_svrg"}}, ["Dp_svrg", "smooth", "huber_hinge"]),
-            ({"loss": {"name": "absolute"}, "target": "age"}, ["smooth", "absolute", "huber"]),
-            ({"loss": {"name": "quantile"}, "target": "age"}, ["smooth", "quantile", "smoothing"]),
-            ({"loss": {"name": "power"}, "target": "age"}, ["smooth", "power", "huber"]),
+            (
+                {"loss": {"name": "absolute"}, "target": "age", "method": {"name": "dp_gd"}},
+                ["smooth", "absolute", "huber"],
+            ),
+            (
+                {"loss": {"name": "quantile"}, "target": "age", "method": {"name": "dp_gd"}},
+                ["smooth", "quantile", "smoothing"],
+            ),
+            ({"loss": {"name": "power"}, "target": "age", "method": {"name": "dp_gd"}}, ["smooth", "power", "huber"]),
             ({"loss": {"name": "sigmoid"}, "method": {"name": "dp_svrg"}}, ["convex", "sigmoid", "dp_gd"]),
             ({"loss": {"name": "huber"}}, ["huber needs a number", "logistic, softmax, hinge, huber_hinge, sigmoid"]),
             ({"loss": {"name": "sigmoid"}, "target": "age"}, ["sigmoid needs a category", "squared, huber, absolute"]),

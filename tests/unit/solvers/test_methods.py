@@ -53,7 +53,7 @@ class Quadratic:
         self.asked.append(("printed_change", query))
         return (w - anchor) + (anchor - self.target)
 
-    def walk(self, *_asked: Any) -> None:
+    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
         """None: every answer is asked for."""
 
 
