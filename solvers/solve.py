@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from accounting.calibration import calibrate
 from accounting.events import Event
-from accounting.mechanisms import PoissonGaussian, RandomAllocation
+from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
@@ -148,6 +148,8 @@ def _std(method: Method, query: PlannedQuery, problem: Problem) -> float:
         bound, dimension = seeing.releases(problem)[query.name]
     elif isinstance(mechanism, PoissonGaussian):
         bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
+    elif isinstance(mechanism, SvrgStep):
+        bound = sampled_bound(problem, mechanism.batch, 2 * problem.G)
     elif isinstance(mechanism, RandomAllocation):
         bound = sampled_bound(problem, mechanism.normalizer(problem.n), problem.G)
     else:
