@@ -99,7 +99,7 @@ class PoissonLoss:
 
     @property
     def widest(self) -> float:
-        return 2 * math.log1p(self.q * math.expm1(min(self.c * (self.c + _X), 600.0))) + self.c**2
+        return 2 * _poisson_top(self.q, self.c)
 
     def moments(self, count: int) -> tuple[float, float]:
         """The mean of one loss is at most 2 q c^2 (joint convexity) and at most its chi-square (Q >= (1-q) N(0,1))."""
@@ -261,11 +261,21 @@ def _gaussian_pmf(mu: float, interval: float) -> Any:
     return connect_the_dots(interval, lowest, upper, lower, float(ndtr(x[0])), float(ndtr(-x[-1])))
 
 
+def _reach(q: float, shift: float) -> float:
+    """x beyond which (1-q) N(0,1) + q N(shift,1) has the mass that the grid may leave out, twice at most."""
+    return max(_X, shift - float(ndtri(min(_TAIL / q, 0.5))))
+
+
+def _poisson_top(q: float, c: float) -> float:
+    """The largest loss on the grid, that at the reach."""
+    x = _reach(q, c)
+    return math.log1p(q * math.expm1(min(c * x - c * c / 2, 600.0))) - math.log1p(q * math.expm1(-c * x - c * c / 2))
+
+
 @lru_cache(maxsize=16)
 def _poisson_pmf(q: float, c: float, interval: float) -> Any:
     """Loss ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; the loss is odd and increasing in x."""
-    reach = c + _X
-    top = math.log1p(q * math.expm1(c * reach - c * c / 2)) - math.log1p(q * math.expm1(-c * reach - c * c / 2))
+    top = _poisson_top(q, c)
     # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
     e = np.arange(0, math.ceil(top / interval) + 1) * interval
     x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
@@ -284,9 +294,8 @@ def _poisson_pmf(q: float, c: float, interval: float) -> Any:
 
 
 def _farthest(q: float, mu: float) -> float:
-    """The loss beyond which P = (1-q) N(0,1) + q N(mu,1) has the mass that the grid may leave out, twice at most."""
-    x = max(_X, mu - float(ndtri(min(_TAIL / q, 0.5))))
-    return math.log1p(q * math.expm1(mu * (x - mu / 2)))
+    """The largest loss on the grid, that at the reach."""
+    return math.log1p(q * math.expm1(mu * (_reach(q, mu) - mu / 2)))
 
 
 @lru_cache(maxsize=16)
