@@ -10,7 +10,7 @@ for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
-# part: module, function, whether it draws (into a folder of the module's name, with packages that `make paper` installs)
+# part: module, function, whether it draws into a folder of the module's name (with packages that `make paper` installs)
 PARTS: dict[str, tuple[str, str, bool]] = {
     "costs": ("costs", "report", False),
     "accuracy": ("accuracy", "report", False),

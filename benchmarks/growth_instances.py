@@ -45,6 +45,7 @@ class Linear:
 
     name: str = "linear"
     takes: str = "class"
+    outputs: int = 1
     is_convex: bool = True
     slope_bound: float = 1.0
     curvature_bound: float = 0.0
@@ -114,12 +115,14 @@ class OneSided(Power):
 
 
 def power(kappa: float, d: int) -> Instance:
-    """E |<x, w> - y|^kappa, x uniform on the +-e_j, y = <x, w*>: (1/d) sum |w_j - w*_j|^kappa. No sampling error."""
+    """E |<x, w> - y|^kappa, x uniform on the +-e_j, y = <x, w*>: (1/d) sum |w_j - w*_j|^kappa while these are below 1,
+    linear beyond. No sampling error.
+    """
     truth = np.full(d, FAR / math.sqrt(d))
 
     def draw(n: int, _epsilon: float, rng: np.random.Generator) -> Any:
         X = _basis(n, d, rng)
-        return X, X @ truth, lambda w: float(np.mean(np.abs(w - truth) ** kappa))
+        return X, X @ truth, lambda w: float(np.mean(Power(kappa).value(w, truth)))
 
     return Instance("power", kappa, d, lambda n, _: _problem(Power(kappa), n, d), draw)
 

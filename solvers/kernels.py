@@ -42,8 +42,8 @@ from solvers.losses import (
 )
 
 Vector = NDArray[np.float64]
-Slope = tuple[int, float, float, float, float]
-"""A loss as numbers: its place in `_LOSSES`, three parameters, the bound on its slope."""
+Slope = tuple[int, float, float, float]
+"""A loss as numbers: its place in `_LOSSES`, two parameters, the bound on its slope."""
 
 Walk = tuple[float, float, float, float, float, float, float, float, float, float, float, float]
 """What `walk` knows that is public: L, G, R, the batch's fixed size, two factors of the bound's rounding, the noise
@@ -68,7 +68,7 @@ _PLACES = types.Array(types.int64, 1, "C", readonly=True)
 _ANSWER = types.Array(types.float64, 1, "C")
 _FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
 _WALK = types.UniTuple(types.float64, 12)
-_SLOPE = types.Tuple((types.int64, types.float64, types.float64, types.float64, types.float64))
+_SLOPE = types.Tuple((types.int64, types.float64, types.float64, types.float64))
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -89,21 +89,21 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
 
 
 def slope_of(loss: Loss) -> Slope | None:
-    """The loss as the loops know it; None for one of several outputs, which has no compiled form."""
+    """The loss as the loops know it; None for several outputs and for a smoothed power, which have no compiled form."""
     match loss:
         case HuberHinge(smoothing=h) | Huber(smoothing=h):
-            a, b, c = h, 0.0, 0.0
+            a, b = h, 0.0
         case Quantile(level=q, smoothing=h):
-            a, b, c = q, h, 0.0
-        case Squared(residual_bound=most):
-            a, b, c = most, 0.0, 0.0
-        case Power(exponent=k, residual_bound=most, smoothing=h):
-            a, b, c = k, most, h
+            a, b = q, h
+        case Squared(residual_bound=c):
+            a, b = c, 0.0
+        case Power(exponent=k, residual_bound=c, smoothing=0.0):
+            a, b = k, c
         case Logistic() | Hinge() | Sigmoid() | Absolute():
-            a, b, c = 0.0, 0.0, 0.0
+            a, b = 0.0, 0.0
         case _:
             return None
-    return _LOSSES.index(type(loss)), a, b, c, loss.slope_bound
+    return _LOSSES.index(type(loss)), a, b, loss.slope_bound
 
 
 _LANES = 8
@@ -213,14 +213,32 @@ def _add(typing: Any, total: Any, s: Any, X: Any, places: Any) -> Any:  # noqa: 
     return types.void(total, s, X, places), generate
 
 
+def _fetch(typing: Any, X: Any, i: Any) -> Any:  # noqa: ARG001
+    """Asks for row i, which may be past the end, to be in the cache soon; no number depends on it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, place = _arrays(context, builder, signature, args)
+        d = builder.extract_value(rows.shape, 1)
+        row = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)]))
+        number = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [_VECTOR.as_pointer(), number, number, number])
+        call = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        with cgutils.for_range_slice(builder, d.type(0), d, d.type(_LANES), intp=d.type) as (j, _):
+            builder.call(call, [row.at(j), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(X, i), generate
+
+
 dot = intrinsic(_dot)
 add = intrinsic(_add)
+fetch = intrinsic(_fetch)
 
 
 @compiled(types.float64(_SLOPE, types.float64, types.float64))
 def slope(loss: Slope, m: float, y: float) -> float:
     """df/dm at one margin, clipped to the slope's bound."""
-    code, a, b, c, bound = loss
+    code, a, b, bound = loss
     if code == _LOGISTIC:
         s = -(y * (1.0 / (1.0 + math.exp(y * m))))
     elif code == _HINGE:
@@ -239,9 +257,7 @@ def slope(loss: Slope, m: float, y: float) -> float:
         plain = 1.0 - a if m > y else -a
         s = plain if b == 0.0 else min(max(m - y, -a * b), (1.0 - a) * b) / b
     else:
-        r = abs(m - y)
-        s = r * c ** (a - 2.0) if r < c else min(r, b) ** (a - 1.0)
-        s *= a * np.sign(m - y)
+        s = min(abs(m - y), b) ** (a - 1.0) * (a * np.sign(m - y))
     return min(max(s, -bound), bound)
 
 
@@ -280,6 +296,7 @@ def sum_of_range(X: Vector, y: Vector, scale: Vector, start: int, stop: int, w: 
             places[k] = first + k
             s[k] = dot(X, first + k, w) * scale[first + k]
         for k in range(count):
+            fetch(X, first + _TOGETHER + k)
             s[k] = slope(loss, s[k], y[first + k]) * scale[first + k]
         add_rows(total, s, places, count, X)
     return total[:d].copy()

@@ -80,13 +80,13 @@ class Exponential:
         self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
     ) -> NDArray[np.float64]:
         """The position of the choice among the scores `value`, shape (1,)."""
-        weights = _weights(value, noise_multiplier, bound)
-        ends = list(accumulate(weights))
+        shares = weights(value, noise_multiplier, bound)
+        ends = list(accumulate(shares))
         return np.array([float(bisect_right(ends, noise.below(ends[-1])))])
 
 
-def _weights(scores: NDArray[np.float64], noise_multiplier: float, bound: float) -> list[int]:
-    """The integer weight of each score."""
+def weights(scores: NDArray[np.float64], noise_multiplier: float, bound: float) -> list[int]:
+    """The integer weight of each score: the law of the choice, exactly."""
     z, b = finite(noise_multiplier, "noise multiplier"), finite(bound, "per-record bound")
     if z <= 0 or b <= 0:
         raise OutOfRange("noise multiplier and bound must be positive")

@@ -194,6 +194,7 @@ def show_quote(price: wire.Quote) -> None:
             ("privacy", f"{_price(price)}, certified by {price.accountant}"),
             ("rows, dimension", f"{price.rows}, {price.dimension}"),
             ("gradients", f"{price.gradient_evaluations:.3g}"),
+            *_expected(price.forecast),
             ("remains now", loss(price.remaining)),
             ("remains after", loss(price.remaining_after) if price.fits else "does not fit"),
         ]
@@ -202,6 +203,13 @@ def show_quote(price: wire.Quote) -> None:
     table(("query", "answers", "mechanism", "noise multiplier", "noise std"), rows)
     for warning in price.warnings:
         note(f"warning: {warning}")
+
+
+def _expected(forecast: wire.Forecast | None) -> list[tuple[str, str]]:
+    """What a quote forecasts, as lines."""
+    if forecast is None:
+        return []
+    return [("takes about", f"{forecast.seconds:.2g} s on an idle core"), ("forecast", forecast.statement)]
 
 
 def show_job(job: wire.Job) -> None:

@@ -8,17 +8,20 @@ the answers. The attacker of releases scores a run by a given number of the rele
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
 from accounting.calibration import certify
-from accounting.mechanisms import PoissonGaussian, RandomAllocation
+from accounting.mechanisms import Exponential, PoissonGaussian, RandomAllocation, SvrgStep
+from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.catalog import Method, Perturbation, reviewed
 from solvers.data import Data
 from solvers.oracle import PrivateOracle
+from solvers.perturbation import InverseSensitivity
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 
@@ -74,6 +77,23 @@ class Attacker:
         if bound > 0:
             changes = [row.gradient(problem, w) - row.gradient(problem, anchor) for row in self._rows]
             self._sampled(query, answer, changes, bound)
+        return answer
+
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """The oracle's. The row is always in the mean at the anchor, and in the batch or not."""
+        answer, problem, planned = self._oracle.printed_change(query, w, anchor), self._problem, self._plan.query(query)
+        mechanism = planned.mechanism
+        if not isinstance(mechanism, SvrgStep):
+            raise TypeError("a printed answer of another mechanism")
+        size, rate = mechanism.batch, mechanism.batch / mechanism.rows
+        std, logs = planned.noise_multiplier * 2 * problem.G / size, []
+        for row in self._rows:
+            before = row.gradient(problem, anchor)
+            out = before / problem.n
+            drawn = _tilt(answer, out + (row.gradient(problem, w) - before) / size, std)
+            left = math.log1p(-rate) + _tilt(answer, out, std) if rate < 1 else -math.inf
+            logs.append(float(np.logaddexp(left, math.log(rate) + drawn)))
+        self.score += logs[0] - logs[1]
         return answer
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
@@ -180,3 +200,23 @@ def excess(one: Scores, two: Scores, plan: Plan) -> float:
 def halved(plan: Plan) -> Plan:
     """The plan with half its noise, which breaks its promise."""
     return Plan(tuple(replace(q, noise_multiplier=q.noise_multiplier / 2) for q in plan.queries))
+
+
+class _Choosing(DataAccess):
+    """An access that keeps the law of a choice instead of making it."""
+
+    __slots__ = ("law",)
+
+    def release(self, query: str, value: Vector, bound: float) -> Vector:
+        planned = self.meter.take(query, Exponential)
+        shares = weights(value, planned.noise_multiplier, bound)
+        self.law = [Fraction(share, sum(shares)) for share in shares]
+        return np.zeros(1)
+
+
+def law(method: InverseSensitivity, problem: Problem, plan: Plan, y: Vector) -> list[Fraction]:
+    """The probability of each point of the grid, by the integer weights of a run on rows of ones."""
+    data = Data.of(np.ones((problem.n, problem.d)), y, problem)
+    access = _Choosing(problem, data, plan, Noise())
+    method.run(access, problem)
+    return access.law

@@ -4,6 +4,7 @@ The pair is two records whose gradients are opposite and as long as allowed wher
 then every answer moves by its whole sensitivity. The same attack with half the noise shows the audit's power.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,10 +14,11 @@ from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
 from accounting.privacy import Privacy
 from solvers import methods, perturbation
-from solvers.audit.attack import Row, Statistic, halved, scores
+from solvers.audit.attack import Row, Statistic, halved, law, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
 from solvers.catalog import Method
-from solvers.losses import Squared
+from solvers.domains import LinfBall
+from solvers.losses import Absolute, Squared
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 
@@ -56,7 +58,18 @@ class Case:
         return Row(x, self.targets[0]), Row(x, self.targets[1])
 
 
-CASES: dict[str, Case] = {
+@dataclass(frozen=True, eq=False)
+class ExactCase:
+    """A choice from a public list, whose law on either dataset is computed instead of sampled."""
+
+    method: perturbation.InverseSensitivity
+    problem: Problem
+    one: Vector
+    two: Vector
+    privacy: Privacy
+
+
+CASES: dict[str, Case | ExactCase] = {
     "dp_gd": Case(methods.DpGd(steps=3, step=0.01), _FLAT),
     "dp_gd_last": Case(methods.DpGd(steps=20, step=0.5, release="last"), _CURVED, first),
     "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
@@ -89,6 +102,29 @@ CASES: dict[str, Case] = {
         first,
         targets=(3.0, -3.0),
     ),
+    "output_perturbation_laplace": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first, privacy=Privacy(2.0)),
+    "growth_reduction": Case(
+        perturbation.GrowthReduction(rounds=2, strength=2.0, steps=20, noise="gaussian"),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
+    "bootstrap_reduction": Case(
+        perturbation.BootstrapReduction(perturbation.OutputPerturbation(steps=3)),
+        _CURVED,
+        first,
+        privacy=Privacy(1.0, 0.0),
+        effort=20,
+    ),
+    # The wide middle moves from score 1 to 0, the right end from n/2 - 1 to n/2: exponent and normalizer move as far as
+    # they can, against each other (PRIVACY-SPEC section 7's pair).
+    "inverse_sensitivity": ExactCase(
+        perturbation.InverseSensitivity(grid=1024),
+        Problem(Absolute(), domain=LinfBall(1.0), n=20, d=1, row_norm=1.0),
+        np.array([-1.0] * 9 + [0.99] * 10 + [1.0]),
+        np.array([-1.0] * 9 + [0.99] * 10 + [-1.0]),
+        Privacy(1.0, 0.0),
+    ),
 }
 
 
@@ -111,6 +147,8 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
         if there is no such method.
     """
     case = CASES[name]
+    if isinstance(case, ExactCase):
+        return [_exactly(case)]
     method = case.method.resolve(case.problem, case.privacy)
     plan = calibrate(method.queries(case.problem), case.privacy).plan
     found = []
@@ -122,3 +160,14 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
         for d in DELTAS
     ]
+
+
+def _exactly(case: ExactCase) -> Finding:
+    """The largest |ln(P(j | D) / P(j | D'))| over all choices j, as planned and with half the noise."""
+    method = case.method.resolve(case.problem, case.privacy)
+    plan = calibrate(method.queries(case.problem), case.privacy).plan
+    found = []
+    for noisy in (plan, halved(plan)):
+        one, two = (law(method, case.problem, noisy, y) for y in (case.one, case.two))
+        found.append(max(abs(math.log(p / q)) for p, q in zip(one, two, strict=True)))
+    return Finding(0.0, certify(plan, 0.0)[0], found[0], found[1])

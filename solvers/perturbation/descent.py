@@ -89,7 +89,7 @@ class Piece:
     def rounding(self, start_norm: float) -> float:
         """How far the computed iterates may be from the exact ones: one step's error, over 1 - k.
 
-        The error is that at twice the exact iterates' reach: the computed ones keep to it, being off by at most the reach.
+        The error is that at twice the exact iterates' reach, to which the computed ones keep.
         """
         reach = 2 * self.reach(start_norm)
         gradient = self.step * gradient_error(self.problem, len(self.rows), reach)

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from accounting import Privacy
 from accounting.lattice import Lattice
 from accounting.mechanisms import Exponential, exponential
-from accounting.mechanisms.exponential import _weights
+from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import plan
+from solvers.audit.bounds import epsilon_lower_bound
 from solvers.data import Data
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, HuberHinge, Logistic
@@ -28,7 +29,6 @@ from solvers.perturbation.access import DataAccess
 from solvers.perturbation.descent import Piece
 from solvers.problem import Problem
 from solvers.regularizers import L2
-from tests.support.audit import epsilon_lower_bound
 from tests.support.seeded import SeededBits
 
 Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> lis
     found: list[int] = []
 
     def watched(_: Exponential, value: Array, z: float, bound: float, _noise: Noise) -> Array:
-        found.extend(_weights(value, z, bound))
+        found.extend(weights(value, z, bound))
         return np.zeros(1)
 
     quote = plan(method, problem, Privacy(EPSILON))
@@ -102,7 +102,7 @@ def test_mutant_weights_without_the_floor_are_caught() -> None:
     edge = 160 * math.log(2)
     one, two = np.array([0.0, edge + 0.5]), np.array([0.0, edge - 0.5])
     honest = [
-        [Fraction(w, sum(weights)) for w in weights] for weights in (_weights(one, 2.0, 0.5), _weights(two, 2.0, 0.5))
+        [Fraction(w, sum(weights)) for w in weights] for weights in (weights(one, 2.0, 0.5), weights(two, 2.0, 0.5))
     ]
     caught = [[Fraction(w, sum(weights)) for w in weights] for weights in (bare(one, 2.0, 0.5), bare(two, 2.0, 0.5))]
     assert loss(*honest) <= EPSILON / 2 + 1e-12

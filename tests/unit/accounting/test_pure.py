@@ -18,7 +18,7 @@ from accounting.filter import UNIT, Filter
 from accounting.lattice import Lattice
 from accounting.ledger import Charged, LedgerState, Opened, advance, remaining_epsilon, spent_epsilon
 from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism
-from accounting.mechanisms.exponential import _weights
+from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
 from tests.support.seeded import SeededBits
@@ -234,7 +234,7 @@ def test_charges_under_the_other_filters() -> None:
 
 def test_weights_are_the_exponentials_rounded_up() -> None:
     scores, z, bound = np.array([3.0, 0.0, 1.5, 0.25, 500.0]), 2.0, 0.5
-    found = _weights(scores, z, bound)
+    found = weights(scores, z, bound)
     bits = 160 + len(scores).bit_length()
     with mpmath.workdps(120):
         for score, weight in zip(scores[:-1], found, strict=False):
@@ -246,7 +246,7 @@ def test_weights_are_the_exponentials_rounded_up() -> None:
 
 def test_a_common_shift_of_the_scores_changes_nothing() -> None:
     scores = np.arange(40) / 8
-    assert _weights(scores, 2.0, 0.5) == _weights(scores + 1000.0, 2.0, 0.5)
+    assert weights(scores, 2.0, 0.5) == weights(scores + 1000.0, 2.0, 0.5)
 
 
 def test_choices_have_the_law() -> None:
@@ -275,7 +275,7 @@ def test_nothing_to_choose_from_is_refused() -> None:
         Noise(SeededBits(1)).below(0)
     for scores in (np.array([]), np.array([math.nan]), np.array([math.inf, 0.0]), np.zeros((2, 2))):
         with pytest.raises(OutOfRange):
-            _weights(scores, 2.0, 0.5)
+            weights(scores, 2.0, 0.5)
 
 
 @pytest.mark.parametrize(("z", "bound", "d"), [(2.0, 1.0, 1), (2.0, 3.0, 50), (1e5, 1e-8, 1000), (0.05, 1e6, 10)])

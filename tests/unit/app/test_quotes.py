@@ -126,6 +126,16 @@ class TestPrice:
             "change": {"name": "poisson_gaussian", "rate": 500 / 20_000},
         }
 
+    @pytest.mark.parametrize("name", ["dp_svrg", "dp_svrg_pp"])
+    def test_the_printed_form_shows_what_it_costs(self, name: str) -> None:
+        printed, safeguarded = (
+            quoted(method={"name": name, "form": f, "batch": 400}) for f in ("printed", "safeguarded")
+        )
+        [step] = printed.queries
+        assert step.mechanism == {"name": "svrg_step", "batch": 400, "rows": 20_000}
+        assert printed.gradient_evaluations == safeguarded.gradient_evaluations
+        assert step.noise_std > 2 * safeguarded.queries[1].noise_std
+
     def test_more_privacy_is_more_noise(self) -> None:
         assert quoted(privacy={"epsilon": 0.1}).queries[0].noise_std > quoted().queries[0].noise_std
 
@@ -250,11 +260,17 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"loss": {"name": "hinge"}}, ["Auto", "smooth", "hinge", "huber_hinge"]),
+            ({"loss": {"name": "hinge"}, "method": {"name": "dp_gd"}}, ["Dp_gd", "smooth", "hinge", "huber_hinge"]),
             ({"loss": {"name": "hinge"}, "method": {"name": "dp_svrg"}}, ["Dp_svrg", "smooth", "huber_hinge"]),
-            ({"loss": {"name": "absolute"}, "target": "age"}, ["smooth", "absolute", "huber"]),
-            ({"loss": {"name": "quantile"}, "target": "age"}, ["smooth", "quantile", "smoothing"]),
-            ({"loss": {"name": "power"}, "target": "age"}, ["smooth", "power", "huber"]),
+            (
+                {"loss": {"name": "absolute"}, "target": "age", "method": {"name": "dp_gd"}},
+                ["smooth", "absolute", "huber"],
+            ),
+            (
+                {"loss": {"name": "quantile"}, "target": "age", "method": {"name": "dp_gd"}},
+                ["smooth", "quantile", "smoothing"],
+            ),
+            ({"loss": {"name": "power"}, "target": "age", "method": {"name": "dp_gd"}}, ["smooth", "power", "huber"]),
             ({"loss": {"name": "sigmoid"}, "method": {"name": "dp_svrg"}}, ["convex", "sigmoid", "dp_gd"]),
             ({"loss": {"name": "huber"}}, ["huber needs a number", "logistic, softmax, hinge, huber_hinge, sigmoid"]),
             ({"loss": {"name": "sigmoid"}, "target": "age"}, ["sigmoid needs a category", "squared, huber, absolute"]),

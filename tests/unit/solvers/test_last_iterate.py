@@ -16,7 +16,7 @@ from solvers.contraction import contraction
 from solvers.data import Data
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
-from solvers.losses import HuberHinge, Logistic, Sigmoid, Squared
+from solvers.losses import HuberHinge, Logistic, Sigmoid, Softmax, Squared
 from solvers.methods import DpGd
 from solvers.perturbation.access import DataAccess
 from solvers.perturbation.last_iterate import LastIterateDescent, _pulled_back
@@ -228,3 +228,23 @@ def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: s
             assert np.isfinite(w).all()
             assert float(np.linalg.norm(w - domain.project(w))) <= 1e-12
             assert transcript == quote.release.plan
+
+
+def test_losses_of_several_outputs() -> None:
+    """The same contraction and bound on the flat w of softmax; curvatures add up to at most K L."""
+    problem = Problem(Softmax(3), L2(0.3), n=30, d=2, row_norm=1.0)
+    descent = LastIterateDescent(5, 1 / problem.L)
+    c, bound, rng = contraction(problem, descent.step), descent.bound(problem), np.random.default_rng(3)
+    assert descent.releases(problem)["last_iterate"][1] == 6
+    for k in range(100):
+        X, _ = _rows(problem, k)
+        y = rng.integers(0, 3, problem.n).astype(float)
+        other = X.copy()
+        other[4] = -50 * X[4]
+        one = rng.normal(size=6) * rng.choice([0.1, 10.0])
+        two = one + rng.normal(size=6) * rng.choice([0.0, 1e-3, 10.0])
+        moved = float(np.linalg.norm(_step(problem, descent, X, y, one) - _step(problem, descent, other, y, two)))
+        assert moved <= c * float(np.linalg.norm(one - two)) + 2 * bound
+    release = solve(DpGd(release="last"), problem, X, y, PRIVACY)
+    assert release.coefficients.shape == (6,)
+    assert release.event["type"] == "GaussianDpEvent"

@@ -115,6 +115,7 @@ def test_the_price_of_drawn_rows_is_the_reference_rounded_up(n: int, e: float) -
 
 def test_the_price_is_what_the_page_says() -> None:
     assert run_epsilon(1.0, 1_000) == pytest.approx(0.667, abs=5e-4)
+    assert 1 / (2 * math.log(2 * 1_000)) == pytest.approx(0.066, abs=5e-4)  # the printed one
     assert run_epsilon(1e6, 1_000) == LARGEST
     assert epsilon_of(LARGEST * 1.01, 1_000) == math.inf
 
