@@ -199,7 +199,7 @@ def show_quote(price: wire.Quote) -> None:
             ("remains after", loss(price.remaining_after) if price.fits else "does not fit"),
         ]
     )
-    rows = [(q.name, q.count, _mechanism(q.mechanism), q.noise_multiplier, q.noise_std) for q in price.queries]
+    rows = [(q.name, q.answers, _mechanism(q.mechanism), q.noise_multiplier, q.noise_std) for q in price.queries]
     table(("query", "answers", "mechanism", "noise multiplier", "noise std"), rows)
     for warning in price.warnings:
         note(f"warning: {warning}")
