@@ -33,7 +33,7 @@ RUNS = 2000
 
 
 def method(form: Form, passes: int = 1) -> NoisyMirrorDescent:
-    return NoisyMirrorDescent(passes=passes, batch=2, step=1e-4, form=form)
+    return NoisyMirrorDescent(passes=passes, batch=2, step=1e-4, form=form).resolve(PROBLEM, PROMISE)
 
 
 class Attacker:
