@@ -1,5 +1,6 @@
-"""`python -m benchmarks [costs] [accuracy] [tuning] [wide] [erm_revisited] [--seeds N]`; costs and accuracy by default.
+"""`python -m benchmarks [costs] [accuracy] [tuning] [wide] [erm_revisited] [nonsmooth] [peers] [--seeds N]`.
 
+Costs and accuracy by default; peers needs the environment that `make peers` makes.
 erm_revisited has two halves that can be named alone, erm_curves and erm_growth.
 """
 
@@ -11,17 +12,17 @@ from pathlib import Path
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-from benchmarks import accuracy, costs, tuning, wide  # noqa: E402
+from benchmarks import accuracy, costs, nonsmooth, peers, tuning, wide  # noqa: E402
 
-PLOTS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "erm_revisited"
+PLOTS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 
 
 def main() -> None:
     """Run what was asked for, costs and accuracy by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, wide, erm_revisited")
+    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, wide, erm_revisited, nonsmooth, peers")
     parser.add_argument("--seeds", type=int, default=5, help="runs per cell")
-    parser.add_argument("--plots", type=Path, default=PLOTS, help="where erm_revisited writes its plots")
+    parser.add_argument("--plots", type=Path, default=PLOTS, help="in whose folders of their names plots are written")
     arguments = parser.parse_args()
     parts = set(arguments.parts or ["costs", "accuracy"])
     if "costs" in parts:
@@ -32,13 +33,17 @@ def main() -> None:
         tuning.report(arguments.seeds)
     if "wide" in parts:
         wide.report(arguments.seeds)
+    if "peers" in parts:
+        peers.report(arguments.seeds)
+    if "nonsmooth" in parts:
+        nonsmooth.report(arguments.seeds, arguments.plots / "nonsmooth")
     if parts & {"erm_revisited", "erm_curves", "erm_growth"}:
         from benchmarks import erm_revisited  # draws, with packages that only `make paper` installs
 
         if parts & {"erm_revisited", "erm_curves"}:
-            erm_revisited.curves(arguments.seeds, arguments.plots)
+            erm_revisited.curves(arguments.seeds, arguments.plots / "erm_revisited")
         if parts & {"erm_revisited", "erm_growth"}:
-            erm_revisited.growth(arguments.seeds, arguments.plots)
+            erm_revisited.growth(arguments.seeds, arguments.plots / "erm_revisited")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The non-private minimizer of a hinge or absolute problem, with a certificate of how near its value is to the least."""
+"""The non-private minimizer of a hinge or absolute problem, with a certificate of how near its value is to least."""
 
 from dataclasses import dataclass
 
@@ -31,6 +31,12 @@ def objective(problem: Problem, X: Vector, y: Vector, w: Vector) -> float:
     return float(np.mean(problem.loss.value(X @ w, y))) + problem.regularizer.value(w)
 
 
+def lower_bound(problem: Problem, X: Vector, y: Vector, slopes: Vector) -> float:
+    """D(s), which no w has less than; any slopes of the loss or of an envelope will do."""
+    moment = slopes @ X / len(y)
+    return -float(slopes @ y) / len(y) - float(moment @ moment) / (2 * problem.mu)
+
+
 def minimize(problem: Problem, X: Vector, y: Vector) -> Optimum:
     """Newton's method on ever narrower envelopes of the loss; the best point and the best certificate met.
 
@@ -52,8 +58,7 @@ def minimize(problem: Problem, X: Vector, y: Vector) -> Optimum:
     value, width = objective(problem, X, y, best), 1.0
     while True:
         w, slopes = _newton(problem, X, y, w, width)
-        moment = slopes @ X / len(y)
-        bound = max(bound, -float(slopes @ y) / len(y) - float(moment @ moment) / (2 * problem.mu))
+        bound = max(bound, lower_bound(problem, X, y, slopes))
         if (here := objective(problem, X, y, w)) < value:
             best, value = w, here
         if value - bound <= PRECISION:
