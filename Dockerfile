@@ -27,9 +27,11 @@ RUN groupadd --gid 10001 purse && \
     useradd --no-log-init --uid 10001 --gid purse --home-dir /data --no-create-home --shell /usr/sbin/nologin purse && \
     install --directory --owner purse --group purse --mode 0700 /data
 COPY --from=build /opt/venv /opt/venv
-# The root file system may be read-only: state is in the volume, scratch is in /tmp.
+# The root file system may be read-only: state is in the volume, scratch is in /tmp. Compiled loops are state, too: they fit
+# the machine that the volume is on, and nobody else can write there.
 ENV PATH=/opt/venv/bin:$PATH \
     PURSE_HOME=/data \
+    NUMBA_CACHE_DIR=/data/compiled \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1

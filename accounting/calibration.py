@@ -10,13 +10,14 @@ from accounting.accountants import (
     GaussianAccountant,
     PldAccountant,
     PureAccountant,
+    RandomIterateAccountant,
     RdpAccountant,
 )
 from accounting.accountants.allocation import hockey_stick
 from accounting.accountants.gaussian import gauss_mu
 from accounting.accountants.rdp import ORDERS
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
-from accounting.mechanisms import RandomAllocation
+from accounting.mechanisms import RandomAllocation, Resampled
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy
 
@@ -62,6 +63,9 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
         return _least_of_pure(queries, privacy, budget)
     if plan.gdp() is not None and all(q.mechanism.pure(q.noise_multiplier) is None for q in plan.queries):
         return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _NUDGE))
+    if RandomIterateAccountant().supports(_plan(queries, budget), privacy.delta):
+        exact = RandomIterateAccountant()
+        return _certified(queries, privacy, exact, _largest(queries, privacy, exact.epsilon, budget))
     found: list[tuple[float, Accountant]] = []
     coarse = _largest(queries, privacy, _rough(queries, privacy), budget, _GLANCE)
     total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)
@@ -82,11 +86,20 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
 
 
 def _pure_plan(queries: Sequence[Query], privacy: Privacy) -> Plan:
-    """The plan in which the queries share epsilon by their weights; z = 2 / epsilon for every pure mechanism."""
+    """The plan in which the queries share epsilon by their weights; z = 2 / epsilon but for drawn rows."""
     total, weights = privacy.epsilon * (1 - _PURE_NUDGE), sum(q.weight for q in queries)
     return Plan(
-        tuple(PlannedQuery(q.name, q.count, q.mechanism, 2 * q.count * weights / (total * q.weight)) for q in queries)
+        tuple(
+            PlannedQuery(q.name, q.count, q.mechanism, _pure_multiplier(q, total * q.weight / weights)) for q in queries
+        )
     )
+
+
+def _pure_multiplier(query: Query, epsilon: float) -> float:
+    """The z at which the query's uses spend epsilon together."""
+    if isinstance(query.mechanism, Resampled):
+        return query.mechanism.pure_multiplier(epsilon / query.count)
+    return 2 * query.count / epsilon
 
 
 def _least_of_pure(queries: Sequence[Query], privacy: Privacy, budget: float) -> ReleasePlan:

@@ -15,14 +15,19 @@ from accounting.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
+    LastIterate,
     Mechanism,
     ObjectivePerturbation,
     Parallel,
     PoissonGaussian,
     RandomAllocation,
+    RandomIterate,
+    Resampled,
 )
 from accounting.mechanisms.parallel import MOST_PARTS, Each
 from accounting.mechanisms.random_allocation import MOST_SLOTS
+from accounting.mechanisms.random_iterate import MOST_STEPS as MOST_RANDOM_STEPS
+from accounting.mechanisms.resampled import MOST_ROWS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
@@ -121,6 +126,11 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
             if next(nodes, None) is None:
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             yield count, PoissonGaussian(_rate(node["sampling_probability"])), _multiplier(node["event"])
+        case "RandomIterateDpEvent":
+            node = fields(event, ("type", "steps", "event"), "a random iterate's event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            yield count, RandomIterate(_random_steps(node["steps"])), _multiplier(node["event"])
         case "ObjectivePerturbationDpEvent":
             node = fields(event, ("type", "curvature_ratio", "event"), "an objective perturbation event")
             if next(nodes, None) is None:
@@ -132,6 +142,14 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             mechanism = RandomAllocation(_rate(node["rate"]), _slots(node["slots"]), _form(node["form"]))
             yield count, mechanism, _multiplier(node["event"])
+        case "SampledWithReplacementDpEvent":
+            keys = ("type", "source_dataset_size", "sample_size", "event")
+            node = fields(event, keys, "a resampled event")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            rows = integer(node["source_dataset_size"], 2, MOST_ROWS, "source_dataset_size")
+            integer(node["sample_size"], rows, rows, "sample_size")
+            yield count, Resampled(Laplace(), rows), _laplace(node["event"])
         case "SelfComposedDpEvent":
             node = fields(event, ("type", "count", "event"), "a self-composed event")
             times = count * integer(node["count"], 1, MAX_COUNT, "count")
@@ -154,12 +172,47 @@ def _multiplier(event: Any) -> float:
     return number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
 
 
+def _laplace(event: Any) -> float:
+    """The multiplier of a Laplace leaf."""
+    node = fields(event, ("type", "noise_multiplier"), "a Laplace event")
+    if node["type"] != "LaplaceDpEvent":
+        raise CodecError("a resampled event must hold a Laplace event")
+    return number(node["noise_multiplier"], *MULTIPLIER_RANGE, "noise_multiplier")
+
+
 def _rate(value: Any) -> float:
     return number(value, *RATE_RANGE, "sampling probability")
 
 
+def _steps(value: Any) -> int:
+    return integer(value, 1, MAX_COUNT, "steps")
+
+
+def _random_steps(value: Any) -> int:
+    return integer(value, 2, MOST_RANDOM_STEPS, "steps")
+
+
+def _contraction(value: Any) -> float:
+    return number(value, 0.0, 1.0, "contraction")
+
+
 def _parts(value: Any) -> int:
     return integer(value, 1, MOST_PARTS, "parts")
+
+
+def _rows(value: Any) -> int:
+    return integer(value, 2, MOST_ROWS, "rows")
+
+
+def _run(value: Any) -> Laplace | Parallel:
+    """The pure mechanism of a run on drawn rows."""
+    if isinstance(value, dict) and value.get("name") == "parallel":
+        node = fields(value, ("name", "each", "parts"), "the mechanism of drawn rows")
+        return Parallel(_each(node["each"]), _parts(node["parts"]))
+    each = _each(value)
+    if not isinstance(each, Laplace):
+        raise CodecError("only a pure mechanism can run on drawn rows")
+    return each
 
 
 def _each(value: Any) -> Each:
@@ -218,12 +271,15 @@ def _query_from_json(document: Any) -> PlannedQuery:
 
 _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any], Any]]]] = {
     "gaussian": (Gaussian, {}),
+    "last_iterate": (LastIterate, {"steps": _steps, "contraction": _contraction}),
     "exponential": (Exponential, {}),
     "laplace": (Laplace, {}),
     "objective_perturbation": (ObjectivePerturbation, {"curvature_ratio": _ratio}),
     "parallel": (Parallel, {"each": _each, "parts": _parts}),
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
+    "random_iterate": (RandomIterate, {"steps": _random_steps}),
     "random_allocation": (RandomAllocation, {"rate": _rate, "slots": _slots, "form": _form}),
+    "resampled": (Resampled, {"each": _run, "rows": _rows}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""
 

@@ -31,9 +31,24 @@ def poisson_sampled(sampling_probability: float, event: Event) -> Event:
     return {"type": "PoissonSampledDpEvent", "sampling_probability": sampling_probability, "event": event}
 
 
+def random_iterate(steps: int, event: Event) -> Event:
+    """Adaptive uses of `event`, uniformly 0 to steps - 1 of them, the number drawn without the data."""
+    return {"type": "RandomIterateDpEvent", "steps": steps, "event": event}
+
+
 def objective_perturbation(curvature_ratio: float, event: Event) -> Event:
     """The minimizer of an objective whose random linear term is as noisy as `event`."""
     return {"type": "ObjectivePerturbationDpEvent", "curvature_ratio": curvature_ratio, "event": event}
+
+
+def drawn_with_replacement(rows: int, event: Event) -> Event:
+    """`event` on as many rows drawn with replacement as there are."""
+    return {
+        "type": "SampledWithReplacementDpEvent",
+        "source_dataset_size": rows,
+        "sample_size": rows,
+        "event": event,
+    }
 
 
 def self_composed(event: Event, count: int) -> Event:

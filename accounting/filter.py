@@ -7,6 +7,10 @@ and admission is one comparison, whatever the number of jobs. Proof: docs/proofs
            B_k = epsilon - ln(1 - 1/a_k) + ln(a_k w_k delta) / (a_k - 1),  sum of the weights w_k <= 1
     gdp    charge mu^2;  admit iff  sum mu^2 <= mu*(epsilon, delta)^2
     pure   charge epsilon;  admit iff  sum epsilon_i <= epsilon
+
+The Renyi filter may set a slack, part of delta, aside: its B_k are those of delta - slack, and there is one coordinate
+more, of threshold 16. A job may then charge the curve of an approximation, which is off with probability slack / 16,
+and 1 there; all others charge 0 there. Both must hold: some k, and at most 16 approximations.
 """
 
 import math
@@ -21,7 +25,7 @@ from numpy.typing import NDArray
 from accounting.accountants.gaussian import gauss_epsilon, gauss_mu
 from accounting.documents import fields, number
 from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
-from accounting.privacy import EPSILON_RANGE, Privacy
+from accounting.privacy import EPSILON_RANGE, Privacy, finite
 
 Cost = tuple[int, ...]
 Kind = Literal["rdp", "gdp", "pure"]
@@ -29,6 +33,8 @@ Kind = Literal["rdp", "gdp", "pure"]
 UNIT = 2**40  # units in 1.0
 MOST = 2**62  # no charge and no sum of charges reaches it, so that every one fits a signed 64-bit column
 _SPREAD = (0.55, 1.0, 1.8)
+APPROXIMATIONS = 16  # a power of two, so that slack / 16 is exact
+_WORTH = 0.5  # an approximation is taken where it costs less than this share of the true curve
 _LEAST_ORDER = 1.01  # nearer to 1 a threshold could not be computed to one unit; none would be positive there
 _ROUNDING = 1 + Fraction(1, 2**36)  # covers the float rounding of a plan's curve: Q queries cost it (Q + 8) 2^-53
 _ROOM = 1 - 1e-9  # kept free by `remaining_epsilon` for the rounding of the charge that will be asked
@@ -39,6 +45,10 @@ class Curves(Protocol):
 
     def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
         """rho(a), at each order."""
+        ...
+
+    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
+        """The same of laws from which the plan's differ with probability at most `slack`; None if it has no such."""
         ...
 
     def gdp(self) -> float | None:
@@ -61,7 +71,8 @@ class Filter:
     kind : the currency
     privacy : the overall promise
     orders, weights : of the Renyi filter, fixed at registration; empty otherwise
-    thresholds : one per order, or a single one; units of 2^-40
+    thresholds : one per order, or a single one; units of 2^-40; with a slack also 16, the last
+    slack : the part of delta for approximations; 0 if there is none
 
     Reference: Feldman and Zrnic 2021 (rdp at one order; the union bound over orders is ours); Smith and
     Thakurta 2022 (gdp); Rogers, Roth, Ullman and Vadhan 2016 (pure).
@@ -72,26 +83,32 @@ class Filter:
     orders: tuple[float, ...]
     weights: tuple[float, ...]
     thresholds: Cost
+    slack: float = 0.0
 
     @staticmethod
-    def open(kind: Kind, privacy: Privacy) -> "Filter":
+    def open(kind: Kind, privacy: Privacy, slack: float = 0.0) -> "Filter":
         """The filter of a new dataset.
 
         Raises
         ------
         OutOfRange
-            if delta does not suit the kind (0 for `pure`, positive else), or no threshold would be positive.
+            if delta does not suit the kind (0 for `pure`, positive else), the slack neither (below delta / 2, and for
+            `rdp` alone), or no threshold would be positive.
         """
-        orders = _orders(privacy) if kind == "rdp" and not privacy.is_pure else ()
-        return _checked(kind, privacy, orders, _equal_weights(len(orders)))
+        orders = _orders(_rest(kind, privacy, slack)) if kind == "rdp" and not privacy.is_pure else ()
+        return _checked(kind, privacy, orders, _equal_weights(len(orders)), slack)
 
     @property
     def nothing(self) -> Cost:
         """The empty sum of charges."""
         return (0,) * len(self.thresholds)
 
+    def curve(self, cost: Cost) -> Cost:
+        """A vector of this filter without its count of approximations."""
+        return cost[:-1] if self.slack else cost
+
     def cost(self, plan: Curves) -> Cost:
-        """The plan's charge, at least the true curve and at least 1 in every coordinate.
+        """The plan's charge, at least the true curve and at least 1 in every coordinate but that of approximations.
 
         Raises
         ------
@@ -102,7 +119,7 @@ class Filter:
         """
         match self.kind:
             case "rdp":
-                return tuple(_units(float(rho)) for rho in plan.rdp(self.orders))
+                return self._renyi_cost(plan)
             case "gdp":
                 mu = plan.gdp()
                 if mu is None:
@@ -124,8 +141,9 @@ class Filter:
         OutOfRange
             if either is not a vector of this filter: integers in [0, 2^62), one for each threshold.
         """
-        total = [a + b for a, b in zip(self.vector(spent), self.vector(cost), strict=True)]
-        return max(total) < MOST and any(t <= top for t, top in zip(total, self.thresholds, strict=True))
+        total = tuple(a + b for a, b in zip(self.vector(spent), self.vector(cost), strict=True))
+        some = any(t <= top for t, top in zip(self.curve(total), self.curve(self.thresholds), strict=True))
+        return max(total) < MOST and some and (not self.slack or total[-1] <= self.thresholds[-1])
 
     def vector(self, cost: Cost) -> Cost:
         """`cost`, if it is a vector of this filter (see `admits`)."""
@@ -178,6 +196,7 @@ class Filter:
             "orders": list(self.orders),
             "weights": list(self.weights),
             "thresholds": cost_to_json(self.thresholds),
+            "slack": self.slack,
         }
 
     @staticmethod
@@ -189,24 +208,37 @@ class Filter:
         CodecError
             if it is anything else; also if a threshold is more than (epsilon, delta) allow.
         """
-        keys = ("kind", "epsilon", "delta", "orders", "weights", "thresholds")
+        keys = ("kind", "epsilon", "delta", "orders", "weights", "thresholds", "slack")
         node = fields(document, keys, "a filter")
         if node["kind"] not in ("rdp", "gdp", "pure"):
             raise CodecError("a filter's kind is 'rdp', 'gdp' or 'pure'")
         thresholds = cost_from_json(node["thresholds"])
         try:
             privacy = Privacy(node["epsilon"], node["delta"])
-            limit = _checked(node["kind"], privacy, _floats(node["orders"], 1e9), _floats(node["weights"], 1.0))
+            slack = number(node["slack"], 0.0, 1.0, "slack")
+            orders, weights = _floats(node["orders"], 1e9), _floats(node["weights"], 1.0)
+            limit = _checked(node["kind"], privacy, orders, weights, slack)
         except OutOfRange as error:
             raise CodecError("no filter has these orders and weights for this budget") from error
         # another platform's logarithms may differ in the last unit, its root in the last 1e-12
-        most = [t + {"rdp": 1, "gdp": 1 + (t >> 36), "pure": 0}[limit.kind] for t in limit.thresholds]
+        most = [t + {"rdp": 1, "gdp": 1 + (t >> 36), "pure": 0}[limit.kind] for t in limit.curve(limit.thresholds)]
+        most += [APPROXIMATIONS] if slack else []
         if len(thresholds) != len(most) or not all(0 < t <= m for t, m in zip(thresholds, most, strict=True)):
             raise CodecError("the filter's thresholds are not those of its budget")
-        return Filter(limit.kind, privacy, limit.orders, limit.weights, thresholds)
+        return Filter(limit.kind, privacy, limit.orders, limit.weights, thresholds, slack)
 
     def _left(self, spent: Cost) -> list[int]:
-        return [top - s for top, s in zip(self.thresholds, spent, strict=True)]
+        return [top - s for top, s in zip(self.curve(self.thresholds), self.curve(spent), strict=True)]
+
+    def _renyi_cost(self, plan: Curves) -> Cost:
+        """The true curve; or an approximation's where there is a slack and the order nearest to holding gains by it."""
+        true = plan.rdp(self.orders)
+        if not self.slack:
+            return tuple(_units(float(rho)) for rho in true)
+        near, tops = plan.approximate_rdp(self.orders, self.slack / APPROXIMATIONS), self.curve(self.thresholds)
+        if near is not None and float(np.min(near / tops)) < _WORTH * float(np.min(true / tops)):
+            return (*(_units(float(rho)) for rho in near), 1)
+        return (*(_units(float(rho)) for rho in true), 0)
 
 
 def cost_to_json(cost: Cost) -> list[str]:
@@ -216,14 +248,25 @@ def cost_to_json(cost: Cost) -> list[str]:
 
 def cost_from_json(document: Any) -> Cost:
     """The vector that `cost_to_json` wrote; `CodecError` for anything else."""
-    if not isinstance(document, list) or not 1 <= len(document) <= len(_SPREAD):
+    if not isinstance(document, list) or not 1 <= len(document) <= len(_SPREAD) + 1:
         raise CodecError("a charge is a short list of decimal strings")
     if not all(isinstance(c, str) and c.isascii() and c.isdecimal() and len(c) < 20 for c in document):
         raise CodecError("a charge is a short list of decimal strings")
     return tuple(int(c) for c in document)
 
 
-def _checked(kind: Kind, privacy: Privacy, orders: tuple[float, ...], weights: tuple[float, ...]) -> Filter:
+def _rest(kind: Kind, privacy: Privacy, slack: float) -> Privacy:
+    """What is left of (epsilon, delta) once the slack is set aside, rounded down; `OutOfRange` if it cannot be."""
+    if slack == 0.0:
+        return privacy
+    if kind != "rdp" or not 0 < finite(slack, "slack") <= privacy.delta / 2:
+        raise OutOfRange("a slack lies in (0, delta / 2], and only filter 'rdp' has one")
+    return Privacy(privacy.epsilon, math.nextafter(privacy.delta - slack, 0.0))
+
+
+def _checked(
+    kind: Kind, privacy: Privacy, orders: tuple[float, ...], weights: tuple[float, ...], slack: float = 0.0
+) -> Filter:
     """The filter with the thresholds that its parameters allow; `OutOfRange` if there is no such filter."""
     if (kind == "pure") != privacy.is_pure:
         raise OutOfRange("delta must be 0 under filter 'pure', and positive under any other")
@@ -233,16 +276,18 @@ def _checked(kind: Kind, privacy: Privacy, orders: tuple[float, ...], weights: t
         raise OutOfRange("orders must be above 1, weights positive and at most 1 in total")
     match kind:
         case "rdp":
-            thresholds = tuple(_renyi_threshold(privacy, a, w) for a, w in zip(orders, weights, strict=True))
+            rest = _rest(kind, privacy, slack)
+            thresholds = tuple(_renyi_threshold(rest, a, w) for a, w in zip(orders, weights, strict=True))
         case "gdp":
             thresholds = (math.floor(Fraction(gauss_mu(privacy.epsilon, privacy.delta)) ** 2 * UNIT),)
         case "pure":
             thresholds = (math.floor(Fraction(privacy.epsilon) * UNIT),)
         case _:
             assert_never(kind)
+    _rest(kind, privacy, slack)
     if min(thresholds) <= 0:
         raise OutOfRange("this budget is too small: no charge would ever fit it")
-    return Filter(kind, privacy, orders, weights, thresholds)
+    return Filter(kind, privacy, orders, weights, thresholds + ((APPROXIMATIONS,) if slack else ()), slack)
 
 
 def _orders(privacy: Privacy) -> tuple[float, ...]:

@@ -22,7 +22,8 @@ from accounting.privacy import finite
 
 _STEPS = range(24, 33)  # k: lattice steps in one std, as a power of two
 _FINE = 2.0**-10  # the inflation that k is raised to reach
-_LARGEST = 2.0**51  # |v| / gamma; sums with noise stay exact integers below 2^53
+FINEST, COARSEST = 2.0**-960, 2.0**900  # the spacing
+LARGEST = 2.0**51  # |v| / gamma; sums with noise stay exact integers below 2^53
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,10 @@ class Lattice:
         z, b = finite(noise_multiplier, "noise multiplier"), finite(bound, "per-record bound")
         if z <= 0 or b <= 0 or growth < 1:
             raise OutOfRange("noise multiplier, bound and dimension must be positive")
-        k = next((k for k in _STEPS if z * growth * 2.0**-k <= _FINE), _STEPS[-1])
-        kept = 1 - z * growth * 2.0**-k
-        if kept < 0.5:
-            raise OutOfRange("this much noise in this many dimensions is beyond the lattice: raise epsilon or lower d")
+        k, kept = fineness(z, growth)
         std = finite(math.nextafter(z * b / kept * (1 + 1e-12), math.inf), "noise std")
         spacing = 2.0 ** (math.frexp(std)[1] - 1 - k)
-        if not 2.0**-960 < spacing < 2.0**900:
+        if not FINEST < spacing < COARSEST:
             raise OutOfRange("the noise std is outside the range of exact arithmetic")
         return cls(std, spacing)
 
@@ -90,7 +88,22 @@ class Lattice:
     ) -> NDArray[np.float64]:
         if value.ndim != 1 or not np.isfinite(value).all():
             raise OutOfRange("an answer is a vector of finite numbers")
-        steps = np.rint(np.clip(value / self.spacing, -_LARGEST, _LARGEST))
+        steps = np.rint(np.clip(value / self.spacing, -LARGEST, LARGEST))
         steps += draw(len(steps), self.std / self.spacing)
         steps += 0.0  # -0.0 would tell on which side of zero the value was
         return np.asarray(steps * self.spacing)
+
+
+def fineness(noise_multiplier: float, growth: float) -> tuple[int, float]:
+    """k, the lattice's steps in a std as a power of two, and 1 - z growth 2^-k; growth is sqrt(d) in l2.
+
+    Raises
+    ------
+    OutOfRange
+        if z growth is so large that the rounding would cost as much as the record itself.
+    """
+    k = next((k for k in _STEPS if noise_multiplier * growth * 2.0**-k <= _FINE), _STEPS[-1])
+    kept = 1 - noise_multiplier * growth * 2.0**-k
+    if kept < 0.5:
+        raise OutOfRange("this much noise in this many dimensions is beyond the lattice: raise epsilon or lower d")
+    return k, kept

@@ -122,7 +122,7 @@ class LedgerState:
         node = fields(document, keys, "a ledger state")
         rule, spent = Filter.from_json(node["filter"]), cost_from_json(node["spent"])
         charges = integer(node["charges"], 0, MOST_ENTRIES, "charges")
-        if len(spent) != len(rule.thresholds) or not _consistent(spent, charges):
+        if len(spent) != len(rule.thresholds) or not _consistent(rule, spent, charges):
             raise CodecError("what is spent must be the sum of the live charges")
         if not isinstance(node["whole"], bool) or (node["whole"] and charges != 1):
             raise CodecError("only a single live charge may hold the whole budget")
@@ -239,8 +239,8 @@ def _after(state: LedgerState, event: JobEvent) -> LedgerState:
 
 def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
     budget = state.filter.privacy
-    if min(state.filter.vector(cost)) < 1:
-        raise LedgerInvalid("a charge is at least one unit of each threshold")
+    if not _consistent(state.filter, state.filter.vector(cost), 1):
+        raise LedgerInvalid("a charge is at least one unit of each threshold, and one approximation at most")
     fits = state.filter.admits(state.spent, cost) and not state.whole
     within = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
     if not fits and not (state.charges == 0 and within):
@@ -252,14 +252,15 @@ def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
 def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
     spent = tuple(a - b for a, b in zip(state.spent, state.filter.vector(cost), strict=True))
     charges = state.charges - 1
-    if charges < 0 or not _consistent(spent, charges) or whole != state.whole:
+    if charges < 0 or not _consistent(state.filter, spent, charges) or whole != state.whole:
         raise LedgerInvalid("the refund is not that of a live charge")
     return replace(state, spent=spent, charges=charges, whole=False)
 
 
-def _consistent(spent: Cost, charges: int) -> bool:
-    """Whether so many live charges, each of at least one unit, can add up to this."""
-    return min(spent) >= charges if charges else not any(spent)
+def _consistent(rule: Filter, spent: Cost, charges: int) -> bool:
+    """Whether so many live charges, each of at least one unit and one approximation at most, can add up to this."""
+    approximated = spent[-1] if rule.slack else 0
+    return (min(rule.curve(spent)) >= charges and 0 <= approximated <= charges) if charges else not any(spent)
 
 
 def _record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:

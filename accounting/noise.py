@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from randomgen import AESCounter
 from scipy.special import ndtri
 
+from accounting import batches
 from accounting.errors import OutOfRange
 
 _BLOCK = 16384  # keeps the working set of one block inside the second-level cache
@@ -30,7 +31,7 @@ _LOW_BITS = 11
 _ZEROS = np.array([11] + [(i & -i).bit_length() - 1 for i in range(1, 1 << _LOW_BITS)], dtype=np.uint64)
 # In units of s, more than the width of the interval that u leaves: u 2^-52 / phi(ndtri(u)) <= 2^-52 sqrt(pi / 2) for
 # the Gaussian, and 2^-52 for Laplace.
-_ABSOLUTE = 1e-15
+ABSOLUTE = 1e-15
 # mpmath remembers pi and ln 2 for the whole process; known to more bits than any draw asks for, they stay.
 with mpmath.mp.workprec(4096):
     _REMEMBERED = (+mpmath.mp.pi, +mpmath.mp.ln2)
@@ -68,8 +69,19 @@ class _Law:
 
 
 # Relative errors granted: to scipy's ndtri 1e-12 (4.4e-16 was measured), to numpy's log 1e-14 (4 ulp, by its makers).
-_GAUSSIAN = _Law(lambda u: -ndtri(u), lambda exact, x: exact.erfc(x / exact.sqrt(2)) / 2, 1e-12)
+RELATIVE = 1e-12
+_GAUSSIAN = _Law(lambda u: -ndtri(u), lambda exact, x: exact.erfc(x / exact.sqrt(2)) / 2, RELATIVE)
 _LAPLACE = _Law(lambda u: -np.log(u + u), lambda exact, x: exact.exp(-x) / 2, 1e-14)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tails:
+    """Standard draws of a symmetric law as |X|, to its tolerances, the sign, and the bits behind them."""
+
+    sizes: NDArray[np.float64]
+    negative: NDArray[np.bool_]
+    zeros: NDArray[np.uint64]
+    mantissa: NDArray[np.uint64]
 
 
 class Noise:
@@ -100,16 +112,29 @@ class Noise:
         """round(Y_j), Y_j of density exp(-|y| / scale) / (2 scale) i.i.d.; the rest as above."""
         return self._rounded(_LAPLACE, count, scale)
 
+    def uniform_rows(self, n: int) -> NDArray[np.int64]:
+        """n indices, each uniform in 0..n-1 and independent: words beyond the largest multiple of n are drawn again."""
+        if not 1 <= n < 1 << 40:
+            raise OutOfRange("the number of rows must lie in [1, 2^40)")
+        limit = np.uint64((1 << 64) // n * n - 1)  # the last word that is kept
+        words = self._bits.words(n).copy()
+        while len(over := np.flatnonzero(words > limit)):
+            words[over] = self._bits.words(len(over))
+        return (words % np.uint64(n)).astype(np.int64)
+
     def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:
         """Indices of a batch that holds each of n rows independently with probability floor(rate 2^64) / 2^64 <= rate.
 
-        Sixteen bits decide a row unless they tie with the leading bits of the rate; then 48 more are drawn.
+        In order. A small batch costs as much as it holds: `poisson_batches`. Else sixteen bits decide a row unless they
+        tie with the leading bits of the rate; then 48 more are drawn.
         """
         if not 0 < rate <= 1:
             raise OutOfRange("the sampling rate must lie in (0, 1]")
         threshold = int(rate * 2.0**64)
         if threshold >= 1 << 64:
             return np.arange(n)
+        if batches.fits(n, threshold):
+            return np.sort(self.poisson_batches(n, rate, 1)[1])
         first, rest = threshold >> 48, threshold & ((1 << 48) - 1)
         draws = self._bits.words((n + 3) // 4).view(np.uint16)[:n]
         included = draws < first
@@ -117,6 +142,34 @@ class Noise:
         if len(ties):
             included[ties] = (self._bits.words(len(ties)) >> np.uint64(16)) < np.uint64(rest)
         return np.flatnonzero(included)
+
+    def poisson_batches(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`count` independent batches of `poisson_rows`' law, one after another: ends, and rows without order.
+
+        Batch k holds rows[ends[k]:ends[k + 1]]; ends has count + 1 entries. The time does not depend on n, but for a
+        table that is made once: the size of a batch by inversion of its exact law, then that many distinct rows.
+
+        Raises
+        ------
+        OutOfRange
+            if the rate is not small enough (`batches.fits`).
+        """
+        threshold = int(rate * 2.0**64)
+        if not batches.fits(n, threshold):
+            raise OutOfRange("batches are drawn by their size only where they are small")
+        sizes = batches.law(n, threshold).sizes(self._bits.words, count)
+        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows = self._below(int(ends[-1]), n)
+        for k in batches.repeating(ends, rows):
+            rows[ends[k] : ends[k + 1]] = self._distinct(n, rows[ends[k] : ends[k + 1]])
+        return ends, rows
+
+    def _distinct(self, n: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first len(rows) distinct values of a stream of uniform rows that begins with these."""
+        found = np.unique(rows)
+        while (missing := len(rows) - len(found)) > 0:
+            found = np.union1d(found, self._below(missing, n))
+        return found
 
     def below(self, total: int) -> int:
         """A uniform integer in [0, total): numbers of just enough bits are drawn until one is below.
@@ -174,24 +227,38 @@ class Noise:
             self._fill(law, out[start : start + _BLOCK], scale)
         return out
 
-    def _fill(self, law: _Law, out: NDArray[np.float64], scale: float) -> None:
-        """One block: a sign bit, 52 mantissa bits and the zeros that set the exponent of the tail probability u."""
-        words = self._bits.words(len(out))
+    def tails(self, count: int) -> Tails:
+        """`count` standard normal draws, known to 2^-52 of their tail probabilities: round each once, at any scale."""
+        return self._tails(_GAUSSIAN, count)
+
+    def decide(self, tails: Tails, j: int, scale: float) -> float:
+        """round(scale N_j) for a normal draw that its size alone leaves open, by further bits."""
+        size = self._decide(_GAUSSIAN, int(tails.zeros[j]), int(tails.mantissa[j]), scale)
+        return -size if tails.negative[j] else size
+
+    def _tails(self, law: _Law, count: int) -> Tails:
+        """A sign bit, 52 mantissa bits and the zeros that set the exponent of the tail probability u."""
+        words = self._bits.words(count)
         zeros = _ZEROS[words & np.uint64((1 << _LOW_BITS) - 1)]
         for j in np.flatnonzero(zeros == _LOW_BITS):
             zeros[j] += self._leading_zeros()
         mantissa = (words >> np.uint64(_LOW_BITS)) & _MANTISSA
         # U lies in [u, u + 2^-(zeros + 54)), u = 2^-(zeros + 2) (1 + mantissa 2^-52): dense in (0, 1/2)
         u = (((np.uint64(1021) - zeros) << np.uint64(52)) | mantissa).view(np.float64)
-        y = law.quantile(u)
+        return Tails(law.quantile(u), (words >> np.uint64(63)).astype(bool), zeros, mantissa)
+
+    def _fill(self, law: _Law, out: NDArray[np.float64], scale: float) -> None:
+        """One block; in place where it can be, for the cache."""
+        tails = self._tails(law, len(out))
+        y = tails.sizes
         y *= scale
         np.rint(y, out=out)
         gap = 0.5 - np.abs(y - out)
         y *= law.relative
-        y += _ABSOLUTE * scale
+        y += ABSOLUTE * scale
         for j in np.flatnonzero(gap <= y):
-            out[j] = self._decide(law, int(zeros[j]), int(mantissa[j]), scale)
-        np.negative(out, where=(words >> np.uint64(63)).astype(bool), out=out)
+            out[j] = self._decide(law, int(tails.zeros[j]), int(tails.mantissa[j]), scale)
+        np.negative(out, where=tails.negative, out=out)
 
     def _leading_zeros(self) -> np.uint64:
         """The length of a run of zero bits in the stream: geometric, never cut off."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan, OutOfRange
 from accounting.events import Event, composed, self_composed
-from accounting.mechanisms import Mechanism
+from accounting.mechanisms import Mechanism, RandomAllocation
 from accounting.privacy import finite
 
 MAX_COUNT = 10**9
@@ -88,6 +88,27 @@ class Plan:
         if not (total >= 0).all():
             raise OutOfRange("a Renyi curve is nonnegative and never NaN")
         return total
+
+    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
+        """The Renyi curve of a composition that the plan's differs from with probability at most `slack`.
+
+        Each use of a random allocation gives up its share of the slack, on which its loss is largest; the other queries
+        give up nothing. None where no query is one, or where a share is too small for that.
+        """
+        from accounting.accountants.allocation import conditioned_rdp
+
+        uses = sum(q.count for q in self.queries if isinstance(q.mechanism, RandomAllocation))
+        total = np.zeros(len(orders))
+        for query in self.queries:
+            curve: NDArray[np.float64] | None
+            if isinstance(query.mechanism, RandomAllocation):
+                curve = conditioned_rdp(query.mechanism, query.noise_multiplier, orders, slack / uses)
+            else:
+                curve = query.mechanism.rdp(query.noise_multiplier, orders)
+            if curve is None:
+                return None
+            total += query.count * curve
+        return total if uses and (total >= 0).all() else None
 
     def gdp(self) -> float | None:
         """mu with mu^2 = sum count * mu_query^2, or None when a query is not Gaussian-DP."""

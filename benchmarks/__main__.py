@@ -1,10 +1,7 @@
-"""`python -m benchmarks [costs] [accuracy] [tuning] [wide] [erm_revisited] [nonsmooth] [peers] [--seeds N]`.
-
-Costs and accuracy by default; peers needs the environment that `make peers` makes.
-erm_revisited has two halves that can be named alone, erm_curves and erm_growth.
-"""
+"""`python -m benchmarks [PART ...] [--seeds N] [--plots FOLDER]`; costs and accuracy if none is named."""
 
 import argparse
+import importlib
 import os
 from pathlib import Path
 
@@ -12,38 +9,42 @@ from pathlib import Path
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-from benchmarks import accuracy, costs, nonsmooth, peers, tuning, wide  # noqa: E402
-
-PLOTS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+# part: module, function, whether it draws into a folder of the module's name (with packages that `make paper` installs)
+PARTS: dict[str, tuple[str, str, bool]] = {
+    "costs": ("costs", "report", False),
+    "accuracy": ("accuracy", "report", False),
+    "tuning": ("tuning", "report", False),
+    "wide": ("wide", "report", False),
+    "last_iterate": ("last_iterate", "report", False),
+    "erm_curves": ("erm_revisited", "curves", True),
+    "erm_growth": ("erm_revisited", "growth", True),
+    "growth": ("growth", "report", True),
+    "nonsmooth": ("nonsmooth", "report", True),
+    "peers": ("peers", "report", False),  # with the environment that `make peers` makes
+}
+BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}
 
 
 def main() -> None:
     """Run what was asked for, costs and accuracy by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help="costs, accuracy, tuning, wide, erm_revisited, nonsmooth, peers")
+    parser.add_argument("parts", nargs="*", help=", ".join([*PARTS, *BOTH]))
     parser.add_argument("--seeds", type=int, default=5, help="runs per cell")
-    parser.add_argument("--plots", type=Path, default=PLOTS, help="in whose folders of their names plots are written")
+    parser.add_argument("--plots", type=Path, default=DOCS, help="where plots are written, in a folder of the part's")
     arguments = parser.parse_args()
-    parts = set(arguments.parts or ["costs", "accuracy"])
-    if "costs" in parts:
-        costs.report()
-    if "accuracy" in parts:
-        accuracy.report(arguments.seeds)
-    if "tuning" in parts:
-        tuning.report(arguments.seeds)
-    if "wide" in parts:
-        wide.report(arguments.seeds)
-    if "peers" in parts:
-        peers.report(arguments.seeds)
-    if "nonsmooth" in parts:
-        nonsmooth.report(arguments.seeds, arguments.plots / "nonsmooth")
-    if parts & {"erm_revisited", "erm_curves", "erm_growth"}:
-        from benchmarks import erm_revisited  # draws, with packages that only `make paper` installs
-
-        if parts & {"erm_revisited", "erm_curves"}:
-            erm_revisited.curves(arguments.seeds, arguments.plots / "erm_revisited")
-        if parts & {"erm_revisited", "erm_growth"}:
-            erm_revisited.growth(arguments.seeds, arguments.plots / "erm_revisited")
+    for named in arguments.parts or ["costs", "accuracy"]:
+        for part in BOTH.get(named, [named]):
+            if part not in PARTS:
+                parser.error(f"no part {part}")
+            module, function, draws = PARTS[part]
+            report = getattr(importlib.import_module(f"benchmarks.{module}"), function)
+            if part == "costs":
+                report()
+            elif draws:
+                report(arguments.seeds, arguments.plots / module)
+            else:
+                report(arguments.seeds)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """What things cost on this machine, as ratios within one run; absolute times only beside them."""
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -9,48 +12,60 @@ from statistics import median
 import numpy as np
 
 from accounting import Privacy
+from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from benchmarks import loops
 from solvers import Problem, plan
-from solvers.data import BLOCK, Data
-from solvers.losses import Logistic
-from solvers.methods import DpGd, DpSvrg
+from solvers.data import Data
+from solvers.losses import Hinge, Logistic
+from solvers.methods import DpGd, DpSvrg, NoisyMirrorDescent, variance_reduced
 from solvers.oracle import PrivateOracle
 from solvers.regularizers import L2
+from solvers.solve import run
 
 N, D = 500_000, 54
 
 
 def report() -> None:
-    """Print the costs of noise, gradients, the oracle and a quote."""
+    """Print the costs of noise, gradients, small steps, compilation and a quote."""
     print(f"costs on this machine (medians of repeated measurements; gradients over {N} x {D} float64)")
     noise()
     gradients()
+    steps()
+    compilation()
+    half_pass()
     quotes()
 
 
-def seconds(call: Callable[[], object], repeats: int = 7) -> float:
-    """The median time of a call, after one that is not counted."""
-    call()
+def together(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
+    """The median time of each call, made in turn so that a busy moment strikes all; the first turn is not counted."""
     times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return median(times)
+    for _ in range(repeats + 1):
+        times.append([once(call) for call in calls])
+    return [median(column) for column in zip(*times[1:], strict=True)]
+
+
+def once(call: Callable[[], object]) -> float:
+    """The time of a call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def noise() -> None:
     """The exactly rounded sampler against numpy's unproven one."""
     draws = 2_000_000
     exact, generator = Noise(), np.random.default_rng(0)
-    ours = seconds(lambda: exact.rounded_gaussian(draws, 2.0**24 * 1.5))
-    theirs = seconds(lambda: generator.standard_normal(draws))
+    ours, theirs = together(
+        lambda: exact.rounded_gaussian(draws, 2.0**24 * 1.5), lambda: generator.standard_normal(draws)
+    )
     rate = f"{draws / ours / 1e6:.1f} million a second"
     print(f"  exactly rounded Gaussian: {rate}, {ours / theirs:.1f} x the time of numpy's PCG64 normals")
 
 
 def gradients() -> None:
-    """A full gradient against one streaming read of the same array, and the oracle against the bare loop."""
+    """A full gradient against one streaming read of the same array by the same thread."""
     generator = np.random.default_rng(0)
     X = generator.standard_normal((N, D))
     y = np.where(generator.random(N) < 0.5, 1.0, -1.0)
@@ -59,18 +74,75 @@ def gradients() -> None:
     release = plan(DpGd(steps=1000), problem, Privacy(1.0, 1e-6)).release
     oracle = PrivateOracle(problem, data, release.plan, Noise())
     w = generator.standard_normal(D)
+    summed, read, door = together(X.sum, lambda: loops.read(X), lambda: oracle.gradient("gradient", w))
+    print(
+        f"  PrivateOracle.gradient: {door / summed:.2f} x one read of the array by numpy's sum ({summed * 1e3:.0f} ms),"
+    )
+    print(f"    {door / read:.2f} x one by a compiled loop that may add in any order ({read * 1e3:.0f} ms)")
 
-    def bare() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        total = np.zeros(D)
-        for start in range(0, N, BLOCK):
-            rows = X[start : start + BLOCK]
-            total += rows.T @ problem.loss.slope(rows @ w, y[start : start + BLOCK])
-        return total / N
 
-    read, loop = seconds(X.sum), seconds(bare)
-    door = seconds(lambda: oracle.gradient("gradient", w))
-    print(f"  one read of the array {read * 1e3:.0f} ms; full gradient, bare loop: {loop / read:.2f} x the read")
-    print(f"  PrivateOracle.gradient: {door / loop:.2f} x the bare loop, {door / read:.2f} x the read")
+def steps() -> None:
+    """Batches of one row: the walk of dp_svrg against a bare compiled loop with numpy's PCG64 noise."""
+    generator, n, count = np.random.default_rng(0), 200_000, 75_000
+    X = generator.standard_normal((n, D))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(generator.random(n) < 0.5, 1.0, -1.0)
+    problem = Problem(Logistic(), L2(1e-4), n=n, d=D, row_norm=1.0)
+    data, multiplier, step, start = Data.of(X, y, problem), 0.43, 1e-4, np.zeros(D)
+    planned = Plan((PlannedQuery("change", count, PoissonGaussian(1 / n), multiplier),))
+
+    def ours() -> None:
+        oracle = PrivateOracle(problem, data, planned, Noise())
+        for _ in variance_reduced.walk(oracle, problem, start, start, start, step, count):
+            pass
+
+    bare, walk = together(lambda: loops.svrg(X, y, start, multiplier, step, count, generator), ours)
+    print(
+        f"  {count} steps of dp_svrg at batch 1 on {n} x {D}: {walk / bare:.2f} x a bare compiled loop with PCG64 noise"
+    )
+    print(f"    ({walk / count * 1e6:.2f} and {bare / count * 1e6:.2f} microseconds a step)")
+
+
+def compilation() -> None:
+    """What a start pays for compiled loops, without and with a cache; and that a first gradient compiles nothing."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+        command = [sys.executable, "-c", _FIRST]
+        for when in ("nothing cached", "from the cache"):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            loading, first, later = map(float, done.stdout.split())
+            print(f"  importing the solvers, {when}: {loading:.2f} s; then a first gradient takes", end=" ")
+            print(f"{first * 1e3:.1f} ms, the next {later * 1e3:.1f} ms")
+
+
+_FIRST = """
+import time
+import dp_accounting, mpmath, numba, numpy as np, pydantic, randomgen, scipy.special
+def passed(call):
+    start = time.perf_counter(); call(); return time.perf_counter() - start
+def load():
+    import solvers
+loading = passed(load)
+from solvers.kernels import slope_of, sum_of_range
+from solvers.losses import Logistic
+X, y, w, loss = np.ones((100_000, 54)), np.ones(100_000), np.ones(54), slope_of(Logistic())
+gradient = lambda: sum_of_range(X, y, y, 0, 100_000, w, loss)
+print(loading, passed(gradient), passed(gradient))
+"""
+
+
+def half_pass() -> None:
+    """A whole run of noisy mirror descent, by its defaults, against one read of the same array: linear time."""
+    n, d, generator = 1_000_000, 50, np.random.default_rng(0)
+    X = generator.standard_normal((n, d))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    problem = Problem(Hinge(), L2(1e-4), n=n, d=d, row_norm=8.0)
+    data = Data.of(X, y, problem)
+    for form in ("independent", "ordered"):
+        quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-6))
+        read, took = together(X.sum, lambda quote=quote: run(quote.method, problem, data, quote.release), repeats=3)
+        slots = quote.release.plan.queries[0].answers
+        print(f"  noisy_mirror_descent, {form}, {n} x {d}, {slots} slots: {took / read:.1f} x one read of the array")
 
 
 def quotes() -> None:

@@ -66,8 +66,10 @@ CASES = (
 METHODS: tuple[Method, ...] = (NoisyMirrorDescent(), NoisySgd(), Localization(), ObjectivePerturbation())
 
 
-def report(seeds: int, plots: Path | None) -> None:
-    """Print one table a dataset; draw them if there is a folder for the plots."""
+def report(seeds: int, plots: Path) -> None:
+    """Print one table a dataset, and draw each into the folder."""
+    from benchmarks import nonsmooth_plots  # with packages that only `make paper` installs
+
     tables = []
     for case in CASES:
         split = case.load()
@@ -75,10 +77,7 @@ def report(seeds: int, plots: Path | None) -> None:
             print("nonsmooth: the shared folder with the real datasets is not here; nothing measured")
             return
         tables.append(table(split, case, seeds))
-    if plots is not None:
-        from benchmarks import nonsmooth_plots  # with packages that only `make paper` installs
-
-        nonsmooth_plots.draw(tables, plots)
+    nonsmooth_plots.draw(tables, plots)
 
 
 def table(split: Split, case: Case, seeds: int) -> Table:

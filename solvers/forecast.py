@@ -6,17 +6,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.catalog import Method
-from solvers.methods import DpAccMd, DpGd
+from solvers.methods import DpAccMd, DpGd, NoisyMirrorDescent
 from solvers.methods.tuning import distance
-from solvers.perturbation import EpochGrowth, Localization, PhasedSgd
+from solvers.perturbation import BootstrapReduction, EpochGrowth, GrowthReduction, Localization, PhasedSgd
 from solvers.problem import Problem
 
 _UNPROVEN = (
     "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
     "theorems want fresh noise in every step."
 )
+_ONE_POINT = (
+    "No bound on the excess risk is proven for this release: a random iterate is nearly stationary in expectation "
+    "(docs/proofs/prox.md); the last iterate has a bound on a free domain with l2 alone."
+)
+_UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
 _NOT_COVERED = (
     "No bound is proven for a loss that is not convex, nor for dp_gd on a domain without 0: runs start elsewhere there."
+)
+_FRESH = (
+    "No bound on the risk over these rows is proven: a half pass uses each row at most once, so theory bounds the risk "
+    "on new rows of the same kind."
 )
 
 
@@ -46,9 +55,14 @@ def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> F
         return Forecast(None, reach, certain, untrained, _NOT_COVERED)
     if isinstance(method, Localization | EpochGrowth | PhasedSgd):
         return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
-    if not isinstance(method, DpGd | DpAccMd):
-        return Forecast(None, reach, certain, untrained, _UNPROVEN)
-    bound = method.excess_risk(problem, noise_stds[0], reach)
+    bound: float | None = None
+    missing = _FRESH if isinstance(method, NoisyMirrorDescent) else _UNPROVEN
+    if isinstance(method, DpGd):
+        bound, missing = method.excess_risk(problem, noise_stds[0], reach, untrained), _ONE_POINT
+    elif isinstance(method, DpAccMd | GrowthReduction | BootstrapReduction):
+        bound, missing = method.excess_risk(problem, noise_stds[0], reach), _UNFINISHED
+    if bound is None:
+        return Forecast(None, reach, certain, untrained, missing)
     source = "the domain or the regularizer ensures it" if certain else "a guess: no domain or regularizer ensures it"
     useless = " It promises no more than the untrained model." if bound >= untrained else ""
     statement = (

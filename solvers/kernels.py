@@ -6,8 +6,8 @@ wherever the record stands, in whatever batch and beside whatever others. Every 
 The plain forms, which tests/unit/solvers/test_kernels.py holds to the last bit, pad a row with zeros to a multiple of
 eight columns:
 
-    dot(X, i, w):         column j is added to sum j mod 8, in order; then the sums by halves, 4 + 4, 2 + 2, 1 + 1
-    add(total, s, X, i):  total_j + s x_ij
+    dot(X, i, w):              column j is added to sum j mod 8, in order; then the sums by halves, 4 + 4, 2 + 2, 1 + 1
+    add(total, s, X, places):  total_j + s_k x_(places k)j, one k after the other
 
 They are written as LLVM's instructions on eight numbers, because numba puts no plain sum of products into vector
 registers without leave to reassociate it. A loss's own `slope` stays the definition of its slope.
@@ -45,6 +45,17 @@ Vector = NDArray[np.float64]
 Slope = tuple[int, float, float, float]
 """A loss as numbers: its place in `_LOSSES`, two parameters, the bound on its slope."""
 
+Walk = tuple[float, float, float, float, float, float, float, float, float, float, float, float]
+"""What `walk` knows that is public: L, G, R, the batch's fixed size, two factors of the bound's rounding, the noise
+multiplier, two numbers of the lattice, the step, what it is divided by, the radius."""
+
+FARTHEST = 1e100
+"""The longest w that is answered: no margin overflows then."""
+
+# Those of accounting.noise and accounting.lattice, which a test holds; literal, since the cache sees this file alone.
+RELATIVE, ABSOLUTE = 1e-12, 1e-15
+FINEST, COARSEST, LARGEST = 2.0**-960, 2.0**900, 2.0**51
+
 if numba.config.USING_SVML:
     raise ImportError("a vector math library may round a number by its place: unset it (NUMBA_DISABLE_INTEL_SVML=1)")
 
@@ -55,6 +66,8 @@ _ROWS = types.Array(types.float64, 2, "C", readonly=True)  # a writable array pa
 _NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
 _PLACES = types.Array(types.int64, 1, "C", readonly=True)
 _ANSWER = types.Array(types.float64, 1, "C")
+_FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
+_WALK = types.UniTuple(types.float64, 12)
 _SLOPE = types.Tuple((types.int64, types.float64, types.float64, types.float64))
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -66,7 +79,7 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
     def decorate(function: _Function) -> _Function:
         chosen: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": False}
         try:
-            result: Any = numba.njit(signature, cache=True, **chosen)(function)
+            result: _Function = numba.njit(signature, cache=True, **chosen)(function)
         except (RuntimeError, OSError):  # nowhere to write
             result = numba.njit(signature, **chosen)(function)
         function_: _Function = result
@@ -76,7 +89,7 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
 
 
 def slope_of(loss: Loss) -> Slope | None:
-    """The loss as the loops know it; None for one of several outputs, which has no compiled form."""
+    """The loss as the loops know it; None for several outputs and for a smoothed power, which have no compiled form."""
     match loss:
         case HuberHinge(smoothing=h) | Huber(smoothing=h):
             a, b = h, 0.0
@@ -84,7 +97,7 @@ def slope_of(loss: Loss) -> Slope | None:
             a, b = q, h
         case Squared(residual_bound=c):
             a, b = c, 0.0
-        case Power(exponent=k, residual_bound=c):
+        case Power(exponent=k, residual_bound=c, smoothing=0.0):
             a, b = k, c
         case Logistic() | Hinge() | Sigmoid() | Absolute():
             a, b = 0.0, 0.0
@@ -94,6 +107,7 @@ def slope_of(loss: Loss) -> Slope | None:
 
 
 _LANES = 8
+_TOGETHER = 16  # rows whose slopes are computed between the margins of all and the sum of all: they stay in the cache
 _VECTOR = ir.VectorType(ir.DoubleType(), _LANES)
 _MASK = ir.VectorType(ir.IntType(1), _LANES)
 _ZEROS = ir.Constant(_VECTOR, [0.0] * _LANES)
@@ -116,13 +130,8 @@ class _Row:
         call = cgutils.get_or_insert_function(self._builder.module, shape, "llvm.masked.load.v8f64.p0")
         return self._builder.call(call, [self.at(j), _ALIGNED, mask, _ZEROS])
 
-    def store(self, value: Any, j: Any, mask: Any = None) -> None:
-        if mask is None:
-            self._builder.store(value, self.at(j), align=8)
-            return
-        shape = ir.FunctionType(ir.VoidType(), [_VECTOR, _VECTOR.as_pointer(), _ALIGNED.type, _MASK])
-        call = cgutils.get_or_insert_function(self._builder.module, shape, "llvm.masked.store.v8f64.p0")
-        self._builder.call(call, [value, self.at(j), _ALIGNED, mask])
+    def store(self, value: Any, j: Any) -> None:
+        self._builder.store(value, self.at(j), align=8)
 
 
 def _all_lanes(builder: Any, value: Any) -> Any:
@@ -174,27 +183,56 @@ def _dot(typing: Any, X: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
     return types.float64(X, i, w), generate
 
 
-def _add(typing: Any, total: Any, s: Any, X: Any, i: Any) -> Any:  # noqa: ARG001
-    """total += s x_i, in place. X is (n, d), row-major, 0 <= i < n, total is (d,): nothing is checked."""
+def _add(typing: Any, total: Any, s: Any, X: Any, places: Any) -> Any:  # noqa: ARG001
+    """total += s_0 x_i + s_1 x_j + ..., one after the other, in place; s and places are tuples of one length.
+
+    X is (n, d), row-major, places in [0, n), total 8 longer than d: nothing is checked.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector, factor, rows, place = _arrays(context, builder, signature, args)
-        d = builder.extract_value(vector.shape, 0)
-        row, result = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)])), _Row(builder, vector.data)
-        factors = _all_lanes(builder, factor)
+        vector, factors, rows, at = _arrays(context, builder, signature, args)
+        d = builder.extract_value(rows.shape, 1)
+        result = _Row(builder, vector.data)
+        read = [
+            (
+                _all_lanes(builder, builder.extract_value(factors, k)),
+                _Row(builder, builder.gep(rows.data, [builder.mul(builder.extract_value(at, k), d)])),
+            )
+            for k in range(len(signature.args[1]))
+        ]
 
         def body(j: Any, mask: Any) -> None:
-            product = builder.fmul(factors, row.load(j, mask))
-            result.store(builder.fadd(result.load(j, mask), product), j, mask)
+            value = result.load(j)
+            for factor, row in read:
+                value = builder.fadd(value, builder.fmul(factor, row.load(j, mask)))
+            result.store(value, j)
 
         _each(builder, d, body)
         return context.get_dummy_value()
 
-    return types.void(total, s, X, i), generate
+    return types.void(total, s, X, places), generate
+
+
+def _fetch(typing: Any, X: Any, i: Any) -> Any:  # noqa: ARG001
+    """Asks for row i, which may be past the end, to be in the cache soon; no number depends on it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, place = _arrays(context, builder, signature, args)
+        d = builder.extract_value(rows.shape, 1)
+        row = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)]))
+        number = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [_VECTOR.as_pointer(), number, number, number])
+        call = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        with cgutils.for_range_slice(builder, d.type(0), d, d.type(_LANES), intp=d.type) as (j, _):
+            builder.call(call, [row.at(j), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(X, i), generate
 
 
 dot = intrinsic(_dot)
 add = intrinsic(_add)
+fetch = intrinsic(_fetch)
 
 
 @compiled(types.float64(_SLOPE, types.float64, types.float64))
@@ -232,24 +270,46 @@ def norms(X: Vector) -> Vector:
     return lengths
 
 
+@compiled(types.void(_ANSWER, _ANSWER, types.Array(types.int64, 1, "C"), types.int64, _ROWS))
+def add_rows(total: Vector, s: Vector, places: NDArray[np.int64], count: int, X: Vector) -> None:
+    """total += s_k x_(places k) for k < count, one after the other; four at a time are read for one write."""
+    fours = count - count % 4
+    for k in range(0, fours, 4):
+        add(
+            total,
+            (s[k], s[k + 1], s[k + 2], s[k + 3]),
+            X,
+            (places[k], places[k + 1], places[k + 2], places[k + 3]),
+        )
+    for k in range(fours, count):
+        add(total, (s[k],), X, (places[k],))
+
+
 @compiled(_ANSWER(_ROWS, _NUMBERS, _NUMBERS, types.int64, types.int64, _NUMBERS, _SLOPE))
 def sum_of_range(X: Vector, y: Vector, scale: Vector, start: int, stop: int, w: Vector, loss: Slope) -> Vector:
     """Sum over start <= i < stop of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each row is read once."""
-    total = np.zeros(w.shape[0])
-    for i in range(start, stop):
-        s = slope(loss, dot(X, i, w) * scale[i], y[i]) * scale[i]
-        add(total, s, X, i)
-    return total
+    d = w.shape[0]
+    total, s, places = np.zeros(d + 8), np.empty(_TOGETHER), np.empty(_TOGETHER, np.int64)
+    for first in range(start, stop, _TOGETHER):
+        count = min(_TOGETHER, stop - first)
+        for k in range(count):
+            places[k] = first + k
+            s[k] = dot(X, first + k, w) * scale[first + k]
+        for k in range(count):
+            fetch(X, first + _TOGETHER + k)
+            s[k] = slope(loss, s[k], y[first + k]) * scale[first + k]
+        add_rows(total, s, places, count, X)
+    return total[:d].copy()
 
 
 @compiled(_ANSWER(_ROWS, _NUMBERS, _NUMBERS, _PLACES, _NUMBERS, _SLOPE))
 def sum_of_places(X: Vector, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, loss: Slope) -> Vector:
     """The same over the given places."""
-    total = np.zeros(w.shape[0])
+    d = w.shape[0]
+    total = np.zeros(d + 8)
     for i in places:
-        s = slope(loss, dot(X, i, w) * scale[i], y[i]) * scale[i]
-        add(total, s, X, i)
-    return total
+        add(total, (slope(loss, dot(X, i, w) * scale[i], y[i]) * scale[i],), X, (i,))
+    return total[:d].copy()
 
 
 @compiled(_ANSWER(_ROWS, _NUMBERS, _NUMBERS, _PLACES, _NUMBERS, _NUMBERS, _SLOPE, types.float64))
@@ -257,10 +317,110 @@ def sum_of_changes(
     X: Vector, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, anchor: Vector, loss: Slope, limit: float
 ) -> Vector:
     """Sum over the places of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and at the anchor."""
-    total = np.zeros(w.shape[0])
+    d = w.shape[0]
+    total = np.zeros(d + 8)
     for i in places:
         s = slope(loss, dot(X, i, w) * scale[i], y[i])
         s -= slope(loss, dot(X, i, anchor) * scale[i], y[i])
-        s = min(max(s, -limit), limit) * scale[i]
-        add(total, s, X, i)
-    return total
+        add(total, (min(max(s, -limit), limit) * scale[i],), X, (i,))
+    return total[:d].copy()
+
+
+@compiled(types.float64(_NUMBERS))
+def length(v: Vector) -> float:
+    """||v||_2, added up as a row's margin is."""
+    d = v.shape[0]
+    return math.sqrt(dot(v.reshape((1, d)), 0, v))
+
+
+@compiled(types.boolean(_ANSWER, _NUMBERS, _FLAGS, types.int64, types.float64))
+def round_tails(out: Vector, sizes: Vector, negative: NDArray[np.bool_], first: int, scale: float) -> bool:
+    """out_j = round(scale N_(first + j)), or NaN where the size leaves it open; whether all are closed.
+
+    The plain form is `Noise._fill`, with the same tolerances.
+    """
+    closed = True
+    for j in range(out.shape[0]):
+        y = sizes[first + j] * scale
+        rounded = np.rint(y)
+        if 0.5 - abs(y - rounded) <= y * RELATIVE + ABSOLUTE * scale:
+            out[j], closed = np.nan, False
+        else:
+            out[j] = -rounded if negative[first + j] else rounded
+    return closed
+
+
+@compiled(types.UniTuple(types.float64, 2)(types.float64, types.float64, types.float64, types.int64))
+def fit(z: float, kept: float, bound: float, k: int) -> tuple[float, float]:
+    """Std and spacing as `Lattice.fit` has them; a spacing of 0 where it refuses."""
+    std = np.nextafter(z * bound / kept * (1 + 1e-12), np.inf)
+    if not (bound > 0 and std < np.inf):
+        return 0.0, 0.0
+    spacing = 2.0 ** (math.frexp(std)[1] - 1 - k)
+    return (std, spacing) if FINEST < spacing < COARSEST else (0.0, 0.0)
+
+
+@compiled(
+    types.Tuple((types.int64, types.float64))(
+        _ROWS, _NUMBERS, _NUMBERS, _SLOPE, _PLACES, _PLACES, _NUMBERS, _FLAGS, _ANSWER, types.int64, types.boolean,
+        _NUMBERS, _NUMBERS, _NUMBERS, types.Array(types.float64, 2, "C"), _WALK,
+    )
+)  # fmt: skip
+def walk(
+    X: Vector,
+    y: Vector,
+    scale: Vector,
+    loss: Slope,
+    ends: NDArray[np.int64],
+    places: NDArray[np.int64],
+    sizes: Vector,
+    negative: NDArray[np.bool_],
+    noise: Vector,
+    start: int,
+    given: bool,
+    w: Vector,
+    anchor: Vector,
+    snapshot: Vector,
+    points: Vector,
+    public: Walk,
+) -> tuple[int, float]:
+    """Steps start, start + 1, ... of `solvers.walk`, each from its own batch and tails; points[t] follows step t.
+
+    Returns (the number of points, 0) at the end. Before a step that it cannot make it returns (that step, s): s > 0 is
+    the noise's scale at which some coordinates are open, NaN in `noise`; call again with `noise` closed and `given`.
+    s < 0: the step is out of the range of exact arithmetic.
+    """
+    L, G, R, size, long, summing, z, kept, k, step, shrink, radius = public
+    d = w.shape[0]
+    total, w = np.zeros(d + 8), w.copy()
+    for t in range(start, points.shape[0]):
+        reach, distance = length(w), length(w - anchor)
+        if not (reach <= FARTHEST and distance < np.inf):
+            return t, -1.0
+        near = L * distance <= G
+        bound = min(G, L * distance) if near else G
+        if bound == 0.0:
+            v = snapshot.copy()
+        else:
+            std, spacing = fit(z, kept, (bound * long + bound * summing) / size, int(k))
+            if spacing == 0.0:
+                return t, -1.0
+            if not (given and t == start) and not round_tails(noise, sizes, negative, t * d, std / spacing):
+                return t, std / spacing
+            total[:] = 0.0
+            for i in places[ends[t] : ends[t + 1]]:
+                s = slope(loss, dot(X, i, w) * scale[i], y[i])
+                if near:
+                    limit = bound / R
+                    s = min(max(s - slope(loss, dot(X, i, anchor) * scale[i], y[i]), -limit), limit)
+                add(total, (s * scale[i],), X, (i,))
+            v = np.empty(d)
+            for j in range(d):
+                steps = np.rint(min(max(total[j] / size / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0
+                v[j] = steps * spacing + snapshot[j] if near else steps * spacing
+        w = (w - step * v) / shrink
+        norm = length(w)
+        if norm > radius:
+            w *= radius / norm
+        points[t] = w
+    return points.shape[0], 0.0

@@ -4,8 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from types import UnionType
 
 from accounting.errors import OutOfPlan
+from accounting.mechanisms import RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.problem import Vector
@@ -21,20 +23,44 @@ class Meter:
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
     """
 
-    __slots__ = ("_answered", "_on_answer", "noise", "plan")
+    __slots__ = ("_answered", "_given", "_horizons", "_on_answer", "noise", "plan")
 
     def __init__(self, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None) -> None:
         self.plan, self.noise, self._on_answer = plan, noise, on_answer
         self._answered: Counter[str] = Counter()
+        self._horizons: dict[str, int] = {}
+        self._given = 0
 
-    def take(self, query: str, mechanism: type) -> PlannedQuery:
-        """Count one answer; `OutOfPlan` if the plan does not hold it, or holds the query with another mechanism."""
+    def horizon(self, query: str) -> int:
+        """How many answers the query will give: all that are planned, or the random number drawn for this run."""
+        planned = self.plan.query(query)
+        if not isinstance(planned.mechanism, RandomIterate):
+            return planned.answers
+        if planned.count != 1:
+            raise OutOfPlan(f"query {query!r} holds more than one random iterate")
+        if query not in self._horizons:
+            self._horizons[query] = planned.mechanism.horizon(self.noise)
+        return self._horizons[query]
+
+    def take(self, query: str, mechanism: type | UnionType, count: int = 1) -> PlannedQuery:
+        """Count one answer, or several at once.
+
+        Raises
+        ------
+        OutOfPlan
+            if the plan does not hold them, or holds the query with another mechanism; then none is counted.
+        """
+        planned = self.look(query, mechanism)
+        if self._answered[query] + count > (most := self.horizon(query)):
+            raise OutOfPlan(f"all {most} answers of query {query!r} have been given")
+        self._answered[query] += count
+        return planned
+
+    def look(self, query: str, mechanism: type | UnionType) -> PlannedQuery:
+        """The planned query, without counting; `OutOfPlan` as `take`."""
         planned = self.plan.query(query)
         if not isinstance(planned.mechanism, mechanism):
             raise OutOfPlan(f"query {query!r} is planned with another mechanism")
-        if self._answered[query] >= planned.answers:
-            raise OutOfPlan(f"all {planned.answers} answers of query {query!r} have been given")
-        self._answered[query] += 1
         return planned
 
     def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
@@ -43,13 +69,18 @@ class Meter:
 
     def count(self, answer: Vector) -> Vector:
         """An answer that goes out, reported."""
-        self.pulse()
+        self.report(1)
         return answer
 
+    def report(self, count: int) -> None:
+        """So many answers went out."""
+        self._given += count
+        self.pulse()
+
     def pulse(self) -> None:
-        """A sign of life in the middle of long work, at which a run may be stopped."""
+        """A sign of life in the middle of long work, at which a run may be stopped: the number of answers given."""
         if self._on_answer is not None:
-            self._on_answer(self._answered.total())
+            self._on_answer(self._given)
 
     def answered(self, query: str) -> int:
         """How many answers of the query have been counted."""
@@ -59,8 +90,8 @@ class Meter:
         """What was really answered; a use that was begun counts whole."""
         return Plan(
             tuple(
-                replace(q, count=math.ceil(self._answered[q.name] / q.mechanism.answers))
+                replace(q, count=max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)))
                 for q in self.plan.queries
-                if self._answered[q.name]
+                if self._answered[q.name] or q.name in self._horizons
             )
         )

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation, RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data, blocks
 from solvers.errors import Unsuitable
+from solvers.kernels import FARTHEST, length
 from solvers.meter import Meter
 from solvers.problem import Problem, Vector
 from solvers.sums import gradient_bound, gradient_sum, pieces, sampled_bound
-
-_FARTHEST = 1e100
+from solvers.walk import Walk
 
 
 class PrivateOracle:
@@ -56,14 +56,19 @@ class PrivateOracle:
         Raises
         ------
         OutOfPlan
-            if the plan holds no such query with the Gaussian mechanism, or all its answers have been given.
+            if the plan holds no such query with the Gaussian mechanism, or with a random number of its answers; or if
+            all of them have been given.
         Unsuitable
             if w is not of shape (size,), finite and of norm up to 1e100. Both are functions of the question alone.
         """
         reach = self._reach(w)
-        planned = self._meter.take(query, Gaussian)
+        planned = self._meter.take(query, Gaussian | RandomIterate)
         value = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), w) / self._problem.n
         return self._meter.answer(planned, value, gradient_bound(self._problem, reach))
+
+    def horizon(self, query: str) -> int:
+        """How many answers the query will give: as planned, or a random number that owes nothing to the data."""
+        return self._meter.horizon(query)
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """(1/b) sum over a fresh batch of grad f_i(w) + noise; per-record bound G / b, plus rounding.
@@ -87,13 +92,34 @@ class PrivateOracle:
         reach = self._reach(w) + self._reach(anchor)
         planned = self._meter.take(query, PoissonGaussian)
         problem = self._problem
-        distance = float(np.linalg.norm(w - anchor))
+        distance = length(w - anchor)
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
             return self._meter.count(np.zeros(problem.size))
         rows, size = self._batch(planned)
         value = gradient_sum(self._data, pieces(rows, problem.width), w, anchor, bound / problem.row_norm) / size
         return self._meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
+
+    def walk(
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
+    ) -> NDArray[np.float64] | None:
+        """The `count` points that follow w, shape (count, d): w <- prox(w - step v), one answer for each.
+
+        v = snapshot + sampled_change(query, w, anchor) while L ||w - anchor|| <= G, sampled_gradient(query, w) beyond.
+        The same answers, of the same law, as asking for each: docs/proofs/oracle.md. None, and nothing is counted,
+        where that is not compiled: then ask. `on_answer` hears after all, so ask for a thousand or so at a time.
+        Raises as `sampled_change`, with none counted if the plan does not hold them all.
+        """
+        for point in (w, anchor, snapshot):
+            self._reach(point)
+        planned = self._meter.look(query, PoissonGaussian)
+        compiled = Walk.of(self._problem, self._data, planned, step)
+        if compiled is None:
+            return None
+        self._meter.take(query, PoissonGaussian, count)
+        points = compiled.points(self._meter.noise, w, anchor, snapshot, count)
+        self._meter.report(count)
+        return points
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         """(1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
@@ -105,7 +131,7 @@ class PrivateOracle:
         reach = self._reach(w)
         planned = self._meter.take(query, RandomAllocation)
         rows, size = self._slot(planned)
-        value = gradient_sum(self._data, pieces(rows, self._problem.d), w) / size
+        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
         return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
 
     def transcript(self) -> Plan:
@@ -116,9 +142,8 @@ class PrivateOracle:
         """||w||, once w is known to be one that no margin can overflow at."""
         if w.shape != (self._problem.size,):
             raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
-        with np.errstate(over="ignore", invalid="ignore"):
-            norm = float(np.linalg.norm(w))
-        if not norm <= _FARTHEST:
+        norm = length(np.ascontiguousarray(w))
+        if not norm <= FARTHEST:
             raise Unsuitable("w must be finite and of norm at most 1e100")
         return norm
 

@@ -12,7 +12,7 @@ from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
-from solvers.catalog import Method
+from solvers.catalog import Method, reviewed
 from solvers.data import Data
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
@@ -132,17 +132,20 @@ def _run(
     on_answer: Callable[[int], None] | None,
 ) -> tuple[Vector, Plan]:
     """Behind the door that the method's kind needs."""
-    if isinstance(method, Perturbation):
+    seeing = reviewed(method)
+    if seeing is not None:
         access = DataAccess(problem, data, release.plan, noise, on_answer)
-        return method.run(access, problem), access.transcript()
+        return seeing.run(access, problem), access.transcript()
+    assert not isinstance(method, Perturbation)
     oracle = PrivateOracle(problem, data, release.plan, noise, on_answer)
     return method.run(oracle, problem), oracle.transcript()
 
 
 def _std(method: Method, query: PlannedQuery, problem: Problem) -> float:
     mechanism, dimension = query.mechanism, problem.size
-    if isinstance(method, Perturbation):
-        bound, dimension = method.releases(problem)[query.name]
+    seeing = reviewed(method)
+    if seeing is not None:
+        bound, dimension = seeing.releases(problem)[query.name]
     elif isinstance(mechanism, PoissonGaussian):
         bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
     elif isinstance(mechanism, RandomAllocation):

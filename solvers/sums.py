@@ -84,7 +84,14 @@ def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.
 
     Twice the rounding, because both the answer with the record and the answer without it have it.
     """
-    return (bound * _long_rows(problem) + 2 * problem.n * _unlike(problem, bound, reach)) / size
+    long, summing = sampled_factors(problem)
+    slopes = 0.0 if kernels.slope_of(problem.loss) else 2 * problem.n * _slopes_error(problem, reach)
+    return (bound * long + bound * summing + slopes) / size
+
+
+def sampled_factors(problem: Problem) -> tuple[float, float]:
+    """The factors of `bound` in `sampled_bound`, which is their sum for a loss with a compiled slope."""
+    return _long_rows(problem), 2 * problem.n * _summing(problem, problem.n, 1.0)
 
 
 def gradient_error(problem: Problem, rows: int, reach: float) -> float:

@@ -1,11 +1,18 @@
 """The accountants: each certifies an epsilon for a plan at a delta; the least of them is what a job is charged as."""
 
 from accounting.accountants.pure import PureAccountant
+from accounting.accountants.random_iterate import RandomIterateAccountant
 from accounting.accountants.rdp import RdpAccountant
 from accounting.accountants.tight import GaussianAccountant, PldAccountant
 
-Accountant = PureAccountant | GaussianAccountant | PldAccountant | RdpAccountant
-ACCOUNTANTS: tuple[Accountant, ...] = (PureAccountant(), GaussianAccountant(), PldAccountant(), RdpAccountant())
+Accountant = PureAccountant | GaussianAccountant | RandomIterateAccountant | PldAccountant | RdpAccountant
+ACCOUNTANTS: tuple[Accountant, ...] = (
+    PureAccountant(),
+    GaussianAccountant(),
+    RandomIterateAccountant(),
+    PldAccountant(),
+    RdpAccountant(),
+)
 """In order of preference: the first that supports a plan and is least wins."""
 
 
@@ -20,6 +27,7 @@ __all__ = [
     "GaussianAccountant",
     "PldAccountant",
     "PureAccountant",
+    "RandomIterateAccountant",
     "RdpAccountant",
     "accountant",
 ]

@@ -11,7 +11,7 @@ Proof: docs/proofs/random_allocation.md.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 from accounting.accountants.gaussian import gauss_delta
 from accounting.mechanisms.random_allocation import RandomAllocation
@@ -34,6 +34,7 @@ _REACH = 9.0  # standard deviations of S that the window keeps on each side
 _STEP = 0.5  # between knots the profile falls by about e^-0.5
 _LEAST = 1e-12  # and beyond the last by no more than this, all of it counted as infinite loss
 _MOST_KNOTS = 160
+_LARGEST_SHIFT = 20.0  # as in loss.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _known_slots(c: float, q: float, epsilon: float, ordered: bool) -> float:
         return q * gauss_delta(2 * c, math.log1p((gamma - 1) / q)) * _ROUNDING
     x = (epsilon / 2 + math.asinh((1 - q) / q * math.exp(c * c / 2) * math.sinh(epsilon / 2))) / c
     base, near, far = (float(ndtr(-x - shift)) for shift in (0.0, -c, c))
-    return max(0.0, q * near - gamma * q * far - (gamma - 1) * (1 - q) * base) + 1e-15 * near
+    return max(0.0, q * near - gamma * q * far - (gamma - 1) * (1 - q) * base) + 4e-15 * near
 
 
 def knots(mechanism: RandomAllocation, noise_multiplier: float, coarse: bool = False) -> tuple[Vector, Vector, float]:
@@ -139,6 +140,28 @@ def _knots(mechanism: RandomAllocation, noise_multiplier: float, coarse: bool) -
     masses = np.vstack([low * gamma, low])
     masses[1, 0] = 0.0
     return np.log(gamma), masses, float(delta[-1])
+
+
+def conditioned_rdp(
+    mechanism: RandomAllocation, noise_multiplier: float, orders: Sequence[float], slack: float
+) -> Vector | None:
+    """D_a(P' || Q) at each order, P' the law P of the knots given that its loss is not among the largest.
+
+    P gives those, the infinite ones among them, at most `slack`; so P = (1 - s) P' + s P'' with s <= slack. The pair is
+    its own mirror image, so the same holds in the other direction. None if the infinite ones alone are more.
+    """
+    if 1 / noise_multiplier > _LARGEST_SHIFT:
+        return None
+    epsilons, masses, infinity = knots(mechanism, noise_multiplier)
+    losses, upper = np.concatenate([-epsilons[:0:-1], epsilons]), np.concatenate([masses[1, :0:-1], masses[0]])
+    beyond = infinity + np.append(np.cumsum(upper[::-1])[::-1][1:], 0.0)  # P(loss above this one)
+    kept = np.flatnonzero(beyond * _ROUNDING <= slack)
+    if len(kept) == 0:
+        return None
+    end = int(kept[0]) + 1
+    a, log_kept = np.asarray(orders, dtype=float), math.log1p(-float(beyond[end - 1]) * _ROUNDING)
+    moments = logsumexp(np.outer(a - 1, losses[:end]), b=upper[:end], axis=1)
+    return np.asarray(np.maximum((moments - a * log_kept) / (a - 1) * _ROUNDING + 1e-12, 0.0))
 
 
 def typical_deviation(mechanism: RandomAllocation, noise_multiplier: float) -> float:

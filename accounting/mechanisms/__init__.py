@@ -3,20 +3,37 @@
 from accounting.mechanisms.exponential import Exponential
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.laplace import Laplace
+from accounting.mechanisms.last_iterate import LastIterate
 from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
 from accounting.mechanisms.parallel import Parallel
 from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 from accounting.mechanisms.random_allocation import RandomAllocation
+from accounting.mechanisms.random_iterate import RandomIterate
+from accounting.mechanisms.resampled import Resampled
 
-Mechanism = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | PoissonGaussian | RandomAllocation
+Mechanism = (
+    Exponential
+    | Gaussian
+    | Laplace
+    | LastIterate
+    | ObjectivePerturbation
+    | Parallel
+    | PoissonGaussian
+    | RandomAllocation
+    | RandomIterate
+    | Resampled
+)
 
 __all__ = [
     "Exponential",
     "Gaussian",
     "Laplace",
+    "LastIterate",
     "Mechanism",
     "ObjectivePerturbation",
     "Parallel",
     "PoissonGaussian",
     "RandomAllocation",
+    "RandomIterate",
+    "Resampled",
 ]

@@ -7,13 +7,14 @@ e^-B)); draw an integer below the sum of the w_j from cryptographic bits; return
 Postcondition: 2/z-DP exactly, epsilon = 2/z. Proof: docs/proofs/exponential.md.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from itertools import accumulate
 from typing import Literal
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,13 +80,13 @@ class Exponential:
         self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
     ) -> NDArray[np.float64]:
         """The position of the choice among the scores `value`, shape (1,)."""
-        weights = _weights(value, noise_multiplier, bound)
-        ends = list(accumulate(weights))
+        shares = weights(value, noise_multiplier, bound)
+        ends = list(accumulate(shares))
         return np.array([float(bisect_right(ends, noise.below(ends[-1])))])
 
 
-def _weights(scores: NDArray[np.float64], noise_multiplier: float, bound: float) -> list[int]:
-    """The integer weight of each score."""
+def weights(scores: NDArray[np.float64], noise_multiplier: float, bound: float) -> list[int]:
+    """The integer weight of each score: the law of the choice, exactly."""
     z, b = finite(noise_multiplier, "noise multiplier"), finite(bound, "per-record bound")
     if z <= 0 or b <= 0:
         raise OutOfRange("noise multiplier and bound must be positive")
@@ -95,9 +96,16 @@ def _weights(scores: NDArray[np.float64], noise_multiplier: float, bound: float)
     different, which = np.unique(steps - steps.min(), return_inverse=True)
     size = len(scores).bit_length()
     bits = 2 * _GUARD + size
-    exact = mpmath.MPContext()
-    exact.prec = bits + 64
-    rate = exact.mpf(_SAFE) / exact.mpf(z) / exact.mpf(_STEPS)  # epsilon / 2 for each sensitivity
-    least = 1 << _GUARD  # 2^(K - size - 80), the floor
-    found = [max(least, int(exact.ceil(exact.ldexp(exact.exp(-rate * exact.mpf(step)), bits)))) for step in different]
+    exact = Context(prec=math.ceil((bits + 64) * math.log10(2)) + 5, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    rate = exact.divide(Decimal(_SAFE / _STEPS), Decimal(z))  # epsilon / 2 for each sensitivity
+    found = [_weight(exact, exact.multiply(rate, Decimal(step)), bits) for step in different.tolist()]
     return [found[j] for j in which]
+
+
+def _weight(exact: Context, exponent: Decimal, bits: int) -> int:
+    """max(2^80, ceil(2^bits e^-exponent)), the exponential correctly rounded; not evaluated far below the floor."""
+    least = 1 << _GUARD
+    if exponent > bits:
+        return least
+    scaled = exact.multiply(exact.exp(exponent.copy_negate()), Decimal(1 << bits))
+    return max(least, int(scaled.to_integral_value(ROUND_CEILING)))

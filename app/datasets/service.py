@@ -74,7 +74,7 @@ def budget(database: Database, dataset_id: str, principal: Principal) -> BudgetS
 
 def _filter(budget: Budget) -> Filter:
     try:
-        return Filter.open(budget.filter, Privacy(budget.epsilon, budget.delta))
+        return Filter.open(budget.filter, Privacy(budget.epsilon, budget.delta), budget.slack or 0.0)
     except OutOfRange as error:
         raise Problem(
             "out_of_range", "See `violations`.", violations=[Violation(where="spec.budget", what=str(error))]

@@ -68,6 +68,15 @@ class Budget(Wire):
         FilterKind,
         Field(description="rdp (any mechanism), gdp (Gaussian mechanisms, tighter), pure (delta = 0)."),
     ] = "rdp"
+    slack: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=0.01,
+            description="The part of delta, at most half, set aside under rdp for up to 16 jobs whose privacy rests on "
+            "secret slots (noisy_mirror_descent); without it such a job is charged as if its slots were known.",
+        ),
+    ] = None
 
 
 class DatasetSpec(Wire):

@@ -8,17 +8,20 @@ the answers. The attacker of releases scores a run by a given number of the rele
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
 from accounting.calibration import certify
-from accounting.mechanisms import PoissonGaussian, RandomAllocation
+from accounting.mechanisms import Exponential, PoissonGaussian, RandomAllocation
+from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
-from solvers.catalog import Method, Perturbation
+from solvers.catalog import Method, Perturbation, reviewed
 from solvers.data import Data
 from solvers.oracle import PrivateOracle
+from solvers.perturbation import InverseSensitivity
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 
@@ -49,6 +52,10 @@ class Attacker:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self.score = 0.0
         self._tilts: list[list[float]] = []
+
+    def horizon(self, query: str) -> int:
+        """The oracle's."""
+        return self._oracle.horizon(query)
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's; every answer is N(mean of one, std) or N(mean of two, std)."""
@@ -89,6 +96,9 @@ class Attacker:
             one, two = np.logaddexp(none, in_some)
             self.score += float(one - two)
         return answer
+
+    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+        """None: every answer is asked for by itself, and scored."""
 
     def _sampled(self, query: str, answer: Vector, sums: Sequence[Vector], bound: float) -> None:
         planned = self._plan.query(query)
@@ -154,10 +164,12 @@ def _score(
     noise: Noise,
     statistic: Statistic | None,
 ) -> float:
-    if isinstance(method, Perturbation):
+    seeing = reviewed(method)
+    if seeing is not None:
         if statistic is None:
             raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
-        return statistic(method.run(DataAccess(problem, data, plan, noise), problem))
+        return statistic(seeing.run(DataAccess(problem, data, plan, noise), problem))
+    assert not isinstance(method, Perturbation)
     attacker = Attacker(PrivateOracle(problem, data, plan, noise), problem, plan, *rows)
     released = method.run(attacker, problem)
     return attacker.score if statistic is None else statistic(released)
@@ -171,3 +183,23 @@ def excess(one: Scores, two: Scores, plan: Plan) -> float:
 def halved(plan: Plan) -> Plan:
     """The plan with half its noise, which breaks its promise."""
     return Plan(tuple(replace(q, noise_multiplier=q.noise_multiplier / 2) for q in plan.queries))
+
+
+class _Choosing(DataAccess):
+    """An access that keeps the law of a choice instead of making it."""
+
+    __slots__ = ("law",)
+
+    def release(self, query: str, value: Vector, bound: float) -> Vector:
+        planned = self.meter.take(query, Exponential)
+        shares = weights(value, planned.noise_multiplier, bound)
+        self.law = [Fraction(share, sum(shares)) for share in shares]
+        return np.zeros(1)
+
+
+def law(method: InverseSensitivity, problem: Problem, plan: Plan, y: Vector) -> list[Fraction]:
+    """The probability of each point of the grid, by the integer weights of a run on rows of ones."""
+    data = Data.of(np.ones((problem.n, problem.d)), y, problem)
+    access = _Choosing(problem, data, plan, Noise())
+    method.run(access, problem)
+    return access.law

@@ -1,11 +1,12 @@
-"""One worst-case pair for every method: `audit(name, runs)` is what `purse audit` prints.
+"""One worst-case pair for every method and every release of dp_gd: `audit(name, runs)` is what `purse audit` prints.
 
 The pair is two records whose gradients are opposite and as long as allowed wherever the run goes, among rows of zeros:
 then every answer moves by its whole sensitivity. The same attack with half the noise shows the audit's power.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,17 +14,20 @@ from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
 from accounting.privacy import Privacy
 from solvers import methods, perturbation
-from solvers.audit.attack import Row, Statistic, halved, scores
+from solvers.audit.attack import Row, Statistic, halved, law, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
 from solvers.catalog import Method
-from solvers.losses import Squared
+from solvers.domains import LinfBall
+from solvers.losses import Absolute, Squared
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
 _FLAT = Problem(Squared(1.0), n=_N, d=2, row_norm=1.0)
-_CURVED = Problem(Squared(1.0), L2(1.0), n=_N, d=2, row_norm=1.0)
+_CURVED = Problem(Squared(1.0), L2(30.0), n=_N, d=1, row_norm=1.0)  # the minimizer stays near 0, the slopes at 1
+_LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
+_STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
 _WIDE = Problem(Squared(1.0), n=_N, d=300, row_norm=1.0)
 
@@ -35,32 +39,92 @@ def first(w: Vector) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is audited: a method with its sizes fixed, on a problem, at a position, by a statistic or its transcript."""
+    """What is audited: a method with its sizes fixed, on a problem whose row at `position` is replaced by one of two
+    targets, by a statistic of the release or by its transcript. Cheap runs are made `effort` times as often.
+    """
 
     method: Method
     problem: Problem
     statistic: Statistic | None = None
     position: int = 0
     privacy: Privacy = PROMISE
-    rows: tuple[float, float] = (1.0, -1.0)
-    deltas: tuple[float, ...] = field(default=DELTAS)
+    targets: tuple[float, float] = (1.0, -1.0)
+    effort: int = 1
 
     def pair(self) -> tuple[Row, Row]:
         """Two records with opposite gradients."""
         x = np.zeros(self.problem.d)
         x[0] = self.problem.row_norm
-        return Row(x, self.rows[0]), Row(x, self.rows[1])
+        return Row(x, self.targets[0]), Row(x, self.targets[1])
 
 
-CASES: dict[str, Case] = {
+@dataclass(frozen=True, eq=False)
+class ExactCase:
+    """A choice from a public list, whose law on either dataset is computed instead of sampled."""
+
+    method: perturbation.InverseSensitivity
+    problem: Problem
+    one: Vector
+    two: Vector
+    privacy: Privacy
+
+
+CASES: dict[str, Case | ExactCase] = {
     "dp_gd": Case(methods.DpGd(steps=3, step=0.01), _FLAT),
+    "dp_gd_last": Case(methods.DpGd(steps=20, step=0.5, release="last"), _CURVED, first),
+    "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),
+    "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(batch=2, step=1e-4), _FLAT),
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),
-    "output_perturbation": Case(perturbation.OutputPerturbation(steps=200), _CURVED, first),
-    "objective_perturbation": Case(perturbation.ObjectivePerturbation(), _CURVED, first),
-    "ada_ssp": Case(perturbation.AdaSsp(), _FLAT, first),
+    "output_perturbation": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first),
+    "objective_perturbation": Case(perturbation.ObjectivePerturbation(), _CURVED, first, effort=4),
+    "ada_ssp": Case(perturbation.AdaSsp(), _FLAT, first, effort=8),
+    # The replaced record is in the first phase, whose noise is the largest: what is added later hides it but little.
+    "localization": Case(
+        perturbation.Localization(phases=4, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
+    "epoch_growth": Case(
+        perturbation.EpochGrowth(
+            kappa=2.0, epochs=2, phases=2, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"
+        ),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
+    "phased_sgd": Case(
+        perturbation.PhasedSgd(phases=4, ratio=2.0, step=_STEP, noise="gaussian"),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
+    "output_perturbation_laplace": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first, privacy=Privacy(2.0)),
+    "growth_reduction": Case(
+        perturbation.GrowthReduction(rounds=2, strength=2.0, steps=20, noise="gaussian"),
+        _LINE,
+        first,
+        targets=(3.0, -3.0),
+    ),
+    "bootstrap_reduction": Case(
+        perturbation.BootstrapReduction(perturbation.OutputPerturbation(steps=3)),
+        _CURVED,
+        first,
+        privacy=Privacy(1.0, 0.0),
+        effort=20,
+    ),
+    # The wide middle moves from score 1 to 0, the right end from n/2 - 1 to n/2: exponent and normalizer move as far as
+    # they can, against each other (PRIVACY-SPEC section 7's pair).
+    "inverse_sensitivity": ExactCase(
+        perturbation.InverseSensitivity(grid=1024),
+        Problem(Absolute(), domain=LinfBall(1.0), n=20, d=1, row_norm=1.0),
+        np.array([-1.0] * 9 + [0.99] * 10 + [1.0]),
+        np.array([-1.0] * 9 + [0.99] * 10 + [-1.0]),
+        Privacy(1.0, 0.0),
+    ),
 }
 
 
@@ -83,12 +147,27 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
         if there is no such method.
     """
     case = CASES[name]
+    if isinstance(case, ExactCase):
+        return [_exactly(case)]
     method = case.method.resolve(case.problem, case.privacy)
     plan = calibrate(method.queries(case.problem), case.privacy).plan
     found = []
     for noisy in (plan, halved(plan)):
-        found.append(scores(method, case.problem, noisy, case.pair(), runs, noise, case.statistic, case.position))
+        found.append(
+            scores(method, case.problem, noisy, case.pair(), runs * case.effort, noise, case.statistic, case.position)
+        )
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
-        for d in case.deltas
+        for d in DELTAS
     ]
+
+
+def _exactly(case: ExactCase) -> Finding:
+    """The largest |ln(P(j | D) / P(j | D'))| over all choices j, as planned and with half the noise."""
+    method = case.method.resolve(case.problem, case.privacy)
+    plan = calibrate(method.queries(case.problem), case.privacy).plan
+    found = []
+    for noisy in (plan, halved(plan)):
+        one, two = (law(method, case.problem, noisy, y) for y in (case.one, case.two))
+        found.append(max(abs(math.log(p / q)) for p, q in zip(one, two, strict=True)))
+    return Finding(0.0, certify(plan, 0.0)[0], found[0], found[1])

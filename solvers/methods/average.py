@@ -1,5 +1,8 @@
 """Running averages of released points: free of charge."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.problem import Vector
 
 
@@ -16,6 +19,11 @@ class Average:
         """One more point, of positive weight."""
         self._weight += weight
         self._mean = w.copy() if self._mean is None else self._mean + (w - self._mean) * (weight / self._weight)
+
+    def add_all(self, points: NDArray[np.float64]) -> None:
+        """The rows of (k, d), each of weight 1; k may be 0."""
+        if len(points):
+            self.add(points.mean(axis=0), float(len(points)))
 
     @property
     def value(self) -> Vector:

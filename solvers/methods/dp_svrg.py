@@ -84,15 +84,15 @@ class DpSvrg:
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
         epochs, inner_steps, _, step = self._filled()
-        w, mean = problem.start, Average()
+        w, mean, total = problem.start, Average(), epochs * inner_steps
         for epoch in range(epochs):
             anchor = w
             snapshot = oracle.gradient("snapshot", anchor)
-            for t in range(epoch * inner_steps, (epoch + 1) * inner_steps):
-                v = variance_reduced.estimate(oracle, problem, w, anchor, snapshot)
-                w = problem.prox(w - step * v, step)
-                if 2 * (t + 1) > epochs * inner_steps:
-                    mean.add(w)
+            done = epoch * inner_steps
+            for points in variance_reduced.walk(oracle, problem, anchor, anchor, snapshot, step, inner_steps):
+                first_half = max(0, total // 2 - done)
+                mean.add_all(points[first_half:])
+                w, done = points[-1], done + len(points)
         return mean.value
 
     def _filled(self) -> tuple[int, int, int, float]:

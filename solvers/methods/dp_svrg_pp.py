@@ -90,10 +90,9 @@ class DpSvrgPp:
         w = anchor = problem.start
         for length in _lengths(epochs, inner_steps):
             snapshot, mean = oracle.gradient("snapshot", anchor), Average()
-            for _ in range(length):
-                v = variance_reduced.estimate(oracle, problem, w, anchor, snapshot)
-                w = problem.prox(w - step * v, step)
-                mean.add(w)
+            for points in variance_reduced.walk(oracle, problem, w, anchor, snapshot, step, length):
+                mean.add_all(points)
+                w = points[-1]
             anchor = mean.value
         return anchor
 

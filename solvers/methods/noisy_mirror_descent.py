@@ -9,12 +9,12 @@ from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.errors import Unsuitable
+from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
 from solvers.methods.tuning import distance
 from solvers.oracle_protocol import Oracle
-from solvers.potentials import HalfSquaredL2, Potential
+from solvers.potentials import POTENTIALS, Potential
 from solvers.problem import Problem, Vector
 
 MOST_PASSES = 1_000
@@ -29,9 +29,10 @@ class NoisyMirrorDescent:
     The answer is the mean of the second half of the P T points w that a gradient was asked at.
 
     A half pass is one random allocation, accounted for as a whole: hiding the slots is worth a factor of up to 13 in
-    noise. f must be convex, and need not be smooth. Defaults: P = 1; b the larger of sqrt(d) and N / 2000, rounded up;
-    eta = D / sqrt(P T (G^2 + d sigma^2)), sigma the noise's std and D as `tuning.distance`, which balances
-    D^2 / (2 eta) against P T eta (G^2 + d sigma^2) / 2. Proof: docs/proofs/noisy_mirror_descent.md.
+    noise. f must be convex, and need not be smooth. With B the most that B_Phi(u, start) can be within D of the start,
+    D as `tuning.distance`, and V = G^2 + sigma^2 E||N(0, I)||_*^2, sigma the noise's std, defaults are: P = 1; b the
+    larger of sqrt(d) and N / 2000, rounded up; eta = sqrt(2 B / (P T V)), which balances B / eta against P T eta V / 2;
+    the Phi of the least B V. Proof: docs/proofs/noisy_mirror_descent.md.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class NoisyMirrorDescent:
     step : eta, positive; by default from n, d, epsilon, delta, G and the domain
     form : "independent": each record gets a slot by itself, half the noise; "ordered": exactly b records a slot, in
         random order, as printed
-    potential : Phi
+    potential : Phi; by default the one of the least bound
 
     Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; PRIVACY-SPEC 4, T5. Deviations: steps
     on a stale record, which are noise alone, are left out; the sum is divided by b, never by the random number of fresh
@@ -54,7 +55,7 @@ class NoisyMirrorDescent:
     batch: int | None = None
     step: float | None = None
     form: Form = "independent"
-    potential: Potential = HalfSquaredL2()  # noqa: RUF009 (frozen)
+    potential: Potential | None = None
     name: Literal["noisy_mirror_descent"] = "noisy_mirror_descent"
 
     def __post_init__(self) -> None:
@@ -68,23 +69,24 @@ class NoisyMirrorDescent:
         Raises
         ------
         Unsuitable
-            if the loss is not convex, delta is 0, or batch exceeds n / 2 or makes too many slots.
+            if the loss is not convex, delta is 0, batch exceeds n / 2 or makes too many slots, or the potential does
+            not cover the domain or the regularizer.
         """
         if not problem.is_convex:
             raise Unsuitable(
                 f"noisy_mirror_descent needs a convex loss, since it averages its points; {problem.loss.name} is not"
             )
         if privacy.is_pure:
-            raise Unsuitable("delta = 0 needs a pure mechanism; noisy_mirror_descent adds Gaussian noise")
+            raise NeedsDelta("delta = 0 needs a pure mechanism; noisy_mirror_descent adds Gaussian noise")
         half = problem.n // 2 + 1
-        batch = self.batch or max(math.ceil(math.sqrt(problem.d)), -(-half // _MOST_DEFAULT_SLOTS))
+        batch = self.batch or max(math.ceil(math.sqrt(problem.size)), -(-half // _MOST_DEFAULT_SLOTS))
         batch = batch if self.batch else min(batch, max(1, problem.n // 2))
         if batch > max(1, problem.n // 2):
             raise Unsuitable(f"noisy_mirror_descent: batch must not exceed n / 2 = {problem.n / 2:g}")
         if half // batch > MOST_SLOTS:
             raise Unsuitable(f"noisy_mirror_descent: batch must be at least n / {2 * MOST_SLOTS}, for as many slots")
         filled = replace(self, passes=self.passes or 1, batch=batch)
-        return filled if self.step else replace(filled, step=filled._balanced_step(problem, privacy))
+        return filled._with_step(problem, privacy)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """P allocations of T answers each."""
@@ -99,21 +101,38 @@ class NoisyMirrorDescent:
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        if self.step is None:
+        if self.step is None or self.potential is None:
             raise Unsuitable("noisy_mirror_descent: resolve the method first")
         w, mean = problem.start, Average()
         steps = self._steps(problem)
         for t in range(steps):
-            if 2 * t + 1 > steps:
+            if 2 * (t + 1) > steps:
                 mean.add(w)
             w = self.potential.mirror(problem, w, oracle.allocated_gradient("half_pass", w), self.step)
         return mean.value
 
-    def _balanced_step(self, problem: Problem, privacy: Privacy) -> float:
-        """eta = D / sqrt(P T (G^2 + d sigma^2)); the noise is that of the plan, which owes nothing to eta."""
+    def _with_step(self, problem: Problem, privacy: Privacy) -> "NoisyMirrorDescent":
+        """Phi and eta where they are open; the noise is that of the plan, which owes nothing to either."""
+        refusals = {phi: phi.refusal(problem) for phi in ((self.potential,) if self.potential else POTENTIALS)}
+        covered = [phi for phi, refusal in refusals.items() if refusal is None]
+        if not covered:
+            phi, refusal = next(iter(refusals.items()))
+            raise Unsuitable(f"noisy_mirror_descent: potential {phi.name} does not cover this problem: {refusal}")
+        if self.step is not None and self.potential is not None:
+            return self
         noise = calibrate(self.queries(problem), privacy).plan.queries[0].noise_multiplier
         std = noise * problem.G / self._sizes()[1]
-        return distance(problem) / math.sqrt(self._steps(problem) * (problem.G**2 + problem.d * std**2))
+        reach = distance(problem)
+
+        def start(phi: Potential) -> float:
+            return phi.bregman(problem, reach)
+
+        def force(phi: Potential) -> float:
+            return problem.G**2 + std**2 * phi.noise_norm(problem)
+
+        phi = min(covered, key=lambda phi: start(phi) * force(phi))
+        step = self.step or math.sqrt(2 * start(phi) / (self._steps(problem) * force(phi)))
+        return replace(self, potential=phi, step=step)
 
     def _steps(self, problem: Problem) -> int:
         """P T."""

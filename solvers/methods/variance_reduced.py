@@ -1,8 +1,10 @@
 """Mechanism S, which dp_svrg and dp_svrg_pp share: sampled changes against a noisy snapshot, with a safeguard."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Query
@@ -14,6 +16,7 @@ from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
 
 _SNAPSHOT_SHARE = 0.25
+_TOGETHER, _NUMBERS = 1_000, 1 << 18  # points, and their coordinates, between two reports of progress
 _TIME = 0.4  # of dp_gd's: plain steps let less noise average out
 _MOST_DEFAULT_STEPS = 5_000
 _NOISY_ENOUGH = 1.5  # batches so large that the noise multiplier stays near 3.5, where sampling costs 1.5 % of mu
@@ -73,3 +76,20 @@ def estimate(oracle: Oracle, problem: Problem, w: Vector, anchor: Vector, snapsh
     if problem.L * float(np.linalg.norm(w - anchor)) <= problem.G:
         return oracle.sampled_change("change", w, anchor) + snapshot
     return oracle.sampled_gradient("change", w)
+
+
+def walk(
+    oracle: Oracle, problem: Problem, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
+) -> Iterator[NDArray[np.float64]]:
+    """The `count` points after w, some at a time, shape (k, d): w <- prox(w - step v), v as `estimate` has it."""
+    most = max(1, min(_TOGETHER, _NUMBERS // problem.d))
+    for done in range(0, count, most):
+        wanted = min(most, count - done)
+        points = oracle.walk("change", w, anchor, snapshot, step, wanted)
+        if points is None:
+            points = np.empty((wanted, len(w)))
+            for t in range(wanted):
+                w = problem.prox(w - step * estimate(oracle, problem, w, anchor, snapshot), step)
+                points[t] = w
+        w = points[-1]
+        yield points

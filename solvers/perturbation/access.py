@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Parallel
+from accounting.mechanisms import Parallel, Resampled
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data, blocks
@@ -34,7 +34,7 @@ class DataAccess:
     on_answer : called with the number of releases so far, after each and during long work; may raise to stop the run
     """
 
-    __slots__ = ("_read", "_spent", "data", "meter", "problem")
+    __slots__ = ("_drawn", "_read", "_spent", "data", "meter", "problem")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class DataAccess:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
         self.problem, self.data, self.meter = problem, data, Meter(plan, noise, on_answer)
+        self._drawn = False  # whether the rows are drawn with replacement, or have been
         self._read: range | None = None  # the least range around all positions read since the last release
         self._spent: dict[str, int] = {}  # where the positions of a parallel query's next part may begin
 
@@ -83,22 +84,42 @@ class DataAccess:
         """The query with its noise, as planned."""
         return self.meter.plan.query(query)
 
-    def release(self, query: str, value: Vector, bound: float) -> Vector:
-        """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most, in the
-        mechanism's norm.
-
-        Where the mechanism is `Parallel`, the positions read since the last release must come after those of the
-        query's earlier parts.
-
-        In the mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
+    def redrawn(self) -> "DataAccess":
+        """An access to n rows drawn from these, uniformly with replacement, secret, in memory; once a run.
 
         Raises
         ------
         OutOfPlan
-            if the plan does not hold this answer, or a part of a parallel use would read a position again.
+            at a second draw: the proof is for one run on one draw.
+        """
+        if self._drawn:
+            raise OutOfPlan("rows are drawn once in a run")
+        rows, data = self.meter.noise.uniform_rows(self.problem.n), self.data
+        access = DataAccess(self.problem, data, self.meter.plan, self.meter.noise)
+        access.data = replace(data, X=data.X[rows], y=data.y[rows], scale=data.scale[rows])
+        access.meter = self.meter
+        access._drawn = self._drawn = True
+        return access
+
+    def release(self, query: str, value: Vector, bound: float) -> Vector:
+        """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most, in the
+        mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
+
+        Where the mechanism is `Parallel`, the positions read since the last release must come after those of the
+        query's earlier parts; where it is `Resampled`, the rows must be drawn ones.
+
+        Raises
+        ------
+        OutOfPlan
+            if the plan does not hold this answer, a part of a parallel use would read a position again, or the rows are
+            not those that the mechanism is for.
         """
         planned = self.meter.take(query, object)
-        if isinstance(planned.mechanism, Parallel):
+        mechanism = planned.mechanism
+        if isinstance(mechanism, Resampled) != self._drawn or (self._drawn and planned.count != 1):
+            raise OutOfPlan(f"query {query!r} is planned for other rows: drawn ones, or those of the data")
+        within = mechanism.each if isinstance(mechanism, Resampled) else mechanism
+        if isinstance(within, Parallel):
             begin = self._spent.get(query, 0)
             if planned.count != 1 or self._read is None or self._read.start < begin:
                 raise OutOfPlan(f"the parts of query {query!r} must read disjoint positions, in increasing order")

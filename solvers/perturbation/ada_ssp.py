@@ -12,7 +12,7 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.data import BLOCK, block_rows, blocks
 from solvers.domains import Free
-from solvers.errors import Unsuitable
+from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Squared
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
@@ -58,7 +58,7 @@ class AdaSsp:
         if problem.d > _WIDEST:
             raise Unsuitable(f"ada_ssp takes at most {_WIDEST} encoded columns: it releases their second moments")
         if privacy.is_pure:
-            raise Unsuitable("delta = 0 needs a pure mechanism; ada_ssp adds Gaussian noise, which needs delta > 0")
+            raise NeedsDelta("delta = 0 needs a pure mechanism; ada_ssp adds Gaussian noise, which needs delta > 0")
         return self
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002

@@ -17,7 +17,7 @@ from solvers.sums import UNIT, gradient_error
 
 _SHORTER = 1 - 1e-9  # eta stays below 2 / (L + 2 s) however it is rounded
 _LEAST_GAP = 1e-12  # below this, steps hardly contract, and rounding would add up without end
-_CLOSE = 0.05  # of the sensitivity, how far from the minimizer a default number of steps may end
+CLOSE = 0.05  # of the sensitivity, how far from the minimizer a default number of steps may end
 
 
 def step_error(problem: Problem) -> float:
@@ -96,7 +96,7 @@ class Piece:
 
     def steps(self, most: int) -> int:
         """T with which the distance to the minimizer falls below 0.05 sensitivities, at most `most`; public."""
-        wanted = math.log(len(self.rows) / _CLOSE) / -math.log1p(-self.gap)
+        wanted = math.log(len(self.rows) / CLOSE) / -math.log1p(-self.gap)
         return max(1, math.ceil(min(most, wanted)))
 
     def minimize(self, access: DataAccess, center: Vector, start: Vector, steps: int) -> Vector:

@@ -31,6 +31,7 @@ from solvers.perturbation.phases import (
     Phases,
     bound,
     choose,
+    expected_risk,
     forecast_sentence,
     noise_for,
     parallel,
@@ -143,7 +144,8 @@ class EpochGrowth:
         """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
         T, _, _, _, width, _ = self._filled()
         off = bias(problem.loss, smoothed(problem.loss, width))
-        first = forecast_sentence(LAW, self.schedule(problem, 0), problem, noise_std, reach, off)
+        bound = expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, reach, off)
+        first = forecast_sentence(bound, reach, off)
         return f"{first} That is for the first of {T} epochs; growth around the minimizer lets each later one halve it."
 
     def run(self, access: DataAccess, problem: Problem) -> Vector:

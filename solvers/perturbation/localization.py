@@ -12,7 +12,7 @@ from solvers.losses.smoothing import bias, smoothed
 from solvers.methods.checks import check_count, check_step
 from solvers.methods.tuning import distance
 from solvers.perturbation.access import DataAccess
-from solvers.perturbation.descent import Piece
+from solvers.perturbation.descent import CLOSE, Piece
 from solvers.perturbation.phases import (
     MOST_PHASES,
     QUERY,
@@ -21,6 +21,7 @@ from solvers.perturbation.phases import (
     Phases,
     bound,
     choose,
+    expected_risk,
     forecast_sentence,
     noise_for,
     parallel,
@@ -122,9 +123,25 @@ class Localization:
 
     def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
         """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
-        width = self._filled()[3]
-        off = bias(problem.loss, smoothed(problem.loss, width))
-        return forecast_sentence(LAW, self.schedule(problem), problem, noise_std, reach, off)
+        return forecast_sentence(self._expected(problem, noise_std, reach), reach, self._bias(problem))
+
+    def excess_risk(self, problem: Problem, noise_std: float, reach: float) -> float | None:
+        """Bound on the expected loss over the law of the rows, less the least; None with a regularizer, or where
+        `steps` cuts a phase short.
+        """
+        plan, width = self.schedule(problem), self._filled()[3]
+        pieces = [piece_of(problem, plan, i, width) for i in range(plan.count)]
+        if any(piece.steps(MOST_STEPS) > self.steps for piece in pieces):
+            return None
+        found = self._expected(problem, noise_std, reach)
+        unfinished = CLOSE / 2 * problem.G**2 * sum(plan.eta(i) for i in range(plan.count))
+        return None if found is None else found + unfinished
+
+    def _expected(self, problem: Problem, noise_std: float, reach: float) -> float | None:
+        return expected_risk(LAW, self.schedule(problem), problem, noise_std, reach, self._bias(problem))
+
+    def _bias(self, problem: Problem) -> float:
+        return bias(problem.loss, smoothed(problem.loss, self._filled()[3]))
 
     def run(self, access: DataAccess, problem: Problem) -> Vector:
         """The private model."""

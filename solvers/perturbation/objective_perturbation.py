@@ -12,7 +12,7 @@ from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy, finite
 from solvers.domains import Simplex
-from solvers.errors import RunFailed, Unsuitable
+from solvers.errors import NeedsDelta, RunFailed, Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
@@ -79,7 +79,7 @@ class ObjectivePerturbation:
         check_loss("objective_perturbation", problem, convex=True)
         check_scalar("objective_perturbation", problem)  # its proof needs gradients that keep their direction
         if privacy.is_pure:
-            raise Unsuitable("delta = 0 needs the exact minimizer in objective_perturbation, which no solver returns")
+            raise NeedsDelta("delta = 0 needs the exact minimizer in objective_perturbation, which no solver returns")
         if not isinstance(problem.regularizer, NoRegularizer | L2) or isinstance(problem.domain, Simplex):
             raise Unsuitable("objective_perturbation takes regularizer none or l2, and a domain around 0")
         ridge = self.ridge

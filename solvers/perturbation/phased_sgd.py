@@ -21,6 +21,7 @@ from solvers.perturbation.phases import (
     Phases,
     bound,
     choose,
+    expected_risk,
     forecast_sentence,
     noise_for,
     parallel,
@@ -126,7 +127,8 @@ class PhasedSgd:
 
     def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
         """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
-        return forecast_sentence(LAW, self.schedule(problem), problem, noise_std, reach, 0.0)
+        bound = expected_risk(LAW, self.schedule(problem), problem, noise_std, reach, 0.0)
+        return forecast_sentence(bound, reach, 0.0)
 
     def run(self, access: DataAccess, problem: Problem) -> Vector:
         """The private model."""

@@ -106,17 +106,25 @@ def risk(law: Law, a: float, plan: Phases, distance: float, G: float) -> float:
     return law.reach * distance**2 / (plan.step * plan.rows) + plan.step * G * G * B
 
 
-def forecast_sentence(law: Law, plan: Phases, problem: Problem, noise_std: float, distance: float, bias: float) -> str:
-    """The bound of one run of the phases, in words, from the std of the first phase's noise.
+def expected_risk(
+    law: Law, plan: Phases, problem: Problem, noise_std: float, distance: float, bias: float
+) -> float | None:
+    """The bound of one run of the phases, from the std of the first phase's noise; None with a regularizer.
 
     Parameters
     ----------
     bias : how far the smoothed loss is from the one asked for; twice that is added
     """
-    if problem.mu > 0 or problem.regularizer != NoRegularizer():
+    if not isinstance(problem.regularizer, NoRegularizer):
+        return None
+    a = problem.size * (noise_std / (law.shift * problem.G * plan.step)) ** 2
+    return risk(law, a, plan, distance, problem.G) + 2 * bias
+
+
+def forecast_sentence(bound: float | None, distance: float, bias: float) -> str:
+    """`expected_risk` in words."""
+    if bound is None:
         return "No bound on the empirical risk is proven: every phase sees its own rows alone."
-    a = problem.d * (noise_std / (law.shift * problem.G * plan.step)) ** 2
-    bound = risk(law, a, plan, distance, problem.G) + 2 * bias
     smoothing = f" ({2 * bias:.2g} of it for smoothing the loss)" if bias > 0 else ""
     return (
         "No bound on the empirical risk is proven: every phase sees its own rows alone. Proven for rows drawn "

@@ -13,7 +13,8 @@ RUNS = 1500
 
 def test_every_method_has_a_case() -> None:
     names = {str(member.__dataclass_fields__["name"].default) for member in get_args(Method)}
-    assert names == set(CASES)
+    assert names == {case.method.name for case in CASES.values()}
+    assert names <= set(CASES)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

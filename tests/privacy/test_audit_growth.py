@@ -18,6 +18,8 @@ from accounting.errors import OutOfPlan
 from accounting.lattice import Lattice
 from accounting.noise import Noise
 from accounting.plan import Plan
+from solvers.audit.attack import excess
+from solvers.audit.bounds import mu_lower_bound
 from solvers.data import Data
 from solvers.losses import Squared
 from solvers.meter import Meter
@@ -27,7 +29,6 @@ from solvers.perturbation.access import DataAccess
 from solvers.perturbation.descent import Piece
 from solvers.perturbation.phases import Phases
 from solvers.problem import Problem, Vector
-from tests.support.audit import excess, mu_lower_bound
 from tests.support.seeded import SeededBits
 
 Method = Localization | EpochGrowth | PhasedSgd

@@ -5,6 +5,8 @@ False-alarm rates are below 1e-9 (seeds are fixed besides, so a failure is a cha
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from accounting import batches
 from accounting.errors import OutOfRange
 from accounting.noise import _GAUSSIAN, Noise
 from tests.support.seeded import ScriptedBits, SeededBits
@@ -176,3 +179,142 @@ def test_rate_one_takes_all_and_bad_rates_are_refused() -> None:
     for rate in (0.0, -0.1, 1.1, math.nan):
         with pytest.raises(OutOfRange):
             Noise(SeededBits(0)).poisson_rows(5, rate)
+
+
+class TestSmallBatches:
+    """Drawn by their size: the law of the size, of the rows, and the draws that 64 bits do not decide."""
+
+    @pytest.mark.parametrize(("n", "expected"), [(1, 1 / 64), (3, 0.04), (200_000, 1.0), (10**9, 7.0), (40_000, 600.0)])
+    def test_sizes_are_binomial(self, n: int, expected: float) -> None:
+        """Chi-square on cells of at least 20 expected draws; and 5 % off is rejected where there is power for it."""
+        rate, count = expected / n, 60_000
+        ends, rows = Noise(SeededBits(21)).poisson_batches(n, rate, count)
+        sizes = np.diff(ends)
+        assert len(rows) == ends[-1]
+        assert self._fit(sizes, n, rate) > ALARM
+        if n > 3:
+            assert self._fit(sizes, n, rate * 1.05) < ALARM
+            assert self._fit(sizes, n, rate * 0.95) < ALARM
+
+    @staticmethod
+    def _fit(sizes: NDArray[np.int64], n: int, rate: float) -> float:
+        law, count = stats.binom(n, rate), len(sizes)
+        edges = [-1]
+        while True:
+            wanted = law.cdf(edges[-1]) + 20 / count
+            if wanted >= 1 - 20 / count:
+                break
+            edges.append(max(edges[-1] + 1, int(law.ppf(wanted))))
+        bounds = np.array([*edges, n])
+        masses = np.diff(law.cdf(bounds))
+        counts = np.histogram(sizes, bounds + 0.5)[0]
+        kept = masses * count >= 5
+        masses, counts = np.append(masses[kept], masses[~kept].sum()), np.append(counts[kept], counts[~kept].sum())
+        if masses[-1] * count < 5:
+            masses, counts = masses[:-1] / masses[:-1].sum(), counts[:-1]
+        return float(stats.chisquare(counts, masses / masses.sum() * counts.sum()).pvalue)
+
+    def test_rows_are_uniform_distinct_and_pairwise_independent(self) -> None:
+        n, rate, count = 48, 1 / 64, 400_000
+        ends, rows = Noise(SeededBits(22)).poisson_batches(n, rate, count)
+        hits = np.bincount(rows, minlength=n)
+        assert stats.chisquare(hits).pvalue > ALARM
+        assert (
+            stats.chisquare(hits + np.where(np.arange(n) < 12, hits // 20, 0)).pvalue < ALARM
+        )  # a quarter 5 % likelier
+        batch = np.repeat(np.arange(count), np.diff(ends))
+        member = np.zeros((count, n), dtype=bool)
+        member[batch, rows] = True
+        assert member.sum() == len(rows)  # no batch holds a row twice
+        together = member.astype(np.float32).T @ member.astype(np.float32)
+        pairs = together[np.triu_indices(n, 1)]
+        spread = np.sum((pairs - count * rate**2) ** 2) / (count * rate**2)
+        assert abs(spread - len(pairs)) < 7 * math.sqrt(2 * len(pairs)) * 1.1
+        apart = np.corrcoef(member[1:].sum(1), member[:-1].sum(1))[0, 1]
+        assert abs(apart) * math.sqrt(count) < 6.5
+
+    def test_a_batch_is_in_order_and_its_own_each_time(self) -> None:
+        noise = Noise(SeededBits(23))
+        drawn = [noise.poisson_rows(100_000, 5e-4) for _ in range(50)]
+        assert all((np.diff(rows) > 0).all() for rows in drawn)
+        assert len({tuple(rows) for rows in drawn}) == 50
+        assert 40 < np.mean([len(rows) for rows in drawn]) < 60
+
+    @pytest.mark.parametrize(("n", "threshold"), [(200_000, 2**64 // 200_000), (1, 2**58), (5, 3), (10**10, 2**40)])
+    def test_the_table_is_the_exact_distribution(self, n: int, threshold: int) -> None:
+        law, rate = batches.law(n, threshold), Fraction(threshold, 2**64)
+        assert law.upper[-1] == 2**64 - 1
+        with mpmath.workdps(80):
+            if n <= 5:
+                terms = [math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(n + 1)]
+            else:
+                p = mpmath.ldexp(mpmath.mpf(threshold), -64)
+                terms = [mpmath.binomial(n, j) * p**j * mpmath.exp((n - j) * mpmath.log(1 - p)) for j in range(40)]
+            for k in range(min(len(terms), len(law.lower))):
+                F = sum(terms[: k + 1]) * 2**64
+                lower, upper = int(law.lower[k]), int(law.upper[k])
+                assert lower <= F
+                assert upper + 1 > F or upper == 2**64 - 1
+                assert upper - lower <= 1
+
+    def test_further_bits_decide_what_64_do_not(self) -> None:
+        """In the cell that holds F(0), zeros are below F(0) and ones above it; beside the cell no more is drawn."""
+        n, threshold = 200_000, 2**64 // 200_000
+        law = batches.law(n, threshold)
+        cell = int(law.lower[0])
+        assert law.upper[0] == cell
+        for more, size in (([0], 0), ([2**64 - 1], 1)):
+            assert list(law.sizes(ScriptedBits([cell, *more]).words, 1)) == [size]
+        assert list(law.sizes(ScriptedBits([cell - 1]).words, 1)) == [0]
+        assert list(law.sizes(ScriptedBits([cell + 1]).words, 1)) == [1]
+
+    def test_the_far_tail_is_not_cut_off(self) -> None:
+        """All ones for 64 bits: the size is beyond where F's own 64 bits end, as exact arithmetic has it."""
+        size = int(batches.law(1000, 2**50).sizes(ScriptedBits([2**64 - 1, 2**63, 0, 0]).words, 1)[0])
+        with mpmath.workdps(60):
+            u, p = 1 - mpmath.mpf(2) ** -65, mpmath.mpf(2) ** -14
+            F = [
+                mpmath.fsum(mpmath.binomial(1000, j) * p**j * (1 - p) ** (1000 - j) for j in range(k + 1))
+                for k in range(30)
+            ]
+            assert size == sum(f <= u for f in F)
+
+    def test_large_rates_are_refused(self) -> None:
+        with pytest.raises(OutOfRange):
+            Noise(SeededBits(0)).poisson_batches(100, 0.5, 3)
+
+
+def test_slots_are_uniform_and_exact() -> None:
+    """Chi-square over slots, power against one slot drawn 5 % too often; every row at most once."""
+    noise, n, count = Noise(SeededBits(9)), 50_000, 7
+    totals, taken = np.zeros(count), 0
+    for _ in range(40):
+        rows, offsets = noise.slots(n, 0.5, count)
+        assert len(np.unique(rows)) == len(rows) == offsets[-1]
+        assert all((np.diff(rows[a:b]) > 0).all() for a, b in pairwise(offsets))
+        totals += np.diff(offsets)
+        taken += len(rows)
+    assert abs(taken - 40 * n / 2) < 7 * math.sqrt(40 * n / 4)
+    assert stats.chisquare(totals).pvalue > ALARM
+    off = totals.copy()
+    off[0] *= 1.05
+    assert stats.chisquare(off * totals.sum() / off.sum(), totals).pvalue < ALARM
+
+
+def test_slot_numbers_reject_the_incomplete_multiple() -> None:
+    """2^64 - 1 lies past the last whole multiple of 10 and is drawn again; 19 stands for 9."""
+    found = Noise(ScriptedBits([2**64 - 1, 19, 7]))._below(2, 10)
+    assert list(found) == [7, 9]
+
+
+def test_ordered_rows_are_uniform() -> None:
+    """Every ordered pair of five rows about equally often; equal keys are drawn again."""
+    noise, counts = Noise(SeededBits(3)), np.zeros((5, 5))
+    for _ in range(20_000):
+        a, b = noise.ordered_rows(5, 2)
+        counts[a, b] += 1
+    assert not counts.diagonal().any()
+    assert stats.chisquare(counts[~np.eye(5, dtype=bool)]).pvalue > ALARM
+    assert list(Noise(ScriptedBits([4, 4, 1, 9, 8, 2])).ordered_rows(3, 3)) == [2, 1, 0]
+    with pytest.raises(OutOfRange):
+        noise.ordered_rows(5, 6)

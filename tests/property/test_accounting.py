@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from accounting import Privacy
 from accounting.accountants import ACCOUNTANTS, Accountant
 from accounting.calibration import calibrate, certify
-from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from accounting.mechanisms import Exponential, Gaussian, Laplace, LastIterate, Mechanism, PoissonGaussian, RandomIterate
 from accounting.plan import Plan, PlannedQuery, Query
 
-mechanisms: st.SearchStrategy[Mechanism] = st.one_of(st.just(Gaussian()), st.floats(1e-4, 1.0).map(PoissonGaussian))
+mechanisms: st.SearchStrategy[Mechanism] = st.one_of(
+    st.sampled_from([Gaussian(), Laplace(), Exponential()]),
+    st.floats(1e-4, 1.0).map(PoissonGaussian),
+    st.builds(LastIterate, st.integers(1, 10_000), st.floats(0.0, 1.0)),
+    st.integers(2, 10_000).map(RandomIterate),
+)
 multipliers = st.floats(0.3, 1e4)
 orders = st.lists(st.floats(1.01, 200.0), min_size=1, max_size=4)
 
@@ -44,7 +49,10 @@ def test_sampling_never_costs_more_than_not_sampling(q: float, z: float, a: list
 @settings(max_examples=12, deadline=None)
 def test_epsilon_is_monotone(accountant: Accountant, z: float, q: float, count: int, delta: float) -> None:
     """More answers, less noise or a smaller delta never lower epsilon."""
-    mechanism: Mechanism = Gaussian() if accountant.name == "exact_gaussian" else PoissonGaussian(q)
+    own: dict[str, Mechanism] = {"exact_gaussian": Gaussian(), "pure": Laplace()}
+    mechanism = own.get(accountant.name, PoissonGaussian(q))
+    if accountant.name == "random_iterate":
+        count, mechanism = 1, RandomIterate(count + 1)
     plan = Plan((PlannedQuery("q", count, mechanism, z),))
     if not accountant.supports(plan, delta):
         return
@@ -58,6 +66,36 @@ def test_epsilon_is_monotone(accountant: Accountant, z: float, q: float, count: 
     ):
         if accountant.supports(worse, d):
             assert accountant.epsilon(worse, d) >= epsilon * (1 - 1e-3)
+
+
+@given(st.integers(1, 10_000), st.floats(0.0, 1.0), multipliers)
+def test_a_last_iterate_costs_at_least_one_step_and_at_most_all(steps: int, c: float, z: float) -> None:
+    one, all_ = Gaussian().gdp(z), Gaussian().gdp(z) * math.sqrt(steps)
+    assert one * (1 - 1e-12) <= LastIterate(steps, c).gdp(z) <= all_ * (1 + 1e-10)
+    assert LastIterate(steps, c).gdp(z) <= LastIterate(steps + 1, c).gdp(z) * (1 + 1e-10)
+
+
+@given(
+    epsilon=st.floats(1e-3, 100.0),
+    delta=st.one_of(st.just(0.0), st.floats(1e-12, 1e-2)),
+    mechanism=st.sampled_from([Laplace(), Exponential()]),
+    count=st.integers(1, 300),
+    weight=st.floats(0.05, 20.0),
+)
+@settings(max_examples=15, deadline=None)
+def test_pure_plans_are_certified_at_every_delta(
+    epsilon: float, delta: float, mechanism: Mechanism, count: int, weight: float
+) -> None:
+    """And never cost more than at delta = 0."""
+    queries = (Query("one", 1, Laplace()), Query("many", count, mechanism, weight))
+    release = calibrate(queries, Privacy(epsilon, delta))
+    assert release.epsilon <= epsilon
+    assert certify(release.plan, delta)[0] <= epsilon
+    plain = calibrate(queries, Privacy(epsilon)).plan.gdp_bound()
+    mine = release.plan.gdp_bound()
+    assert plain is not None
+    assert mine is not None
+    assert mine >= plain
 
 
 @given(

@@ -19,7 +19,7 @@ from solvers.data import Data
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Squared
 from solvers.meter import Meter
-from solvers.methods import DpGd, DpSvrg, Method
+from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.oracle import PrivateOracle
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
@@ -36,7 +36,15 @@ SCALAR: list[Logistic | Squared | HuberHinge | Quantile] = [
 LOSSES: list[Loss] = [*SCALAR, Softmax(3)]
 REGULARIZERS: list[Regularizer] = [NoRegularizer(), L2(0.0), L2(0.3), ElasticNet(0.1, 0.3)]
 DOMAINS: list[Domain] = [Free(), L2Ball(1e-3), L2Ball(2.0), L1Ball(2.0), Simplex()]
-METHODS: list[Method] = [DpGd(), DpSvrg(), DpGd(steps=1), DpSvrg(epochs=1, inner_steps=1, batch=1), DpSvrg(batch=60)]
+METHODS: list[Method] = [
+    DpGd(),
+    DpSvrg(),
+    DpGd(steps=1),
+    DpSvrg(epochs=1, inner_steps=1, batch=1),
+    DpSvrg(batch=60),
+    NoisyMirrorDescent(batch=6),
+    NoisyMirrorDescent(passes=2, batch=3, form="ordered"),
+]
 
 coordinates = st.floats(-1e6, 1e6, allow_nan=False)
 vectors = st.lists(coordinates, min_size=3, max_size=3).map(np.array)
@@ -191,7 +199,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
             assert np.isfinite(w).all()
             assert near(float(np.linalg.norm(w)), domain.diameter(problem.size))
             assert quote.release.plan.covers(transcript)
-            assert heard == list(range(1, sum(q.count for q in transcript.queries) + 1))
+            assert heard == list(range(1, sum(q.answers for q in transcript.queries) + 1))
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from httpx import Response
 
+from accounting.accountants.gaussian import gauss_mu
 from app.client.prediction import predict
 from app.wire.models import Model
 from app.worker.engine import Outcome
@@ -95,12 +96,17 @@ def test_from_request_to_model_and_receipt(shared: Service) -> None:
     "method",
     [
         {"name": "dp_gd", "steps": 5},
+        {"name": "dp_gd", "release": "last"},
+        {"name": "dp_gd", "release": "random", "steps": 3},
         {"name": "dp_svrg"},
         {"name": "dp_svrg_pp"},
         {"name": "dp_acc_md"},
         {"name": "localization"},
         {"name": "epoch_growth", "epochs": 2},
         {"name": "phased_sgd"},
+        {"name": "growth_reduction"},
+        {"name": "bootstrap_reduction", "inner": {"name": "localization", "phases": 2}},
+        {"name": "bootstrap_reduction", "inner": {"name": "output_perturbation"}},
         {"name": "auto"},
     ],
 )
@@ -111,6 +117,59 @@ def test_every_method_runs(shared: Service, method: dict[str, Any]) -> None:
     receipt = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
     assert receipt["method"] == job["quote"]["method"]
     assert None not in receipt["method"].values()
+
+
+@pytest.mark.parametrize("kind", ["gdp", "rdp"])
+def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: Service, kind: str) -> None:
+    """Hundreds of hidden steps; the quote, the job and the receipt name dp_gd and what it releases."""
+    dataset = shared.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": kind})
+    method, ridge = {"name": "dp_gd", "release": "last", "steps": 300}, {"name": "l2", "strength": 0.01}
+    body = _body(dataset, method=method, regularizer=ridge)
+    quote = shared.call("analyst", "POST", "/v1/quotes", json=body).json()
+    assert quote["method"] == method | {"step": quote["method"]["step"]}
+    (query,) = quote["queries"]
+    assert (query["name"], query["count"], query["answers"]) == ("last_iterate", 1, 1)
+    contraction = 1 / (1 + quote["method"]["step"] * 0.01)
+    assert query["mechanism"] == {"name": "last_iterate", "steps": 300, "contraction": pytest.approx(contraction)}
+    assert quote["forecast"]["excess_risk"] > 0
+    assert quote["gradient_evaluations"] == 300 * quote["rows"]
+    job = shared.finished(_submit(shared, dataset, method=method, regularizer=ridge).json()["id"])
+    assert (job["state"], job["progress"]) == ("done", {"done": 1, "total": 1})
+    document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    receipt = document["receipt"]
+    assert receipt["method"] == quote["method"]
+    assert receipt["event"] == {
+        "type": "GaussianDpEvent",
+        "noise_multiplier": pytest.approx(2 / gauss_mu(0.5, 1e-6), rel=1e-9),
+    }
+    verified = shared.call(None, "POST", "/v1/receipts/verify", json=document).json()
+    assert verified["valid"]
+    assert verified["recomputed_epsilon"] <= 0.5 * (1 + 1e-9)
+    budget = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()
+    assert budget["remaining"] == quote["remaining_after"]
+
+
+def test_a_random_iterate_has_its_own_event_and_no_currency_under_gdp(shared: Service) -> None:
+    dataset, method = shared.dataset(), {"name": "dp_gd", "release": "random", "steps": 40}
+    job = shared.finished(_submit(shared, dataset, method=method, loss={"name": "sigmoid"}).json()["id"])
+    assert (job["state"], job["quote"]["accountant"]) == ("done", "random_iterate")
+    document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    event = document["receipt"]["event"]
+    assert (event["type"], event["steps"], event["event"]["type"]) == ("RandomIterateDpEvent", 40, "GaussianDpEvent")
+    assert shared.call(None, "POST", "/v1/receipts/verify", json=document).json()["valid"]
+    gdp = shared.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": "gdp"})
+    answer = _submit(shared, gdp, method=method)
+    assert (answer.status_code, answer.json()["code"]) == (422, "method_filter_mismatch")
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [({"regularizer": {"name": "none"}}, "strongly convex"), ({"loss": {"name": "sigmoid"}}, "convex loss")],
+)
+def test_a_last_iterate_needs_steps_that_contract(shared: Service, changes: dict[str, Any], word: str) -> None:
+    answer = _submit(shared, shared.dataset(), method={"name": "dp_gd", "release": "last"}, **changes)
+    assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
+    assert word in answer.json()["detail"]
 
 
 def test_phases_on_disjoint_rows_are_one_query_of_many_answers(shared: Service) -> None:

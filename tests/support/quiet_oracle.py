@@ -21,6 +21,9 @@ class QuietOracle:
         self.asked: Counter[str] = Counter()
         self.points: list[Vector] = []
 
+    def horizon(self, query: str) -> int:
+        raise NotImplementedError(query)
+
     def gradient(self, query: str, w: Vector) -> Vector:
         self.asked[query] += 1
         self.points.append(w)
@@ -33,6 +36,9 @@ class QuietOracle:
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         self.asked[query] += 1
         return self._batch(self._slopes(w) - self._slopes(anchor))
+
+    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+        """None: every answer is asked for."""
 
     def _slopes(self, w: Vector) -> Vector:
         return self._problem.loss.slope(self._X @ w, self._y)

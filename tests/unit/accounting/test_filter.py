@@ -27,7 +27,7 @@ BUDGETS = [(e, d) for e in (1e-3, 0.05, 0.5, 1.0, 3.0, 20.0, 100.0) for d in (1e
 
 @dataclass(frozen=True)
 class Curve:
-    """A plan by its bare curves; the pure mechanism that the product does not have yet."""
+    """A plan by its bare curves."""
 
     mu: float | None = None
     epsilon: float | None = None
@@ -37,6 +37,9 @@ class Curve:
         if self.rho is not None:
             return np.full(len(orders), self.rho)
         return np.array([a * (self.mu or 0.0) ** 2 / 2 for a in orders])
+
+    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:  # noqa: ARG002
+        return None
 
     def gdp(self) -> float | None:
         return self.mu
@@ -324,6 +327,9 @@ FORGERIES = {
     "another kind": lambda d: d | {"kind": "gdp"},
     "unknown kind": lambda d: d | {"kind": "natural"},
     "unhashable kind": lambda d: d | {"kind": ["rdp"]},
+    "no slack given": lambda d: {k: v for k, v in d.items() if k != "slack"},
+    "a slack from nowhere": lambda d: d | {"slack": 1e-8},
+    "negative slack": lambda d: d | {"slack": -1e-8},
     "smaller budget": lambda d: d | {"epsilon": 0.9},
     "NaN budget": lambda d: d | {"epsilon": math.nan},
     "text budget": lambda d: d | {"epsilon": "1"},

@@ -144,6 +144,17 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     assert "is the one released" in out
 
 
+def test_what_dp_gd_releases_is_asked_for_in_a_file(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    more = tmp_path / "more.json"
+    more.write_text(json.dumps({"method": {"name": "dp_gd", "release": "last", "steps": 20}}))
+    asked = (name, "--target", "income", "--epsilon", "0.5", "--with", str(more))
+    job = _document(run("submit", *asked, "--wait", "--json"))
+    assert (job["state"], job["quote"]["method"]["release"]) == ("done", "last")
+    assert job["quote"]["queries"][0]["mechanism"]["steps"] == 20
+
+
 def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     code, out, _ = run("upload", str(file), "--spec", str(spec))

@@ -250,11 +250,17 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"loss": {"name": "hinge"}}, ["Auto", "smooth", "hinge", "huber_hinge"]),
+            ({"loss": {"name": "hinge"}, "method": {"name": "dp_gd"}}, ["Dp_gd", "smooth", "hinge", "huber_hinge"]),
             ({"loss": {"name": "hinge"}, "method": {"name": "dp_svrg"}}, ["Dp_svrg", "smooth", "huber_hinge"]),
-            ({"loss": {"name": "absolute"}, "target": "age"}, ["smooth", "absolute", "huber"]),
-            ({"loss": {"name": "quantile"}, "target": "age"}, ["smooth", "quantile", "smoothing"]),
-            ({"loss": {"name": "power"}, "target": "age"}, ["smooth", "power", "huber"]),
+            (
+                {"loss": {"name": "absolute"}, "target": "age", "method": {"name": "dp_gd"}},
+                ["smooth", "absolute", "huber"],
+            ),
+            (
+                {"loss": {"name": "quantile"}, "target": "age", "method": {"name": "dp_gd"}},
+                ["smooth", "quantile", "smoothing"],
+            ),
+            ({"loss": {"name": "power"}, "target": "age", "method": {"name": "dp_gd"}}, ["smooth", "power", "huber"]),
             ({"loss": {"name": "sigmoid"}, "method": {"name": "dp_svrg"}}, ["convex", "sigmoid", "dp_gd"]),
             ({"loss": {"name": "huber"}}, ["huber needs a number", "logistic, softmax, hinge, huber_hinge, sigmoid"]),
             ({"loss": {"name": "sigmoid"}, "target": "age"}, ["sigmoid needs a category", "squared, huber, absolute"]),
@@ -274,15 +280,30 @@ class TestRefusals:
         assert code == "out_of_range"
         assert "body.privacy.delta" in text
 
-    def test_no_delta_for_gaussian_noise(self) -> None:
-        code, text = refused(privacy={"epsilon": 0.5, "delta": 0.0})
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"])
+    def test_no_delta_for_gaussian_noise(self, method: str) -> None:
+        code, text = refused(privacy={"epsilon": 0.5, "delta": 0.0}, method={"name": method})
         assert code == "unsupported_combination"
         assert "delta" in text
 
-    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp", "auto"])
+    @pytest.mark.parametrize("method", ["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"])
     def test_no_gaussian_method_under_pure(self, method: str) -> None:
-        code, _ = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method={"name": method})
+        code, text = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method={"name": method})
         assert code == "method_filter_mismatch"
+        assert "Gaussian noise" in text
+
+    def test_gaussian_noise_asked_for_by_name_under_pure(self) -> None:
+        method = {"name": "output_perturbation", "noise": "gaussian"}
+        code, text = refused(dataset(epsilon=1.0, delta=0.0, kind="pure"), method=method)
+        assert code == "method_filter_mismatch"
+        assert "laplace" in text
+
+    def test_four_coefficients_are_too_many_for_a_grid(self) -> None:
+        """The reason names the limit, under a pure budget as under any other."""
+        domain = {"name": "linf_ball", "radius": 1.0}
+        code, text = refused(method={"name": "inverse_sensitivity"}, domain=domain)
+        assert code == "unsupported_combination"
+        assert "at most 3 coefficients" in text
 
     @pytest.mark.parametrize("method", ["dp_svrg", "dp_svrg_pp"])
     def test_no_sampling_under_gdp(self, method: str) -> None:

@@ -64,6 +64,15 @@ def test_features_come_in_the_order_asked_for(folder: Path, tmp_path: Path) -> N
     assert [feature.name for feature in made.features] == ["city", "age"]
 
 
+def test_no_features_leave_the_intercept_alone(folder: Path, tmp_path: Path) -> None:
+    made = design({"target": "age", "features": []})
+    X, y = made.load(folder, tmp_path)
+    assert X.tolist() == [[1.0]] * 5
+    assert y.tolist() == [-1.0, 1.0, 0.5, 0.0, 0.0]
+    assert (made.d, made.row_norm, made.features) == (1, 1.0, ())
+    assert made.split(np.array([0.25])) == ([], 0.25)
+
+
 def test_a_number_target_is_its_code(folder: Path, tmp_path: Path) -> None:
     made = design({"target": "age"})
     X, y = made.load(folder, tmp_path)

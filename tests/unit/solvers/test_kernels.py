@@ -1,6 +1,7 @@
 """Compiled loops against their plain forms, to the last bit where both are made of single operations."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -158,7 +159,7 @@ print(hits, misses, len(compiled))
 
 
 def _fresh(environment: dict[str, str]) -> list[int]:
-    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         [sys.executable, "-c", _FRESH], env=kept | environment, capture_output=True, text=True, timeout=250
     )
@@ -173,3 +174,19 @@ def test_the_import_compiles_all_and_the_next_one_loads_it_from_the_cache(tmp_pa
     assert (hits, misses) == (0, count)
     hits, misses, count = _fresh(environment)
     assert (hits, misses) == (count, 0)
+
+
+def test_without_a_folder_to_write_it_still_loads(tmp_path: Path) -> None:
+    """A read-only source and no home, as a service may have: compiled in memory."""
+    shutil.copytree(ROOT / "solvers", tmp_path / "solvers", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "solvers" / "__pycache__").write_text("a file where the cache would be")
+    nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), "/proc/nowhere")
+    assert _fresh({"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", **nowhere})[0] == 0
+
+
+@pytest.mark.parametrize("entrance", ["app.main", "app.worker.task"])
+def test_server_and_worker_load_the_loops_as_they_start(entrance: str) -> None:
+    """Before the one is ready and the other takes a job."""
+    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    code = f"import sys, {entrance}; sys.exit('solvers.kernels' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=kept, timeout=250).returncode == 0

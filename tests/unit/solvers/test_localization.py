@@ -274,3 +274,15 @@ def test_gaussian_noise_is_refused_at_delta_0(method: Any) -> None:
 def test_fields_out_of_range_are_refused(make: Any) -> None:
     with pytest.raises(Unsuitable):
         make()
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.9), Power(1.5)], ids=lambda loss: loss.name)
+def test_descent_takes_the_slopes_of_the_smooth_form(loss: Loss) -> None:
+    """Compiled or not: a kink that came through would break the contraction that privacy rests on."""
+    problem = Problem(loss, n=40, d=1, row_norm=1.0)
+    smooth = replace(problem, loss=smoothed(loss, 0.3))
+    y = loss.targets(np.linspace(-1, 1, 40))
+    access = _access(problem, np.ones((40, 1)), y)
+    for w in (-0.9, 0.1, 0.8):
+        expected = np.mean(smooth.loss.slope(np.full(40, w), y))
+        assert access.mean_gradient(range(40), np.array([w]), smooth) == pytest.approx(expected, rel=1e-12)

@@ -33,6 +33,10 @@ class Quadratic:
         self.target = target
         self.asked: list[tuple[str, str]] = []
 
+    def horizon(self, query: str) -> int:
+        self.asked.append(("horizon", query))
+        return 2
+
     def gradient(self, query: str, w: Vector) -> Vector:
         self.asked.append(("gradient", query))
         return w - self.target
@@ -44,6 +48,9 @@ class Quadratic:
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         self.asked.append(("sampled_change", query))
         return w - anchor
+
+    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+        """None: every answer is asked for."""
 
 
 def test_weighted_average() -> None:

@@ -1,0 +1,141 @@
+"""Audits of random allocation: the exact likelihood ratio of all answers of a use, and mutants that it must catch.
+
+Independent form: all other rows are zero and the two candidates opposite, the worst case. Ordered form: all other rows
+are like one candidate, so that the other one stands out from what it replaces by twice the bound: the worst case there.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.calibration import calibrate
+from accounting.lattice import Lattice
+from accounting.mechanisms import RandomAllocation
+from accounting.mechanisms.random_allocation import Form
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers.audit.attack import excess
+from solvers.data import Data
+from solvers.losses import Squared
+from solvers.methods import NoisyMirrorDescent
+from solvers.oracle import PrivateOracle
+from solvers.problem import Problem, Vector
+from tests.privacy.test_audit import half_noise, mutated
+from tests.support.seeded import SeededBits
+
+PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
+PROMISE = Privacy(4.0, 1e-5)
+RUNS = 2000
+
+
+def method(form: Form, passes: int = 1) -> NoisyMirrorDescent:
+    return NoisyMirrorDescent(passes=passes, batch=2, step=1e-4, form=form)
+
+
+class Attacker:
+    """Answers through the real oracle and scores each use: ln of (1-q) + q/T sum of ratios, one candidate's less the
+    other's, each ratio that of the slot's answer with the candidate in it to the answer without."""
+
+    def __init__(self, oracle: PrivateOracle, planned: PlannedQuery, candidates: tuple[float, float], rest: float):
+        self._oracle, self._planned, self._candidates, self._rest = oracle, planned, candidates, rest
+        self._tilts: list[list[float]] = [[], []]
+        self.score = 0.0
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        answer = self._oracle.allocated_gradient(query, w)
+        mechanism, z = self._planned.mechanism, self._planned.noise_multiplier
+        assert isinstance(mechanism, RandomAllocation)
+        size = mechanism.normalizer(PROBLEM.n)
+        base = float(PROBLEM.loss.slope(w[:1], np.array([self._rest]))[0]) if self._rest else 0.0
+        for tilts, y in zip(self._tilts, self._candidates, strict=True):
+            shift = (float(PROBLEM.loss.slope(w[:1], np.array([y]))[0]) - base) / size
+            tilts.append(((float(answer[0]) - base) * shift - shift * shift / 2) / (z * PROBLEM.G / size) ** 2)
+        if len(self._tilts[0]) == mechanism.slots:
+            logs = [np.logaddexp.reduce(t) + math.log(mechanism.rate / mechanism.slots) for t in self._tilts]
+            stay = math.log1p(-mechanism.rate)
+            self.score += float(np.logaddexp(stay, logs[0]) - np.logaddexp(stay, logs[1]))
+            self._tilts = [[], []]
+        return answer
+
+
+def violation(solver: NoisyMirrorDescent, runs: int = RUNS, seed: int = 1, plan: Plan | None = None) -> float:
+    """What the audit finds beyond the promise of the plan; positive means caught."""
+    plan = plan or calibrate(solver.queries(PROBLEM), PROMISE).plan
+    rest = -1.0 if solver.form == "ordered" else 0.0
+    found: list[NDArray[np.float64]] = []
+    for which, truth in enumerate((1.0, -1.0)):
+        X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.full(PROBLEM.n, rest)
+        X[:, 0] = abs(rest)
+        X[0], y[0] = [1.0, 0.0], truth
+        data, noise = Data.of(X, y, PROBLEM), Noise(SeededBits(2 * seed + which))
+        attackers = [
+            Attacker(PrivateOracle(PROBLEM, data, plan, noise), plan.queries[0], (1.0, -1.0), rest) for _ in range(runs)
+        ]
+        for attacker in attackers:
+            solver.run(attacker, PROBLEM)  # type: ignore[arg-type]
+        found.append(np.array([attacker.score for attacker in attackers]))
+    return excess(found[0], found[1], plan)
+
+
+@pytest.mark.parametrize(("form", "passes"), [("independent", 1), ("ordered", 1), ("independent", 2)])
+def test_the_promise_is_kept(form: Form, passes: int) -> None:
+    assert violation(method(form, passes)) <= 0
+
+
+@pytest.mark.parametrize("form", ["independent", "ordered"])
+def test_mutant_half_the_noise_is_caught(form: Form) -> None:
+    with mutated(Lattice, "perturb", half_noise):
+        assert violation(method(form)) > 0
+
+
+def test_mutant_a_record_in_two_slots_is_caught() -> None:
+    """Each slot drawn from all rows by itself, as if rows could be used again: the record comes several times."""
+
+    def again(noise: Noise, n: int, rate: float, count: int) -> Any:
+        batches = [noise.poisson_rows(n, min(1.0, 3 * rate / count)) for _ in range(count)]
+        return np.concatenate(batches), np.concatenate([[0], np.cumsum([len(b) for b in batches])])
+
+    with mutated(Noise, "slots", again):
+        assert violation(method("independent")) > 0
+        assert most_slots() > 1
+    assert most_slots() == 1
+
+
+def most_slots() -> float:
+    """In how many slots of one use a record is, at most over many uses."""
+    found = slot_sums()
+    return float(np.rint(found * 2).reshape(-1, 10).sum(axis=1).max())
+
+
+def slot_sums() -> NDArray[np.float64]:
+    """Nearly noiseless answers of 60 uses when one record alone has a gradient, of size 1."""
+    mechanism = RandomAllocation(0.5, 10)
+    plan = Plan((PlannedQuery("half_pass", 60, mechanism, 1e-6),))
+    X, y = np.zeros((40, 2)), np.zeros(40)
+    X[0], y[0] = [1.0, 0.0], -1.0
+    oracle = PrivateOracle(PROBLEM, Data.of(X, y, PROBLEM), plan, Noise(SeededBits(4)))
+    return np.array([oracle.allocated_gradient("half_pass", np.zeros(2))[0] for _ in range(600)])
+
+
+def test_mutant_division_by_the_slot_s_own_size_is_caught() -> None:
+    """The printed mini-batch form: a record alone in its slot would be the whole answer, twice b's share here."""
+    original = PrivateOracle._slot
+
+    def over_own_size(oracle: PrivateOracle, planned: PlannedQuery) -> Any:
+        rows, _ = original(oracle, planned)
+        return rows, float(max(len(rows), 1))
+
+    assert slot_sums().max() == pytest.approx(1 / 2, rel=1e-3)
+    with mutated(PrivateOracle, "_slot", over_own_size):
+        assert slot_sums().max() > 0.9
+
+
+def test_mutant_slots_that_everybody_knows_are_caught() -> None:
+    """Calibrated for secret slots, with the record always in the first: nothing hides it."""
+    first = lambda _noise, n, _rate, count: (np.arange(n // 2), np.r_[0, n // 2, np.full(count - 1, n // 2)])  # noqa: E731
+    with mutated(Noise, "slots", first):
+        assert violation(method("independent")) > 0

@@ -1,0 +1,184 @@
+"""Audits at delta = 0: choices by their exact law on worst-case pairs, Laplace releases by an attacker; and mutants.
+
+A choice's probabilities are the product's own integer weights over their sum, so its loss is computed, not estimated.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.lattice import Lattice
+from accounting.mechanisms import Exponential, exponential
+from accounting.mechanisms.exponential import weights
+from accounting.noise import Noise
+from accounting.plan import Plan
+from solvers import plan
+from solvers.audit.bounds import epsilon_lower_bound
+from solvers.data import Data
+from solvers.domains import LinfBall
+from solvers.losses import Absolute, HuberHinge, Logistic
+from solvers.perturbation import InverseSensitivity, OutputPerturbation
+from solvers.perturbation.access import DataAccess
+from solvers.perturbation.descent import Piece
+from solvers.problem import Problem
+from solvers.regularizers import L2
+from tests.support.seeded import SeededBits
+
+Array = NDArray[np.float64]
+EPSILON = 1.0
+CELLS = 1024
+MEDIAN = Problem(Absolute(), domain=LinfBall(1.0), n=20, d=1, row_norm=1.0)
+# The wide middle moves from score 1 to 0, the right end from n/2 - 1 to n/2: exponent and normalizer move as far as
+# they can, against each other (PRIVACY-SPEC section 7's pair, on [-1, 1]).
+TARGETS = np.array([-1.0] * 9 + [0.99] * 10 + [1.0])
+MOVED = np.array([-1.0] * 9 + [0.99] * 10 + [-1.0])
+
+
+def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> list[Fraction]:
+    """The probability of each point of the grid, by the weights of a run of the product."""
+    found: list[int] = []
+
+    def watched(_: Exponential, value: Array, z: float, bound: float, _noise: Noise) -> Array:
+        found.extend(weights(value, z, bound))
+        return np.zeros(1)
+
+    quote = plan(method, problem, Privacy(EPSILON))
+    with mutated(Exponential, "perturb", watched):
+        quote.method.run(DataAccess(problem, Data.of(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type]
+    return [Fraction(weight, sum(found)) for weight in found]
+
+
+@contextmanager
+def mutated(owner: Any, name: str, mutant: Any) -> Any:
+    """The product with one of its parts replaced."""
+    original = owner.__dict__[name]
+    setattr(owner, name, mutant)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def loss(one: list[Fraction], two: list[Fraction]) -> float:
+    """The largest |ln(P(j | D) / P(j | D'))|: the exact epsilon of the pair."""
+    return max(abs(math.log(p / q)) for p, q in zip(one, two, strict=True))
+
+
+def median_loss() -> float:
+    X = np.ones((20, 1))
+    one, two = (law(InverseSensitivity(grid=CELLS), MEDIAN, X, y) for y in (TARGETS, MOVED))
+    return loss(one, two)
+
+
+def test_a_median_keeps_its_promise_and_nearly_needs_it() -> None:
+    assert 0.95 * EPSILON < median_loss() <= EPSILON
+
+
+def test_mutant_exponent_not_halved_is_caught() -> None:
+    """Equations (4) and (5) as printed: twice the promise."""
+    with mutated(exponential, "_SAFE", 2.0):
+        assert 1.9 * EPSILON < median_loss() <= 2 * EPSILON
+
+
+def test_mutant_sensitivity_forgotten_is_caught() -> None:
+    """2 b = 1/2: as if a record moved a score by G/n, which is right for add-or-remove neighbors only."""
+    with mutated(InverseSensitivity, "_bound", lambda _self, _problem: 0.25):
+        assert median_loss() > 1.9 * EPSILON
+
+
+def test_mutant_weights_without_the_floor_are_caught() -> None:
+    """ceil alone: a score 200 above the least has weight 1 and then 2, where e^(1/2) was promised."""
+
+    def bare(scores: Array, z: float, bound: float) -> list[int]:
+        return [max(1, math.ceil(2.0**80 * math.exp(-(s - scores.min()) / (2 * z * bound)))) for s in scores]
+
+    edge = 160 * math.log(2)
+    one, two = np.array([0.0, edge + 0.5]), np.array([0.0, edge - 0.5])
+    honest = [
+        [Fraction(w, sum(weights)) for w in weights] for weights in (weights(one, 2.0, 0.5), weights(two, 2.0, 0.5))
+    ]
+    caught = [[Fraction(w, sum(weights)) for w in weights] for weights in (bare(one, 2.0, 0.5), bare(two, 2.0, 0.5))]
+    assert loss(*honest) <= EPSILON / 2 + 1e-12
+    assert loss(*caught) > 0.69
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_random_pairs_of_regressions_keep_the_promise(d: int) -> None:
+    rng, worst = np.random.default_rng(d), 0.0
+    problem = Problem(Logistic(), L2(0.01), LinfBall(2.0), n=12, d=d, row_norm=1.0)
+    for _ in range(12):
+        X, y = rng.normal(size=(12, d)), np.sign(rng.normal(size=12))
+        other = X.copy()
+        other[3] = -other[3]
+        worst = max(worst, loss(*(law(InverseSensitivity(grid=15), problem, rows, y) for rows in (X, other))))
+    assert 0.2 * EPSILON < worst <= EPSILON
+
+
+def test_drawn_choices_have_that_loss() -> None:
+    """The draws themselves, not the weights: what an attacker finds from 20,000 of each."""
+    scores = [np.r_[np.ones(9), 0.0], np.r_[np.zeros(9), 1.0]]
+    noise = Noise(SeededBits(3))
+    found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(20_000)]) for s in scores]
+    assert 1.0 < epsilon_lower_bound(found[0], found[1], 0.0) <= 2.0
+    with mutated(exponential, "_SAFE", 2.0):
+        found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(20_000)]) for s in scores]
+        assert epsilon_lower_bound(found[0], found[1], 0.0) > 2.0
+
+
+WIDE = Problem(HuberHinge(0.1), L2(2.0), n=4, d=4, row_norm=1.0)
+TOLD = 2.0  # the epsilon promised
+RUNS = 3000
+
+
+def released(which: int) -> tuple[Array, Array]:
+    """Many releases on one of two datasets whose minimizers are as far apart as can be, in l1 too; the minimizers."""
+    X, y = np.full((4, 4), 0.5), np.ones(4)
+    other = X.copy()
+    other[0] = -other[0]
+    centers = []
+    for rows in (X, other):
+        access = DataAccess(WIDE, Data.of(rows, y, WIDE), Plan(()), Noise(SeededBits(1)))
+        centers.append(Piece(WIDE, range(4), 0.0).minimize(access, np.zeros(4), np.zeros(4), 60))
+    quote = plan(OutputPerturbation(steps=60), WIDE, Privacy(TOLD))
+    noise, data = Noise(SeededBits(10 + which)), Data.of((X, other)[which], y, WIDE)
+    method: Any = quote.method
+    found = [method.run(DataAccess(WIDE, data, quote.release.plan, noise), WIDE) for _ in range(RUNS)]
+    return np.array(found), np.array(centers)
+
+
+def attacked() -> float:
+    """A lower bound on epsilon from what an attacker sees who knows both candidates."""
+    (one, centers), (two, _) = released(0), released(1)
+    tilts = [np.abs(x - centers[1]).sum(axis=1) - np.abs(x - centers[0]).sum(axis=1) for x in (one, two)]
+    return epsilon_lower_bound(tilts[0], tilts[1], 0.0)
+
+
+def test_output_perturbation_keeps_its_promise() -> None:
+    assert 0.3 * TOLD < attacked() <= TOLD  # each coordinate tells a quarter of it
+
+
+def half_noise(lattice: Lattice, value: Array, noise: Noise) -> Array:
+    steps = np.rint(value / lattice.spacing)
+    return (steps + np.rint(noise.rounded_laplace(len(value), lattice.std / lattice.spacing) / 2)) * lattice.spacing
+
+
+def l2_bound(method: OutputPerturbation, problem: Problem) -> float:
+    """As if the sensitivity were counted in l2: the factor sqrt(d) forgotten."""
+    return method._piece(problem).sensitivity() / 2
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "mutant"),
+    [(Lattice, "perturb_laplace", half_noise), (OutputPerturbation, "_bound", l2_bound)],
+    ids=["half the noise", "sqrt(d) forgotten"],
+)
+def test_mutants_of_the_laplace_release_are_caught(owner: Any, name: str, mutant: Callable[..., Any]) -> None:
+    with mutated(owner, name, mutant):
+        assert attacked() > TOLD

@@ -1,0 +1,232 @@
+"""Audits of dp_gd's last iterate where its law is known exactly, and mutants that they must catch.
+
+A smoothed hinge is linear while margins are small, so with l2 the last iterate is exactly Gaussian, and the two rows
+y = +1 and y = -1 move its mean as far as any record may at every step: the bound of T6 is attained there.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import solvers.methods.dp_gd
+import solvers.perturbation.last_iterate
+from accounting import Privacy
+from accounting.accountants.gaussian import gauss_mu
+from accounting.calibration import calibrate
+from accounting.lattice import Lattice
+from accounting.mechanisms import LastIterate
+from accounting.noise import Noise
+from accounting.plan import Plan
+from solvers.audit.attack import excess
+from solvers.audit.bounds import mu_lower_bound
+from solvers.contraction import contraction
+from solvers.data import Data
+from solvers.domains import LinfBall
+from solvers.losses import HuberHinge
+from solvers.methods import DpGd
+from solvers.perturbation.access import DataAccess
+from solvers.perturbation.last_iterate import LastIterateDescent
+from solvers.problem import Problem, Vector
+from solvers.regularizers import L2
+from solvers.sums import gradient_bound
+from tests.privacy.test_audit import half_noise, mutated
+from tests.support.seeded import SeededBits
+
+PROMISE = Privacy(20.0, 1e-5)  # mu* = 3.4, where some thousand runs tell mu to a tenth
+MILD = Privacy(4.0, 1e-5)
+STEP = 1 / 16  # 1/L, a power of two
+SLOW = Problem(HuberHinge(1 / 16), L2(4.0), n=40, d=2, row_norm=1.0)  # c = 4/5, T_eff near 9
+HALF = Problem(HuberHinge(1 / 16), L2(16.0), n=40, d=2, row_norm=1.0)  # c = 1/2, T_eff near 3
+FAST = Problem(HuberHinge(1 / 16), L2(144.0), n=40, d=2, row_norm=1.0)  # c = 1/10, T_eff near 11/9
+
+Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def planned(problem: Problem, steps: int, promise: Privacy = PROMISE) -> Plan:
+    return calibrate(DpGd(steps=steps, step=STEP, release="last").queries(problem), promise).plan
+
+
+def scores(problem: Problem, plan: Plan, steps: int, runs: int, score: Callable[[Vector], float]) -> Scores:
+    """Of `runs` releases from each of two neighbors."""
+    descent, found = LastIterateDescent(steps, STEP), []
+    for which, label in enumerate((1.0, -1.0)):
+        X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
+        X[0, 0], y[0] = 1.0, label
+        data, noise = Data.of(X, y, problem), Noise(SeededBits(20 + which))
+        accesses = (DataAccess(problem, data, plan, noise) for _ in range(runs))
+        found.append(np.array([score(descent.run(access, problem)) for access in accesses]))
+    return found[0], found[1]
+
+
+def first(w: Vector) -> float:
+    return float(w[0])
+
+
+def violation(
+    problem: Problem,
+    steps: int,
+    runs: int = 1500,
+    score: Callable[[Vector], float] = first,
+    promise: Privacy = PROMISE,
+) -> float:
+    """By how much the audit's lower bound on mu exceeds the promise; positive means caught."""
+    found = scores(problem, planned(problem, steps, promise), steps, runs, score)
+    return mu_lower_bound(*found) - gauss_mu(promise.epsilon, promise.delta)
+
+
+@pytest.mark.parametrize(("problem", "steps"), [(SLOW, 12), (HALF, 6), (FAST, 1)], ids=["slow", "half", "one step"])
+def test_the_last_iterate_keeps_its_promise_and_no_more(problem: Problem, steps: int) -> None:
+    """The bound stays under mu* and comes near it: the noise is the least that T6 allows, and the audit has power."""
+    plan = planned(problem, steps)
+    found = scores(problem, plan, steps, 3000, first)
+    bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
+    assert 0.8 * promised < bound <= promised
+    assert excess(*found, plan) <= 0
+
+
+def test_the_law_is_the_known_gaussian() -> None:
+    """Mean +- eta (c + .. + c^T) / n, variance tau^2 (c^2 + .. + c^2T); their ratio is the promise itself."""
+    steps, runs, c = 12, 3000, 0.8
+    plan = planned(SLOW, steps)
+    tau = plan.queries[0].mechanism.std(plan.queries[0].noise_multiplier, LastIterateDescent(12, STEP).bound(SLOW), 2)
+    mean = STEP / SLOW.n * sum(c**j for j in range(1, steps + 1))
+    std = tau * math.sqrt(sum(c ** (2 * j) for j in range(1, steps + 1)))
+    one, two = scores(SLOW, plan, steps, runs, first)
+    assert 2 * mean / std == pytest.approx(gauss_mu(PROMISE.epsilon, PROMISE.delta), rel=1e-4)
+    for sample, sign in ((one, 1), (two, -1)):
+        assert abs(sample.mean() - sign * mean) < 6 * std / math.sqrt(runs)
+        assert abs(sample.std() / std - 1) < 6 / math.sqrt(2 * runs)
+
+
+def test_mutant_half_the_noise_is_caught() -> None:
+    with mutated(Lattice, "perturb", half_noise):
+        assert violation(SLOW, 12) > 0
+
+
+def test_mutant_a_stronger_contraction_claimed_is_caught() -> None:
+    """T_eff at c^2 = .64 is 4.6 where 9 is due."""
+
+    def stronger(problem: Problem, step: float) -> float:
+        return contraction(problem, step) ** 2
+
+    with (
+        mutated(solvers.methods.dp_gd, "contraction", stronger),
+        mutated(solvers.perturbation.last_iterate, "contraction", stronger),
+    ):
+        assert violation(SLOW, 12) > 0
+
+
+def test_mutant_factor_two_forgotten_is_caught() -> None:
+    """The bound of one record taken for the sensitivity: the noise is calibrated as if mu = sqrt(T_eff) / z."""
+    multiplier = LastIterate.multiplier
+    with (
+        mutated(LastIterate, "gdp", lambda self, z: math.sqrt(self.effective_steps) / z),
+        mutated(LastIterate, "gdp_bound", lambda self, z: math.sqrt(self.effective_steps) / z),
+        mutated(LastIterate, "multiplier", lambda self, m: multiplier(self, m) / 2),
+    ):
+        assert violation(SLOW, 12) > 0
+
+
+def _with_the_one_before(self: LastIterateDescent, access: DataAccess, problem: Problem) -> Vector:
+    """The last iterate, and in its idle second coordinate the iterate before."""
+    planned = access.meter.take("last_iterate", LastIterate)
+    w = before = problem.start
+    for _ in range(self.steps):
+        m = w - self.step * access.mean_gradient(range(problem.n), w)
+        y = planned.mechanism.perturb(m, planned.noise_multiplier, self.bound(problem), access.meter.noise)
+        before, w = w, problem.prox(y, self.step)
+    return np.array([w[0], before[0]])
+
+
+def test_mutant_an_extra_iterate_released_is_caught() -> None:
+    """Two looks where one was paid for: the last noise alone, and all earlier noise."""
+    c = 0.1
+    mean, spread = sum(c**j for j in range(1, 6)), sum(c ** (2 * j) for j in range(1, 6))
+
+    def both(w: Vector) -> float:
+        return float((w[0] / c - w[1]) + mean / spread * w[1])
+
+    assert violation(FAST, 6, 3000, both) <= 0
+    with mutated(LastIterateDescent, "run", _with_the_one_before):
+        assert violation(FAST, 6, 3000, both) > 0
+
+
+# The low bits. Gradients on a lattice of spacing gamma, eta a power of two, c = 1/2: iterates live on multiples of
+# eta gamma / 2^j, until one meets a boundary that is off every such lattice. From then on their class tells how long
+# ago that was and on which side, although T6 says that it is forgotten.
+STEPS = 40
+REACH = 1.6  # the boundary, in stationary standard deviations of an iterate
+DEPTH = 18
+
+
+def _spacings(plan: Plan) -> tuple[float, float]:
+    """tau, and the spacing of the lattice, of iterates or of eta times gradients: they are the same here."""
+    z = plan.queries[0].noise_multiplier
+    iterates = Lattice.fit(z, LastIterateDescent(STEPS, STEP).bound(HALF), HALF.d)
+    gradients = Lattice.fit(z, gradient_bound(HALF), HALF.d)
+    assert iterates.spacing == STEP * gradients.spacing
+    return iterates.std, iterates.spacing
+
+
+def _boxed() -> tuple[Problem, float, float]:
+    """HALF in a box, its radius, and the spacing. The box owes nothing to the noise's plan: the plan is the same."""
+    tau, spacing = _spacings(planned(HALF, STEPS, MILD))
+    radius = REACH * tau / math.sqrt(3)  # c tau / sqrt(1 - c^2)
+    assert abs(radius / spacing - round(radius / spacing)) > 1e-3  # off the lattice
+    boxed = Problem(HALF.loss, HALF.regularizer, LinfBall(radius), n=HALF.n, d=HALF.d, row_norm=HALF.row_norm)
+    assert planned(boxed, STEPS, MILD) == planned(HALF, STEPS, MILD)
+    return boxed, radius, spacing
+
+
+def _last_side(w: float, radius: float, spacing: float) -> int:
+    """+1 or -1: the side of the box that the class of w says the path left last; 0 if it says nothing."""
+    for j in range(DEPTH):
+        for side in (1, -1):
+            steps = (w * 2**j - side * radius) / spacing
+            if abs(steps - round(steps)) < 2.0 ** (j - 26):
+                return side
+    return 0
+
+
+def _rounded_gradients(self: LastIterateDescent, access: DataAccess, problem: Problem) -> Vector:
+    """T6 claimed for gradients rounded to a lattice: the form without a proof."""
+    planned = access.meter.take("last_iterate", LastIterate)
+    lattice, w = Lattice.fit(planned.noise_multiplier, gradient_bound(problem), problem.d), problem.start
+    for _ in range(self.steps):
+        g = lattice.perturb(access.mean_gradient(range(problem.n), w), access.meter.noise)
+        w = problem.prox(w - self.step * g, self.step)
+    return w
+
+
+def test_the_low_bits_of_the_last_iterate_carry_no_path() -> None:
+    """Off the boundary w_T is half a lattice point whatever the path was, and no class of it names a side."""
+    boxed, radius, spacing = _boxed()
+    plan = planned(boxed, STEPS, MILD)
+    found = np.concatenate(scores(boxed, plan, STEPS, 150, first))
+    inside = found[np.abs(found) < radius]
+    assert 100 < len(inside) < 300
+    assert all(float(2 * w / spacing).is_integer() for w in inside)
+    assert sum(_last_side(w, radius, spacing) != 0 for w in inside) <= 3
+    with mutated(LastIterateDescent, "run", _rounded_gradients):
+        leaky = np.concatenate(scores(boxed, plan, STEPS, 150, first))
+    inside = leaky[np.abs(leaky) < radius]
+    assert np.mean([float(2 * w / spacing).is_integer() for w in inside]) < 0.5
+    assert np.mean([_last_side(w, radius, spacing) != 0 for w in inside]) > 0.5
+
+
+def test_mutant_rounded_gradients_is_caught_by_its_low_bits() -> None:
+    """The same attacker, who reads the side off the class, gains nothing on lattice iterates."""
+    boxed, radius, spacing = _boxed()
+
+    def attack(w: Vector) -> float:
+        return REACH * _last_side(float(w[0]), radius, spacing) + 0.5 * float(w[0]) / (radius / REACH)
+
+    assert violation(boxed, STEPS, 600, attack, MILD) <= 0
+    with mutated(LastIterateDescent, "run", _rounded_gradients):
+        assert violation(boxed, STEPS, 600, attack, MILD) > 0
+        assert (
+            violation(boxed, STEPS, 600, first, MILD) <= 0
+        )  # and its value alone, without the low bits, tells no more

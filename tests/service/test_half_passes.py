@@ -1,0 +1,87 @@
+"""A loss that is not smooth over HTTP: auto takes half passes under filter rdp, and none under gdp."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.service import SPEC, Service
+
+
+def _dataset(shared: Service, name: str, filter_: str, slack: float | None = None) -> str:
+    columns = [
+        {"name": "x", "type": "number", "lower": -1, "upper": 1},
+        {"name": "y", "type": "category", "categories": ["low", "high"]},
+    ]
+    rows = 2000 + sum(map(ord, name))  # no two files alike
+    file = "x,y\n" + "\n".join(f"{(i % 21 - 10) / 10},{'high' if i % 21 > 10 else 'low'}" for i in range(rows)) + "\n"
+    budget = {"epsilon": 3.0, "delta": 1e-6, "filter": filter_, "slack": slack}
+    made = shared.upload(SPEC | {"name": name, "columns": columns, "budget": budget}, file.encode())
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+def _body(dataset: str, **changes: Any) -> dict[str, Any]:
+    return {"dataset": dataset, "target": "y", "loss": {"name": "hinge"}, "privacy": {"epsilon": 2.0}} | changes
+
+
+@pytest.mark.parametrize("form", [None, "ordered"])
+def test_a_hinge_job_from_quote_to_receipt(shared: Service, form: str | None) -> None:
+    dataset = _dataset(shared, f"halves-{form}", "rdp")
+    method = {} if form is None else {"method": {"name": "noisy_mirror_descent", "form": form, "batch": 20}}
+    body = _body(dataset, **method)
+    quote = shared.call("analyst", "POST", "/v1/quotes", json=body).json()
+    assert quote["method"]["name"] == "noisy_mirror_descent"
+    assert quote["accountant"] == "pld"
+    query = quote["queries"][0]
+    assert (query["mechanism"]["name"], query["answers"]) == ("random_allocation", query["mechanism"]["slots"])
+    assert quote["fits"], "an empty ledger admits it by its own guarantee"
+    answer = shared.call("analyst", "POST", "/v1/jobs", json=body)
+    assert answer.status_code == 202, answer.text
+    job = shared.finished(answer.json()["id"])
+    assert (job["state"], job["error"]) == ("done", None)
+    receipt = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert receipt["receipt"]["event"]["type"] == "RandomAllocationDpEvent"
+    assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+    document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    assert document["coefficients"][0] > 0, "high goes with x"
+
+
+def test_under_gdp_there_is_no_curve_for_it(shared: Service) -> None:
+    dataset = _dataset(shared, "halves-gdp", "gdp")
+    named = _body(dataset, method={"name": "noisy_mirror_descent"})
+    refused = shared.call("analyst", "POST", "/v1/quotes", json=named)
+    assert (refused.status_code, refused.json()["code"]) == (422, "method_filter_mismatch")
+    refused = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset))
+    assert (refused.status_code, refused.json()["code"]) == (422, "unsupported_combination")
+    assert "huber_hinge" in refused.json()["detail"]
+
+
+def test_with_a_slack_several_jobs_share_the_dataset(shared: Service) -> None:
+    """Two hinge jobs and a logistic one; without the slack the second would not fit."""
+    dataset, plain = _dataset(shared, "slack", "rdp", 1e-7), _dataset(shared, "no slack", "rdp")
+    small = {"epsilon": 0.5}
+    for body in (
+        _body(dataset, privacy=small),
+        _body(dataset, privacy=small),
+        _body(dataset, loss=None, privacy=small),
+    ):
+        quote = shared.call("analyst", "POST", "/v1/quotes", json=body).json()
+        assert quote["fits"]
+        answer = shared.call("analyst", "POST", "/v1/jobs", json=body)
+        assert answer.status_code == 202, answer.text
+        assert shared.finished(answer.json()["id"])["state"] == "done"
+    budget = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()
+    assert 0 < budget["spent"]["epsilon"] < 3
+    assert 0 < budget["remaining"]["epsilon"] < 3
+    first = shared.call("analyst", "POST", "/v1/jobs", json=_body(plain, loss=None, privacy=small))
+    assert first.status_code == 202
+    assert not shared.call("analyst", "POST", "/v1/quotes", json=_body(plain, privacy=small)).json()["fits"]
+    shared.finished(first.json()["id"])
+
+
+@pytest.mark.parametrize(("filter_", "slack"), [("gdp", 1e-7), ("rdp", 6e-7), ("rdp", 0.0), ("rdp", -1e-7)])
+def test_a_slack_that_is_none_is_refused(shared: Service, filter_: str, slack: float) -> None:
+    columns = [{"name": "x", "type": "number", "lower": -1, "upper": 1}]
+    budget = {"epsilon": 3.0, "delta": 1e-6, "filter": filter_, "slack": slack}
+    made = shared.upload(SPEC | {"name": f"none-{filter_}{slack}", "columns": columns, "budget": budget}, b"x\n1\n2\n")
+    assert made.status_code == 422

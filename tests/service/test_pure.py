@@ -1,0 +1,105 @@
+"""A dataset whose budget is pure, over HTTP: delta is 0 from the upload to the receipt that anyone recomputes."""
+
+from typing import Any
+
+import pytest
+
+from accounting.receipt import recompute, verify
+from app.client.prediction import predict
+from app.wire.models import Model
+from tests.support.service import JOB, Service
+from tests.support.world import check_books
+
+PURE = {"epsilon": 1.0, "delta": 0.0, "filter": "pure"}
+STRONG = {"regularizer": {"name": "l2", "strength": 0.1}}
+MEDIAN: dict[str, Any] = {
+    "target": "age",
+    "features": [],
+    "loss": {"name": "absolute"},
+    "regularizer": {"name": "none"},
+    "domain": {"name": "linf_ball", "radius": 1.0},
+    "method": {"name": "inverse_sensitivity"},
+}
+
+
+def submitted(service: Service, dataset: str, **changes: Any) -> Any:
+    body = JOB | {"dataset": dataset} | changes
+    return service.call("analyst", "POST", "/v1/jobs", json=body)
+
+
+def receipt_of(service: Service, job: dict[str, Any]) -> dict[str, Any]:
+    document: dict[str, Any] = service.call("auditor", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    return document
+
+
+@pytest.mark.parametrize("method", [{"name": "output_perturbation"}, {"name": "auto"}])
+def test_two_halves_of_a_pure_budget_and_then_nothing(shared: Service, method: dict[str, Any]) -> None:
+    dataset = shared.dataset(budget=PURE)
+    for done in (1, 2):
+        answer = submitted(shared, dataset, method=method, **STRONG)
+        assert answer.status_code == 202, answer.text
+        quote = answer.json()["quote"]
+        assert (quote["delta"], quote["accountant"], quote["fits"]) == (0.0, "pure", True)
+        assert quote["queries"][0]["mechanism"] == {"name": "laplace"}
+        job = shared.finished(answer.json()["id"])
+        assert job["state"] == "done"
+        document = receipt_of(shared, job)
+        receipt = document["receipt"]
+        assert receipt["delta"] == 0.0
+        assert receipt["event"]["type"] == "LaplaceDpEvent"
+        assert 0.499 < recompute(receipt).epsilon <= receipt["epsilon"] <= 0.5
+        assert verify(document, shared.app.state.services.keys.jwks()).holds
+        assert shared.call(None, "POST", "/v1/receipts/verify", json=document).json()["valid"]
+        budget = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()
+        assert budget["spent"]["epsilon"] == pytest.approx(0.5 * done, rel=1e-6)
+        assert budget["remaining"]["epsilon"] == pytest.approx(1 - 0.5 * done, abs=1e-6)
+        assert budget["remaining"]["delta"] == 0.0
+    refused = submitted(shared, dataset, privacy={"epsilon": 0.001}, method=method, **STRONG)
+    assert refused.status_code == 409
+    assert refused.json()["code"] == "budget_exhausted"
+    check_books(shared.database, shared.app.state.services.keys.jwks())
+
+
+def test_a_median_is_a_model_without_features(shared: Service) -> None:
+    dataset = shared.dataset(budget=PURE)
+    answer = submitted(shared, dataset, **(MEDIAN | {"privacy": {"epsilon": 1.0}}))
+    assert answer.status_code == 202, answer.text
+    assert answer.json()["quote"]["dimension"] == 1
+    job = shared.finished(answer.json()["id"])
+    assert job["state"] == "done"
+    receipt = receipt_of(shared, job)["receipt"]
+    assert receipt["event"]["type"] == "ExponentialMechanismDpEvent"
+    assert receipt["event"]["epsilon"] <= 1.0
+    text = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").text
+    model = Model.model_validate_json(text)
+    assert (model.coefficients, model.features) == ([], [])
+    [age] = predict(model, [{}])
+    assert 40 < age < 60  # ages are uniform on 20 to 79
+
+
+def test_a_dimension_too_many_is_refused_with_the_reason(shared: Service) -> None:
+    dataset = shared.dataset(budget=PURE)
+    refused = submitted(shared, dataset, **(MEDIAN | {"features": ["sex"]}))
+    assert refused.status_code == 422
+    assert "at most 3 coefficients" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("kind", ["rdp", "gdp"])
+@pytest.mark.parametrize("method", ["output_perturbation", "inverse_sensitivity"])
+def test_delta_zero_under_the_other_filters(shared: Service, kind: str, method: str) -> None:
+    dataset = shared.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": kind})
+    own = MEDIAN if method == "inverse_sensitivity" else STRONG | {"method": {"name": method}}
+    answer = submitted(shared, dataset, **own, privacy={"epsilon": 0.5, "delta": 0.0})
+    assert answer.status_code == 202, answer.text
+    job = shared.finished(answer.json()["id"])
+    assert job["state"] == "done"
+    receipt = receipt_of(shared, job)["receipt"]
+    assert (receipt["delta"], receipt["accountant"]) == (0.0, "pure")
+
+
+@pytest.mark.parametrize("method", ["dp_gd", "dp_svrg"])
+def test_gaussian_noise_is_refused_under_pure(shared: Service, method: str) -> None:
+    refused = submitted(shared, shared.dataset(budget=PURE), method={"name": method})
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "method_filter_mismatch"
+    assert "Gaussian noise" in refused.json()["detail"]

@@ -1,0 +1,287 @@
+"""delta = 0 from the mechanisms to the receipt's arithmetic: curves, calibration, codec, integer weights."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize_scalar
+
+from accounting import Privacy, pure
+from accounting.accountants import GaussianAccountant, PureAccountant, RdpAccountant
+from accounting.calibration import calibrate, certify
+from accounting.codec import event_to_plan, plan_from_json, plan_to_json
+from accounting.errors import BudgetExhausted, CalibrationFailed, FilterMismatch, OutOfRange, Unsupported
+from accounting.filter import UNIT, Filter
+from accounting.lattice import Lattice
+from accounting.ledger import Charged, LedgerState, Opened, advance, remaining_epsilon, spent_epsilon
+from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism
+from accounting.mechanisms.exponential import weights
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery, Query
+from tests.support.seeded import SeededBits
+
+ORDERS = [1.01, 1.5, 2.0, 10.0, 300.0, 1e5]
+EPSILONS = [1e-9, 1e-4, 0.01, 0.3, 1.0, 5.0, 50.0, 700.0]
+PURE: tuple[Mechanism, ...] = (Laplace(), Exponential())
+
+
+def exact(epsilon: float, a: float, curve: str) -> mpmath.mpf:
+    """The curves to fifty digits, as the pages of proofs define them."""
+    e, a = mpmath.mpf(epsilon), mpmath.mpf(a)
+    if curve == "laplace":
+        moment = a / (2 * a - 1) * mpmath.exp((a - 1) * e) + (a - 1) / (2 * a - 1) * mpmath.exp(-a * e)
+    else:
+        p, q = 1 / (1 + mpmath.exp(-e)), 1 / (1 + mpmath.exp(e))
+        moment = p**a * q ** (1 - a) + q**a * p ** (1 - a)
+    return mpmath.log(moment) / (a - 1)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_curves_are_rounded_up_and_close(epsilon: float) -> None:
+    with mpmath.workdps(50):
+        response = pure.renyi(epsilon, ORDERS)
+        laplace = Laplace().rdp(2 / epsilon, ORDERS)
+        for i, a in enumerate(ORDERS):
+            for value, truth, room in (
+                (response[i], exact(epsilon, a, "response"), 2e-9),
+                (laplace[i], exact(epsilon, a, "laplace"), 1e-4),
+            ):
+                assert truth <= value * (1 + 1e-15)
+                assert value <= min(truth * (1 + room), epsilon * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("a", [1.3, 2.0, 8.0])
+@pytest.mark.parametrize("shifts", [(0.5, 0.5), (0.9, 0.1), (0.3, 0.3, 0.4)])
+def test_a_vector_costs_no_more_than_one_coordinate_that_moves_by_the_whole(
+    a: float, shifts: tuple[float, ...]
+) -> None:
+    """D_a of independent Laplace coordinates by quadrature, against the curve at the sum of the shifts."""
+
+    def moment(shift: float) -> float:
+        def density(y: float) -> float:
+            return math.exp(-a * abs(y - shift) - (1 - a) * abs(y)) / 2
+
+        points = [-60.0, 0.0, shift, 60.0]
+        return float(sum(mpmath.quad(density, pair) for pair in itertools.pairwise(points)))
+
+    together = sum(math.log(moment(s)) for s in shifts) / (a - 1)
+    assert together <= Laplace().rdp(2 / sum(shifts), [a])[0]
+    assert math.log(moment(1.0)) / (a - 1) == pytest.approx(Laplace().rdp(2.0, [a])[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 9.9e-4, 1e-3, 0.1, 1.0, 5.0, 20.0])
+def test_the_gaussian_pair_dominates_randomized_response(epsilon: float) -> None:
+    """The trade-off of N(0,1), N(mu,1) is below that of randomized response, and touches it."""
+    mu = pure.gdp(epsilon)
+    x = np.linspace(1e-6, 1 - 1e-6, 2001)
+    gaussian = stats.norm.cdf(stats.norm.isf(x) - mu)
+    response = np.maximum(np.maximum(0.0, 1 - np.exp(epsilon) * x), np.exp(-epsilon) * (1 - x))
+    assert np.all(gaussian <= response + 1e-12)
+    corner = 1 / (1 + math.exp(epsilon))
+    assert stats.norm.cdf(stats.norm.isf(corner) - mu) == pytest.approx(corner, rel=1e-6)
+    assert pure.epsilon_of_gdp(mu) == pytest.approx(epsilon, rel=1e-6)
+
+
+def worst_bounded_range(epsilon: float, a: float) -> float:
+    """sup of D_a over pairs whose losses are t and t - epsilon, the extreme ones of range epsilon."""
+
+    def divergence(t: float) -> float:
+        up, low = math.exp(t), math.exp(t - epsilon)
+        share = (1 - low) / (up - low)  # under Q, so that the ratio's mean is 1
+        return math.log(share * up**a + (1 - share) * low**a) / (a - 1)
+
+    found = minimize_scalar(lambda t: -divergence(t), bounds=(1e-9, epsilon - 1e-9), method="bounded")
+    return -float(found.fun)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 6.0])
+@pytest.mark.parametrize("a", [1.1, 2.0, 5.0, 40.0])
+def test_a_choice_costs_a_quarter_of_a_pure_answer_at_most(epsilon: float, a: float) -> None:
+    value, worst = Exponential().rdp(2 / epsilon, [a])[0], worst_bounded_range(epsilon, a)
+    assert worst <= value
+    if a * epsilon < 0.3:
+        assert value <= worst * 1.05
+
+
+def test_random_choices_stay_within_their_curve() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        scores, epsilon = rng.uniform(0, 3, 9), float(rng.uniform(0.1, 4.0))
+        moved = scores + rng.uniform(-1, 1, 9)
+        p, q = (np.exp(-epsilon * s / 2) for s in (scores, moved))
+        p, q = p / p.sum(), q / q.sum()
+        assert np.abs(np.log(p / q)).max() <= epsilon
+        for a in (1.5, 4.0, 20.0):
+            divergence = math.log(np.sum(p**a * q ** (1 - a))) / (a - 1)
+            assert divergence <= Exponential().rdp(2 / epsilon, [a])[0]
+
+
+@pytest.mark.parametrize("mechanism", PURE, ids=lambda m: m.name)
+def test_the_multiplier_is_two_over_epsilon(mechanism: Mechanism) -> None:
+    assert mechanism.pure(8.0) == 0.25
+    for mu in (1e-4, 0.1, 3.0):
+        assert mechanism.gdp(mechanism.multiplier(mu * mu)) == pytest.approx(mu, rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", PURE, ids=lambda m: m.name)
+@pytest.mark.parametrize("epsilon", [1e-3, 0.25, 1.0, 100.0])
+def test_delta_zero_shares_epsilon_by_weights(mechanism: Mechanism, epsilon: float) -> None:
+    queries = (Query("a", 3, mechanism, 2.0), Query("b", 1, Laplace(), 1.0))
+    release = calibrate(queries, Privacy(epsilon))
+    assert (release.accountant, release.delta) == ("pure", 0.0)
+    assert release.epsilon <= epsilon
+    assert release.epsilon == pytest.approx(epsilon, rel=1e-8)
+    a, b = release.plan.queries
+    assert 3 * 2 / a.noise_multiplier == pytest.approx(epsilon * 2 / 3, rel=1e-8)
+    assert 2 / b.noise_multiplier == pytest.approx(epsilon / 3, rel=1e-8)
+    assert certify(release.plan, 0.0)[0] == release.epsilon
+
+
+def test_gaussian_answers_have_no_epsilon_at_delta_zero() -> None:
+    with pytest.raises(CalibrationFailed, match="delta"):
+        calibrate((Query("a", 1, Gaussian()), Query("b", 1, Laplace())), Privacy(1.0))
+    with pytest.raises(Unsupported):
+        certify(Plan((PlannedQuery("a", 1, Gaussian(), 3.0),)), 0.0)
+
+
+def test_at_a_positive_delta_the_accountant_of_least_noise_wins() -> None:
+    one, many = (calibrate((Query("a", count, Laplace()),), Privacy(1.0, 1e-6)) for count in (1, 400))
+    assert one.accountant == "pure"
+    assert one.plan.queries[0].noise_multiplier == pytest.approx(2.0, rel=1e-8)
+    assert many.accountant == "rdp"
+    assert many.plan.queries[0].noise_multiplier < 0.3 * 2 * 400
+    assert many.epsilon <= 1.0
+    assert calibrate((Query("a", 400, Exponential()),), Privacy(1.0, 1e-6)).plan.queries[0].noise_multiplier < (
+        0.6 * many.plan.queries[0].noise_multiplier
+    )
+
+
+def test_mixed_plans_are_certified() -> None:
+    release = calibrate((Query("a", 3, Laplace()), Query("b", 2, Gaussian())), Privacy(1.0, 1e-6))
+    assert 0.99 < release.epsilon <= 1.0
+    assert not PureAccountant().supports(release.plan, 1e-6)
+    for accountant in (RdpAccountant(), GaussianAccountant()):
+        assert accountant.epsilon(release.plan, 1e-6) >= release.epsilon
+
+
+def test_pure_accounting_adds_epsilons_and_refuses_what_has_none() -> None:
+    plan = Plan((PlannedQuery("a", 3, Laplace(), 20.0), PlannedQuery("b", 1, Exponential(), 4.0)))
+    assert PureAccountant().epsilon(plan, 0.0) == pytest.approx(0.8, rel=1e-12)
+    assert PureAccountant().epsilon(plan, 0.0) >= 0.8
+    gaussian = Plan((*plan.queries, PlannedQuery("c", 1, Gaussian(), 20.0)))
+    assert math.isinf(PureAccountant().epsilon(gaussian, 0.0))
+    assert not PureAccountant().supports(Plan(()), 0.0)
+
+
+@pytest.mark.parametrize("mechanism", PURE, ids=lambda m: m.name)
+def test_plans_and_events_come_back(mechanism: Mechanism) -> None:
+    plan = Plan((PlannedQuery("a", 3, mechanism, 0.7), PlannedQuery("b", 1, mechanism, 12.5)))
+    assert plan_from_json(plan_to_json(plan)) == plan
+    back = event_to_plan(plan.event())
+    assert [q.mechanism for q in back.queries] == [mechanism, mechanism]
+    assert back.pure() == pytest.approx(plan.pure(), rel=1e-15)
+
+
+def test_the_event_of_a_choice_names_its_epsilon() -> None:
+    assert Exponential().event(4.0) == {"type": "ExponentialMechanismDpEvent", "epsilon": 0.5}
+    assert Laplace().event(4.0) == {"type": "LaplaceDpEvent", "noise_multiplier": 4.0}
+
+
+def opened(kind: str, privacy: Privacy) -> LedgerState:
+    return advance(None, Opened("ds", 100, Filter.open(kind, privacy)), "now")[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 10])
+def test_equal_parts_of_a_pure_budget_fit_it_and_one_more_does_not(parts: int) -> None:
+    own = Privacy(1.0 / parts)
+    state = opened("pure", Privacy(1.0))
+    cost = state.filter.cost(calibrate((Query("a", 5, Laplace()),), own).plan)
+    for i in range(parts):
+        state, _ = advance(state, Charged(f"job_{i}", cost, own), "now")
+        assert spent_epsilon(state) == pytest.approx((i + 1) / parts, rel=1e-6)
+        assert spent_epsilon(state) >= (i + 1) / parts * (1 - 3e-9)
+    assert spent_epsilon(state) <= 1.0
+    assert remaining_epsilon(state) == 0.0
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("more", cost, own), "now")
+
+
+def test_what_remains_of_a_pure_budget_can_be_asked_for() -> None:
+    state = opened("pure", Privacy(1.0))
+    own = Privacy(0.3)
+    state, _ = advance(
+        state, Charged("a", state.filter.cost(calibrate((Query("a", 1, Laplace()),), own).plan), own), "t"
+    )
+    left = remaining_epsilon(state)
+    assert left == pytest.approx(0.7, rel=1e-6)
+    rest = Privacy(left)
+    cost = state.filter.cost(calibrate((Query("a", 1, Exponential()),), rest).plan)
+    assert spent_epsilon(advance(state, Charged("b", cost, rest), "t")[0]) <= 1.0
+
+
+def test_charges_under_the_other_filters() -> None:
+    plan = Plan((PlannedQuery("a", 2, Laplace(), 20.0),))
+    renyi, gdp = Filter.open("rdp", Privacy(1.0, 1e-6)), Filter.open("gdp", Privacy(1.0, 1e-6))
+    for units, a in zip(renyi.cost(plan), renyi.orders, strict=True):
+        assert units / UNIT == pytest.approx(2 * Laplace().rdp(20.0, [a])[0], rel=1e-9)
+    assert gdp.cost(plan)[0] / UNIT == pytest.approx(2 * pure.gdp(0.1) ** 2, rel=1e-9)
+    with pytest.raises(FilterMismatch):
+        Filter.open("pure", Privacy(1.0)).cost(Plan((PlannedQuery("a", 1, Gaussian(), 20.0),)))
+
+
+def test_weights_are_the_exponentials_rounded_up() -> None:
+    scores, z, bound = np.array([3.0, 0.0, 1.5, 0.25, 500.0]), 2.0, 0.5
+    found = weights(scores, z, bound)
+    bits = 160 + len(scores).bit_length()
+    with mpmath.workdps(120):
+        for score, weight in zip(scores[:-1], found, strict=False):
+            true = mpmath.ldexp(mpmath.exp(-mpmath.mpf(score) / 2), bits)  # epsilon = 1, half of it in the exponent
+            assert abs(mpmath.log(weight / true)) < 3 * 2.0**-28
+    assert found[1] == 1 << bits
+    assert found[4] == 1 << 80  # the floor
+
+
+def test_a_common_shift_of_the_scores_changes_nothing() -> None:
+    scores = np.arange(40) / 8
+    assert weights(scores, 2.0, 0.5) == weights(scores + 1000.0, 2.0, 0.5)
+
+
+def test_choices_have_the_law() -> None:
+    scores, noise, runs = np.array([0.0, 1.0, 2.0, 3.0, 0.0]), Noise(SeededBits(5)), 40_000
+    draws = [int(Exponential().perturb(scores, 1.0, 0.5, noise)[0]) for _ in range(runs)]
+    counts = np.bincount(draws, minlength=5)
+    for rate, fits in ((1.0, True), (1.2, False), (0.8, False)):  # epsilon = 2, half of it in the exponent
+        law = np.exp(-rate * scores)
+        assert bool(stats.chisquare(counts, law / law.sum() * runs).pvalue > 1e-9) is fits
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 5, 1000, 2**64 + 1])
+def test_uniform_integers_below_any_total(total: int) -> None:
+    noise = Noise(SeededBits(7))
+    draws = [noise.below(total) for _ in range(3000)]
+    assert all(0 <= draw < total for draw in draws)
+    tenths = np.bincount([draw * min(total, 10) // total for draw in draws], minlength=min(total, 10))
+    if total in (1, 2, 5, 1000, 2**64 + 1):
+        assert total == 1 or stats.chisquare(tenths).pvalue > 1e-9
+    else:
+        assert len(set(draws)) == total
+
+
+def test_nothing_to_choose_from_is_refused() -> None:
+    with pytest.raises(OutOfRange):
+        Noise(SeededBits(1)).below(0)
+    for scores in (np.array([]), np.array([math.nan]), np.array([math.inf, 0.0]), np.zeros((2, 2))):
+        with pytest.raises(OutOfRange):
+            weights(scores, 2.0, 0.5)
+
+
+@pytest.mark.parametrize(("z", "bound", "d"), [(2.0, 1.0, 1), (2.0, 3.0, 50), (1e5, 1e-8, 1000), (0.05, 1e6, 10)])
+def test_a_lattice_for_l1_pays_for_its_rounding_in_every_coordinate(z: float, bound: float, d: int) -> None:
+    lattice = Lattice.fit_l1(z, bound, d)
+    assert lattice.std >= z * (bound + lattice.spacing * d)
+    assert lattice.std <= z * bound * 1.03
+    answer = lattice.perturb_laplace(np.full(d, bound / 3), Noise(SeededBits(2)))
+    assert np.array_equal(answer, np.rint(answer / lattice.spacing) * lattice.spacing)

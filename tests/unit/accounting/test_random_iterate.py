@@ -1,0 +1,135 @@
+"""A random prefix of Gaussian answers: profile, curve, the draw of its length, the meter that keeps to it."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.accountants import RandomIterateAccountant
+from accounting.accountants.gaussian import gauss_delta, gauss_epsilon
+from accounting.calibration import calibrate, certify
+from accounting.codec import event_to_plan, plan_from_json, plan_to_json
+from accounting.errors import CodecError, OutOfPlan, OutOfRange
+from accounting.mechanisms import Gaussian, RandomIterate
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery, Query
+from solvers.meter import Meter
+from tests.support.seeded import SeededBits
+
+
+def _plan(steps: int, z: float) -> Plan:
+    return Plan((PlannedQuery("gradient", 1, RandomIterate(steps), z),))
+
+
+@pytest.mark.parametrize(("steps", "z", "delta"), [(2, 3.0, 1e-5), (7, 2.0, 1e-3), (300, 40.0, 1e-6), (9, 0.5, 1e-2)])
+def test_the_profile_by_summation(steps: int, z: float, delta: float) -> None:
+    """At the certified epsilon the mean of the Gaussian deltas is delta, from below; rounding costs next to nothing."""
+    epsilon = RandomIterateAccountant().epsilon(_plan(steps, z), delta)
+    found = sum(gauss_delta(2 / z * math.sqrt(m), epsilon) for m in range(steps)) / steps
+    assert delta * (1 - 1e-4) < found <= delta
+
+
+def test_the_profile_to_fifty_digits() -> None:
+    epsilon = RandomIterateAccountant().epsilon(_plan(5, 3.0), 1e-9)
+    with mpmath.workdps(50):
+        e, total = mpmath.mpf(epsilon), mpmath.mpf(0)
+        for m in range(1, 5):
+            mu = mpmath.mpf(2) / 3 * mpmath.sqrt(m)
+            total += mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+        assert mpmath.mpf("0.9999") * 1e-9 < total / 5 <= 1e-9
+
+
+def test_many_lengths_are_grouped_upwards() -> None:
+    """Beyond 4096 the profile is that of lengths rounded up: never less, and hardly more."""
+    steps, z = 10_000, 200.0
+    epsilon = RandomIterateAccountant().epsilon(_plan(steps, z), 1e-6)
+    found = sum(gauss_delta(2 / z * math.sqrt(m), epsilon) for m in range(1, steps)) / steps
+    assert 0.99e-6 < found <= 1e-6
+
+
+@pytest.mark.parametrize(("steps", "z"), [(2, 1.0), (30, 5.0), (4000, 1e4), (1000, 0.1), (100_000, 1e6)])
+def test_the_curve_is_a_mean_of_exponentials_rounded_up(steps: int, z: float) -> None:
+    orders = [1.01, 1.7, 8.0, 300.0]
+    curve = RandomIterate(steps).rdp(z, orders)
+    with mpmath.workdps(40):
+        for a, found in zip(orders, curve, strict=True):
+            q = (mpmath.mpf(a) - 1) * a * 2 / mpmath.mpf(z) ** 2
+            mean = mpmath.expm1(q * steps) / mpmath.expm1(q) / steps
+            exact = mpmath.log(mean) / (mpmath.mpf(a) - 1)
+            assert exact <= found * (1 + mpmath.mpf("1e-15"))
+            assert found <= exact * (1 + mpmath.mpf("2e-4" if q * steps < 0.0011 else "2e-9"))
+    assert np.all(curve <= (steps - 1) * Gaussian().rdp(z, orders))
+
+
+def test_bounds_and_inverse() -> None:
+    mechanism = RandomIterate(26)
+    assert mechanism.gdp(3.0) is None
+    assert mechanism.gdp_bound(3.0) == pytest.approx(2 / 3 * 5)
+    assert mechanism.gdp_bound(mechanism.multiplier(0.09)) == pytest.approx(0.3)
+    assert mechanism.answers == 25
+
+
+@pytest.mark.parametrize("steps", [2, 100, 1000])
+def test_one_use_is_accounted_for_exactly_and_costs_less_than_all(steps: int) -> None:
+    privacy = Privacy(0.5, 1e-6)
+    release = calibrate((Query("gradient", 1, RandomIterate(steps)),), privacy)
+    (every,) = calibrate((Query("gradient", steps - 1, Gaussian()),), privacy).plan.queries
+    assert release.accountant == "random_iterate"
+    assert 0.49 < release.epsilon <= 0.5
+    assert 0.85 < release.plan.queries[0].noise_multiplier / every.noise_multiplier < 0.999
+    assert certify(release.plan, 1e-6)[0] == release.epsilon
+
+
+def test_beside_other_answers_it_is_still_covered() -> None:
+    queries = (Query("gradient", 1, RandomIterate(50)), Query("other", 3, Gaussian()))
+    release = calibrate(queries, Privacy(1.0, 1e-6))
+    assert release.epsilon <= 1.0
+    plan = Plan((*_plan(50, 30.0).queries, PlannedQuery("other", 3, Gaussian(), 9.0)))
+    mu = math.sqrt(49 * (2 / 30) ** 2 + 3 * (2 / 9) ** 2)
+    assert certify(plan, 1e-6)[0] <= gauss_epsilon(mu, 1e-6) * (1 + 1e-12)
+
+
+def test_events_and_plans_read_back() -> None:
+    plan = _plan(50, 30.0)
+    assert plan.event() == {
+        "type": "RandomIterateDpEvent",
+        "steps": 50,
+        "event": {"type": "GaussianDpEvent", "noise_multiplier": 30.0},
+    }
+    assert event_to_plan(plan.event()).queries[0].mechanism == RandomIterate(50)
+    assert plan_from_json(plan_to_json(plan)) == plan
+    for change in ({"steps": 1}, {"steps": 10**6}, {"steps": 2.0}, {"event": plan.event()}, {"seed": 1}):
+        with pytest.raises(CodecError):
+            event_to_plan(plan.event() | change)
+    for steps in (1, 10**6):
+        with pytest.raises(OutOfRange):
+            RandomIterate(steps)
+
+
+def test_lengths_are_uniform() -> None:
+    """Chi-square at a false-alarm rate of 1e-9; a length never drawn, or one more, would be caught."""
+    noise = Noise(SeededBits(1))
+    counts = np.bincount([RandomIterate(7).horizon(noise) for _ in range(7000)], minlength=7)
+    assert len(counts) == 7
+    assert float(((counts - 1000) ** 2 / 1000).sum()) < 55
+    assert counts.min() > 800
+
+
+def test_the_meter_stops_at_the_length_drawn() -> None:
+    seen = set()
+    for seed in range(30):
+        meter = Meter(_plan(4, 3.0), Noise(SeededBits(seed)))
+        length = meter.horizon("gradient")
+        assert meter.horizon("gradient") == length
+        seen.add(length)
+        for _ in range(length):
+            meter.take("gradient", RandomIterate)
+        with pytest.raises(OutOfPlan):
+            meter.take("gradient", RandomIterate)
+        assert meter.transcript() == _plan(4, 3.0)  # a use that was begun counts whole, one of no answers too
+    assert seen == {0, 1, 2, 3}
+    twice = Plan((PlannedQuery("gradient", 2, RandomIterate(4), 3.0),))
+    with pytest.raises(OutOfPlan):
+        Meter(twice, Noise(SeededBits(1))).horizon("gradient")

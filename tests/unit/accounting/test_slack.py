@@ -1,0 +1,180 @@
+"""Jobs charged by an approximation of their curve: what it is, and the part of delta that pays for it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.accountants import PldAccountant
+from accounting.accountants.allocation import conditioned_rdp, hockey_stick, knots
+from accounting.accountants.gaussian import rdp_epsilons
+from accounting.accountants.loss import AllocationLoss
+from accounting.accountants.rdp import ORDERS
+from accounting.calibration import calibrate
+from accounting.errors import BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
+from accounting.filter import APPROXIMATIONS, Cost, Filter
+from accounting.ledger import Charged, LedgerState, Opened, Refunded, advance, remaining_epsilon, replay, spent_epsilon
+from accounting.mechanisms import Gaussian, RandomAllocation
+from accounting.plan import Plan, PlannedQuery, Query
+from tests.support.reference import reference
+
+BUDGET, SLACK = Privacy(3.0, 1e-6), 1e-7
+RULE = Filter.open("rdp", BUDGET, SLACK)
+MECHANISM = RandomAllocation(0.5, 100)
+HALF_PASS = calibrate((Query("half_pass", 1, MECHANISM),), Privacy(0.5, 1e-6)).plan
+FULL = calibrate((Query("gradient", 20, Gaussian()),), Privacy(0.5, 1e-6)).plan
+Z = HALF_PASS.queries[0].noise_multiplier
+
+
+def test_the_slack_is_taken_off_delta() -> None:
+    """Orders and thresholds are those of delta - slack; the last threshold counts to sixteen."""
+    rest = Filter.open("rdp", Privacy(3.0, 9e-7))
+    assert RULE.orders == rest.orders
+    assert RULE.thresholds[-1] == APPROXIMATIONS == 16
+    assert RULE.curve(RULE.thresholds) == pytest.approx(rest.thresholds, rel=1e-12)
+    assert all(t <= w for t, w in zip(RULE.thresholds, Filter.open("rdp", BUDGET).thresholds, strict=False))
+    assert len(RULE.nothing) == len(RULE.orders) + 1
+    assert SLACK / APPROXIMATIONS * APPROXIMATIONS == SLACK
+
+
+@pytest.mark.parametrize("slack", [-1e-9, 6e-7, 1e-6, math.nan, math.inf, 1e-300])
+def test_a_slack_is_at_most_half_of_delta(slack: float) -> None:
+    if slack == 1e-300:
+        assert Filter.open("rdp", BUDGET, slack).thresholds[-1] == 16
+        return
+    with pytest.raises(OutOfRange):
+        Filter.open("rdp", BUDGET, slack)
+
+
+def test_only_the_renyi_filter_has_one() -> None:
+    for kind, budget in (("gdp", BUDGET), ("pure", Privacy(1.0))):
+        with pytest.raises(OutOfRange):
+            Filter.open(kind, budget, SLACK)  # type: ignore[arg-type]
+
+
+def test_what_is_charged() -> None:
+    """A half pass takes one approximation and far less curve; a job without secret slots takes none."""
+    cost = RULE.cost(HALF_PASS)
+    assert cost[-1] == 1
+    assert all(10 * c < t for c, t in zip(cost, Filter.open("rdp", BUDGET).cost(HALF_PASS), strict=False))
+    assert RULE.cost(FULL)[-1] == 0
+    assert RULE.cost(FULL)[:-1] == tuple(Filter.open("rdp", Privacy(3.0, 9e-7)).cost(FULL))
+    open_slots = Plan((PlannedQuery("half_pass", 1, RandomAllocation(1.0, 1), 30.0),))
+    assert RULE.cost(open_slots)[-1] == 0, "with one slot nothing is secret, and nothing gained"
+    assert Filter.open("rdp", BUDGET, 1e-300).cost(HALF_PASS)[-1] == 0, "too little slack for any approximation"
+
+
+@pytest.mark.parametrize("slack", [1e-9, 6e-9, 1e-7])
+def test_the_curve_of_the_approximation(slack: float) -> None:
+    """Against its definition, the reference, and the conversion that it must not undercut."""
+    epsilons, masses, infinity = knots(MECHANISM, Z)
+    losses, upper = np.concatenate([epsilons, -epsilons]), masses.ravel()
+    orders = np.array([2.0, 8.0, 22.0, 40.0])
+    found = conditioned_rdp(MECHANISM, Z, orders, slack)
+    assert found is not None
+    cuts = [x for x in losses if infinity + float(upper[losses > x].sum()) <= slack]
+    kept = losses <= min(cuts)
+    assert infinity + float(upper[~kept].sum()) <= slack
+    total = float(upper[kept].sum())
+    by_hand = [math.log(float(upper[kept] @ np.exp((a - 1) * losses[kept])) / total**a) / (a - 1) for a in orders]
+    assert np.all(np.array(by_hand) <= found)
+    assert found == pytest.approx(by_hand, rel=1e-5)
+    theirs = reference("accountants").approx_rdp_from_pld(_as_pld(), slack, orders)
+    assert found == pytest.approx(theirs, rel=0.05)
+    curve = conditioned_rdp(MECHANISM, Z, ORDERS, slack)
+    assert curve is not None
+    by_curve = float(rdp_epsilons(ORDERS, curve, 1e-6 - slack).min())
+    assert PldAccountant().epsilon(HALF_PASS, 1e-6) <= by_curve < 2 * 0.5
+    # P' against Q: its own profile obeys what its curve promises
+    lower = upper * np.exp(-losses)
+    for epsilon in (0.1, 0.3, 0.5):
+        exact = float(np.sum(np.maximum(upper[kept] / total - math.exp(epsilon) * lower[kept], 0.0)))
+        assert exact <= float(np.exp((ORDERS - np.float64(1)) * (curve - epsilon)).min())
+        assert hockey_stick(MECHANISM, Z, epsilon) <= exact + slack + 1e-3 * exact
+
+
+def _as_pld() -> object:
+    class Symmetric:
+        _pmf_remove = AllocationLoss(MECHANISM, Z, coarse=False).pmf(1e-4)
+
+    return Symmetric()
+
+
+def test_several_uses_share_the_slack() -> None:
+    three = Plan((replace(HALF_PASS.queries[0], count=3), *FULL.queries))
+    found, orders = three.approximate_rdp(RULE.orders, 3e-8), RULE.orders
+    each = conditioned_rdp(MECHANISM, Z, orders, 1e-8)
+    assert found is not None
+    assert each is not None
+    assert found == pytest.approx(3 * each + FULL.rdp(orders))
+    assert FULL.approximate_rdp(orders, 1e-8) is None
+    assert three.approximate_rdp(orders, 1e-16) is None
+
+
+def _run(*costs: Cost, rule: Filter = RULE) -> LedgerState:
+    state, _ = advance(None, Opened("d1", 1000, rule), "t")
+    for i, cost in enumerate(costs):
+        state, _ = advance(state, Charged(f"j{i}", cost, Privacy(0.5, 1e-6)), "t")
+    return state
+
+
+def test_the_seventeenth_approximation_is_refused_and_other_jobs_are_not() -> None:
+    """Both must hold: some order, and the count of approximations."""
+    tiny = (*(1 for _ in RULE.orders), 1)
+    state = _run(*[tiny] * 16)
+    assert (state.spent[-1], state.charges, state.whole) == (16, 16, False)
+    assert not RULE.admits(state.spent, tiny)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("more", tiny, Privacy(0.5, 1e-6)), "t")
+    after, _ = advance(state, Charged("gradients", RULE.cost(FULL), Privacy(0.5, 1e-6)), "t")
+    assert after.spent[-1] == 16
+    back, _ = advance(after, Refunded("j3", tiny, False), "t")
+    assert advance(back, Charged("again", tiny, Privacy(0.5, 1e-6)), "t")[0].spent[-1] == 16
+    full = tuple(RULE.thresholds[:-1])
+    assert not RULE.admits((*full, 0), tiny), "a free approximation does not stand for an order"
+
+
+def test_a_charge_is_one_approximation_at_most() -> None:
+    ones = tuple(1 for _ in RULE.orders)
+    for cost in ((*ones, 2), (0, *ones), (*ones[:-1], 0, 1)):
+        with pytest.raises(LedgerInvalid):
+            _run(cost)
+    with pytest.raises(OutOfRange):
+        _run((*ones, -1))
+    with pytest.raises(OutOfRange):
+        _run(ones)
+    state = _run((*ones, 0), (*ones, 0))
+    with pytest.raises(LedgerInvalid):  # takes back what was not charged
+        advance(state, Refunded("j0", (*ones, 1), False), "t")
+
+
+def test_books_gauges_and_json() -> None:
+    events = [Charged(f"j{i}", RULE.cost(p), Privacy(0.5, 1e-6)) for i, p in enumerate((HALF_PASS, FULL, HALF_PASS))]
+    state, entry = advance(None, Opened("d1", 1000, RULE), "t")
+    entries, seen = [entry], []
+    for event in events:
+        state, entry = advance(state, event, "t")
+        entries.append(entry)
+        seen.append((spent_epsilon(state), remaining_epsilon(state)))
+    assert seen == sorted(seen, key=lambda pair: (pair[0], -pair[1]))
+    assert 0 < seen[0][0] < seen[-1][0] < 3
+    assert state.spent[-1] == 2
+    assert replay(entries) == state
+    assert LedgerState.from_json(state.to_json()) == state
+    assert Filter.from_json(RULE.to_json()) == RULE
+    for forged in ({"slack": 2e-7}, {"slack": 0.0}, {"thresholds": [*RULE.to_json()["thresholds"][:-1], "17"]}):
+        with pytest.raises(CodecError):
+            Filter.from_json(RULE.to_json() | forged)
+    for spent in ((*state.spent[:-1], 4), state.spent[:-1]):
+        with pytest.raises(CodecError):
+            LedgerState.from_json(state.to_json() | {"spent": [str(s) for s in spent]})
+
+
+def test_an_empty_ledger_still_admits_one_job_whole() -> None:
+    dear = calibrate((Query("half_pass", 1, MECHANISM),), Privacy(3.0, 1e-6)).plan
+    state, _ = advance(None, Opened("d1", 1000, RULE), "t")
+    assert not RULE.admits(RULE.nothing, RULE.cost(dear))
+    state, _ = advance(state, Charged("j", RULE.cost(dear), Privacy(3.0, 1e-6)), "t")
+    assert (state.whole, spent_epsilon(state), remaining_epsilon(state)) == (True, 3.0, 0.0)

@@ -1,0 +1,179 @@
+"""Noisy mirror descent: its steps by hand, its allocations through the oracle, what it resolves to and refuses."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import RandomAllocation
+from accounting.mechanisms.random_allocation import Form
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import Problem, plan, solve
+from solvers.data import Data
+from solvers.domains import L1Ball, L2Ball, Simplex
+from solvers.errors import Unsuitable
+from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
+from solvers.methods import DpGd, NoisyMirrorDescent
+from solvers.oracle import PrivateOracle
+from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
+from solvers.problem import Vector
+from solvers.selection import Auto
+from solvers.solve import run
+from solvers.sums import sampled_bound
+from tests.support.seeded import SeededBits
+
+PRIVACY = Privacy(1.0, 1e-6)
+QUIET = 1e-5
+
+
+class Script:
+    """Answers in turn; notes where they were asked."""
+
+    def __init__(self, answers: list[float]) -> None:
+        self.answers, self.points = answers, list[float]()
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        assert query == "half_pass"
+        self.points.append(float(w[0]))
+        return np.array([self.answers[len(self.points) - 1]])
+
+
+def test_by_hand() -> None:
+    """n = 5, N = 3, b = 1: two half passes of three slots; eta = 1/2; the answer is the mean of the last three w."""
+    problem = Problem(Squared(), domain=L2Ball(2.0), n=5, d=1, row_norm=1.0)
+    method = NoisyMirrorDescent(passes=2, batch=1, step=0.5, potential=HalfSquaredL2())
+    oracle = Script([-2.0, -4.0, 1.0, 1.0, 1.0, 9.0])
+    found = method.run(oracle, problem)  # type: ignore[arg-type]
+    assert oracle.points == [0.0, 1.0, 2.0, 1.5, 1.0, 0.5]  # 1 + 2 is brought back to the ball
+    assert found == pytest.approx([(1.5 + 1.0 + 0.5) / 3])
+    assert method.queries(problem)[0].mechanism == RandomAllocation(0.6, 3)
+    assert (method.queries(problem)[0].answers, method.gradient_evaluations(problem)) == (6, 6.0)
+
+
+def seen(form: Form, slots: int, n: int, uses: int, seed: int = 1) -> NDArray[np.float64]:
+    """Answers at w = 0 whose coordinate i is the gradient of record i over b, nearly without noise; (uses T, n)."""
+    problem = Problem(Squared(1.0), n=n, d=n, row_norm=1.0)
+    mechanism = RandomAllocation(0.5, slots, form)
+    planned = Plan((PlannedQuery("half_pass", uses, mechanism, QUIET),))
+    oracle = PrivateOracle(problem, Data.of(np.eye(n), -np.ones(n), problem), planned, Noise(SeededBits(seed)))
+    found = [oracle.allocated_gradient("half_pass", np.zeros(n)) for _ in range(uses * slots)]
+    with pytest.raises(OutOfPlan):
+        oracle.allocated_gradient("half_pass", np.zeros(n))
+    assert oracle.transcript() == planned
+    return np.array(found) * mechanism.normalizer(n)
+
+
+@pytest.mark.parametrize("form", ["independent", "ordered"])
+def test_each_record_is_in_one_slot_of_a_use_at_most(form: Form) -> None:
+    n, slots, uses = 24, 4, 300
+    answers = seen(form, slots, n, uses).reshape(uses, slots, n)
+    held = np.rint(answers)
+    assert np.abs(answers - held).max() < 0.01
+    assert set(np.unique(held)) == {0.0, 1.0}
+    assert held.sum(axis=1).max() == 1
+    share = held.mean(axis=(0, 2))  # of each slot; 1/8 for everybody
+    assert np.abs(share - 1 / 8).max() < 6 * math.sqrt(1 / 8 * 7 / 8 / (uses * n))
+    assert np.abs(held.sum(axis=1).mean(axis=0) - 0.5).max() < 6 * math.sqrt(0.25 / uses)
+    if form == "ordered":
+        assert (held.sum(axis=2) == 3).all()
+    else:
+        assert held.sum(axis=2).std() > 1
+
+
+def test_a_begun_use_counts_whole() -> None:
+    problem = Problem(Squared(), n=8, d=2, row_norm=1.0)
+    planned = Plan((PlannedQuery("half_pass", 2, RandomAllocation(0.5, 4), 1.0),))
+    oracle = PrivateOracle(problem, Data.of(np.ones((8, 2)), np.ones(8), problem), planned, Noise(SeededBits(1)))
+    for _ in range(5):
+        oracle.allocated_gradient("half_pass", np.zeros(2))
+    assert oracle.transcript().queries[0].count == 2
+    with pytest.raises(OutOfPlan):
+        oracle.gradient("half_pass", np.zeros(2))
+
+
+def test_it_learns_what_full_gradients_learn() -> None:
+    """Logistic loss, 100,000 rows: most of the way from the start to the minimum, in half a pass."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((100_000, 5))
+    y = np.where(X @ [1.0, -1.0, 0.5, 0.0, 2.0] + rng.standard_normal(100_000) > 0, 1.0, -1.0)
+    problem = Problem(Logistic(), n=100_000, d=5, row_norm=4.0)
+
+    def risk(w: Vector) -> float:
+        return float(np.mean(problem.loss.value(X @ w, y)))
+
+    best = risk(solve(DpGd(), problem, X, y, PRIVACY).coefficients)
+    for form in ("independent", "ordered"):
+        found = solve(NoisyMirrorDescent(form=form), problem, X, y, PRIVACY)  # type: ignore[arg-type]
+        assert found.epsilon <= 1
+        assert risk(found.coefficients) - best < 0.3 * (math.log(2) - best)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.9), Squared(), Logistic()], ids=lambda x: x.name)
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3), (60, 4), (1001, 2)])
+def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d: int) -> None:
+    rng = np.random.default_rng(7)
+    X, y = rng.uniform(-1, 1, (n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    problem = Problem(loss, domain=L2Ball(2.0), n=n, d=d, row_norm=1.5)
+    for form in ("independent", "ordered"):
+        quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-5))  # type: ignore[arg-type]
+        data = Data.of(X, y, problem)
+        w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
+        assert np.isfinite(w).all()
+        assert quote.release.plan == transcript
+        assert quote.method.resolve(problem, PRIVACY) == quote.method
+
+
+def test_the_quoted_noise_is_that_of_a_slot() -> None:
+    problem = Problem(Logistic(), n=10_000, d=4, row_norm=1.0)
+    quote = plan(NoisyMirrorDescent(batch=100), problem, PRIVACY)
+    z = quote.release.plan.queries[0].noise_multiplier
+    assert quote.noise_stds[0] == pytest.approx(z * sampled_bound(problem, 100, 1.0), rel=1e-3)
+    assert quote.release.plan.queries[0].answers == 50
+    ordered = plan(NoisyMirrorDescent(batch=100, form="ordered"), problem, PRIVACY)
+    assert ordered.noise_stds[0] == pytest.approx(2 * quote.noise_stds[0], rel=0.05)
+    halved = plan(NoisyMirrorDescent(batch=100, passes=4), problem, PRIVACY)
+    assert quote.noise_stds[0] < halved.noise_stds[0] < 2 * quote.noise_stds[0]
+
+
+def test_refusals() -> None:
+    problem = Problem(Logistic(), n=1000, d=2, row_norm=1.0)
+    for method, bad, privacy, why in (
+        (NoisyMirrorDescent(batch=501), problem, PRIVACY, "n / 2"),
+        (NoisyMirrorDescent(batch=1), Problem(Logistic(), n=300_000, d=2, row_norm=1.0), PRIVACY, "slots"),
+        (NoisyMirrorDescent(), Problem(Sigmoid(), n=1000, d=2, row_norm=1.0), PRIVACY, "convex"),
+        (NoisyMirrorDescent(), problem, Privacy(1.0), "delta"),
+    ):
+        with pytest.raises(Unsuitable, match=why):
+            method.resolve(bad, privacy)
+    for fields in ({"passes": 0}, {"batch": 0.5}, {"step": 0.0}, {"passes": 10**4}):
+        with pytest.raises(Unsuitable):
+            NoisyMirrorDescent(**fields)  # type: ignore[arg-type]
+    with pytest.raises(Unsuitable, match="resolve"):
+        NoisyMirrorDescent().queries(problem)
+
+
+def test_auto_takes_it_where_the_loss_is_not_smooth_and_sampling_may_be() -> None:
+    problem = Problem(Hinge(), n=1000, d=2, row_norm=1.0)
+    method, reason = Auto().choose(problem, PRIVACY)
+    assert isinstance(method, NoisyMirrorDescent)
+    assert "hinge is not smooth" in reason
+    with pytest.raises(Unsuitable, match="huber_hinge"):
+        Auto().choose(problem, PRIVACY, sampling=False)
+
+
+def test_the_potential_of_the_least_bound() -> None:
+    """The entropy on a simplex of many coordinates, l_p on an l1 ball, l2 elsewhere; what does not fit is refused."""
+    for domain, potential in ((Simplex(), NegativeEntropy), (L1Ball(1.0), HalfSquaredLp), (L2Ball(1.0), HalfSquaredL2)):
+        problem = Problem(Hinge(), domain=domain, n=400, d=3000, row_norm=1.0)  # type: ignore[arg-type]
+        quote = plan(NoisyMirrorDescent(batch=1), problem, PRIVACY)
+        assert isinstance(quote.method, NoisyMirrorDescent)
+        assert isinstance(quote.method.potential, potential)
+        X, y = np.random.default_rng(0).uniform(-0.1, 0.1, (400, 3000)), np.ones(400)
+        w, _ = run(quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(2)))
+        assert float(np.linalg.norm(w - domain.project(w))) < 1e-9
+    with pytest.raises(Unsuitable, match="does not cover"):
+        NoisyMirrorDescent(potential=NegativeEntropy()).resolve(problem, PRIVACY)

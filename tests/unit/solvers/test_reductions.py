@@ -1,0 +1,181 @@
+"""The reductions: rounds with a growing pull, and pure runs on drawn rows with their exact price."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.codec import event_to_plan, plan_from_json, plan_to_json
+from accounting.errors import CodecError, OutOfPlan, OutOfRange
+from accounting.mechanisms import Gaussian, Laplace, Parallel, Resampled
+from accounting.mechanisms.resampled import LARGEST, epsilon_of, run_epsilon
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import plan
+from solvers.data import Data
+from solvers.domains import L2Ball
+from solvers.errors import NeedsDelta, Unsuitable
+from solvers.losses import Hinge, Logistic
+from solvers.perturbation import BootstrapReduction, GrowthReduction, Localization, OutputPerturbation
+from solvers.perturbation.access import DataAccess
+from solvers.problem import Problem
+from solvers.regularizers import L2, NoRegularizer
+from solvers.solve import run
+from tests.support.reference import reference
+from tests.support.seeded import ScriptedBits, SeededBits
+
+
+def _problem(n: int, regularizer: Any = None) -> Problem:
+    return Problem(Logistic(), regularizer or NoRegularizer(), L2Ball(2.0), n=n, d=2, row_norm=1.0)
+
+
+def _rows(n: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 2)) / 2
+    return X, np.sign(X @ np.array([1.0, -2.0]) + 0.3 * rng.normal(size=n))
+
+
+def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> tuple[float, float | None]:
+    """Mean excess empirical risk, and the quote's bound on it."""
+    X, y = _rows(problem.n)
+    quote, data, noise = plan(method, problem, privacy), Data.of(X, y, problem), Noise(SeededBits(5))
+    value = lambda w: float(np.mean(problem.loss.value(data.X * data.scale[:, None] @ w, data.y)))  # noqa: E731
+    grid = [np.array(w) for w in itertools.product(np.linspace(-2, 2, 81), repeat=2) if np.hypot(*w) <= 2]
+    least = min(value(w) for w in grid)
+    found = [value(run(quote.method, problem, data, quote.release, noise)[0]) for _ in range(runs)]
+    return float(np.mean(found)) - least, quote.forecast.excess_risk
+
+
+@pytest.mark.parametrize("method", [GrowthReduction(), BootstrapReduction()], ids=lambda m: m.name)
+def test_the_bound_on_the_empirical_risk_holds_and_falls_with_n(method: Any) -> None:
+    bounds = []
+    for n in (500, 8_000):
+        found, bound = _excess(method, _problem(n), Privacy(1.0, 0.0))
+        assert bound is not None
+        assert found <= bound
+        bounds.append(bound)
+    assert bounds[1] < bounds[0] / 3
+
+
+@pytest.mark.parametrize("privacy", [Privacy(1.0, 1e-6), Privacy(1.0, 0.0)], ids=["gaussian", "laplace"])
+def test_rounds_are_composed(privacy: Privacy) -> None:
+    problem = _problem(2_000)
+    quote = plan(GrowthReduction(), problem, privacy)
+    [query] = quote.release.plan.queries
+    assert query.count == quote.method.rounds > 1  # type: ignore[union-attr]
+    heard: list[int] = []
+    _, transcript = run(quote.method, problem, Data.of(*_rows(2_000), problem), quote.release, on_answer=heard.append)
+    assert transcript == quote.release.plan
+    assert heard[-1] == query.count
+    assert quote.release.epsilon <= privacy.epsilon
+    assert quote.method.resolve(problem, privacy) == quote.method
+
+
+def test_the_default_rounds_minimize_the_stated_bound() -> None:
+    problem, privacy = _problem(5_000), Privacy(1.0, 1e-6)
+    best = plan(GrowthReduction(), problem, privacy).forecast.excess_risk
+    assert best is not None
+    for other in (GrowthReduction(rounds=2), GrowthReduction(rounds=30), GrowthReduction(rounds=9, strength=0.1)):
+        bound = plan(other, problem, privacy).forecast.excess_risk
+        assert bound is None or bound > best
+
+
+@pytest.mark.parametrize("n", [2, 10, 1_000, 200_000])
+@pytest.mark.parametrize("e", [0.01, 0.3, 1.0, 3.0])
+def test_the_price_of_drawn_rows_is_the_reference_rounded_up(n: int, e: float) -> None:
+    exact = reference("prop4_numbers").mixture_eps(e, n)
+    assert exact <= epsilon_of(e, n) <= exact * (1 + 3e-9)
+    assert epsilon_of(run_epsilon(exact, n), n) <= exact
+
+
+def test_the_price_is_what_the_page_says() -> None:
+    assert run_epsilon(1.0, 1_000) == pytest.approx(0.667, abs=5e-4)
+    assert 1 / (2 * math.log(2 * 1_000)) == pytest.approx(0.066, abs=5e-4)  # the printed one
+    assert run_epsilon(1e6, 1_000) == LARGEST
+    assert epsilon_of(LARGEST * 1.01, 1_000) == math.inf
+
+
+@pytest.mark.parametrize("e", [0.2, 1.0])
+def test_no_mechanism_on_three_rows_beats_the_price_and_one_beats_the_plain_epsilon(e: float) -> None:
+    """All 27 draws of three rows: one-sided and two-sided e-DP answers about the number of ones drawn."""
+    n, highest = 3, 0.0
+    for chance in (lambda k: 1e-6 * math.exp(e * k), lambda k: 1 / (1 + math.exp(-e * (k - 1))), lambda k: 1 / (1 + math.exp(e * k))):  # fmt: skip  # noqa: E501
+        for zeros in range(n):
+            rows = [0.0] * (zeros + 1) + [1.0] * (n - zeros - 1)
+            other = [1.0, *rows[1:]]
+            draws = list(itertools.product(range(n), repeat=n))
+            one, two = (sum(chance(sum(data[i] for i in draw)) for draw in draws) / n**n for data in (rows, other))
+            ratios = (one / two, two / one, (1 - one) / (1 - two), (1 - two) / (1 - one))
+            highest = max(highest, *(math.log(r) for r in ratios))
+    assert e * 1.02 < highest <= epsilon_of(e, n)
+
+
+def test_drawn_rows_are_uniform_and_words_past_the_last_multiple_are_drawn_again() -> None:
+    rows = Noise(SeededBits(3)).uniform_rows(50_000)
+    assert (rows.min(), rows.max()) <= (5, 49_999)
+    counts = np.bincount(rows % 10, minlength=10)
+    assert np.abs(counts - 5_000).max() < 6 * math.sqrt(5_000)
+    past = 2**64 - 1  # 2^64 = 3 * k + 1: the very last word is one too many
+    assert list(Noise(ScriptedBits([past, 4, 5, 2])).uniform_rows(3)) == [2, 1, 2]
+
+
+def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
+    problem = _problem(50)
+    drawn = PlannedQuery("drawn", 1, Resampled(Laplace(), 50), 3.0)
+    plain = PlannedQuery("plain", 1, Laplace(), 3.0)
+    access = DataAccess(problem, Data.of(*_rows(50), problem), Plan((drawn, plain)), Noise(SeededBits(1)))
+    with pytest.raises(OutOfPlan, match="other rows"):
+        access.release("drawn", np.zeros(2), 0.1)
+    access = DataAccess(problem, access.data, Plan((drawn, plain)), Noise(SeededBits(1)))
+    again = access.redrawn()
+    assert len({tuple(row) for row in again.data.X}) < 45
+    with pytest.raises(OutOfPlan, match="other rows"):
+        again.release("plain", np.zeros(2), 0.1)
+    again.release("drawn", np.zeros(2), 0.1)
+    for first in (access, again):
+        with pytest.raises(OutOfPlan, match="drawn once"):
+            first.redrawn()
+
+
+@pytest.mark.parametrize("inner", [Localization(phases=3), OutputPerturbation()], ids=lambda m: m.name)
+def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any) -> None:
+    problem, privacy = _problem(300, L2(0.1)), Privacy(1.0, 0.0)
+    quote = plan(BootstrapReduction(inner), problem, privacy)
+    assert (quote.release.accountant, quote.method.inner.noise) == ("pure", "laplace")  # type: ignore[union-attr]
+    [query] = quote.release.plan.queries
+    assert 2 / query.noise_multiplier == pytest.approx(run_epsilon(1.0, 300), rel=1e-6)
+    w, transcript = run(quote.method, problem, Data.of(*_rows(300), problem), quote.release, Noise(SeededBits(2)))
+    assert transcript == quote.release.plan == plan_from_json(plan_to_json(transcript))
+    assert np.linalg.norm(w) <= 2 + 1e-9
+    assert event_to_plan(transcript.event()).pure() == pytest.approx(quote.release.plan.pure())
+    assert quote.method.resolve(problem, privacy) == quote.method
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"sample_size": 99}, {"source_dataset_size": 1}, {"event": {"type": "GaussianDpEvent", "noise_multiplier": 1.0}}],
+)
+def test_other_drawn_events_are_refused(change: dict[str, Any]) -> None:
+    event = Resampled(Laplace(), 100).event(3.0)
+    event_to_plan(event)
+    with pytest.raises(CodecError):
+        event_to_plan(event | change)
+
+
+@pytest.mark.parametrize("make", [lambda: Resampled(Laplace(), 1), lambda: Resampled(Parallel(Gaussian(), 3), 10)])
+def test_only_pure_mechanisms_run_on_drawn_rows(make: Any) -> None:
+    with pytest.raises(OutOfRange):
+        make()
+
+
+def test_refusals() -> None:
+    for method in (GrowthReduction(), BootstrapReduction(OutputPerturbation())):
+        with pytest.raises(Unsuitable):
+            plan(method, Problem(Hinge(), n=500, d=2, row_norm=1.0), Privacy(1.0, 1e-6))
+    with pytest.raises(NeedsDelta):
+        plan(GrowthReduction(noise="gaussian"), _problem(500), Privacy(1.0, 0.0))
+    with pytest.raises(NeedsDelta):
+        plan(BootstrapReduction(Localization(noise="gaussian")), _problem(500), Privacy(1.0, 1e-6))

@@ -1,0 +1,206 @@
+"""The compiled walk against its plain form, answer by answer, from the same draws."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import lattice
+from accounting import noise as noises
+from accounting.errors import OutOfPlan
+from accounting.lattice import Lattice, fineness
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.noise import Noise, Tails
+from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Privacy
+from solvers import kernels, plan, solve
+from solvers.data import Data
+from solvers.domains import Domain, Free, L1Ball, L2Ball
+from solvers.errors import Unsuitable
+from solvers.losses import Hinge, HuberHinge, Logistic, Loss, Squared
+from solvers.methods import DpSvrg, DpSvrgPp
+from solvers.methods.variance_reduced import walk
+from solvers.oracle import PrivateOracle
+from solvers.problem import Problem
+from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
+from tests.support.seeded import SeededBits
+
+Floats = NDArray[np.float64]
+N, D = 300, 11
+RATE = 3.0 / N
+
+
+class Recorded(Noise):
+    """Keeps what a walk has drawn ahead."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(SeededBits(seed))
+        self.drawn: list[tuple[NDArray[np.int64], NDArray[np.int64], Tails]] = []
+        self.decided: dict[tuple[int, int], float] = {}
+
+    def poisson_batches(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        self._batches = super().poisson_batches(n, rate, count)
+        return self._batches
+
+    def tails(self, count: int) -> Tails:
+        drawn = super().tails(count)
+        self.drawn.append((*self._batches, drawn))
+        return drawn
+
+    def decide(self, tails: Tails, j: int, scale: float) -> float:
+        found = self.decided[len(self.drawn) - 1, j] = super().decide(tails, j, scale)
+        return found
+
+
+class Replayed(Noise):
+    """Hands the same draws to one answer after another."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self._steps, self._at, self._recorded = self._each(recorded), 0, recorded
+
+    @staticmethod
+    def _each(recorded: Recorded) -> Iterator[tuple[int, int, NDArray[np.int64], Tails]]:
+        for block, (ends, rows, tails) in enumerate(recorded.drawn):
+            for t in range(len(ends) - 1):
+                yield block, t, rows[ends[t] : ends[t + 1]], tails
+
+    def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:
+        assert (n, rate) == (N, RATE)
+        self._now = next(self._steps)
+        return self._now[2]
+
+    def rounded_gaussian(self, count: int, scale: float) -> Floats:
+        block, t, _, tails = self._now
+        out = np.empty(count)
+        for j in range(count):
+            place = t * count + j
+            y = tails.sizes[place] * scale
+            near = 0.5 - abs(y - np.rint(y)) <= y * noises.RELATIVE + noises.ABSOLUTE * scale
+            size = -np.rint(y) if tails.negative[place] else np.rint(y)
+            out[j] = self._recorded.decided[block, place] if near else size
+        return out
+
+    def skip(self) -> None:
+        next(self._steps)
+
+
+def _problem(loss: Loss, regularizer: Regularizer | None = None, domain: Domain | None = None) -> Problem:
+    return Problem(loss, regularizer or NoRegularizer(), domain or Free(), n=N, d=D, row_norm=2.0)
+
+
+def _data(problem: Problem) -> Data:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((N, D))
+    y = X @ rng.standard_normal(D)
+    return Data.of(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem)
+
+
+def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000) -> PrivateOracle:
+    queries = (
+        PlannedQuery("snapshot", 10, Gaussian(), multiplier),
+        PlannedQuery("change", count, PoissonGaussian(RATE), multiplier),
+    )
+    return PrivateOracle(problem, _data(problem), Plan(queries), noise)
+
+
+@pytest.mark.parametrize("domain", [Free(), L2Ball(0.7)], ids=repr)
+@pytest.mark.parametrize("regularizer", [NoRegularizer(), L2(0.1)], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.3), Squared(0.5)], ids=repr)
+def test_points_are_those_of_asking_one_by_one(loss: Loss, regularizer: Regularizer, domain: Domain) -> None:
+    """From the anchor, near it and beyond: with the same batches and the same normal draws, the same points."""
+    problem, count, step = _problem(loss, regularizer, domain), 700, 0.02
+    recorded, anchor = Recorded(5), np.full(D, 0.1)
+    snapshot = np.linspace(-0.2, 0.2, D)
+    points = _oracle(problem, recorded).walk("change", anchor, anchor, snapshot, step, count)
+    assert points is not None
+    replayed = Replayed(recorded)
+    plain, w, far = _oracle(problem, replayed), anchor, 0
+    for t in range(count):
+        distance = kernels.length(w - anchor)
+        if distance == 0:
+            replayed.skip()
+        if problem.L * distance <= problem.G:
+            v = plain.sampled_change("change", w, anchor) + snapshot
+        else:
+            v, far = plain.sampled_gradient("change", w), far + 1
+        w = problem.prox(w - step * v, step)
+        np.testing.assert_allclose(points[t], w, rtol=0, atol=0 if isinstance(domain, Free) else 1e-12)
+        w = points[t]
+    assert 0 < far < count if isinstance(domain, Free) else far < count
+
+
+def test_open_coordinates_are_decided_by_further_bits_and_the_walk_goes_on() -> None:
+    problem, recorded = _problem(Logistic()), Recorded(6)
+    oracle = _oracle(problem, recorded, count=20_000)
+    for _ in range(20):
+        points = oracle.walk("change", np.zeros(D), np.ones(D) / 9, np.zeros(D), 0.01, 1000)
+        assert points is not None
+        assert np.isfinite(points).all()
+    assert 1 <= len(recorded.decided) < 60  # 220,000 draws, of which some 2.5e-5 are open
+
+
+def test_every_answer_is_counted_before_any_is_given() -> None:
+    problem, heard = _problem(Logistic()), []
+    oracle = _oracle(problem, Noise(SeededBits(1)), count=250)
+    oracle._meter._on_answer = heard.append
+    at = np.zeros(D)
+    assert oracle.walk("change", at, at, at, 0.1, 200) is not None
+    assert heard == [200]
+    with pytest.raises(OutOfPlan):
+        oracle.walk("change", at, at, at, 0.1, 51)
+    with pytest.raises(OutOfPlan, match="another mechanism"):
+        oracle.walk("snapshot", at, at, at, 0.1, 1)
+    with pytest.raises(Unsuitable):
+        oracle.walk("change", np.full(D, np.inf), at, at, 0.1, 1)
+    assert oracle.transcript().query("change").count == 200
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [_problem(Hinge()), _problem(Logistic(), L1(0.1)), _problem(Logistic(), domain=L1Ball(1.0))],
+    ids=["hinge", "l1", "l1_ball"],
+)
+def test_what_is_not_compiled_is_asked_for(problem: Problem) -> None:
+    oracle, at = _oracle(problem, Noise(SeededBits(1))), np.zeros(D)
+    assert oracle.walk("change", at, at, at, 0.1, 3) is None
+    assert oracle.transcript() == Plan(())
+    if problem.is_smooth:
+        blocks = list(walk(oracle, problem, at, at, at, 0.01, 3))
+        assert [block.shape for block in blocks] == [(3, D)]
+        assert oracle.transcript().query("change").count == 3
+
+
+def test_large_batches_are_asked_for() -> None:
+    problem, at = _problem(Logistic()), np.zeros(D)
+    queries = Plan((PlannedQuery("change", 5, PoissonGaussian(0.5), 1.0),))
+    oracle = PrivateOracle(problem, _data(problem), queries, Noise(SeededBits(1)))
+    assert oracle.walk("change", at, at, at, 0.1, 3) is None
+
+
+@pytest.mark.parametrize("method", [DpSvrg(epochs=2, inner_steps=700, batch=2), DpSvrgPp(2, 300, batch=2)], ids=repr)
+def test_methods_of_small_batches_walk_and_stay_within_their_plan(method: DpSvrg | DpSvrgPp) -> None:
+    problem = Problem(Logistic(), L2(0.01), L2Ball(3.0), n=N, d=D, row_norm=2.0)
+    data = _data(problem)
+    release = solve(method, problem, data.X, data.y, Privacy(8.0, 1e-4))
+    assert release.transcript == plan(method, problem, Privacy(8.0, 1e-4)).release.plan
+    assert np.linalg.norm(release.coefficients) <= 3.0 * (1 + 1e-12)
+
+
+def test_the_loops_numbers_are_those_of_the_accounting() -> None:
+    assert (kernels.RELATIVE, kernels.ABSOLUTE) == (noises.RELATIVE, noises.ABSOLUTE)
+    numbers = (kernels.FINEST, kernels.COARSEST, kernels.LARGEST)
+    assert numbers == (lattice.FINEST, lattice.COARSEST, lattice.LARGEST)
+
+
+def test_the_lattice_is_the_accountings() -> None:
+    rng = np.random.default_rng(1)
+    for z, b, d in zip(
+        10 ** rng.uniform(-4, 4, 3000), 10 ** rng.uniform(-250, 250, 3000), [1, 7, 54] * 1000, strict=True
+    ):
+        k, kept = fineness(z, math.sqrt(d))
+        fitted = Lattice.fit(z, b, d)
+        assert kernels.fit(z, kept, b, k) == (fitted.std, fitted.spacing)
+    for bound in (0.0, -1.0, 1e-300, 1e308, math.nan, math.inf):
+        assert kernels.fit(10.0, 1.0, bound, 24) == (0.0, 0.0)
