@@ -23,17 +23,20 @@ from accounting.mechanisms import (
     RandomAllocation,
     RandomIterate,
     Resampled,
+    SvrgStep,
+    WithoutReplacement,
 )
 from accounting.mechanisms.parallel import MOST_PARTS, Each
 from accounting.mechanisms.random_allocation import MOST_SLOTS
 from accounting.mechanisms.random_iterate import MOST_STEPS as MOST_RANDOM_STEPS
 from accounting.mechanisms.resampled import MOST_ROWS
+from accounting.mechanisms.without_replacement import MOST_ROWS as MOST_SAMPLED_ROWS
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 
 MAX_DEPTH = 8
-MAX_NODES = 256
-MAX_QUERIES = 64  # three events each, at most, and one around them
+MAX_NODES = 384
+MAX_QUERIES = 64  # five events each, at most, and one around them
 MAX_COUNT = 2**53
 MULTIPLIER_RANGE = (1e-3, 1e12)
 RATE_RANGE = (1e-9, 1.0)
@@ -47,7 +50,7 @@ def event_to_plan(event: Any) -> Plan:
 
     Parameters
     ----------
-    event : JSON value, at most 8 deep and 256 nodes
+    event : JSON value, at most 8 deep and 384 nodes
 
     Raises
     ------
@@ -142,6 +145,14 @@ def _leaves(event: Any, count: int, depth: int, nodes: Iterator[int]) -> Iterato
                 raise CodecError(f"an event tree holds at most {MAX_NODES} events")
             mechanism = RandomAllocation(_rate(node["rate"]), _slots(node["slots"]), _form(node["form"]))
             yield count, mechanism, _multiplier(node["event"])
+        case "SampledWithoutReplacementDpEvent":
+            keys = ("type", "source_dataset_size", "sample_size", "event")
+            node = fields(event, keys, "an event sampled without replacement")
+            if next(nodes, None) is None:
+                raise CodecError(f"an event tree holds at most {MAX_NODES} events")
+            rows = _sampled_rows(node["source_dataset_size"])
+            batch = integer(node["sample_size"], 1, rows, "sample_size")
+            yield count, WithoutReplacement(batch, rows), _multiplier(node["event"])
         case "SampledWithReplacementDpEvent":
             keys = ("type", "source_dataset_size", "sample_size", "event")
             node = fields(event, keys, "a resampled event")
@@ -231,6 +242,10 @@ def _slots(value: Any) -> int:
     return integer(value, 1, MOST_SLOTS, "slots")
 
 
+def _sampled_rows(value: Any) -> int:
+    return integer(value, 1, MOST_SAMPLED_ROWS, "rows of a dataset or a batch")
+
+
 def _form(value: Any) -> Any:
     if value not in ("independent", "ordered"):
         raise CodecError("an allocation's form is 'independent' or 'ordered'")
@@ -279,6 +294,8 @@ _MECHANISMS: dict[str, tuple[Callable[..., Mechanism], dict[str, Callable[[Any],
     "poisson_gaussian": (PoissonGaussian, {"rate": _rate}),
     "random_iterate": (RandomIterate, {"steps": _random_steps}),
     "random_allocation": (RandomAllocation, {"rate": _rate, "slots": _slots, "form": _form}),
+    "svrg_step": (SvrgStep, {"batch": _sampled_rows, "rows": _sampled_rows}),
+    "without_replacement": (WithoutReplacement, {"batch": _sampled_rows, "rows": _sampled_rows}),
     "resampled": (Resampled, {"each": _run, "rows": _rows}),
 }
 """Every mechanism by its name, with a reader for each of its own fields: the allow-list."""

@@ -31,6 +31,16 @@ def poisson_sampled(sampling_probability: float, event: Event) -> Event:
     return {"type": "PoissonSampledDpEvent", "sampling_probability": sampling_probability, "event": event}
 
 
+def sampled_without_replacement(source_dataset_size: int, sample_size: int, event: Event) -> Event:
+    """`event` on a batch of exactly so many distinct records of the dataset, every such batch as likely."""
+    return {
+        "type": "SampledWithoutReplacementDpEvent",
+        "source_dataset_size": source_dataset_size,
+        "sample_size": sample_size,
+        "event": event,
+    }
+
+
 def random_iterate(steps: int, event: Event) -> Event:
     """Adaptive uses of `event`, uniformly 0 to steps - 1 of them, the number drawn without the data."""
     return {"type": "RandomIterateDpEvent", "steps": steps, "event": event}

@@ -34,21 +34,22 @@ class Lattice:
     spacing: float
 
     @classmethod
-    def fit(cls, noise_multiplier: float, bound: float, dimension: int) -> "Lattice":
-        """The least std, and a lattice for it, such that std >= noise_multiplier * (bound + spacing * sqrt(dimension)).
+    def fit(cls, noise_multiplier: float, bound: float, dimension: int, weight: float = 1.0) -> "Lattice":
+        """The least std, and a lattice for it, such that std >= noise_multiplier * (bound + w spacing sqrt(dimension)).
 
         Parameters
         ----------
         noise_multiplier : z, unitless, std over per-record bound
         bound : b > 0, the most one record can add to the answer in l2, in the answer's unit
         dimension : d, number of coordinates
+        weight : w >= 1, how much a lattice step counts beside the bound
 
         Raises
         ------
         OutOfRange
             if z sqrt(d) is so large that the rounding would cost as much as the record itself.
         """
-        return cls._fit(noise_multiplier, bound, math.sqrt(dimension))
+        return cls._fit(noise_multiplier, bound, weight * math.sqrt(dimension))
 
     @classmethod
     def fit_l1(cls, noise_multiplier: float, bound: float, dimension: int) -> "Lattice":
@@ -70,6 +71,11 @@ class Lattice:
         if not FINEST < spacing < COARSEST:
             raise OutOfRange("the noise std is outside the range of exact arithmetic")
         return cls(std, spacing)
+
+    def rounded(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The nearest multiples of the spacing, coordinates first clipped so far that `perturb` clips no sum of two."""
+        steps = np.rint(np.clip(value / self.spacing, -LARGEST / 2, LARGEST / 2))
+        return np.asarray(steps * self.spacing)
 
     def perturb(self, value: NDArray[np.float64], noise: Noise) -> NDArray[np.float64]:
         """round(value) + Gaussian noise, an exact multiple of the spacing in every coordinate.

@@ -211,6 +211,21 @@ class Noise:
             if n < 2 or (np.diff(keys[order]) != 0).all():
                 return np.asarray(order[:count], dtype=np.int64)
 
+    def distinct_rows(self, n: int, count: int) -> NDArray[np.int64]:
+        """`count` distinct rows of n, every such set as likely, in increasing order.
+
+        For few rows of many, uniform rows are drawn until enough are distinct: a new one is uniform on those that are
+        not there yet. How long that takes depends on fresh bits and on n and count alone.
+        """
+        if not 0 <= count <= n:
+            raise OutOfRange("there are not so many rows")
+        if count > n // 8:
+            return np.sort(self.ordered_rows(n, count))
+        rows = np.empty(0, dtype=np.int64)
+        while len(rows) < count:
+            rows = np.union1d(rows, self._below(count - len(rows), n))
+        return rows
+
     def _below(self, count: int, limit: int) -> NDArray[np.int64]:
         """`count` independent integers, uniform on 0..limit - 1: words past a multiple of limit are drawn again."""
         whole = np.uint64((1 << 64) // limit * limit - 1)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation, RandomIterate
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation, RandomIterate, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data import Data, blocks
@@ -35,7 +35,7 @@ class PrivateOracle:
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
     """
 
-    __slots__ = ("_allocated", "_data", "_meter", "_problem")
+    __slots__ = ("_allocated", "_anchored", "_data", "_meter", "_problem")
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class PrivateOracle:
             raise Unsuitable("the data were prepared for another problem")
         self._problem, self._data, self._meter = problem, data, Meter(plan, noise, on_answer)
         self._allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._anchored: tuple[Vector, Vector] | None = None
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """grad F(w) + noise, over all rows; per-record bound G / n, plus rounding.
@@ -99,6 +100,30 @@ class PrivateOracle:
         rows, size = self._batch(planned)
         value = gradient_sum(self._data, pieces(rows, problem.width), w, anchor, bound / problem.row_norm) / size
         return self._meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
+
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """(1/b) sum over b distinct rows of (grad f_i(w) - grad f_i(anchor)) + grad F(anchor) + one noise.
+
+        Per-record bound 2G/b, plus rounding; nothing is clipped. The exact grad F(anchor) is kept here for the next
+        answer and never leaves without that noise. Raises as `gradient`, with the printed step.
+        """
+        reach, n = self._reach(w) + self._reach(anchor), self._problem.n
+        planned = self._meter.take(query, SvrgStep)
+        mechanism = planned.mechanism
+        if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
+            raise OutOfPlan(f"query {query!r} is planned for another number of rows")
+        rows, widest = self._meter.noise.distinct_rows(n, mechanism.batch), 2 * self._problem.G
+        changes = pieces(rows, self._problem.width)
+        change = gradient_sum(self._data, changes, w, anchor, widest / self._problem.row_norm) / mechanism.batch
+        bound = sampled_bound(self._problem, mechanism.batch, widest, reach)
+        return self._meter.answer(planned, np.stack([change, self._at_anchor(anchor)]), bound)
+
+    def _at_anchor(self, anchor: Vector) -> Vector:
+        """The exact grad F(anchor), summed once for each anchor. For answers that add noise, and for them alone."""
+        if self._anchored is None or not np.array_equal(self._anchored[0], anchor):
+            total = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), anchor)
+            self._anchored = anchor.copy(), total / self._problem.n
+        return self._anchored[1]
 
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int

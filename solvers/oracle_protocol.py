@@ -27,6 +27,10 @@ class Oracle(Protocol):
         """Noisy mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch."""
         ...
 
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """Mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch, plus grad F(anchor), with one noise."""
+        ...
+
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
     ) -> NDArray[np.float64] | None:

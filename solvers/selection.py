@@ -5,19 +5,32 @@ from typing import ClassVar, Literal
 
 from accounting.privacy import Privacy
 from solvers.catalog import Method
-from solvers.methods import DpAccMd, DpGd, DpSvrg, NoisyMirrorDescent
+from solvers.domains import Free
+from solvers.methods import DpAccMd, DpGd, DpSvrg, NoisyMirrorDescent, NoisySgd
 from solvers.methods.checks import check_loss
-from solvers.perturbation import OutputPerturbation
+from solvers.methods.tuning import descent_time
+from solvers.perturbation import Localization, ObjectivePerturbation, OutputPerturbation
 from solvers.potentials import HalfSquaredLp
 from solvers.problem import Problem
+from solvers.regularizers import L2
+
+Currency = Literal["any", "renyi", "gaussian"]
+"""What a filter can charge: every method, all but secret slots, or what is Gaussian-DP alone."""
 
 _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
+_NOISE_COST = 0.35  # of tuning: what a unit of time costs dp_gd, in units of d sigma_1^2
+_SURELY = 0.6
+_LEAST_CURVATURE = 0.1  # of n mu epsilon: with L below it the determinant costs a tenth of epsilon, without a ridge
 
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """dp_gd; dp_svrg where dp_gd would take over 1e10 gradient evaluations; dp_acc_md on an l1 ball with d above n, if
-    r has no quadratic part; noisy_mirror_descent where the loss is not smooth; output_perturbation at delta = 0.
+    """dp_gd, but
+    dp_svrg where dp_gd would take over 1e10 gradient evaluations;
+    dp_acc_md on an l1 ball with d above n, if r has no quadratic part;
+    objective_perturbation on a free domain where l2 is strong beside the noise;
+    for a loss that is not smooth noisy_mirror_descent, noisy_sgd or localization, whichever the filter can charge;
+    at delta = 0 output_perturbation, or localization without strong convexity.
 
     The tables of Wang, Ye and Xu 2017 would take dp_svrg for a strongly convex objective, dp_svrg_pp for any other and
     dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients and not
@@ -29,37 +42,65 @@ class Auto:
 
     name: Literal["auto"] = "auto"
 
-    def choose(self, problem: Problem, privacy: Privacy, *, sampling: bool = True) -> tuple[Method, str]:
+    def choose(self, problem: Problem, privacy: Privacy, *, currency: Currency = "any") -> tuple[Method, str]:
         """The method and the reason.
 
         Parameters
         ----------
         problem, privacy : public facts
-        sampling : whether methods that sample batches may be chosen; a dataset's filter may have no currency for them
+        currency : what a dataset's filter can charge well
 
         Raises
         ------
         Unsuitable
-            if the loss is not smooth and methods that sample may not be chosen.
+            if no method minimizes such a problem.
         """
-        if not problem.is_smooth and problem.is_convex and sampling and not privacy.is_pure:
-            return NoisyMirrorDescent(), f"{problem.loss.name} is not smooth: {_ROUGH}"
-        check_loss("auto", problem)
         if privacy.is_pure:
-            return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a strongly convex problem"
+            return self._pure(problem)
+        if not problem.is_smooth and problem.is_convex:
+            return _NON_SMOOTH[currency], f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
+        check_loss("auto", problem)
         if not problem.is_convex:
             return DpGd(), "the loss is not convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
         facts = f"{kind}, n = {problem.n}, d = {problem.size}"
         evaluations = DpGd().resolve(problem, privacy).gradient_evaluations(problem)
-        if sampling and evaluations > _MANY_GRADIENTS:
+        if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
             return DpSvrg(), f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
         if problem.size > problem.n and HalfSquaredLp().refusal(problem) is None:
             return DpAccMd(), f"{facts}, an l1 ball: {_SPARSE}"
+        if currency != "gaussian" and _curved(problem, privacy):
+            return ObjectivePerturbation(), f"{facts}: {_CURVED}"
         return DpGd(), f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
 
+    def _pure(self, problem: Problem) -> tuple[Method, str]:
+        """At delta = 0."""
+        if problem.is_smooth and problem.is_convex and problem.mu > 0:
+            return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a strongly convex problem"
+        return Localization(), "delta = 0: Laplace noise on regularized problems over disjoint rows"
 
-_ROUGH = "half passes over secret slots need the least noise of the methods that take any convex loss"
+
+def _curved(problem: Problem, privacy: Privacy) -> bool:
+    """Whether the noise in a perturbed objective costs surely less than that of the gradients of dp_gd.
+
+    d (z G)^2 / (2 n^2 mu) bounds the first, with z = 1.15 * 2 / mu* about; tuning's estimate, 0.35 d sigma_1^2 s, is
+    twice that of the second, or more, where it counts. Both have d sigma_1^2, sigma_1 = 2 G / (n mu*).
+    """
+    if problem.outputs > 1 or not isinstance(problem.domain, Free) or not isinstance(problem.regularizer, L2):
+        return False
+    if problem.mu <= 0 or _LEAST_CURVATURE * problem.n * problem.mu * privacy.epsilon < problem.L:
+        return False
+    return 1.15**2 / (2 * problem.mu) < _SURELY * _NOISE_COST * descent_time(problem, privacy)
+
+
+_NON_SMOOTH: dict[Currency, Method] = {"any": NoisyMirrorDescent(), "renyi": NoisySgd(), "gaussian": Localization()}
+_ROUGH: dict[Currency, str] = {
+    "any": "half passes over secret slots need the least noise of the methods that take any convex loss",
+    "renyi": "noisy_sgd takes it, and the filter can charge it by its Renyi curve; a filter with a slack could also "
+    "charge noisy_mirror_descent",
+    "gaussian": "localization takes it by its envelope, and is charged as one Gaussian answer",
+}
+_CURVED = "l2 is strong beside the noise: a perturbed objective loses less than noisy gradients"
 _FEWER = "dp_svrg takes several times fewer at about the same measured risk"
 _WIDE = (
     "full gradients need the least noise; the published rates would take dp_acc_md for d above n: ask for it by name"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from accounting.calibration import calibrate
 from accounting.events import Event
-from accounting.mechanisms import PoissonGaussian, RandomAllocation
+from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
@@ -20,7 +20,7 @@ from solvers.oracle import PrivateOracle
 from solvers.perturbation import Perturbation
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
-from solvers.selection import Auto
+from solvers.selection import Auto, Currency
 from solvers.sums import gradient_bound, sampled_bound
 
 
@@ -55,15 +55,15 @@ class Release:
     method: Method
 
 
-def plan(method: Method | Auto, problem: Problem, privacy: Privacy, *, sampling: bool = True) -> Quote:
+def plan(method: Method | Auto, problem: Problem, privacy: Privacy, *, currency: Currency = "any") -> Quote:
     """The quote of a method for a problem; touches no data.
 
     Parameters
     ----------
-    sampling : whether "auto" may choose a method that samples batches
+    currency : what the filter that will be charged can charge; "auto" heeds it
     """
     if isinstance(method, Auto):
-        chosen, reason = method.choose(problem, privacy, sampling=sampling)
+        chosen, reason = method.choose(problem, privacy, currency=currency)
     else:
         chosen, reason = method, "asked for"
     resolved = chosen.resolve(problem, privacy)
@@ -148,6 +148,8 @@ def _std(method: Method, query: PlannedQuery, problem: Problem) -> float:
         bound, dimension = seeing.releases(problem)[query.name]
     elif isinstance(mechanism, PoissonGaussian):
         bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
+    elif isinstance(mechanism, SvrgStep):
+        bound = sampled_bound(problem, mechanism.batch, 2 * problem.G)
     elif isinstance(mechanism, RandomAllocation):
         bound = sampled_bound(problem, mechanism.normalizer(problem.n), problem.G)
     else:

@@ -12,12 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import erf, ndtr, ndtri
 
 from accounting import guard
 from accounting.accountants.allocation import knots, typical_deviation
-from accounting.mechanisms import PoissonGaussian, RandomAllocation
-from accounting.plan import Plan
+from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep, WithoutReplacement
+from accounting.mechanisms.without_replacement import spread
+from accounting.plan import Plan, PlannedQuery
 
 _TAIL = 1e-18  # mass left beyond the grid, all of it counted as infinite loss
 _X = float(-ndtri(_TAIL))
@@ -98,7 +99,7 @@ class PoissonLoss:
 
     @property
     def widest(self) -> float:
-        return 2 * math.log1p(self.q * math.expm1(min(self.c * (self.c + _X), 600.0))) + self.c**2
+        return 2 * _poisson_top(self.q, self.c)
 
     def moments(self, count: int) -> tuple[float, float]:
         """The mean of one loss is at most 2 q c^2 (joint convexity) and at most its chi-square (Q >= (1-q) N(0,1))."""
@@ -107,6 +108,39 @@ class PoissonLoss:
 
     def pmf(self, interval: float) -> Any:
         return _poisson_pmf(self.q, self.c, interval)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutReplacementLoss:
+    """The symmetric pair over ln r, r = 1 - q + q e^(mu x - mu^2/2) at x > mu/2, x ~ N(0,1); q < 1."""
+
+    q: float
+    mu: float
+
+    @property
+    def shift(self) -> float:
+        return self.mu
+
+    @property
+    def spread(self) -> float:
+        """Twice q^2 E[(r_0 - 1)^2], r_0 = r at q = 1, over x > mu/2: bounds the loss's second moment."""
+        return 2 * self.q**2 * spread(self.mu)
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.spread)
+
+    @property
+    def widest(self) -> float:
+        return 2 * _farthest(self.q, self.mu)
+
+    def moments(self, count: int) -> tuple[float, float]:
+        """The mean is at most the chi-square, which the spread bounds, and at most q mu^2 / 2 (batches known)."""
+        q, mu = self.q, self.mu
+        return count * min(self.spread, q * mu * mu / 2), count * min(self.spread, q * mu * (1 + mu) ** 3)
+
+    def pmf(self, interval: float) -> Any:
+        return _without_replacement_pmf(self.q, self.mu, interval)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +185,15 @@ def losses(plan: Plan, *, coarse: bool = False) -> list[tuple[Loss, int]] | None
     """
     found: list[tuple[Loss, int]] = []
     squared = 0.0
-    for query in plan.queries:
+    for query in _parts(plan).queries:
         mechanism, z = query.mechanism, query.noise_multiplier
         mu = mechanism.gdp(z)
         if mu is not None:
             squared += query.count * mu * mu
         elif isinstance(mechanism, PoissonGaussian):
             found.append((PoissonLoss(mechanism.rate, 1 / z), query.count))
+        elif isinstance(mechanism, WithoutReplacement):
+            found.append((WithoutReplacementLoss(mechanism.rate, 2 / z), query.count))
         elif isinstance(mechanism, RandomAllocation) and 1 / z <= LARGEST_SHIFT:
             found.append((AllocationLoss(mechanism, z, coarse), query.count))
         else:
@@ -167,12 +203,35 @@ def losses(plan: Plan, *, coarse: bool = False) -> list[tuple[Loss, int]] | None
     return found
 
 
+def answers(plan: Plan) -> int:
+    """How many losses the plan adds up, a mechanism of two parts counted twice: as its event tree has it."""
+    return sum(query.count for query in _parts(plan).queries)
+
+
+def _parts(plan: Plan) -> Plan:
+    """The plan in which a step of two parts is two queries."""
+    queries: list[PlannedQuery] = []
+    for query in plan.queries:
+        if isinstance(query.mechanism, SvrgStep):
+            for mechanism, z in query.mechanism.parts(query.noise_multiplier):
+                queries.append(PlannedQuery(f"{query.name} {mechanism.name}", query.count, mechanism, z))
+        else:
+            queries.append(query)
+    return Plan(tuple(queries))
+
+
 def connect_the_dots(
-    interval: float, lowest: int, upper: NDArray[np.float64], lower: NDArray[np.float64], extra: float, infinity: float
+    interval: float,
+    lowest: int,
+    upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    extra: float,
+    infinity: float,
+    zero: float = 0.0,
 ) -> Any:
     """Cell i, losses (e_i, e_i + interval], has mass upper[i] under P and lower[i] under Q; put it on its two ends so
     that P's mass stays and Q's is matched: the upper end's share b solves (upper - b) e^-e_i + b e^-e_(i+1) = lower.
-    `extra` sits at the lowest point, `infinity` at +inf.
+    `extra` sits at the lowest point, `zero` at 0, `infinity` at +inf.
     """
     points = (lowest + np.arange(len(upper))) * interval
     to_high = np.clip((upper - np.exp(points) * lower) / -math.expm1(-interval), 0.0, upper)
@@ -180,6 +239,8 @@ def connect_the_dots(
     masses[:-1] += upper - to_high
     masses[1:] += to_high
     masses[0] += extra
+    if zero:
+        masses[-lowest] += zero
     return guard.pessimistic_pmf(interval, lowest, masses, infinity)
 
 
@@ -200,11 +261,21 @@ def _gaussian_pmf(mu: float, interval: float) -> Any:
     return connect_the_dots(interval, lowest, upper, lower, float(ndtr(x[0])), float(ndtr(-x[-1])))
 
 
+def _reach(q: float, shift: float) -> float:
+    """x beyond which (1-q) N(0,1) + q N(shift,1) has the mass that the grid may leave out, twice at most."""
+    return max(_X, shift - float(ndtri(min(_TAIL / q, 0.5))))
+
+
+def _poisson_top(q: float, c: float) -> float:
+    """The largest loss on the grid, that at the reach."""
+    x = _reach(q, c)
+    return math.log1p(q * math.expm1(min(c * x - c * c / 2, 600.0))) - math.log1p(q * math.expm1(-c * x - c * c / 2))
+
+
 @lru_cache(maxsize=16)
 def _poisson_pmf(q: float, c: float, interval: float) -> Any:
     """Loss ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; the loss is odd and increasing in x."""
-    reach = c + _X
-    top = math.log1p(q * math.expm1(c * reach - c * c / 2)) - math.log1p(q * math.expm1(-c * reach - c * c / 2))
+    top = _poisson_top(q, c)
     # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
     e = np.arange(0, math.ceil(top / interval) + 1) * interval
     x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
@@ -219,6 +290,31 @@ def _poisson_pmf(q: float, c: float, interval: float) -> Any:
         np.concatenate([upper[::-1], lower]),
         beyond_q,
         beyond_p,
+    )
+
+
+def _farthest(q: float, mu: float) -> float:
+    """The largest loss on the grid, that at the reach."""
+    return math.log1p(q * math.expm1(mu * (_reach(q, mu) - mu / 2)))
+
+
+@lru_cache(maxsize=16)
+def _without_replacement_pmf(q: float, mu: float, interval: float) -> Any:
+    """Loss ln r at x > mu/2: mass (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q; -ln r the other way round."""
+    e = np.arange(0, math.ceil(_farthest(q, mu) / interval) + 1) * interval
+    x = np.log1p(np.expm1(e) / q) / mu + mu / 2
+    lower, near = _mass(x[:-1], x[1:]), _mass(x[:-1] - mu, x[1:] - mu)
+    upper = (1 - q) * lower + q * near
+    beyond_q = float(ndtr(-x[-1]))
+    beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
+    return connect_the_dots(
+        interval,
+        -len(upper),
+        np.concatenate([lower[::-1], upper]),
+        np.concatenate([upper[::-1], lower]),
+        beyond_q,
+        beyond_p,
+        zero=(1 - q) * float(erf(mu / math.sqrt(8))),
     )
 
 

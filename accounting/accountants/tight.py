@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from accounting import guard
 from accounting.accountants.gaussian import gauss_epsilon
-from accounting.accountants.loss import LARGEST_SHIFT, Loss, losses
+from accounting.accountants.loss import LARGEST_SHIFT, Loss, answers, losses
 from accounting.plan import Plan
 
 # Absolute error in delta granted to the float FFT that composes the masses: raising a transform to the power `count`
@@ -59,8 +59,7 @@ class PldAccountant:
 
     def supports(self, plan: Plan, delta: float) -> bool:
         """Whether each answer has a loss, delta is far above the FFT's error, and some grid is fine and small."""
-        answers = sum(q.count for q in plan.queries)
-        if not plan.queries or answers > _MOST_ANSWERS or delta < _FLOORS * _fft_error(plan):
+        if not plan.queries or answers(plan) > _MOST_ANSWERS or delta < _FLOORS * _fft_error(plan):
             return False
         found = losses(plan, coarse=self.coarseness > 1)
         return bool(found) and self._interval(found or []) is not None
@@ -88,7 +87,7 @@ class PldAccountant:
 
 
 def _fft_error(plan: Plan) -> float:
-    return _FFT_FLOOR + _FFT_USE * sum(q.count for q in plan.queries)
+    return _FFT_FLOOR + _FFT_USE * answers(plan)
 
 
 def _typical_total(found: list[tuple[Loss, int]]) -> float:

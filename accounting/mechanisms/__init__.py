@@ -10,6 +10,8 @@ from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 from accounting.mechanisms.random_allocation import RandomAllocation
 from accounting.mechanisms.random_iterate import RandomIterate
 from accounting.mechanisms.resampled import Resampled
+from accounting.mechanisms.svrg_step import SvrgStep
+from accounting.mechanisms.without_replacement import WithoutReplacement
 
 Mechanism = (
     Exponential
@@ -22,6 +24,8 @@ Mechanism = (
     | RandomAllocation
     | RandomIterate
     | Resampled
+    | SvrgStep
+    | WithoutReplacement
 )
 
 __all__ = [
@@ -36,4 +40,6 @@ __all__ = [
     "RandomAllocation",
     "RandomIterate",
     "Resampled",
+    "SvrgStep",
+    "WithoutReplacement",
 ]

@@ -194,14 +194,22 @@ def show_quote(price: wire.Quote) -> None:
             ("privacy", f"{_price(price)}, certified by {price.accountant}"),
             ("rows, dimension", f"{price.rows}, {price.dimension}"),
             ("gradients", f"{price.gradient_evaluations:.3g}"),
+            *_expected(price.forecast),
             ("remains now", loss(price.remaining)),
             ("remains after", loss(price.remaining_after) if price.fits else "does not fit"),
         ]
     )
-    rows = [(q.name, q.count, _mechanism(q.mechanism), q.noise_multiplier, q.noise_std) for q in price.queries]
+    rows = [(q.name, q.answers, _mechanism(q.mechanism), q.noise_multiplier, q.noise_std) for q in price.queries]
     table(("query", "answers", "mechanism", "noise multiplier", "noise std"), rows)
     for warning in price.warnings:
         note(f"warning: {warning}")
+
+
+def _expected(forecast: wire.Forecast | None) -> list[tuple[str, str]]:
+    """What a quote forecasts, as lines."""
+    if forecast is None:
+        return []
+    return [("takes about", f"{forecast.seconds:.2g} s on an idle core"), ("forecast", forecast.statement)]
 
 
 def show_job(job: wire.Job) -> None:

@@ -97,7 +97,7 @@ def _say_quote(quote: Quote) -> None:
     print("fits" if quote.fits else "does not fit")
     for query in quote.queries:
         multiplier = f"noise multiplier {query.noise_multiplier:.3g}"
-        print(f"    {query.name}: {query.count} answers, {query.mechanism['name']}, {multiplier}")
+        print(f"    {query.name}: {query.answers} answers, {query.mechanism['name']}, {multiplier}")
 
 
 def _check(job: JobHandle, model: Model) -> float | None:

@@ -19,7 +19,7 @@ from app.wire.jobs import Forecast, JobRequest, QueryPrice, Quote
 from app.wire.problems import Remaining, Violation
 from solvers.errors import NeedsDelta
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
-from solvers.selection import Auto
+from solvers.selection import Auto, Currency
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,7 @@ def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Price
             d=design.d,
             row_norm=design.row_norm,
         )
-        sampling = dataset.state.filter.kind != "gdp"  # whose currency has no curve for a sampled mechanism
-        planned = _plan(request, problem, privacy, settings, sampling=sampling)
+        planned = _plan(request, problem, privacy, settings, _currency(dataset.state.filter))
         cost = _cost(dataset.state.filter, planned)
     except NeedsDelta as error:  # under `pure` no other delta can be asked for: method and dataset do not go together
         pure = dataset.state.filter.kind == "pure"
@@ -178,18 +177,25 @@ def _loss(request: JobRequest, design: Design) -> Loss:
 
 
 def _plan(
-    request: JobRequest, problem: solvers.Problem, privacy: Privacy, settings: Settings, *, sampling: bool
+    request: JobRequest, problem: solvers.Problem, privacy: Privacy, settings: Settings, currency: Currency
 ) -> solvers.Quote:
     """The calibrated plan; the size of the run is checked first, since calibrating a huge one takes long."""
     method = request.method
     if isinstance(method, Auto):
-        method = method.choose(problem, privacy, sampling=sampling)[0]
+        method = method.choose(problem, privacy, currency=currency)[0]
     resolved = method.resolve(problem, privacy)
     if resolved.gradient_evaluations(problem) > (most := settings.max_gradient_evaluations):
         raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
     if sum(query.answers for query in resolved.queries(problem)) > settings.max_answers:
         raise OutOfRange(f"the run would take more than {settings.max_answers} private answers, the most allowed here")
-    return solvers.plan(request.method, problem, privacy, sampling=sampling)
+    return solvers.plan(request.method, problem, privacy, currency=currency)
+
+
+def _currency(rule: Filter) -> Currency:
+    """What "auto" may choose: mu^2 has no price for a sampled mechanism, and a Renyi curve none for secret slots."""
+    if rule.kind == "gdp":
+        return "gaussian"
+    return "any" if rule.slack > 0 else "renyi"
 
 
 def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from accounting.calibration import certify
-from accounting.mechanisms import Exponential, PoissonGaussian, RandomAllocation
+from accounting.mechanisms import Exponential, PoissonGaussian, RandomAllocation, SvrgStep
 from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
@@ -77,6 +77,23 @@ class Attacker:
         if bound > 0:
             changes = [row.gradient(problem, w) - row.gradient(problem, anchor) for row in self._rows]
             self._sampled(query, answer, changes, bound)
+        return answer
+
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """The oracle's. The row is always in the mean at the anchor, and in the batch or not."""
+        answer, problem, planned = self._oracle.printed_change(query, w, anchor), self._problem, self._plan.query(query)
+        mechanism = planned.mechanism
+        if not isinstance(mechanism, SvrgStep):
+            raise TypeError("a printed answer of another mechanism")
+        size, rate = mechanism.batch, mechanism.batch / mechanism.rows
+        std, logs = planned.noise_multiplier * 2 * problem.G / size, []
+        for row in self._rows:
+            before = row.gradient(problem, anchor)
+            out = before / problem.n
+            drawn = _tilt(answer, out + (row.gradient(problem, w) - before) / size, std)
+            left = math.log1p(-rate) + _tilt(answer, out, std) if rate < 1 else -math.inf
+            logs.append(float(np.logaddexp(left, math.log(rate) + drawn)))
+        self.score += logs[0] - logs[1]
         return answer
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:

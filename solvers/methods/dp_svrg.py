@@ -32,8 +32,13 @@ class DpSvrg:
     ----------
     epochs : T, in [1, 1000000]; by default 5
     inner_steps : m per epoch, in [1, 1000000]; by default from n, d, epsilon, delta, G, L, mu
-    batch : b, expected size of a Poisson batch, in [1, n]; by default from the same
+    batch : b, expected size of a Poisson batch, or exact size if printed, in [1, n]; by default from the same
     step : eta, in (0, 1/L]; by default from the same
+    form : safeguarded, or printed: in each step the exact grad F(anchor) plus the mean change over b distinct rows,
+        with one noise, and no snapshots: what the paper writes, at the noise that it needs to be private
+    step_rule : fixed, or from the second epoch on eta = ||w_s - w_(s-1)||^2 / (M <w_s - w_(s-1), g_s - g_(s-1)>), M the
+        epoch's steps, from the two latest anchors and their noisy snapshots, kept within [eta / 4, 1 / (L (1 + 11/b))];
+        eta itself where these tell nothing. It helps where curvature along the way is far below L, or noise small
 
     Reference: Wang, Ye and Xu 2017, Algorithm 1, built as mechanism S of PRIVACY-SPEC 2.3 (the printed form is not
     private at its own settings). Deviations: the snapshot is noised once, batches are Poisson, the safeguard, the last
@@ -46,6 +51,8 @@ class DpSvrg:
     inner_steps: int | None = None
     batch: int | None = None
     step: float | None = None
+    form: variance_reduced.Form = "safeguarded"
+    step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg"] = "dp_svrg"
 
     def __post_init__(self) -> None:
@@ -53,6 +60,7 @@ class DpSvrg:
         check_count("dp_svrg: inner_steps", self.inner_steps, MOST_STEPS)
         check_count("dp_svrg: batch", self.batch, 10**10)
         check_step("dp_svrg: step", self.step)
+        variance_reduced.check_forms("dp_svrg", self.form, self.step_rule)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrg":
         """Every open field filled from public facts.
@@ -72,9 +80,9 @@ class DpSvrg:
         return replace(self, epochs=epochs, inner_steps=inner_steps, batch=batch, step=step)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """T snapshots over all rows, T m changes over Poisson batches of rate b / n."""
+        """T snapshots over all rows, T m changes over Poisson batches of rate b / n; or T m printed steps."""
         epochs, inner_steps, batch, _ = self._filled()
-        return variance_reduced.queries(problem, epochs, epochs * inner_steps, batch)
+        return variance_reduced.queries(problem, epochs, epochs * inner_steps, batch, self.form)
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T (n + 2 m b), in expectation and at most."""
@@ -83,15 +91,13 @@ class DpSvrg:
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        epochs, inner_steps, _, step = self._filled()
+        epochs, inner_steps, batch, step = self._filled()
         w, mean, total = problem.start, Average(), epochs * inner_steps
+        estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, step, batch)
         for epoch in range(epochs):
-            anchor = w
-            snapshot = oracle.gradient("snapshot", anchor)
-            done = epoch * inner_steps
-            for points in variance_reduced.walk(oracle, problem, anchor, anchor, snapshot, step, inner_steps):
-                first_half = max(0, total // 2 - done)
-                mean.add_all(points[first_half:])
+            eta, done = estimates.move(w, inner_steps), epoch * inner_steps
+            for points in estimates.walk(w, eta, inner_steps):
+                mean.add_all(points[max(0, total // 2 - done) :])
                 w, done = points[-1], done + len(points)
         return mean.value
 

@@ -33,8 +33,9 @@ class DpSvrgPp:
     ----------
     epochs : T, in [1, 30]; by default from n, d, epsilon, delta, G, L, mu
     inner_steps : m, half the steps of the first epoch, in [1, 1000000]; by default from the same
-    batch : b, expected size of a Poisson batch, in [1, n]; by default from the same
+    batch : b, expected size of a Poisson batch, or exact size if printed, in [1, n]; by default from the same
     step : eta, in (0, 1/L]; by default from the same
+    form, step_rule : as in dp_svrg; M is the length of the epoch that begins
 
     Reference: Wang, Ye and Xu 2017, Algorithm 2; Allen-Zhu and Yuan 2016; PRIVACY-SPEC 2.3 (mechanism S). Deviations:
     the snapshot is noised once, batches are Poisson of any size, the safeguard; the noise is calibrated for all
@@ -47,6 +48,8 @@ class DpSvrgPp:
     inner_steps: int | None = None
     batch: int | None = None
     step: float | None = None
+    form: variance_reduced.Form = "safeguarded"
+    step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
 
     def __post_init__(self) -> None:
@@ -54,6 +57,7 @@ class DpSvrgPp:
         check_count("dp_svrg_pp: inner_steps", self.inner_steps, MOST_STEPS)
         check_count("dp_svrg_pp: batch", self.batch, 10**10)
         check_step("dp_svrg_pp: step", self.step)
+        variance_reduced.check_forms("dp_svrg_pp", self.form, self.step_rule)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgPp":
         """Every open field filled from public facts.
@@ -75,9 +79,9 @@ class DpSvrgPp:
         return replace(self, epochs=epochs, inner_steps=inner_steps, batch=batch, step=step)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """T snapshots over all rows, 2 m (2^T - 1) changes over Poisson batches of rate b / n."""
+        """T snapshots over all rows, K = 2 m (2^T - 1) changes over Poisson batches at b / n; or K printed steps."""
         epochs, inner_steps, batch, _ = self._filled()
-        return variance_reduced.queries(problem, epochs, _steps(epochs, inner_steps), batch)
+        return variance_reduced.queries(problem, epochs, _steps(epochs, inner_steps), batch, self.form)
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n + 4 m (2^T - 1) b, in expectation and at most."""
@@ -86,11 +90,12 @@ class DpSvrgPp:
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        epochs, inner_steps, _, step = self._filled()
+        epochs, inner_steps, batch, step = self._filled()
         w = anchor = problem.start
+        estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, step, batch)
         for length in _lengths(epochs, inner_steps):
-            snapshot, mean = oracle.gradient("snapshot", anchor), Average()
-            for points in variance_reduced.walk(oracle, problem, w, anchor, snapshot, step, length):
+            eta, mean = estimates.move(anchor, length), Average()
+            for points in estimates.walk(w, eta, length):
                 mean.add_all(points)
                 w = points[-1]
             anchor = mean.value

@@ -99,7 +99,8 @@ def test_every_make_target_and_every_link_exists() -> None:
 
 
 def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
-    (shown,) = [text for language, text in BLOCKS if language == "text"]
+    shown, audited = [text for language, text in BLOCKS if language == "text"]
+    assert audited.startswith("$ purse audit ")
     assert f"budget: epsilon {script.BUDGET.epsilon:g} at delta {script.BUDGET.delta:g}" in shown
     for method in script.METHODS:
         assert f"trains a model with {method}" in shown

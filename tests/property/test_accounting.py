@@ -10,14 +10,27 @@ from hypothesis import strategies as st
 from accounting import Privacy
 from accounting.accountants import ACCOUNTANTS, Accountant
 from accounting.calibration import calibrate, certify
-from accounting.mechanisms import Exponential, Gaussian, Laplace, LastIterate, Mechanism, PoissonGaussian, RandomIterate
+from accounting.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    LastIterate,
+    Mechanism,
+    PoissonGaussian,
+    RandomIterate,
+    SvrgStep,
+    WithoutReplacement,
+)
 from accounting.plan import Plan, PlannedQuery, Query
 
+batches = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(1, n), st.just(n)))
 mechanisms: st.SearchStrategy[Mechanism] = st.one_of(
     st.sampled_from([Gaussian(), Laplace(), Exponential()]),
     st.floats(1e-4, 1.0).map(PoissonGaussian),
     st.builds(LastIterate, st.integers(1, 10_000), st.floats(0.0, 1.0)),
     st.integers(2, 10_000).map(RandomIterate),
+    batches.map(lambda sizes: WithoutReplacement(*sizes)),
+    batches.map(lambda sizes: SvrgStep(*sizes)),
 )
 multipliers = st.floats(0.3, 1e4)
 orders = st.lists(st.floats(1.01, 200.0), min_size=1, max_size=4)

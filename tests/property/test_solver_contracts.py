@@ -42,6 +42,8 @@ METHODS: list[Method] = [
     DpGd(steps=1),
     DpSvrg(epochs=1, inner_steps=1, batch=1),
     DpSvrg(batch=60),
+    DpSvrg(batch=20, epochs=2, inner_steps=5, form="printed"),
+    DpSvrg(step_rule="barzilai_borwein"),
     NoisyMirrorDescent(batch=6),
     NoisyMirrorDescent(passes=2, batch=3, form="ordered"),
 ]

@@ -59,6 +59,31 @@ def test_from_quote_to_prediction(shared: Service, market: str, method: str) -> 
     assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"name": "dp_svrg", "form": "printed", "batch": 40, "epochs": 2, "inner_steps": 10},
+        {"name": "dp_svrg_pp", "form": "printed", "batch": 1, "epochs": 2, "inner_steps": 5},
+        {"name": "dp_svrg", "step_rule": "barzilai_borwein", "epochs": 3, "inner_steps": 10},
+    ],
+    ids=["printed", "printed pp, single rows", "barzilai-borwein"],
+)
+def test_other_forms_of_svrg_from_quote_to_receipt(shared: Service, market: str, method: dict[str, Any]) -> None:
+    answer = shared.call("analyst", "POST", "/v1/jobs", json=_body(market, method=method, privacy={"epsilon": 1.0}))
+    assert answer.status_code == 202, answer.text
+    job = shared.finished(answer.json()["id"])
+    assert (job["state"], job["error"]) == ("done", None)
+    receipt = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+
+
+def test_the_printed_form_has_no_released_snapshots(shared: Service, market: str) -> None:
+    method = {"name": "dp_svrg", "form": "printed", "step_rule": "barzilai_borwein"}
+    answer = shared.call("analyst", "POST", "/v1/quotes", json=_body(market, method=method))
+    assert answer.status_code == 422
+    assert "snapshots" in answer.text
+
+
 def test_a_positive_category_is_still_told_from_the_rest(shared: Service, market: str) -> None:
     answer = shared.call("analyst", "POST", "/v1/jobs", json=_body(market, positive="lime"))
     job = shared.finished(answer.json()["id"])

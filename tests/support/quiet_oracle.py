@@ -37,6 +37,10 @@ class QuietOracle:
         self.asked[query] += 1
         return self._batch(self._slopes(w) - self._slopes(anchor))
 
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        self.asked[query] += 1
+        return self._batch(self._slopes(w) - self._slopes(anchor)) + self._slopes(anchor) @ self._X / self._problem.n
+
     def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
         """None: every answer is asked for."""
 

@@ -22,7 +22,7 @@ from accounting.codec import (
     release_plan_to_json,
 )
 from accounting.errors import CodecError
-from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms import Gaussian, PoissonGaussian, WithoutReplacement
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 
 GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 3.5}
@@ -37,7 +37,12 @@ def composed(*events: Any) -> dict[str, Any]:
     return {"type": "ComposedDpEvent", "events": list(events)}
 
 
-mechanisms = st.just(Gaussian()) | st.builds(PoissonGaussian, st.floats(1e-9, 1.0))
+batches = st.integers(1, 10**10).flatmap(lambda n: st.tuples(st.integers(1, n), st.just(n)))
+mechanisms = (
+    st.just(Gaussian())
+    | st.builds(PoissonGaussian, st.floats(1e-9, 1.0))
+    | batches.map(lambda sizes: WithoutReplacement(*sizes))
+)
 queries = st.builds(PlannedQuery, st.just("q"), st.integers(1, 10**9), mechanisms, st.floats(1e-3, 1e12))
 plans = st.lists(queries, min_size=1, max_size=6).map(
     lambda qs: Plan(tuple(PlannedQuery(f"q{i}", q.count, q.mechanism, q.noise_multiplier) for i, q in enumerate(qs)))
@@ -163,7 +168,7 @@ def test_depth_and_size_are_bounded() -> None:
         event_to_plan(composed(*[GAUSSIAN] * MAX_NODES))
     with pytest.raises(CodecError, match="at most"):
         event_to_plan(composed(*[SAMPLED] * (MAX_NODES // 2)))
-    # a bush: every level doubles; refused after 256 nodes, not after 8^8
+    # a bush: every level doubles; refused after 384 nodes, not after 8^8
     bush: Any = GAUSSIAN
     for _ in range(7):
         bush = composed(*[bush] * 8)

@@ -126,6 +126,16 @@ class TestPrice:
             "change": {"name": "poisson_gaussian", "rate": 500 / 20_000},
         }
 
+    @pytest.mark.parametrize("name", ["dp_svrg", "dp_svrg_pp"])
+    def test_the_printed_form_shows_what_it_costs(self, name: str) -> None:
+        printed, safeguarded = (
+            quoted(method={"name": name, "form": f, "batch": 400}) for f in ("printed", "safeguarded")
+        )
+        [step] = printed.queries
+        assert step.mechanism == {"name": "svrg_step", "batch": 400, "rows": 20_000}
+        assert printed.gradient_evaluations == safeguarded.gradient_evaluations
+        assert step.noise_std > 2 * safeguarded.queries[1].noise_std
+
     def test_more_privacy_is_more_noise(self) -> None:
         assert quoted(privacy={"epsilon": 0.1}).queries[0].noise_std > quoted().queries[0].noise_std
 

@@ -9,9 +9,9 @@ import pytest
 from accounting import Privacy
 from solvers import Problem, plan, solve
 from solvers.domains import Free, L1Ball, L2Ball, Simplex
-from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.perturbation import Localization, ObjectivePerturbation, OutputPerturbation
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
@@ -134,8 +134,16 @@ class TestAuto:
         assert "gradient evaluations" in reason
         saved = DpGd().resolve(huge, PRIVACY).gradient_evaluations(huge)
         assert method.resolve(huge, PRIVACY).gradient_evaluations(huge) < saved / 3
-        assert isinstance(Auto().choose(huge, PRIVACY, sampling=False)[0], DpGd)
+        assert isinstance(Auto().choose(huge, PRIVACY, currency="gaussian")[0], DpGd)
 
-    def test_needs_a_delta(self) -> None:
-        with pytest.raises(Unsuitable):
-            Auto().choose(TASK, Privacy(1.0, 0.0))
+    def test_at_delta_zero_it_takes_a_pure_method(self) -> None:
+        ridged = replace(TASK, regularizer=L2(0.1))
+        assert isinstance(Auto().choose(ridged, Privacy(1.0, 0.0))[0], OutputPerturbation)
+        assert isinstance(Auto().choose(replace(TASK, regularizer=NoRegularizer()), Privacy(1.0, 0.0))[0], Localization)
+
+    def test_a_perturbed_objective_where_l2_is_strong_beside_the_noise(self) -> None:
+        problem = Problem(Logistic(), L2(0.01), n=200_000, d=55, row_norm=7.42)
+        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6))[0], ObjectivePerturbation)
+        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6), currency="gaussian")[0], DpGd)
+        assert isinstance(Auto().choose(problem, Privacy(0.1, 1e-6))[0], DpGd)
+        assert isinstance(Auto().choose(replace(problem, regularizer=L2(1e-4)), Privacy(4.0, 1e-6))[0], DpGd)

@@ -49,6 +49,10 @@ class Quadratic:
         self.asked.append(("sampled_change", query))
         return w - anchor
 
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        self.asked.append(("printed_change", query))
+        return (w - anchor) + (anchor - self.target)
+
     def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
         """None: every answer is asked for."""
 

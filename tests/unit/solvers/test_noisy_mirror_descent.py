@@ -17,8 +17,9 @@ from solvers.data import Data
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
-from solvers.methods import DpGd, NoisyMirrorDescent
+from solvers.methods import DpGd, NoisyMirrorDescent, NoisySgd
 from solvers.oracle import PrivateOracle
+from solvers.perturbation import Localization
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
 from solvers.problem import Vector
 from solvers.selection import Auto
@@ -156,13 +157,13 @@ def test_refusals() -> None:
         NoisyMirrorDescent().queries(problem)
 
 
-def test_auto_takes_it_where_the_loss_is_not_smooth_and_sampling_may_be() -> None:
+def test_auto_takes_it_where_the_loss_is_not_smooth_and_the_filter_can_charge_it() -> None:
     problem = Problem(Hinge(), n=1000, d=2, row_norm=1.0)
     method, reason = Auto().choose(problem, PRIVACY)
     assert isinstance(method, NoisyMirrorDescent)
     assert "hinge is not smooth" in reason
-    with pytest.raises(Unsuitable, match="huber_hinge"):
-        Auto().choose(problem, PRIVACY, sampling=False)
+    assert isinstance(Auto().choose(problem, PRIVACY, currency="renyi")[0], NoisySgd)
+    assert isinstance(Auto().choose(problem, PRIVACY, currency="gaussian")[0], Localization)
 
 
 def test_the_potential_of_the_least_bound() -> None:

@@ -1,0 +1,156 @@
+"""The printed step of SVRG: a mean of changes over a batch plus the exact mean over all rows, with one noise.
+
+Precondition: the answer is (sum over a batch of b of n records of h_i) / b + (sum over all of g_i) / n, with
+||h_i|| / b <= B and ||g_i|| / n <= B b / (2 n); the batch is drawn without replacement, afresh for every answer, and
+stays secret. (Changes of gradients up to G long: ||h_i|| <= 2 G, ||g_i|| <= G, B = 2 G / b.)
+Pseudo-code: round both parts to the lattice; release their sum + gamma round(N / gamma), N ~ N(0, (z B)^2 I).
+Postcondition: for every s in (0, 1), no worse than the composition of
+    WithoutReplacement(b, n) at multiplier z sqrt(s)      and      Gaussian() at multiplier 2 z sqrt(1 - s) n / b.
+Proof, and the choice of s: docs/proofs/svrg_step.md. Reference: PRIVACY-SPEC 2.2 (mechanism P).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from accounting import events
+from accounting.errors import OutOfRange
+from accounting.lattice import Lattice
+from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.without_replacement import WithoutReplacement, spread
+from accounting.noise import Noise
+
+Part = tuple[WithoutReplacement | Gaussian, float]
+_MU_RANGE = (1e-9, 26.0)
+_LARGEST = 1e12  # multiplier that an event tree may hold; less noise is charged than there is
+_MOST = 1 - 1e-4  # of the noise may be the batch's, so that the mean's is some
+
+
+def _rest(mu: float) -> float:
+    """The noise variance that goes with the batch's share 4 / mu^2, where the two cost the same at the margin."""
+    return 2 / (mu * mu * math.exp(mu * mu / 2) * math.sqrt(2 * float(ndtr(1.5 * mu))))
+
+
+@lru_cache(maxsize=4096)
+def _shift(noise_multiplier: float) -> float:
+    """The batch's mu at the best split: z^2 = 4 / mu^2 + rest(mu), which falls in mu."""
+    low, high = _MU_RANGE
+    if 2 * math.log(noise_multiplier) <= math.log(4 / high**2 + _rest(high)):
+        return high
+    if 2 * math.log(noise_multiplier) >= math.log(4 / low**2 + _rest(low)):
+        return low
+    found = brentq(
+        lambda log: math.log(4 * math.exp(-2 * log) + _rest(math.exp(log))) - 2 * math.log(noise_multiplier),
+        math.log(low),
+        math.log(high),
+        xtol=1e-13,
+    )
+    return math.exp(float(found))
+
+
+@dataclass(frozen=True, slots=True)
+class SvrgStep:
+    """One step of the printed form.
+
+    Parameters
+    ----------
+    batch : b, in [1, rows]
+    rows : n, public
+    """
+
+    batch: int
+    rows: int
+    name: Literal["svrg_step"] = "svrg_step"
+
+    def __post_init__(self) -> None:
+        WithoutReplacement(self.batch, self.rows)
+        if self.batch > self.rows:
+            raise OutOfRange("a batch holds from 1 to all of the rows")
+
+    @property
+    def answers(self) -> int:
+        """One use is one answer."""
+        return 1
+
+    def split(self, noise_multiplier: float) -> float:
+        """s, the batch's share of the noise variance that costs least in the limit of many answers. Analysis alone.
+
+        2/3 for much noise or b = n; nearly 1 for single records, whose part is the dear one.
+        """
+        if self.batch == self.rows:
+            return 2 / 3
+        mu = _shift(noise_multiplier)
+        ratio = _rest(mu) * mu * mu / 4
+        return min(1 / (1 + ratio), _MOST)
+
+    def parts(self, noise_multiplier: float) -> tuple[Part, Part]:
+        """The two mechanisms, with their multipliers, whose composition one step is charged as."""
+        s = self.split(noise_multiplier)
+        mean = min(2 * noise_multiplier * math.sqrt(1 - s) * self.rows / self.batch, _LARGEST)
+        return (WithoutReplacement(self.batch, self.rows), noise_multiplier * math.sqrt(s)), (Gaussian(), mean)
+
+    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
+        """The sum of the parts' curves."""
+        one, two = (mechanism.rdp(z, orders) for mechanism, z in self.parts(noise_multiplier))
+        return np.asarray(one + two)
+
+    def gdp(self, noise_multiplier: float) -> float | None:
+        """3/z for b = n; else None: sampling is not Gaussian-DP."""
+        return self.gdp_bound(noise_multiplier) if self.batch == self.rows else None
+
+    def gdp_bound(self, noise_multiplier: float) -> float | None:
+        """mu of a Gaussian pair that dominates one answer: what it would cost if every record were always in."""
+        (_, batch), (_, mean) = self.parts(noise_multiplier)
+        return math.hypot(2 / batch, 2 / mean)
+
+    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
+        """None: Gaussian noise has no epsilon at delta = 0."""
+        return None
+
+    def multiplier(self, mu_squared: float) -> float:
+        """The z at which one step spends about mu^2, in the limit of many answers: 2 q^2 spread + the mean's mu^2."""
+        if self.batch == self.rows:
+            return 3 / math.sqrt(mu_squared)
+        q, (low, high) = self.batch / self.rows, _MU_RANGE
+
+        def spent(log: float) -> float:
+            mu = math.exp(log)
+            return math.log(q * q * (2 * spread(mu) + 1 / _rest(mu)) / mu_squared)
+
+        if spent(math.log(low)) >= 0:
+            mu = low
+        elif spent(math.log(high)) <= 0:
+            mu = high
+        else:
+            mu = math.exp(float(brentq(spent, math.log(low), math.log(high), xtol=1e-13)))
+        return math.sqrt(4 / mu**2 + _rest(mu))
+
+    def event(self, noise_multiplier: float) -> events.Event:
+        """One step as an event: the two parts, composed."""
+        return events.composed([mechanism.event(z) for mechanism, z in self.parts(noise_multiplier)])
+
+    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
+        """The noise std, in the answer's unit, that `perturb` will use."""
+        return self._lattice(noise_multiplier, bound, dimension).std
+
+    def perturb(
+        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
+    ) -> NDArray[np.float64]:
+        """The private answer, shape (d,), of a value of shape (2, d): the batch's part and the mean over all rows.
+
+        Each is rounded to the lattice by itself, so that rounding moves each by no more than its own record does.
+        """
+        lattice = self._lattice(noise_multiplier, bound, value.shape[-1])
+        batch, mean = (lattice.rounded(part) for part in value)
+        return lattice.perturb(batch + mean, noise)
+
+    def _lattice(self, noise_multiplier: float, bound: float, dimension: int) -> Lattice:
+        """So fine that a whole step is little beside the mean's own move, b/n of the bound."""
+        return Lattice.fit(noise_multiplier, bound, dimension, weight=self.rows / self.batch)

@@ -1,0 +1,166 @@
+"""Audits of sampling without replacement and of the printed form of SVRG, and the mistakes that they must catch.
+
+The pair on which all is seen: every row is the same but one, which is zero in the other dataset. All rows then agree
+on every answer, and an answer that is off shows that the odd row was drawn. Seeds are fixed; the alarm rate is 1e-9.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.accountants.gaussian import gauss_epsilon
+from accounting.calibration import calibrate
+from accounting.mechanisms import SvrgStep, WithoutReplacement
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery, Query
+from solvers.audit.attack import Row, excess
+from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
+from solvers.data import Data
+from solvers.losses import Squared
+from solvers.methods import DpSvrg, DpSvrgPp, Method
+from solvers.oracle import PrivateOracle
+from solvers.problem import Problem
+from tests.support.audit import seeded_scores
+from tests.support.seeded import SeededBits
+
+PROMISE = Privacy(4.0, 1e-5)
+PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
+
+
+def sampled_scores(
+    mechanism: WithoutReplacement | SvrgStep, z: float, count: int, runs: int, *, fresh: bool = True
+) -> tuple[Scores, Scores]:
+    """`count` answers at bound 1: every drawn record adds +1, and in a printed step each adds b/2n besides.
+
+    One record does the opposite in one of the datasets. The score is the exact log-likelihood ratio.
+    """
+    noise, batch, rows, found = Noise(SeededBits(7)), mechanism.batch, mechanism.rows, []
+    q, printed = batch / rows, isinstance(mechanism, SvrgStep)
+    always = q if printed else 0.0  # how far the mean over all rows moves
+    for odd in (True, False):
+        scores = np.zeros(runs)
+        for run in range(runs):
+            kept = noise.distinct_rows(rows, batch)
+            for _ in range(count):
+                drawn = noise.distinct_rows(rows, batch) if fresh else kept
+                parts = np.array([[batch - 2.0 * (odd and 0 in drawn)], [batch / 2 - always * odd]])
+                value = parts if printed else parts[0]
+                away = batch + (batch / 2 if printed else 0.0) - float(mechanism.perturb(value, z, 1.0, noise)[0])
+                out = (always * away - always**2 / 2) / z**2 + (math.log1p(-q) if q < 1 else -math.inf)
+                into = ((2 + always) * away - (2 + always) ** 2 / 2) / z**2 + math.log(q)
+                scores[run] += np.logaddexp(out, into)
+        found.append(scores)
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "count"),
+    [(WithoutReplacement(8, 40), 6), (SvrgStep(40, 40), 3), (SvrgStep(20, 40), 4)],
+    ids=["without replacement", "printed, all rows", "printed, half of them"],
+)
+def test_the_mechanisms_keep_their_promise_and_half_the_noise_does_not(
+    mechanism: WithoutReplacement | SvrgStep, count: int
+) -> None:
+    plan, runs = calibrate((Query("q", count, mechanism),), PROMISE).plan, 1200
+    z = plan.queries[0].noise_multiplier
+    assert excess(*sampled_scores(mechanism, z, count, runs), plan) <= 0
+    assert excess(*sampled_scores(mechanism, z / 2, count, runs), plan) > 0
+
+
+def one_batch(q: float, mu: float, delta: float) -> float:
+    """epsilon of one batch asked K times, mu the shift of all its answers together: q H_(1 + (gamma-1)/q)(G_mu)."""
+    return 0.0 if delta >= q else math.log1p(q * math.expm1(gauss_epsilon(mu, delta / q)))
+
+
+def test_a_batch_drawn_afresh_costs_more_than_one_batch_asked_often() -> None:
+    """What WOR(SelfComposed(..)) would say is refuted; it is right for one batch kept."""
+    mechanism, z, count, runs = WithoutReplacement(4, 40), 0.5, 8, 1000
+    plan = Plan((PlannedQuery("q", count, mechanism, z),))
+    afresh = sampled_scores(mechanism, z, count, runs)
+    claimed = {delta: one_batch(mechanism.rate, 2 * math.sqrt(count) / z, delta) for delta in DELTAS}
+    assert max(epsilon_lower_bound(*afresh, delta) - claimed[delta] for delta in DELTAS) > 0
+    assert excess(*afresh, plan) <= 0
+    kept = sampled_scores(mechanism, z, count, runs, fresh=False)
+    assert all(epsilon_lower_bound(*kept, delta) <= claimed[delta] for delta in DELTAS)
+
+
+def test_the_oracle_draws_every_batch_afresh() -> None:
+    """Nearly noiseless: over many answers at batch 1 the odd row is drawn about every fortieth time."""
+    plan = Plan((PlannedQuery("step", 4000, SvrgStep(1, 40), 1e-4),))
+    oracle = PrivateOracle(PROBLEM, alike(PROBLEM, odd=True), plan, Noise(SeededBits(2)))
+    anchor, w = np.zeros(2), np.array([0.5, 0.0])
+    answers = np.array([oracle.printed_change("step", w, anchor)[0] for _ in range(4000)])
+    drawn = answers < -0.72  # the mean at the anchor is -39/40, a change is 1/2 for all rows but the odd one
+    assert 40 < drawn.sum() < 180
+    assert np.count_nonzero(np.diff(np.flatnonzero(drawn)) > 40) > 10
+
+
+ROWS = (Row(np.array([1.0, 0.0]), 1.0), Row(np.array([1.0, 0.0]), -1.0))
+PRINTED: list[Method] = [
+    DpSvrg(epochs=2, inner_steps=3, batch=8, step=0.05, form="printed"),
+    DpSvrgPp(epochs=2, inner_steps=1, batch=8, step=0.05, form="printed"),
+    DpSvrg(epochs=1, inner_steps=4, batch=40, step=0.05, form="printed"),
+]
+
+
+@pytest.mark.parametrize("method", PRINTED, ids=["dp_svrg", "dp_svrg_pp", "all rows"])
+def test_the_printed_form_keeps_its_promise(method: Method) -> None:
+    plan = calibrate(method.queries(PROBLEM), PROMISE).plan
+    assert excess(*seeded_scores(method, PROBLEM, plan, *ROWS, 600, 1), plan) <= 0
+
+
+def alike(problem: Problem, *, odd: bool) -> Data:
+    """Rows e_1 with target 1, whose slope at w is w_1 - 1; the first of them zero if odd."""
+    X, y = np.zeros((problem.n, problem.d)), np.ones(problem.n)
+    X[:, 0] = 1.0
+    if odd:
+        X[0] = 0.0
+    return Data.of(X, y, problem)
+
+
+class Watcher:
+    """The printed steps' attacker: the farthest that any answer is from what rows all alike would give."""
+
+    def __init__(self, oracle: PrivateOracle) -> None:
+        self._oracle, self.farthest = oracle, -math.inf
+
+    def printed_change(self, query: str, w: NDArray[np.float64], anchor: NDArray[np.float64]) -> Any:
+        answer = self._oracle.printed_change(query, w, anchor)
+        self.farthest = max(self.farthest, float((w[0] - 1.0) - answer[0]))
+        return answer
+
+
+def watched(problem: Problem, method: DpSvrg, plan: Plan, runs: int) -> tuple[Scores, Scores]:
+    """Scores on the data with the odd row, and on the data without."""
+    found = []
+    for odd in (True, False):
+        noise, data, scores = Noise(SeededBits(20 + odd)), alike(problem, odd=odd), np.zeros(runs)
+        for run in range(runs):
+            watcher = Watcher(PrivateOracle(problem, data, plan, noise))
+            method.run(watcher, problem)  # type: ignore[arg-type]
+            scores[run] = watcher.farthest
+        found.append(scores)
+    return found[0], found[1]
+
+
+def test_the_papers_noise_is_refuted_at_batch_one() -> None:
+    """Equation (3) with c = 1 promises (1, 1e-3): sigma = G sqrt(T m ln(1/delta)) / (n epsilon).
+
+    As at the paper's own sizes, T m / n = 0.375, so that a row is drawn at all with probability 0.31, and eta =
+    1/(12 L). The same attack finds nothing at the noise that this service takes for that promise.
+    """
+    n, steps, promise = 200, 75, Privacy(1.0, 1e-3)
+    problem = Problem(Squared(1.0), n=n, d=1, row_norm=1.0)
+    method = DpSvrg(epochs=1, inner_steps=steps, batch=1, step=1 / 12, form="printed")
+    sigma = problem.G * math.sqrt(steps * math.log(1 / promise.delta)) / (n * promise.epsilon)
+    printed = Plan((PlannedQuery("step", steps, SvrgStep(1, n), sigma / (2 * problem.G)),))
+    found = watched(problem, method, printed, 500)
+    assert epsilon_lower_bound(*found, promise.delta) > promise.epsilon
+    assert excess(*found, printed) <= 0  # what our accountants say of that noise stands
+    honest = calibrate(method.queries(problem), promise).plan
+    assert honest.queries[0].noise_multiplier > 10 * printed.queries[0].noise_multiplier
+    assert excess(*watched(problem, method, honest, 120), honest) <= 0

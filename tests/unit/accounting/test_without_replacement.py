@@ -1,0 +1,246 @@
+"""Sampling without replacement: its curve, its loss and its batches by other means; the printed step built on it."""
+
+import math
+from collections import Counter
+from itertools import combinations
+
+import mpmath
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.accountants.gaussian import gauss_delta
+from accounting.accountants.loss import WithoutReplacementLoss
+from accounting.accountants.tight import PldAccountant
+from accounting.calibration import calibrate, certify
+from accounting.codec import MAX_QUERIES, event_to_plan, plan_from_json, plan_to_json
+from accounting.errors import CodecError, OutOfRange
+from accounting.lattice import Lattice
+from accounting.mechanisms import Gaussian, SvrgStep, WithoutReplacement
+from accounting.mechanisms.without_replacement import shift_of, spread
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery, Query
+from tests.support.reference import reference
+from tests.support.seeded import SeededBits
+
+ROWS = 200_000
+
+
+def delta_of(q: float, mu: float, epsilon: float) -> float:
+    """T4's bound itself."""
+    return q * gauss_delta(mu, math.log1p(math.expm1(epsilon) / q))
+
+
+def test_the_curve_and_the_masses_against_the_reference() -> None:
+    theirs = reference("accountants")
+    for batch, z in ((1000, 1.0), (1, 0.9), (100_000, 20.0)):
+        q, mu, orders = batch / ROWS, 2 / z, [1.5, 2.0, 5.0, 22.0, 64.0]
+        exact = theirs.rdp_wor_tight(q, mu, orders)
+        assert WithoutReplacement(batch, ROWS).rdp(z, orders) == pytest.approx(exact, rel=1e-5)
+    ours = WithoutReplacementLoss(0.01, 1.0).pmf(1e-3).self_compose(100)
+    other = theirs.pld_wor(0.01, 1.0, 1e-3).self_compose(100)
+    for delta in (1e-3, 1e-6):
+        assert ours.get_epsilon_for_delta(delta) == pytest.approx(other.get_epsilon_for_delta(delta), rel=1e-4)
+
+
+@pytest.mark.parametrize("order", [1.1, 2.0, 7.0])
+def test_the_curve_by_high_precision_integration(order: float) -> None:
+    q, mu = mpmath.mpf("0.2"), mpmath.mpf("1.4")
+
+    def integrand(x: mpmath.mpf) -> mpmath.mpf:
+        r = 1 - q + q * mpmath.exp(mu * x - mu * mu / 2)
+        return (r**order + r ** (1 - order) - 1 - r) * mpmath.npdf(x)
+
+    with mpmath.workdps(30):
+        exact = mpmath.log1p(mpmath.quad(integrand, [mu / 2, *range(1, 28, 3)])) / (order - 1)
+    found = WithoutReplacement(200, 1000).rdp(2 / 1.4, [order])[0]
+    assert exact < found < exact * (1 + 2e-6)
+
+
+def test_the_curve_is_a_number_grows_with_the_order_and_stays_below_the_unsampled_one() -> None:
+    orders = [1.01, 1.5, 2.0, 20.0, 64.0, 300.0, 1e4, 1e5]
+    for batch in (1, 7, 5000, 199_999, 200_000):
+        for z in (1e-3, 0.05, 0.3, 1.0, 30.0, 1e6):
+            curve = WithoutReplacement(batch, ROWS).rdp(z, orders)
+            assert np.isfinite(curve).all()
+            assert (curve > 0).all()
+            assert (np.diff(curve) >= -1e-5 * curve[1:]).all()
+            assert (curve <= Gaussian().rdp(z, orders) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(("q", "mu"), [(0.01, 1.0), (0.3, 0.2), (1e-5, 2.5)])
+def test_the_profile_of_one_answer_is_the_theorems(q: float, mu: float) -> None:
+    """The masses only grow the profile, and by little; the two directions are one."""
+    loss = WithoutReplacementLoss(q, mu)
+    pmf = loss.pmf(loss.deviation / 100)
+    for epsilon in (0.0, 0.3 * loss.deviation, 2 * loss.deviation):
+        exact, found = delta_of(q, mu, epsilon), float(pmf.get_delta_for_epsilon(epsilon))
+        assert exact * (1 - 1e-9) - 1e-16 <= found <= exact * 1.02 + 1e-16
+        back = 1 - math.exp(-epsilon) + math.exp(-epsilon) * exact  # H at e^-epsilon, from the symmetry
+        assert float(pmf.get_delta_for_epsilon(-epsilon)) == pytest.approx(back, rel=1e-3)
+
+
+def test_the_moments_of_the_loss_are_bounded() -> None:
+    for q, mu in ((0.01, 1.0), (0.3, 0.2), (1e-4, 2.5), (0.5, 4.0)):
+        x = np.linspace(mu / 2, mu + 12, 200_001)
+        density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
+        ratio = 1 - q + q * np.exp(mu * x - mu * mu / 2)
+        mean, square = ((np.log(ratio) ** k * (ratio + (-1) ** k) * density).sum() for k in (1, 2))
+        most = WithoutReplacementLoss(q, mu).moments(3)
+        assert 3 * mean <= most[0] * 1.001
+        assert 3 * square <= most[1] * 1.001
+
+
+def test_many_answers_are_nearly_gaussian() -> None:
+    """Dong, Roth and Su 2022: mu^2 -> K 2 q^2 spread(mu_1)."""
+    mechanism = WithoutReplacement(1000, ROWS)
+    z = mechanism.multiplier(0.25 / 10_000)
+    limit = Plan((PlannedQuery("one", 1, Gaussian(), 4.0),))  # mu = 1/2
+    assert certify(Plan((PlannedQuery("k", 10_000, mechanism, z),)), 1e-4)[0] == pytest.approx(
+        certify(limit, 1e-4)[0], rel=0.02
+    )
+
+
+def test_the_spread_and_its_inverse() -> None:
+    for mu in (1e-6, 1e-3, 0.5, 3.0, 20.0):
+        assert shift_of(spread(mu)) == pytest.approx(mu, rel=1e-6)
+    assert spread(1e-4) == pytest.approx(1e-8 / 2, rel=1e-3)
+
+
+def test_without_sampling_it_is_the_gaussian_mechanism() -> None:
+    whole = WithoutReplacement(50, 50)
+    assert whole.gdp(3.0) == Gaussian().gdp(3.0)
+    assert whole.multiplier(0.01) == Gaussian().multiplier(0.01)
+    assert list(whole.rdp(3.0, [2.0, 9.0])) == pytest.approx(list(Gaussian().rdp(3.0, [2.0, 9.0])))
+
+
+@pytest.mark.parametrize(("batch", "rows"), [(0, 5), (6, 5), (1, 0), (1.0, 5), (True, 5), (1, 10**10 + 1)])
+def test_sizes_are_sizes(batch: int, rows: int) -> None:
+    for made in (WithoutReplacement, SvrgStep):
+        with pytest.raises(OutOfRange):
+            made(batch, rows)
+
+
+@pytest.mark.parametrize(("n", "count"), [(6, 2), (20, 2)])
+def test_every_batch_is_as_likely(n: int, count: int) -> None:
+    """Both ways of drawing: by keys, and by rejection (20 rows, 2 of them). Chi-square, a false alarm below 1e-9."""
+    noise, runs = Noise(SeededBits(3)), 20_000
+    seen = Counter(tuple(noise.distinct_rows(n, count).tolist()) for _ in range(runs))
+    sets = list(combinations(range(n), count))
+    assert set(seen) <= set(sets)
+    expected = runs / len(sets)
+    chi = sum((seen[s] - expected) ** 2 / expected for s in sets)
+    assert chi < len(sets) + 9 * math.sqrt(2 * len(sets)) + 40
+
+
+def test_rows_are_distinct_and_all_there() -> None:
+    noise = Noise(SeededBits(1))
+    for n, count in ((1, 1), (5, 0), (5, 5), (1000, 3), (100_000, 10_000), (100_000, 20_000)):
+        rows = noise.distinct_rows(n, count)
+        assert len(set(rows.tolist())) == count
+        assert ((rows >= 0) & (rows < n)).all()
+    with pytest.raises(OutOfRange):
+        noise.distinct_rows(3, 4)
+
+
+class TestPrintedStep:
+    def test_the_split_is_near_the_best(self) -> None:
+        """No fixed split of a scan meets the target with 5 % less noise."""
+        for batch, rows, count in ((50, 1000, 40), (1, 200, 75)):
+            step = SvrgStep(batch, rows)
+            z = 0.95 * calibrate((Query("step", count, step),), Privacy(1.0, 1e-5)).plan.queries[0].noise_multiplier
+            for s in (0.5, 2 / 3, 0.75, 0.85, 0.9, 0.95, 0.97, 0.99, 0.998):
+                parts = (
+                    PlannedQuery("a", count, WithoutReplacement(batch, rows), z * math.sqrt(s)),
+                    PlannedQuery("b", count, Gaussian(), 2 * z * math.sqrt(1 - s) * rows / batch),
+                )
+                assert PldAccountant().epsilon(Plan(parts), 1e-5) > 1.0
+
+    def test_the_split_shares_the_noise(self) -> None:
+        """sigma_1^2 + sigma_2^2 = sigma^2: mu_1 = 4G / (b sigma_1), mu_2 = 2G / (n sigma_2), with G = 1."""
+        for batch, z in ((1, 0.9), (30, 3.0), (1000, 40.0)):
+            (_, one), (_, two) = SvrgStep(batch, 1000).parts(z)
+            sigma, sigma_1, sigma_2 = z * 2 / batch, 4 / (batch * 2 / one), 2 / (1000 * 2 / two)
+            assert math.hypot(sigma_1, sigma_2) == pytest.approx(sigma)
+
+    def test_all_rows_cost_three_gradients(self) -> None:
+        """b = n: 2 G/n for the anchor and 4 G/n for the changes, nothing hidden."""
+        assert SvrgStep(100, 100).gdp(6.0) == pytest.approx(3 / 6.0)
+        assert SvrgStep(100, 100).multiplier(0.25) == pytest.approx(6.0)
+        assert SvrgStep(99, 100).gdp(6.0) is None
+
+    def test_the_split_is_never_all(self) -> None:
+        for z in (1e-3, 0.05, 0.5, 5.0, 1e9):
+            for batch in (1, 50, 1000):
+                step = SvrgStep(batch, 1000)
+                assert 0.66 < step.split(z) < 1
+                bound = step.gdp_bound(z)
+                assert bound is not None
+                assert math.isfinite(bound)
+                assert np.isfinite(step.rdp(z, [1.5, 8.0, 200.0])).all()
+
+    def test_multipliers_fall_as_the_share_grows(self) -> None:
+        for batch in (1, 100, 10_000):
+            shares = [SvrgStep(batch, ROWS).multiplier(m) for m in (1e-12, 1e-8, 1e-4, 1.0, 100.0)]
+            assert shares == sorted(shares, reverse=True)
+
+    @pytest.mark.parametrize(
+        ("epsilon", "delta", "batch", "std"),
+        [(1.0, 1e-3, 1000, 0.02254), (1.0, 1e-6, 100, 0.04963), (1.0, 1e-6, 1, 1.725)],
+    )
+    def test_the_papers_sizes_against_the_reference(self, epsilon: float, delta: float, batch: int, std: float) -> None:
+        """n = 200,000, K = 75,000: sigma / G, whose search stopped within 0.6 % and knew five splits."""
+        found = calibrate((Query("step", 75_000, SvrgStep(batch, ROWS)),), Privacy(epsilon, delta))
+        z = found.plan.queries[0].noise_multiplier
+        assert 0.97 * std < z * 2 / batch < 1.015 * std
+
+    def test_its_event_is_both_parts_and_recomputes(self) -> None:
+        found = calibrate((Query("step", 50, SvrgStep(20, 1000)), Query("full", 2, Gaussian())), Privacy(1.0, 1e-6))
+        tree = found.plan.event()
+        kinds = [part["type"] for part in tree["events"][0]["event"]["events"]]
+        assert kinds == ["SampledWithoutReplacementDpEvent", "GaussianDpEvent"]
+        again = event_to_plan(tree)
+        assert PldAccountant().epsilon(again, 1e-6) == pytest.approx(found.epsilon, rel=1e-9)
+        assert plan_from_json(plan_to_json(found.plan)) == found.plan
+
+    def test_the_largest_plan_of_printed_steps_reads_back(self) -> None:
+        for step in (SvrgStep(7, 1000), SvrgStep(1, 10**10)):
+            most = Plan(tuple(PlannedQuery(f"q{i}", 2, step, 1e3) for i in range(MAX_QUERIES)))
+            assert plan_from_json(plan_to_json(most)) == most
+            assert len(event_to_plan(most.event()).queries) == 2 * MAX_QUERIES
+
+    def test_both_parts_are_rounded_apart(self) -> None:
+        """The answer is a multiple of the lattice, which is so fine that n/b steps are little beside the bound."""
+        step, z, bound = SvrgStep(2, 1000), 0.8, 0.5
+        lattice = step._lattice(z, bound, 3)
+        assert lattice.std >= z * (bound + 500 * math.sqrt(3) * lattice.spacing)
+        value = np.array([[0.1, 0.2, 0.3], [1.0, -2.0, 3.0]])
+        answer = step.perturb(value, z, bound, Noise(SeededBits(5)))
+        assert answer.shape == (3,)
+        assert np.array_equal(np.rint(answer / lattice.spacing) * lattice.spacing, answer)
+        assert np.abs(answer - value.sum(axis=0)).max() < 9 * lattice.std
+        huge = lattice.rounded(np.array([1e300, -1e300, 0.0]))
+        assert np.abs(huge + huge).max() <= 2.0**51 * lattice.spacing
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sample_size": 0},
+        {"sample_size": 11},
+        {"sample_size": 2.0},
+        {"source_dataset_size": 0},
+        {"source_dataset_size": 10**11},
+        {"event": {"type": "SelfComposedDpEvent", "count": 3, "event": {"type": "GaussianDpEvent"}}},
+        {"more": 1},
+    ],
+)
+def test_events_are_read_strictly(change: dict[str, object]) -> None:
+    event = WithoutReplacement(2, 10).event(3.0)
+    assert event_to_plan(event).queries[0].mechanism == WithoutReplacement(2, 10)
+    with pytest.raises(CodecError):
+        event_to_plan(event | change)
+
+
+def test_a_lattice_without_weight_is_as_before() -> None:
+    assert Lattice.fit(2.0, 0.1, 9) == Lattice.fit(2.0, 0.1, 9, weight=1.0)

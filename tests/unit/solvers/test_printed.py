@@ -1,0 +1,251 @@
+"""The printed form of SVRG and Barzilai-Borwein steps: by hand, what the oracle adds up, what is refused."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import Gaussian, SvrgStep
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import Problem, plan
+from solvers import oracle as oracles
+from solvers.data import Data
+from solvers.domains import L2Ball
+from solvers.errors import Unsuitable
+from solvers.losses import Logistic, Softmax, Squared
+from solvers.meter import Meter
+from solvers.methods import DpSvrg, DpSvrgPp
+from solvers.methods.variance_reduced import Form, barzilai_borwein
+from solvers.oracle import PrivateOracle
+from solvers.regularizers import L2
+from solvers.solve import run
+from solvers.sums import gradient_bound
+from tests.support.quiet_oracle import QuietOracle
+from tests.support.seeded import SeededBits
+
+Vector = NDArray[np.float64]
+PRIVACY = Privacy(1.0, 1e-5)
+FORMS: tuple[Form, ...] = ("printed", "safeguarded")
+PROBLEM = Problem(Squared(), n=6, d=2, row_norm=2.0)
+
+
+def rows(n: int, d: int, seed: int = 5) -> tuple[Vector, Vector]:
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-1, 1, (n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+
+
+def revealing(problem: Problem, data: Data, batch: int, count: int = 9) -> tuple[PrivateOracle, list[Any]]:
+    """An oracle whose answers go out without noise, and what they were made from."""
+    calls: list[Any] = []
+
+    class Revealing(Meter):
+        def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
+            calls.append((value.copy(), bound))
+            return np.asarray(value.sum(axis=0))
+
+    plan_ = Plan(
+        (PlannedQuery("step", count, SvrgStep(batch, problem.n), 1.0), PlannedQuery("full", 1, Gaussian(), 1.0))
+    )
+    oracle = PrivateOracle(problem, data, plan_, Noise(SeededBits(4)))
+    oracle._meter = Revealing(plan_, Noise(SeededBits(4)))
+    return oracle, calls
+
+
+def test_with_all_rows_in_the_batch_the_anchor_cancels() -> None:
+    X, y = rows(6, 2)
+    oracle, calls = revealing(PROBLEM, Data.of(X, y, PROBLEM), 6)
+    w, anchor = np.array([0.3, -0.2]), np.array([-0.5, 0.1])
+    answer = oracle.printed_change("step", w, anchor)
+    gradient = np.clip(X @ w - y, -1, 1) @ X / 6
+    assert answer == pytest.approx(gradient)
+    assert calls[0][0][1] == pytest.approx(np.clip(X @ anchor - y, -1, 1) @ X / 6)
+
+
+def test_the_anchors_gradient_is_summed_once_for_each_anchor(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows(6, 2)
+    oracle, _ = revealing(PROBLEM, Data.of(X, y, PROBLEM), 2)
+    passes: list[Vector] = []
+    original = oracles.gradient_sum
+
+    def counting(data: Data, pieces: Any, w: Vector, *rest: Any) -> Vector:
+        if not rest:
+            passes.append(w.copy())
+        return original(data, pieces, w, *rest)
+
+    monkeypatch.setattr(oracles, "gradient_sum", counting)
+    first, second = np.zeros(2), np.ones(2)
+    anchor = first.copy()
+    for _ in range(3):
+        oracle.printed_change("step", second, anchor)
+    anchor[:] = second  # the caller's own array may change
+    oracle.printed_change("step", first, anchor)
+    assert [list(w) for w in passes] == [[0.0, 0.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3)], ids=repr)
+def test_replacing_one_record_moves_both_parts_by_no_more_than_is_paid_for(loss: Any) -> None:
+    problem = Problem(loss, n=6, d=2, row_norm=2.0)
+    rng = np.random.default_rng(1)
+    for trial in range(60):
+        X, y = rng.standard_normal((6, 2)) * 10.0 ** rng.integers(-2, 4), rng.integers(0, 3, 6).astype(float) - 1
+        w, anchor = rng.standard_normal((2, problem.size)) * 5
+        values = []
+        for changed in (False, True):
+            if changed:
+                X, y = X.copy(), y.copy()
+                X[trial % 6], y[trial % 6] = -3 * X[trial % 6], 1.0
+            oracle, calls = revealing(problem, Data.of(X, y, problem), 3)
+            oracle.printed_change("step", w, anchor)
+            values.append(calls[0])
+        (one, bound), (two, same) = values
+        assert bound == same >= 2 * problem.G / 3
+        assert np.linalg.norm(one[0] - two[0]) <= 2 * bound
+        assert np.linalg.norm(one[1] - two[1]) <= bound * 3 / 6
+        assert gradient_bound(problem, 1e3) <= bound * 3 / 12 * (1 + 1e-9) or isinstance(loss, Softmax)
+
+
+def test_what_the_oracle_refuses() -> None:
+    data = Data.of(*rows(6, 2), PROBLEM)
+    oracle, _ = revealing(PROBLEM, data, 2, count=1)
+    w = np.zeros(2)
+    with pytest.raises(OutOfPlan):
+        oracle.printed_change("full", w, w)
+    with pytest.raises(OutOfPlan):
+        oracle.sampled_change("step", w, w)
+    with pytest.raises(Unsuitable):
+        oracle.printed_change("step", w, np.full(2, np.nan))
+    oracle.printed_change("step", w, w)
+    with pytest.raises(OutOfPlan):
+        oracle.printed_change("step", w, w)
+    wrong = Plan((PlannedQuery("step", 1, SvrgStep(2, 7), 1.0),))
+    with pytest.raises(OutOfPlan, match="rows"):
+        PrivateOracle(PROBLEM, data, wrong, Noise(SeededBits(1))).printed_change("step", w, w)
+
+
+@pytest.mark.parametrize("made", [DpSvrg, DpSvrgPp])
+def test_the_printed_form_asks_printed_steps_alone(made: type[DpSvrg | DpSvrgPp]) -> None:
+    problem = Problem(Squared(), domain=L2Ball(3.0), n=6, d=2, row_norm=2.0)
+    X, y = rows(6, 2)
+    oracle = QuietOracle(problem, X, y)
+    method = made(epochs=3, inner_steps=20, batch=6, step=0.25, form="printed")
+    w = method.run(oracle, problem)  # type: ignore[arg-type]
+    (query,) = method.queries(problem)
+    assert (query.name, query.mechanism) == ("step", SvrgStep(6, 6))
+    assert dict(oracle.asked) == {"step": query.count}
+    best = np.linalg.lstsq(X, y, rcond=None)[0]
+    assert np.linalg.norm(X @ w - y) ** 2 <= np.linalg.norm(X @ best - y) ** 2 + 0.2
+
+
+@pytest.mark.parametrize("made", [DpSvrg, DpSvrgPp])
+@pytest.mark.parametrize("batch", [1, 30, 60])
+def test_a_printed_run_ends_finite_and_within_its_plan(made: type[DpSvrg | DpSvrgPp], batch: int) -> None:
+    problem = Problem(Logistic(), L2(0.1), L2Ball(2.0), n=60, d=4, row_norm=1.5)
+    quote = plan(made(batch=batch, form="printed"), problem, PRIVACY)
+    w, transcript = run(quote.method, problem, Data.of(*rows(60, 4), problem), quote.release, Noise(SeededBits(2)))
+    assert np.isfinite(w).all()
+    assert transcript == quote.release.plan
+
+
+def test_what_the_printed_form_costs() -> None:
+    """Large batches: a printed step has about 3 / sqrt(4/3) times the noise of a change at its largest."""
+    problem = Problem(Logistic(), n=20_000, d=20, row_norm=1.0)
+    printed = plan(DpSvrg(form="printed"), problem, PRIVACY)
+    safeguarded = plan(DpSvrg(), problem, PRIVACY)
+    assert printed.gradient_evaluations == safeguarded.gradient_evaluations
+    assert 2.2 < printed.noise_stds[0] / safeguarded.noise_stds[1] < 3.5
+    few = Problem(Logistic(), n=2000, d=20, row_norm=1.0)
+    single = [plan(DpSvrg(form=f, batch=1, epochs=2, inner_steps=50), few, PRIVACY) for f in FORMS]
+    assert single[0].noise_stds[0] > 2 * single[1].noise_stds[1]
+
+
+class TestBarzilaiBorwein:
+    def test_by_hand(self) -> None:
+        assert barzilai_borwein(np.array([2.0, 0.0]), np.array([1.0, 0.5]), 10, 1.0) == pytest.approx(4 / (10 * 2.0))
+
+    @pytest.mark.parametrize(
+        "change", [[-1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [3.0, 0.0], [1.0, 2.0], [math.nan, 0.0], [math.inf, 0.0]]
+    )
+    def test_noise_is_not_believed(self, change: list[float]) -> None:
+        """A negative or no curvature, or a change longer than L allows: the given step stays."""
+        assert barzilai_borwein(np.array([2.0, 0.0]), np.array(change), 10, 1.0) is None
+
+    def test_no_move_tells_nothing(self) -> None:
+        assert barzilai_borwein(np.zeros(2), np.zeros(2), 10, 1.0) is None
+
+    @pytest.mark.parametrize(
+        ("curvature", "expected"), [(0.6, 1 / (2 * 0.6)), (1.0, 0.5), (0.01, 1 / (1 + 11 / 1000)), (0.0, 0.1)]
+    )
+    def test_the_second_epochs_step(self, curvature: float, expected: float) -> None:
+        """L = 1, m = 2: 1 / (m curvature), but at most 1 / (L (1 + 11/b)); the first epoch has the given 0.1."""
+        problem = Problem(Squared(), n=2000, d=1, row_norm=1.0)
+
+        class Bent:
+            """Exact answers about F(w) = curvature w^2 / 2 - w, and where they were asked."""
+
+            def __init__(self) -> None:
+                self.points: list[float] = []
+
+            def gradient(self, _query: str, w: Vector) -> Vector:
+                return curvature * w - 1.0
+
+            def sampled_change(self, _query: str, w: Vector, anchor: Vector) -> Vector:
+                self.points.append(float(w[0]))
+                return curvature * (w - anchor)
+
+            def walk(self, *_asked: Any) -> None:
+                """None: every answer is asked for."""
+
+        oracle = Bent()
+        DpSvrg(epochs=2, inner_steps=2, batch=1000, step=0.1, step_rule="barzilai_borwein").run(oracle, problem)  # type: ignore[arg-type]
+        one, two, three, four = oracle.points
+        assert two - one == pytest.approx(0.1 * (1 - curvature * one))
+        assert four - three == pytest.approx(expected * (1 - curvature * three))
+
+    def test_never_below_a_quarter_of_the_given_step(self) -> None:
+        """Curvature 1, m = 100: 1/100 would do nothing; the doubling epochs count their own lengths."""
+        problem = Problem(Squared(), domain=L2Ball(3.0), n=6, d=2, row_norm=1.0)
+        X, y = rows(6, 2)
+        steps: list[float] = []
+
+        original = Problem.prox
+
+        def prox(self: Problem, w: Vector, step: float) -> Vector:
+            steps.append(step)
+            return original(self, w, step)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Problem, "prox", prox)
+            DpSvrgPp(epochs=3, inner_steps=50, batch=6, step=0.3, step_rule="barzilai_borwein").run(
+                QuietOracle(problem, X, y),  # type: ignore[arg-type]
+                problem,
+            )
+        assert set(steps[:100]) == {0.3}
+        assert set(steps[100:300]) == {0.3 / 4}
+
+    def test_it_costs_nothing(self) -> None:
+        problem = Problem(Logistic(), n=500, d=4, row_norm=1.0)
+        fixed, moving = (plan(DpSvrg(step_rule=rule), problem, PRIVACY) for rule in ("fixed", "barzilai_borwein"))  # type: ignore[arg-type]
+        assert fixed.release == moving.release
+        data = Data.of(*rows(500, 4), problem)
+        w, transcript = run(moving.method, problem, data, moving.release, Noise(SeededBits(3)))
+        assert np.isfinite(w).all()
+        assert transcript == moving.release.plan
+
+    @pytest.mark.parametrize("made", [DpSvrg, DpSvrgPp])
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"form": "printed", "step_rule": "barzilai_borwein"},
+            {"form": "other"},
+            {"step_rule": "exact"},
+            {"form": None},
+        ],
+    )
+    def test_what_does_not_go_together(self, made: Any, fields: dict[str, Any]) -> None:
+        with pytest.raises(Unsuitable):
+            made(**fields)
