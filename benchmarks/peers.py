@@ -37,7 +37,7 @@ EPSILONS = (0.1, 0.5, 1.0, 4.0)
 DELTA = 1e-5
 STRENGTH = 1e-4
 EPOCHS, BATCHES, CLIP = 10, 100, 1.0  # of DP-SGD: 1,000 steps on Poisson batches of n / 100 rows
-RATES = {"logistic": (0.5, 2.0), "squared": (0.1, 0.5)}
+RATES = {"logistic": (0.1, 0.5, 2.0), "squared": (0.1, 0.5)}
 _ROWS = 50_000  # of Covertype
 # AdaSSP on `protein`, as its author published it with his code (yuxiangw/optimal_dp_linear_regression,
 # exp_results.mat): mean and standard deviation over 10 folds of the squared error, delta = 1e-6.
