@@ -266,7 +266,8 @@ def published() -> None:
             found.append(np.mean((X[fold] @ fit(X[train], y[train]) - y[fold]) ** 2))
         return np.array(found)
 
-    print(f"\nprotein, the author's preparation: n = {len(y)}, d = 9, delta = {PUBLISHED_DELTA:g}, error of 10 folds")
+    title = f"protein, the author's preparation, n = {len(y)}, d = 9, delta = {PUBLISHED_DELTA:g}"
+    print(f"\n{title}, squared error, 10 folds")
     print(f"{'':<16}{'epsilon':>8}{'AdaSSP, published':>24}{'purse ada_ssp':>24}")
     exact = error(lambda X, y: np.linalg.solve(X.T @ X + np.eye(9), X.T @ y))
     trivial = error(lambda X, y: 0 * X[0])  # noqa: ARG005
