@@ -87,12 +87,18 @@ class Piece:
         return 3 * max(start_norm, widest) + 2 * self.problem.G / self.curvature
 
     def rounding(self, start_norm: float) -> float:
-        """How far the computed iterates may be from the exact ones: one step's error, over 1 - k."""
-        reach = self.reach(start_norm)
+        """How far the computed iterates may be from the exact ones: one step's error, over 1 - k.
+
+        The error is that at twice the exact iterates' reach, to which the computed ones keep.
+        """
+        reach = 2 * self.reach(start_norm)
         gradient = self.step * gradient_error(self.problem, len(self.rows), reach)
         size = reach + self.step * (self.problem.G + self.pull * 2 * reach)
         own = step_error(self.problem) * size
-        return (gradient + own) / self.gap
+        off = (gradient + own) / self.gap
+        if not off <= reach / 2:
+            raise Unsuitable("steps contract too little for floating point: rounding could outgrow the iterates")
+        return off
 
     def steps(self, most: int) -> int:
         """T with which the distance to the minimizer falls below 0.05 sensitivities, at most `most`; public."""

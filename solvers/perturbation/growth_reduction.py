@@ -115,7 +115,8 @@ class GrowthReduction:
             piece = self._piece(problem, i)
             w = piece.minimize(access, x, x, piece.steps(self.steps))
             moved = piece.sensitivity(float(np.linalg.norm(x)))
-            x = problem.domain.project(access.release(_QUERY, w, bound(noise, moved, problem.size)))
+            # the move and not the point: late rounds' lattices are too fine to reach as far as x is from 0
+            x = problem.domain.project(x + access.release(_QUERY, w - x, bound(noise, moved, problem.size)))
         return x
 
     def _piece(self, problem: Problem, i: int) -> Piece:

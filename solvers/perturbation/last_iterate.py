@@ -8,6 +8,8 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import LastIterate
 from solvers.contraction import contraction
 from solvers.domains import L1Ball, Simplex
+from solvers.errors import Unsuitable
+from solvers.kernels import FARTHEST
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem, Vector
 from solvers.sums import UNIT, gradient_error
@@ -45,7 +47,10 @@ class LastIterateDescent:
         farthest = problem.domain.diameter(problem.size)
         if not problem.start.any() and problem.mu > 0:
             farthest = min(farthest, problem.G / problem.mu)
-        return _ROOM * (farthest + self.step * problem.G)
+        reach = _ROOM * (farthest + self.step * problem.G)
+        if not reach <= FARTHEST:
+            raise Unsuitable("dp_gd with release 'last': the l2 is too weak: iterates could leave the range of floats")
+        return reach
 
     def bound(self, problem: Problem) -> float:
         """b, half of how far replacing one record moves a step from the same y, the rounding of both runs included."""

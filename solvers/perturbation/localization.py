@@ -164,7 +164,8 @@ def localize(
         piece = piece_of(problem, plan, i, width)
         w = piece.minimize(access, x, x, piece.steps(most))
         moved = piece.sensitivity(float(np.linalg.norm(x)))
-        x = problem.domain.project(access.release(QUERY, w, bound(noise, moved, problem.size)))
+        # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
+        x = problem.domain.project(x + access.release(QUERY, w - x, bound(noise, moved, problem.size)))
     return x
 
 

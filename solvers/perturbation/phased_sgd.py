@@ -136,7 +136,8 @@ class PhasedSgd:
         for i in range(plan.count):
             mean = access.one_pass(plan.positions(i), x, plan.eta(i))
             moved = sensitivity(problem, plan.rows, plan.eta(i), x)
-            x = problem.domain.project(access.release(QUERY, mean, bound(self._filled()[3], moved, problem.d)))
+            # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
+            x = problem.domain.project(x + access.release(QUERY, mean - x, bound(self._filled()[3], moved, problem.d)))
         return x
 
     def _filled(self) -> tuple[int, float, float, NoiseName]:

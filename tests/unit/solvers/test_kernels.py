@@ -1,10 +1,13 @@
 """Compiled loops against their plain forms, to the last bit where both are made of single operations."""
 
+import dataclasses
+import math
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -95,6 +98,24 @@ def test_slopes_are_the_losses_own(loss: Loss) -> None:
             np.testing.assert_allclose(found, plain, rtol=1e-15, atol=0)
         else:
             np.testing.assert_array_equal(found, plain)
+
+
+@pytest.mark.parametrize("loss", [*EXACT, *POWERS], ids=repr)
+def test_no_parameter_of_a_loss_is_left_out(loss: Loss) -> None:
+    """A loss that is compiled as a rougher one has no curvature bound, and everything that contracts fails with it."""
+    for field in dataclasses.fields(loss):
+        if field.name != "name":
+            other = dataclasses.replace(loss, **{field.name: getattr(loss, field.name) * 0.9995 or 0.2})
+            assert kernels.slope_of(other) != kernels.slope_of(loss), field.name
+    assert kernels.slope_of(loss) is not None
+    assert {type(known) for known in [*EXACT, *POWERS]} == set(get_args(Loss)) - {Softmax}
+
+
+@pytest.mark.parametrize("loss", [f for f in [*EXACT, *POWERS] if math.isfinite(f.curvature_bound)], ids=repr)
+def test_a_compiled_slope_bends_no_more_than_the_loss_says(loss: Loss) -> None:
+    code, m = coded(loss), np.linspace(-2.0, 2.0, 4001)
+    slopes = np.array([kernels.slope(code, float(v), 1.0) for v in m])
+    assert np.abs(np.diff(slopes)).max() <= loss.curvature_bound * 1e-3 * (1 + 1e-9)
 
 
 def test_a_loss_of_several_outputs_has_no_compiled_form() -> None:

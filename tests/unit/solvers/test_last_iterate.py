@@ -114,6 +114,7 @@ def test_queries_and_defaults() -> None:
         (DpGd(release="last"), replace(PROBLEM, regularizer=L2(0.0)), "strongly convex"),
         (DpGd(release="last"), replace(PROBLEM, loss=Sigmoid()), "convex"),
         (DpGd(release="last", step=1.01), PROBLEM, "1/L"),
+        (DpGd(release="last"), replace(PROBLEM, regularizer=L2(1e-150), domain=Free()), "too weak"),
     ],
 )
 def test_refusals_name_the_assumption(method: DpGd, problem: Problem, why: str) -> None:

@@ -253,6 +253,16 @@ def test_refusals_name_the_assumption_and_the_numbers(method: Any, problem: Prob
         plan(method, problem, Privacy(0.5, 1e-7))
 
 
+def test_late_phases_with_tiny_steps_keep_the_model() -> None:
+    """Their lattices reach no farther than 2^51 of their steps: what they release is how far they move."""
+    problem = Problem(Logistic(), n=2_000, d=2, row_norm=1.0)
+    X, y = np.full((2_000, 2), 0.7), np.ones(2_000)
+    for method in (Localization(phases=16, ratio=16.0), PhasedSgd(phases=16, ratio=16.0)):
+        quote = plan(method, problem, Privacy(1.0, 1e-6))
+        found, _ = run(quote.method, problem, Data.of(X, y, problem), quote.release)
+        assert np.abs(found).max() > quote.noise_stds[0] / 100
+
+
 @pytest.mark.parametrize("method", [Localization, EpochGrowth, PhasedSgd])
 def test_gaussian_noise_is_refused_at_delta_0(method: Any) -> None:
     with pytest.raises(Unsuitable, match="laplace"):

@@ -11,7 +11,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import plan, solve
 from solvers.data import Data
-from solvers.domains import L2Ball, Simplex
+from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic
 from solvers.perturbation import OutputPerturbation
@@ -98,6 +98,12 @@ def test_more_data_means_less_error_and_the_receipt_states_one_gaussian_release(
         (OutputPerturbation(), Problem(Logistic(), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "strongly convex"),
         (OutputPerturbation(), Problem(Hinge(), L2(0.1), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "smooth"),
         (OutputPerturbation(noise="gaussian"), PROBLEM, Privacy(1.0, 0.0), "laplace"),
+        (
+            OutputPerturbation(),
+            Problem(Logistic(), L2(1e-9), L1Ball(1.0), n=60, d=100_000, row_norm=1.0),
+            Privacy(1.0, 1e-6),
+            "floating point",
+        ),
     ],
 )
 def test_refusals_name_the_assumption(method: OutputPerturbation, problem: Problem, privacy: Privacy, why: str) -> None:

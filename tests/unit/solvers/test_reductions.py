@@ -18,7 +18,7 @@ from solvers import plan
 from solvers.data import Data
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
-from solvers.losses import Hinge, Logistic
+from solvers.losses import Hinge, Logistic, Softmax
 from solvers.perturbation import BootstrapReduction, GrowthReduction, Localization, OutputPerturbation
 from solvers.perturbation.access import DataAccess
 from solvers.problem import Problem
@@ -72,6 +72,28 @@ def test_rounds_are_composed(privacy: Privacy) -> None:
     assert heard[-1] == query.count
     assert quote.release.epsilon <= privacy.epsilon
     assert quote.method.resolve(problem, privacy) == quote.method
+
+
+def test_one_record_moves_a_round_of_many_outputs_within_its_bound_in_l1() -> None:
+    """Softmax has d K coordinates, and its gradients point into all of them."""
+    problem = Problem(Softmax(64), n=2, d=4, row_norm=1.0)
+    method = plan(GrowthReduction(rounds=1, strength=1e3), problem, Privacy(1.0, 0.0)).method
+    assert isinstance(method, GrowthReduction)
+    made = Plan((PlannedQuery("round", 1, Laplace(), 2.0),))
+    X, ends, bounds = np.full((2, 4), 0.5), [], []
+
+    class Watched(DataAccess):
+        def release(self, query: str, value: Any, bound: float) -> Any:
+            ends.append(value)
+            bounds.append(bound)
+            return super().release(query, value, bound)
+
+    for sign in (1.0, -1.0):
+        data = Data.of(X * np.array([[sign], [1.0]]), np.zeros(2), problem)
+        method.run(Watched(problem, data, made, Noise()), problem)
+    assert bounds[0] == bounds[1]
+    moved = np.abs(ends[0] - ends[1]).sum()
+    assert 2 * math.sqrt(2) * 1e-3 * math.sqrt(4) / 2 < moved <= 2 * bounds[0]
 
 
 def test_the_default_rounds_minimize_the_stated_bound() -> None:
