@@ -7,13 +7,15 @@ RUNTIME := $(VENV)/.runtime
 TESTING := $(VENV)/.testing
 CHECKING := $(VENV)/.checking
 DRAWING := $(VENV)/.drawing
+PEERS := .venv-peers
+TORCH := 2.13.0
 
 # A folder in the working directory must never stand in for a package of ours or of anybody else's.
 export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check bench paper kills audit advisories image lock clean
+.PHONY: help demo serve test check bench paper peers kills audit advisories image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -40,6 +42,9 @@ bench: $(RUNTIME) ## costs and accuracy on this machine
 paper: $(DRAWING) ## heavy: the experiments of the ERM paper with valid noise, and their plots
 	@$(BIN)/python -m benchmarks erm_revisited
 
+peers: $(RUNTIME) $(PEERS)/.ready ## heavy: ours beside diffprivlib, Opacus and AdaSSP, on the same data
+	@$(BIN)/python -m benchmarks peers
+
 kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lost or spent twice
 	@$(BIN)/python -m tests.heavy.kills
 
@@ -65,9 +70,10 @@ lock: ## fresh versions and hashes (needs uv); LOCK=--upgrade for the newest
 	  -c requirements-test.lock --group dev
 	$(COMPILE) $(LOCK) -o requirements-bench.lock -c requirements.lock -c requirements-build.lock \
 	  -c requirements-test.lock -c requirements-dev.lock --group bench
+	$(COMPILE) $(LOCK) -o requirements-peers.lock --group peers
 
 clean: ## removes .venv and the tools' caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 # uv where there is one, for speed; the interpreter's own pip otherwise, or if uv does not reach the registry.
 define install
@@ -104,4 +110,12 @@ $(CHECKING): requirements-dev.lock $(RUNTIME)
 $(DRAWING): requirements-bench.lock $(RUNTIME)
 	@echo "installing what the plots need"
 	$(call install,--require-hashes -r requirements-bench.lock)
+	@touch $@
+
+# PyTorch is not in the lock: pip takes the build for this machine, without a hash; nothing but the comparison runs it.
+$(PEERS)/.ready: requirements-peers.lock
+	@echo "making $(PEERS), with PyTorch: this may be large"
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements-peers.lock
+	@$(PEERS)/bin/python -m pip install --quiet torch==$(TORCH)
 	@touch $@

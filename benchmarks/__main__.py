@@ -20,6 +20,8 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "erm_curves": ("erm_revisited", "curves", True),
     "erm_growth": ("erm_revisited", "growth", True),
     "growth": ("growth", "report", True),
+    "nonsmooth": ("nonsmooth", "report", True),
+    "peers": ("peers", "report", False),  # with the environment that `make peers` makes
 }
 BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}
 

@@ -14,7 +14,7 @@ mpl.use("svg")
 
 from matplotlib import pyplot as plt
 
-_STYLE = {
+STYLE = {
     "svg.hashsalt": "privy-purse",
     "svg.fonttype": "none",  # text stays text
     "font.family": "sans-serif",
@@ -26,14 +26,14 @@ _STYLE = {
     "axes.spines.right": False,
 }
 # Okabe and Ito's colors, told apart by every kind of eye; shapes say the same again.
-_LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"), ("#56B4E9", "P"))
+LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"), ("#56B4E9", "P"))
 
 
 def curves(file: Path, points: Sequence[Point], zeros: Mapping[float, float], label: str, scale: Scale) -> None:
     """Risk against a cost: a row for each lambda, a column for each epsilon, dotted the risk of w = 0."""
     strengths = list(dict.fromkeys(p.strength for p in points))
     epsilons = list(dict.fromkeys(p.epsilon for p in points))
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure, grid = plt.subplots(len(strengths), len(epsilons), figsize=(9.6, 6.0), sharex=True, sharey="row")
         for axes_row, strength in zip(grid, strengths, strict=True):
             for axes, epsilon in zip(axes_row, epsilons, strict=True):
@@ -44,12 +44,12 @@ def curves(file: Path, points: Sequence[Point], zeros: Mapping[float, float], la
             axes_row[0].set_ylabel("excess empirical risk")
         for axes in grid[-1]:
             axes.set_xlabel(label)
-        _save(figure, grid[0][0], file)
+        save(figure, grid[0][0], file)
 
 
 def growth(file: Path, points: Sequence[Point], rates: Mapping[float, int], label: str, scale: Scale) -> None:
     """Risk against n or epsilon: a panel for each lambda, dashed the theorem's slope through the last points."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure, panels = plt.subplots(1, len(rates), figsize=(9.6, 4.2))
         for axes, (strength, rate) in zip(panels, rates.items(), strict=True):
             cell = [p for p in points if p.strength == strength]
@@ -63,12 +63,12 @@ def growth(file: Path, points: Sequence[Point], rates: Mapping[float, int], labe
             axes.set_xticks(x, [f"{value:g}" for value in x])
             axes.set_xlabel(label)
         panels[0].set_ylabel("excess empirical risk")
-        _save(figure, panels[0], file)
+        save(figure, panels[0], file)
 
 
 def _lines(axes: Any, cell: Sequence[Point], scale: Scale) -> None:
     """One line a method, through the means, with bars from the least to the largest risk of the runs."""
-    for (color, marker), name in zip(_LOOKS, dict.fromkeys(p.name for p in cell), strict=False):
+    for (color, marker), name in zip(LOOKS, dict.fromkeys(p.name for p in cell), strict=False):
         curve = [p for p in cell if p.name == name]
         means = np.array([p.risk for p in curve])
         bars = [means - [p.risks.min() for p in curve], [p.risks.max() for p in curve] - means]
@@ -85,7 +85,8 @@ def _title(strength: float) -> str:
     return f"lambda = {strength:g}" if strength else "no regularizer"
 
 
-def _save(figure: Any, axes: Any, file: Path) -> None:
+def save(figure: Any, axes: Any, file: Path) -> None:
+    """Write the figure with its legend on top; no date, so that equal figures are equal bytes."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False, fontsize=8, columnspacing=1.2)
     figure.tight_layout(rect=(0, 0, 1, 0.94))

@@ -17,6 +17,7 @@ LOCKS = {
     "test": "requirements-test.lock",
     "dev": "requirements-dev.lock",
     "bench": "requirements-bench.lock",
+    "peers": "requirements-peers.lock",
 }
 
 

@@ -1,0 +1,142 @@
+"""Losses that are not smooth: the methods that take them, untuned, beside the certified non-private optimum."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from benchmarks.accuracy import accuracy, majority
+from benchmarks.datasets import Split, adult, california, covertype
+from benchmarks.dual import Optimum, minimize, objective
+from solvers import Problem, plan
+from solvers.data import Data
+from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Loss
+from solvers.methods import NoisyMirrorDescent, NoisySgd
+from solvers.perturbation import Localization, ObjectivePerturbation
+from solvers.regularizers import L2
+from solvers.solve import Method, run
+
+EPSILONS = (0.1, 0.5, 1.0, 4.0)
+DELTA = 1e-5
+STRENGTH = 1e-4
+_ROWS = 50_000  # of Covertype: objective perturbation takes thousands of passes over them
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A dataset, its loss, and that loss's smooth form at its default width, for the method that needs one."""
+
+    load: Callable[[], Split | None]
+    loss: Loss
+    smooth: Loss
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Runs of one method at one budget; gradient evaluations are expected ones, over n."""
+
+    method: str
+    epsilon: float
+    passes: float
+    risks: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The points of one dataset, and the excess risk of w = 0."""
+
+    title: str
+    score: str
+    zero: float
+    points: Sequence[Point]
+
+
+CASES = (
+    Case(adult, Hinge(), HuberHinge()),
+    Case(lambda: covertype(_ROWS), Hinge(), HuberHinge()),
+    Case(california, Absolute(), Huber()),
+)
+METHODS: tuple[Method, ...] = (NoisyMirrorDescent(), NoisySgd(), Localization(), ObjectivePerturbation())
+
+
+def report(seeds: int, plots: Path) -> None:
+    """Print one table a dataset, and draw each into the folder."""
+    from benchmarks import nonsmooth_plots  # with packages that only `make paper` installs
+
+    tables = []
+    for case in CASES:
+        split = case.load()
+        if split is None:
+            print("nonsmooth: the shared folder with the real datasets is not here; nothing measured")
+            return
+        tables.append(table(split, case, seeds))
+    nonsmooth_plots.draw(tables, plots)
+
+
+def table(split: Split, case: Case, seeds: int) -> Table:
+    """Measure and print: mean and standard deviation over fresh runs; the noise has no seed to set."""
+    n, d = split.X.shape
+    problem = Problem(case.loss, L2(STRENGTH), n=n, d=d, row_norm=split.row_norm)
+    best = minimize(problem, split.X, split.y)
+    name = "test accuracy" if case.loss.takes == "class" else "test abs. error"
+    zero = objective(problem, split.X, split.y, 0 * best.w) - best.value
+    print(
+        f"\n{split.name}: n = {n}, d = {d}, {case.loss.name}, l2 {STRENGTH:g}, delta = {DELTA:g}, {seeds} runs a cell, "
+        f"untuned\nleast risk {best.value:.6f}, certified to {best.gap:.0e} by the duality gap; ||w|| = "
+        f"{np.linalg.norm(best.w):.2f}"
+    )
+    print(f"{'method':<23}{'epsilon':>8}{'excess risk':>22}{name:>20}{'gradients / n':>15}{'CPU s':>8}")
+    print(f"{'optimum':<23}{'-':>8}{0:>22.5f}{score(split, case.loss, best.w):>20.4f}{'-':>15}{'-':>8}")
+    print(f"{'w = 0':<23}{'-':>8}{zero:>22.5f}{trivial(split, case.loss):>20.4f}{'-':>15}{'-':>8}")
+    points = []
+    for method in METHODS:
+        for epsilon in EPSILONS:
+            point = measure(method, problem, case, split, best, epsilon, seeds)
+            points.append(point)
+            risk = f"{np.mean(point.risks):.5f} +- {np.std(point.risks):.5f}"
+            hit = f"{np.mean(point.scores):.4f} +- {np.std(point.scores):.4f}"
+            passes, cpu = point.passes, np.mean(point.seconds)
+            print(f"{method.name:<23}{epsilon:>8g}{risk:>22}{hit:>20}{passes:>15.1f}{cpu:>8.2f}")
+            sys.stdout.flush()
+    return Table(f"{split.name}, {case.loss.name}", name, zero, points)
+
+
+def measure(
+    method: Method, problem: Problem, case: Case, split: Split, best: Optimum, epsilon: float, seeds: int
+) -> Point:
+    """Fresh runs. CPU seconds are of the run alone, without loading, calibration and optimum.
+
+    Objective perturbation runs on the smooth form; what it is judged by is the loss itself.
+    """
+    if isinstance(method, ObjectivePerturbation):
+        asked = Problem(case.smooth, problem.regularizer, n=problem.n, d=problem.d, row_norm=problem.row_norm)
+    else:
+        asked = problem
+    quote, data = plan(method, asked, Privacy(epsilon, DELTA)), Data.of(split.X, split.y, asked)
+    risks, scores, seconds = np.empty(seeds), np.empty(seeds), np.empty(seeds)
+    for i in range(seeds):
+        start = time.process_time()
+        w, _ = run(quote.method, asked, data, quote.release)
+        seconds[i] = time.process_time() - start
+        risks[i] = objective(problem, split.X, split.y, w) - best.value
+        scores[i] = score(split, case.loss, w)
+    return Point(method.name, epsilon, quote.gradient_evaluations / problem.n, risks, scores, seconds)
+
+
+def score(split: Split, loss: Loss, w: NDArray[np.float64]) -> float:
+    """On the rows kept out: accuracy for a class, the mean absolute residual for a number coded in [-1, 1]."""
+    if loss.takes == "class":
+        return accuracy(split, w)
+    return float(np.mean(np.abs(split.X_test @ w - split.y_test)))
+
+
+def trivial(split: Split, loss: Loss) -> float:
+    """The score of the larger class, or of the prediction 0."""
+    return majority(split) if loss.takes == "class" else float(np.mean(np.abs(split.y_test)))
