@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from accounting.privacy import Privacy
 from solvers.catalog import Method
 from solvers.domains import Free
-from solvers.methods import DpAccMd, DpGd, DpSvrg, NoisyMirrorDescent, NoisySgd
+from solvers.methods import DpAccMd, DpGd, DpSvrg, NoisySgd
 from solvers.methods.checks import check_loss
 from solvers.methods.tuning import descent_time
 from solvers.perturbation import Localization, ObjectivePerturbation, OutputPerturbation
@@ -14,8 +14,8 @@ from solvers.potentials import HalfSquaredLp
 from solvers.problem import Problem
 from solvers.regularizers import L2
 
-Currency = Literal["any", "renyi", "gaussian"]
-"""What a filter can charge: every method, all but secret slots, or what is Gaussian-DP alone."""
+Currency = Literal["renyi", "gaussian"]
+"""What a filter can charge: every method that has a Renyi curve, or what is Gaussian-DP alone."""
 
 _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
 _NOISE_COST = 0.35  # of tuning: what a unit of time costs dp_gd, in units of d sigma_1^2
@@ -29,8 +29,8 @@ class Auto:
     dp_svrg where dp_gd would take over 1e10 gradient evaluations;
     dp_acc_md on an l1 ball with d above n, if r has no quadratic part;
     objective_perturbation on a free domain where l2 is strong beside the noise;
-    for a loss that is not smooth noisy_mirror_descent, noisy_sgd or localization, whichever the filter can charge;
-    at delta = 0 output_perturbation, or localization without strong convexity.
+    for a loss that is not smooth noisy_sgd, or localization where the filter has no currency for it;
+    at delta = 0 output_perturbation, or localization for a loss that is not smooth.
 
     The tables of Wang, Ye and Xu 2017 would take dp_svrg for a strongly convex objective, dp_svrg_pp for any other and
     dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients and not
@@ -42,7 +42,7 @@ class Auto:
 
     name: Literal["auto"] = "auto"
 
-    def choose(self, problem: Problem, privacy: Privacy, *, currency: Currency = "any") -> tuple[Method, str]:
+    def choose(self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi") -> tuple[Method, str]:
         """The method and the reason.
 
         Parameters
@@ -75,8 +75,8 @@ class Auto:
 
     def _pure(self, problem: Problem) -> tuple[Method, str]:
         """At delta = 0."""
-        if problem.is_smooth and problem.is_convex and problem.mu > 0:
-            return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a strongly convex problem"
+        if problem.is_smooth and problem.is_convex:
+            return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a problem with a ridge"
         return Localization(), "delta = 0: Laplace noise on regularized problems over disjoint rows"
 
 
@@ -93,11 +93,9 @@ def _curved(problem: Problem, privacy: Privacy) -> bool:
     return 1.15**2 / (2 * problem.mu) < _SURELY * _NOISE_COST * descent_time(problem, privacy)
 
 
-_NON_SMOOTH: dict[Currency, Method] = {"any": NoisyMirrorDescent(), "renyi": NoisySgd(), "gaussian": Localization()}
+_NON_SMOOTH: dict[Currency, Method] = {"renyi": NoisySgd(), "gaussian": Localization()}
 _ROUGH: dict[Currency, str] = {
-    "any": "half passes over secret slots need the least noise of the methods that take any convex loss",
-    "renyi": "noisy_sgd takes it, and the filter can charge it by its Renyi curve; a filter with a slack could also "
-    "charge noisy_mirror_descent",
+    "renyi": "noisy_sgd has the least measured risk of those that take it; noisy_mirror_descent takes fewer gradients",
     "gaussian": "localization takes it by its envelope, and is charged as one Gaussian answer",
 }
 _CURVED = "l2 is strong beside the noise: a perturbed objective loses less than noisy gradients"

@@ -55,7 +55,7 @@ class Release:
     method: Method
 
 
-def plan(method: Method | Auto, problem: Problem, privacy: Privacy, *, currency: Currency = "any") -> Quote:
+def plan(method: Method | Auto, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi") -> Quote:
     """The quote of a method for a problem; touches no data.
 
     Parameters

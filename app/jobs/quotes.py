@@ -192,10 +192,8 @@ def _plan(
 
 
 def _currency(rule: Filter) -> Currency:
-    """What "auto" may choose: mu^2 has no price for a sampled mechanism, and a Renyi curve none for secret slots."""
-    if rule.kind == "gdp":
-        return "gaussian"
-    return "any" if rule.slack > 0 else "renyi"
+    """What "auto" may choose: mu^2 has no price for a sampled mechanism."""
+    return "gaussian" if rule.kind == "gdp" else "renyi"
 
 
 def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:

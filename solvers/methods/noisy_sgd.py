@@ -16,7 +16,8 @@ from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
-_NON_SMOOTH_STEPS = 1_000
+_MOST_NON_SMOOTH_STEPS = 10_000
+_LEAST_NON_SMOOTH_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class NoisySgd:
 
     The answer is the mean of the second half of all w if F is convex, else the last w. Every g is a Poisson-sampled
     Gaussian mechanism. Losses need not be smooth. Defaults: b = 1.5 n mu* / sqrt(K), at least 100. Smooth: K steps that
-    spend 0.4 of `tuning.descent_time`, at most 5000, eta at most 1 / (L (1 + 11/b)). Not smooth: K = 1000 and
+    spend 0.4 of `tuning.descent_time`, at most 5000, eta at most 1 / (L (1 + 11/b)). Not smooth:
+    K = G^2 / (2 d sigma_1^2), where more steps would make more noise than slope, in [100, 10000], and
     eta = D / sqrt(K (G^2 + K d sigma_1^2)), which balances distance against slope and noise.
     Proof: docs/proofs/noisy_sgd.md.
 
@@ -66,7 +68,7 @@ class NoisySgd:
             steps = self.steps or max(1, math.ceil(variance_reduced.steps_wanted(problem, time, self.step)))
             longest = time / steps
         else:
-            steps = self.steps or _NON_SMOOTH_STEPS
+            steps = self.steps or _non_smooth_steps(problem, single)
             longest = distance(problem) / math.sqrt(steps * (problem.G**2 + steps * problem.size * single**2))
         batch = variance_reduced.fill_batch("noisy_sgd", self.batch, problem, privacy, steps)
         if problem.is_smooth:
@@ -102,3 +104,9 @@ class NoisySgd:
         if self.steps is None or self.batch is None or self.step is None:
             raise Unsuitable("noisy_sgd: resolve the method first")
         return self.steps, self.batch, self.step
+
+
+def _non_smooth_steps(problem: Problem, single: float) -> int:
+    """K at which the noise of a step, K d sigma_1^2, is half as long as a slope, squared."""
+    wanted = problem.G**2 / (2 * problem.size * single**2)
+    return math.ceil(min(_MOST_NON_SMOOTH_STEPS, max(_LEAST_NON_SMOOTH_STEPS, wanted)))

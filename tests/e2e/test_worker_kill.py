@@ -29,7 +29,7 @@ from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people
 from tests.support.world import World, check_books
 
-LONG = {"method": {"name": "dp_gd", "steps": 20_000}, "privacy": {"epsilon": 0.2}}  # some seconds
+LONG = {"method": {"name": "dp_gd", "steps": 80_000}, "privacy": {"epsilon": 0.2}}  # some seconds
 SHORT = {"method": {"name": "dp_gd", "steps": 10}, "privacy": {"epsilon": 0.2}}
 TIMES: dict[str, Any] = {"lease_seconds": 4.0, "renew_seconds": 0.5}
 
