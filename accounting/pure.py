@@ -20,6 +20,8 @@ _TINY = 1e-3  # below this epsilon, mu's own formula loses digits; its bound by 
 def renyi(epsilon: float, orders: Sequence[float]) -> NDArray[np.float64]:
     """The largest Renyi divergence of an epsilon-DP answer, at each order a > 1; at most epsilon."""
     a = np.asarray(orders, dtype=float)
+    if epsilon == math.inf:
+        return np.full(a.shape, math.inf)
     # cosh(x) / cosh(y) = 1 + 2 sinh((x + y) / 2) sinh((x - y) / 2) / cosh(y) keeps the digits of a small epsilon
     small = np.minimum(a * epsilon, 1.0) == a * epsilon
     x = np.where(small, a, 1.0) * min(epsilon, 1.0)

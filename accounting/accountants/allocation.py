@@ -35,6 +35,8 @@ _STEP = 0.5  # between knots the profile falls by about e^-0.5
 _LEAST = 1e-12  # and beyond the last by no more than this, all of it counted as infinite loss
 _MOST_KNOTS = 160
 _LARGEST_SHIFT = 20.0  # as in loss.py
+_LARGEST_EPSILON = 250.0  # beyond it secret slots are not counted on: squares of what grows like gamma would overflow
+_LAST_EPSILON = 600.0  # and no knot lies beyond this: what the profile is there counts as infinite loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ def hockey_stick(mechanism: RandomAllocation, noise_multiplier: float, epsilon: 
     c, q = 1 / noise_multiplier, min(1.0, math.nextafter(mechanism.rate, 2.0))
     gamma, ordered = math.exp(epsilon), mechanism.form == "ordered"
     known = _known_slots(c, q, epsilon, ordered)
-    if known < _LEAST or (mechanism.slots == 1 and not ordered):  # with one slot it is the whole truth
+    alone = mechanism.slots == 1 and not ordered  # with one slot it is the whole truth
+    if known < _LEAST or alone or epsilon > _LARGEST_EPSILON:
         return min(known, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):  # far from private, where the other bound is the less
         hidden = _hidden_slots(_Slot(c, gamma, ordered), mechanism.slots, q)
@@ -125,7 +128,7 @@ def _knots(mechanism: RandomAllocation, noise_multiplier: float, coarse: bool) -
     fall, least = (1.5, 1e-10) if coarse else (_STEP, _LEAST)
     epsilons, bounds = [0.0], [hockey_stick(mechanism, noise_multiplier, 0.0)]
     step = 0.3 * fall * typical_deviation(mechanism, noise_multiplier)
-    while bounds[-1] > least and len(bounds) < _MOST_KNOTS:
+    while bounds[-1] > least and len(bounds) < _MOST_KNOTS and epsilons[-1] + step <= _LAST_EPSILON:
         epsilons.append(epsilons[-1] + step)
         bounds.append(min(bounds[-1], hockey_stick(mechanism, noise_multiplier, epsilons[-1])))
         fell = math.log(bounds[-2] / max(bounds[-1], 1e-300)) + 1e-9

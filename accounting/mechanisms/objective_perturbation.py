@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import erf
 
 from accounting import events
 from accounting.errors import OutOfRange
@@ -52,7 +52,9 @@ class ObjectivePerturbation:
     def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
         """The postcondition's bound, at each order a > 1."""
         a = np.asarray(orders, dtype=float)
-        tilt = (math.log(2) + log_ndtr(2 * (a - 1) / noise_multiplier)) / (a - 1)
+        tilt = np.log1p(erf(math.sqrt(2) * (a - 1) / noise_multiplier)) / (
+            a - 1
+        )  # ln(2 Phi(x)), its digits kept near 0
         curve = math.log1p(self.curvature_ratio) + 2 * a / noise_multiplier**2 + tilt
         return np.asarray(curve * _ROUNDED_UP)
 

@@ -213,3 +213,11 @@ def test_the_multiplier_falls_as_the_share_grows() -> None:
     assert shares == sorted(shares, reverse=True)
     many, spread = RandomAllocation(0.5, 10**5), PoissonGaussian(0.5e-5)
     assert many.multiplier(0.1) == pytest.approx(spread.multiplier(0.1 / 10**5), rel=1e-6)
+
+
+@pytest.mark.parametrize("form", ["independent", "ordered"])
+@pytest.mark.parametrize("slots", [1, 2, 100_000])
+def test_far_from_private_is_infinite_and_no_overflow(form: Form, slots: int) -> None:
+    _, masses, infinity = knots(RandomAllocation(1.0, slots, form), 0.0501)
+    assert np.isfinite(masses).all()
+    assert infinity > 0.5
