@@ -109,7 +109,7 @@ def test_step_counts_come_on_the_way(running: Running) -> None:
         seen.add(running.answers(job))
         time.sleep(0.1)
     assert len(seen) >= 3
-    assert running.answers(job) == 20_000
+    assert running.answers(job) == 80_000
 
 
 def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running) -> None:

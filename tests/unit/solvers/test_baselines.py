@@ -186,7 +186,7 @@ class TestNoisySgd:
 
     def test_its_defaults_are_functions_of_public_facts(self) -> None:
         method = NoisySgd().resolve(Problem(Absolute(), n=10_000, d=3, row_norm=1.0), PRIVACY)
-        assert (method.steps, method.batch) == (1000, 113)
+        assert (method.steps, method.batch) == (10_000, 100)
         assert method.step is not None
         with pytest.raises(Unsuitable, match="batch"):
             NoisySgd(batch=401).resolve(GLM, PRIVACY)

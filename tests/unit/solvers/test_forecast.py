@@ -9,7 +9,7 @@ import pytest
 from accounting import Privacy
 from solvers import Problem, plan, solve
 from solvers.domains import Free, L1Ball, L2Ball, Simplex
-from solvers.losses import Logistic, Squared
+from solvers.losses import Hinge, Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.perturbation import Localization, ObjectivePerturbation, OutputPerturbation
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp
@@ -139,7 +139,7 @@ class TestAuto:
     def test_at_delta_zero_it_takes_a_pure_method(self) -> None:
         ridged = replace(TASK, regularizer=L2(0.1))
         assert isinstance(Auto().choose(ridged, Privacy(1.0, 0.0))[0], OutputPerturbation)
-        assert isinstance(Auto().choose(replace(TASK, regularizer=NoRegularizer()), Privacy(1.0, 0.0))[0], Localization)
+        assert isinstance(Auto().choose(replace(TASK, loss=Hinge()), Privacy(1.0, 0.0))[0], Localization)
 
     def test_a_perturbed_objective_where_l2_is_strong_beside_the_noise(self) -> None:
         problem = Problem(Logistic(), L2(0.01), n=200_000, d=55, row_norm=7.42)

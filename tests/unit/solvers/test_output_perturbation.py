@@ -95,11 +95,11 @@ def test_more_data_means_less_error_and_the_receipt_states_one_gaussian_release(
 @pytest.mark.parametrize(
     ("method", "problem", "privacy", "why"),
     [
-        (OutputPerturbation(), Problem(Logistic(), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "strongly convex"),
+        (OutputPerturbation(ridge=0.0), Problem(Logistic(), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "convexity"),
         (OutputPerturbation(), Problem(Hinge(), L2(0.1), n=60, d=3, row_norm=1.0), Privacy(1.0, 1e-6), "smooth"),
         (OutputPerturbation(noise="gaussian"), PROBLEM, Privacy(1.0, 0.0), "laplace"),
         (
-            OutputPerturbation(),
+            OutputPerturbation(ridge=0.0),
             Problem(Logistic(), L2(1e-9), L1Ball(1.0), n=60, d=100_000, row_norm=1.0),
             Privacy(1.0, 1e-6),
             "floating point",
@@ -112,7 +112,7 @@ def test_refusals_name_the_assumption(method: OutputPerturbation, problem: Probl
 
 
 def test_pure_privacy_by_laplace_noise_of_sqrt_d_times_the_bound() -> None:
-    quote = plan(OutputPerturbation(), PROBLEM, Privacy(1.0))
+    quote = plan(OutputPerturbation(ridge=0.0), PROBLEM, Privacy(1.0))
     (query,), (std,) = quote.release.plan.queries, quote.noise_stds
     assert (query.mechanism, quote.release.accountant, quote.release.delta) == (Laplace(), "pure", 0.0)
     assert quote.release.epsilon == pytest.approx(1.0, rel=1e-8)
@@ -128,3 +128,21 @@ def test_laplace_noise_may_be_asked_for_at_a_positive_delta() -> None:
     quote = plan(OutputPerturbation(noise="laplace"), PROBLEM, Privacy(1.0, 1e-6))
     assert quote.release.plan.queries[0].mechanism == Laplace()
     assert quote.release.accountant == "pure"
+
+
+def test_the_default_ridge_keeps_the_noise_from_drowning_a_weak_regularizer() -> None:
+    """It grows as the budget shrinks, vanishes beside a strong regularizer, and bounds the sensitivity."""
+    weak = Problem(Logistic(), L2(1e-6), n=2_000, d=20, row_norm=1.0)
+    ridges = []
+    for epsilon in (0.1, 1.0, 10.0):
+        method = OutputPerturbation().resolve(weak, Privacy(epsilon, 1e-6))
+        assert method.ridge is not None
+        ridges.append(method.ridge)
+        bound, _ = method.releases(weak)["minimizer"]
+        assert bound == pytest.approx(weak.G / (weak.n * (method.ridge + 1e-6)), rel=1e-3)
+    assert ridges[0] > ridges[1] > ridges[2] > 0
+    strong = Problem(Logistic(), L2(50.0), n=2_000, d=20, row_norm=1.0)
+    assert OutputPerturbation().resolve(strong, Privacy(1.0, 1e-6)).ridge == 0.0
+    X, y = np.random.default_rng(0).normal(size=(2_000, 20)) / 5, np.tile([1.0, -1.0], 1_000)
+    w = solve(OutputPerturbation(), weak, X, y, Privacy(0.1, 1e-6)).coefficients
+    assert float(np.linalg.norm(w)) < 20
