@@ -92,8 +92,8 @@ def replayed(method: Method, plan: Plan, data: Data, answers: list[Vector], nois
 
 
 def scores(method: Method, plan: Plan, position: int, runs: int = RUNS) -> list[Any]:
-    """Log-likelihood ratios under Gaussian noise. The slopes never change, so a point is its phase's center and a
-    constant that replays from 0 tell: release minus center is N(that constant, std^2).
+    """Log-likelihood ratios under Gaussian noise. The slopes never change, so a phase's move from its center, which
+    is what it releases, is N(a constant that a replay tells, std^2).
     """
     datasets, found = neighbors(position), []
     answers = [np.zeros(1)] * plan.queries[0].answers
@@ -104,7 +104,7 @@ def scores(method: Method, plan: Plan, position: int, runs: int = RUNS) -> list[
         for j in range(runs):
             access = Watching(PROBLEM, data, plan, noise)
             method.run(access, PROBLEM)
-            moved = np.diff(np.concatenate(access.released), prepend=0.0)
+            moved = np.concatenate(access.released)
             scored[j] = np.sum((up - down) * (moved - (up + down) / 2) / std**2)
         found.append(scored)
     return found
