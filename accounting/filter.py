@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.accountants.gaussian import gauss_epsilon, gauss_mu
-from accounting.documents import fields, number
 from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
 from accounting.privacy import EPSILON_RANGE, Privacy, finite
+from accounting.records.documents import fields, number
 
 Cost = tuple[int, ...]
 Kind = Literal["rdp", "gdp", "pure"]
@@ -155,7 +155,7 @@ class Filter:
         """The least epsilon whose filter of the same orders and delta would hold these charges, rounded up.
 
         0 for no charges. Never above the budget's epsilon, which every sum of live charges keeps (one that no
-        threshold holds is a single job within the budget by its own guarantee, see `accounting.ledger`).
+        threshold holds is a single job within the budget by its own guarantee, see `accounting.records.ledger`).
         """
         if not any(self.vector(spent)):
             return 0.0

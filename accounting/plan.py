@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan, OutOfRange
-from accounting.events import Event, composed, self_composed
 from accounting.mechanisms import Mechanism, RandomAllocation
+from accounting.mechanisms.events import Event, composed, self_composed
 from accounting.privacy import finite
 
 MAX_COUNT = 10**9

@@ -18,25 +18,26 @@ from fastapi.concurrency import run_in_threadpool
 import accounting
 import app
 import solvers
-from accounting import guard
+from accounting.accountants import guard
 from accounting.calibration import calibrate
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from app.datasets import routes as datasets
 from app.datasets.folders import sweep
+from app.http import handlers
 from app.identity import routes as tokens
 from app.identity.service import ensure_steward
 from app.jobs import routes as jobs
-from app.jobs.pace import pace
 from app.ledger import routes as ledger
 from app.ledger.keys import SigningKeys
-from app.operations import handlers, openapi
+from app.operations import openapi
 from app.operations import routes as operations
 from app.operations.metrics import Metrics
 from app.operations.middleware import Observed
 from app.operations.queries import refuse_unknown
 from app.persistence.session import Database
+from app.quotes.pace import pace
 from app.settings import Settings, forget_secrets
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import DaskEngine, Engine

@@ -17,10 +17,10 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from benchmarks import loops
 from solvers import Problem, plan
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Hinge, Logistic
 from solvers.methods import DpGd, DpSvrg, NoisyMirrorDescent, variance_reduced
-from solvers.oracle import PrivateOracle
 from solvers.regularizers import L2
 from solvers.solve import run
 
@@ -123,7 +123,7 @@ def passed(call):
 def load():
     import solvers
 loading = passed(load)
-from solvers.kernels import slope_of, sum_of_range
+from solvers.data_access.kernels import slope_of, sum_of_range
 from solvers.losses import Logistic
 X, y, w, loss = np.ones((100_000, 54)), np.ones(100_000), np.ones(54), slope_of(Logistic())
 gradient = lambda: sum_of_range(X, y, y, 0, 100_000, w, loss)

@@ -16,7 +16,7 @@ from accounting import Privacy
 from benchmarks.datasets import Split
 from benchmarks.newton import Optimum, minimize, objective
 from solvers import Problem, plan
-from solvers.data import Data
+from solvers.data_access.data import Data
 from solvers.losses import Logistic
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.regularizers import L2, NoRegularizer

@@ -17,9 +17,9 @@ from accounting import Privacy
 from benchmarks import growth_plots
 from benchmarks.growth_instances import Instance, convex, linear, one_sided, power
 from solvers import plan
-from solvers.data import Data
+from solvers.data_access.data import Data
 from solvers.errors import Unsuitable
-from solvers.perturbation import EpochGrowth, Localization
+from solvers.methods.data import EpochGrowth, Localization
 from solvers.solve import run
 
 DELTA = 1e-6

@@ -14,10 +14,10 @@ from benchmarks.accuracy import accuracy, majority
 from benchmarks.datasets import Split, adult, california, covertype
 from benchmarks.dual import Optimum, minimize, objective
 from solvers import Problem, plan
-from solvers.data import Data
+from solvers.data_access.data import Data
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Loss
 from solvers.methods import NoisyMirrorDescent, NoisySgd
-from solvers.perturbation import Localization, ObjectivePerturbation
+from solvers.methods.data import Localization, ObjectivePerturbation
 from solvers.regularizers import L2
 from solvers.solve import Method, run
 

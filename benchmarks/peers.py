@@ -28,7 +28,7 @@ from benchmarks.datasets import SHARED, Split, adult, california, covertype, pro
 from benchmarks.newton import minimize, objective
 from solvers import Problem, solve
 from solvers.losses import Logistic, Squared
-from solvers.perturbation import AdaSsp, ObjectivePerturbation, OutputPerturbation
+from solvers.methods.data import AdaSsp, ObjectivePerturbation, OutputPerturbation
 from solvers.regularizers import L2
 from solvers.selection import Auto
 

@@ -1,6 +1,6 @@
 """Private solvers: problems, the oracle, methods; plan and solve."""
 
-from solvers import domains, losses, methods, perturbation, potentials, regularizers
+from solvers import domains, losses, methods, potentials, regularizers
 from solvers.forecast import Forecast
 from solvers.problem import Problem
 from solvers.solve import Quote, Release, plan, solve

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.catalog import Method
-from solvers.methods import DpAccMd, DpGd, NoisyMirrorDescent
+from solvers.methods import DpAccMd, DpGd, Method, NoisyMirrorDescent
+from solvers.methods.data import BootstrapReduction, EpochGrowth, GrowthReduction, Localization, PhasedSgd
 from solvers.methods.tuning import distance
-from solvers.perturbation import BootstrapReduction, EpochGrowth, GrowthReduction, Localization, PhasedSgd
 from solvers.problem import Problem
 
 _UNPROVEN = (

@@ -9,7 +9,7 @@ from solvers.problem import Vector
 
 
 class Oracle(Protocol):
-    """See `solvers.oracle.PrivateOracle`."""
+    """See `solvers.data_access.oracle.PrivateOracle`."""
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """Noisy mean gradient over all rows."""

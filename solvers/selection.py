@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.privacy import Privacy
-from solvers.catalog import Method
 from solvers.domains import Free
-from solvers.methods import DpAccMd, DpGd, DpSvrg, NoisySgd
+from solvers.methods import DpAccMd, DpGd, DpSvrg, Method, NoisySgd
 from solvers.methods.checks import check_loss
+from solvers.methods.data import Localization, ObjectivePerturbation, OutputPerturbation
 from solvers.methods.tuning import descent_time
-from solvers.perturbation import Localization, ObjectivePerturbation, OutputPerturbation
 from solvers.potentials import HalfSquaredLp
 from solvers.problem import Problem
 from solvers.regularizers import L2

@@ -7,21 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.calibration import calibrate
-from accounting.events import Event
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep
+from accounting.mechanisms.events import Event
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
-from solvers.catalog import Method, reviewed
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sums import gradient_bound, sampled_bound
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
-from solvers.oracle import PrivateOracle
-from solvers.perturbation import Perturbation
-from solvers.perturbation.access import DataAccess
+from solvers.methods import Method, reviewed
+from solvers.methods.data import Perturbation
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency
-from solvers.sums import gradient_bound, sampled_bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf, ndtr, ndtri
 
-from accounting import guard
+from accounting.accountants import guard
 from accounting.accountants.allocation import knots, typical_deviation
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep, WithoutReplacement
 from accounting.mechanisms.without_replacement import spread

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from accounting import guard
+from accounting.accountants import guard
 from accounting.accountants.gaussian import gauss_epsilon
 from accounting.accountants.loss import LARGEST_SHIFT, Loss, answers, losses
 from accounting.plan import Plan

@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting import events, pure
 from accounting.errors import OutOfRange
+from accounting.mechanisms import events, randomized_response
 from accounting.noise import Noise
 from accounting.privacy import finite
 
@@ -50,15 +50,15 @@ class Exponential:
         """rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other; at each a > 1."""
         epsilon = 2.0 / noise_multiplier
         narrow = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
-        return np.minimum(narrow, pure.renyi(epsilon, orders))
+        return np.minimum(narrow, randomized_response.renyi(epsilon, orders))
 
     def gdp(self, noise_multiplier: float) -> float:
         """mu of one choice, as of every answer of this epsilon."""
-        return pure.gdp(2.0 / noise_multiplier)
+        return randomized_response.gdp(2.0 / noise_multiplier)
 
     def gdp_bound(self, noise_multiplier: float) -> float | None:
         """The same."""
-        return pure.gdp(2.0 / noise_multiplier)
+        return randomized_response.gdp(2.0 / noise_multiplier)
 
     def pure(self, noise_multiplier: float) -> float | None:
         """epsilon at delta = 0."""
@@ -66,7 +66,7 @@ class Exponential:
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one choice spends mu^2."""
-        return 2.0 / pure.epsilon_of_gdp(float(np.sqrt(mu_squared)))
+        return 2.0 / randomized_response.epsilon_of_gdp(float(np.sqrt(mu_squared)))
 
     def event(self, noise_multiplier: float) -> events.Event:
         """One choice as an event."""

@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting import events
-from accounting.lattice import Lattice
+from accounting.mechanisms import events
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 
 
 @dataclass(frozen=True, slots=True)

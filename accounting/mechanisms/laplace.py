@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting import events, pure
-from accounting.lattice import Lattice
+from accounting.mechanisms import events, randomized_response
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 
 _ROUNDING = 1 + 1e-9  # more than the error of the curve in floats
 _TINY = 1e-3  # below this a epsilon, the curve's own formula loses digits; randomized response is then as good a bound
@@ -46,15 +46,15 @@ class Laplace:
         near = np.log1p(w * (np.expm1(clipped_up) - clipped_up) + v * (np.expm1(clipped_down) - clipped_down))
         far = np.logaddexp(np.log(w) + up, np.log(v) + down)
         exact = np.where((up <= 1) & (down >= -1e3), near, far) / (a - 1) * _ROUNDING
-        return np.where(-down < _TINY, np.inf, exact).clip(max=pure.renyi(epsilon, orders))
+        return np.where(-down < _TINY, np.inf, exact).clip(max=randomized_response.renyi(epsilon, orders))
 
     def gdp(self, noise_multiplier: float) -> float:
         """mu of one answer, as of every answer of this epsilon."""
-        return pure.gdp(2.0 / noise_multiplier)
+        return randomized_response.gdp(2.0 / noise_multiplier)
 
     def gdp_bound(self, noise_multiplier: float) -> float | None:
         """The same."""
-        return pure.gdp(2.0 / noise_multiplier)
+        return randomized_response.gdp(2.0 / noise_multiplier)
 
     def pure(self, noise_multiplier: float) -> float | None:
         """epsilon at delta = 0."""
@@ -62,7 +62,7 @@ class Laplace:
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one answer spends mu^2."""
-        return 2.0 / pure.epsilon_of_gdp(math.sqrt(mu_squared))
+        return 2.0 / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
 
     def event(self, noise_multiplier: float) -> events.Event:
         """One answer as an event."""

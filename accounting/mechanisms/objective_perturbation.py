@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from accounting import events
 from accounting.errors import OutOfRange
+from accounting.mechanisms import events
 from accounting.noise import Noise
 from accounting.privacy import finite
 

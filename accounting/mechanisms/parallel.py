@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting import events
 from accounting.errors import OutOfRange
+from accounting.mechanisms import events
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.laplace import Laplace
 from accounting.noise import Noise

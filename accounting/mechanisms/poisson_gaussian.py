@@ -17,10 +17,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting import events
 from accounting.errors import OutOfRange
-from accounting.lattice import Lattice
+from accounting.mechanisms import events
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from accounting.privacy import finite
 
 LEAST_RATE = 1e-12

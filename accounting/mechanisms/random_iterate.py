@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting import events
 from accounting.errors import OutOfRange
-from accounting.lattice import Lattice
+from accounting.mechanisms import events
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 
 MOST_STEPS = 100_000
 _ROUNDING = 1 + 1e-9  # of the curve, more than the error of its logarithms where they are used

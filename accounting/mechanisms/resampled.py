@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting import events, pure
 from accounting.errors import OutOfRange
+from accounting.mechanisms import events, randomized_response
 from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.parallel import Parallel
 from accounting.noise import Noise
@@ -57,15 +57,15 @@ class Resampled:
 
     def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
         """Of randomized response at this epsilon."""
-        return pure.renyi(self._epsilon(noise_multiplier), orders)
+        return randomized_response.renyi(self._epsilon(noise_multiplier), orders)
 
     def gdp(self, noise_multiplier: float) -> float | None:
         """Of randomized response at this epsilon."""
-        return pure.gdp(self._epsilon(noise_multiplier))
+        return randomized_response.gdp(self._epsilon(noise_multiplier))
 
     def gdp_bound(self, noise_multiplier: float) -> float | None:
         """The same."""
-        return pure.gdp(self._epsilon(noise_multiplier))
+        return randomized_response.gdp(self._epsilon(noise_multiplier))
 
     def pure(self, noise_multiplier: float) -> float | None:
         """epsilon at delta = 0."""
@@ -73,7 +73,7 @@ class Resampled:
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one use spends mu^2."""
-        return self.pure_multiplier(pure.epsilon_of_gdp(math.sqrt(mu_squared)))
+        return self.pure_multiplier(randomized_response.epsilon_of_gdp(math.sqrt(mu_squared)))
 
     def pure_multiplier(self, epsilon: float) -> float:
         """The z at which one use is epsilon-DP."""

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from accounting import events
 from accounting.errors import OutOfRange
-from accounting.lattice import Lattice
+from accounting.mechanisms import events
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.without_replacement import WithoutReplacement, spread
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 
 Part = tuple[WithoutReplacement | Gaussian, float]
 _MU_RANGE = (1e-9, 26.0)

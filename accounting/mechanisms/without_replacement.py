@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erf, ndtr
 
-from accounting import events
 from accounting.errors import OutOfRange
-from accounting.lattice import Lattice
+from accounting.mechanisms import events
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 
 MOST_ROWS = 10**10
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below

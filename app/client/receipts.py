@@ -10,7 +10,7 @@ from typing import Any
 import rfc8785
 from pydantic import ValidationError
 
-from accounting.receipt import Verification, read, verify
+from accounting.records.receipt import Verification, read, verify
 from app.client.errors import ClientError
 from app.wire.models import Model
 from app.wire.receipts import KeySet, ReceiptDocument

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from app.datasets import folders, service
 from app.datasets.upload import Upload, receive
-from app.errors import responses
+from app.http.errors import responses
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from app.settings import Settings

@@ -7,12 +7,13 @@ import sqlalchemy as sa
 
 from accounting.errors import OutOfRange
 from accounting.filter import Filter
-from accounting.ledger import LedgerState, Opened, remaining_epsilon, spent_epsilon
 from accounting.privacy import Privacy
+from accounting.records.ledger import LedgerState, Opened, remaining_epsilon, spent_epsilon
 from app.datasets import folders, store
 from app.datasets.store import DatasetRow, Spend
 from app.datasets.upload import MAX_SPEC_BYTES, Upload
-from app.errors import Problem
+from app.http.body import parse_json
+from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.persistence.session import Database, new_id
 from app.settings import Settings
@@ -21,7 +22,6 @@ from app.sources.ingest import ingest
 from app.wire.base import Page
 from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss
 from app.wire.problems import Violation
-from app.wire_body import parse_json
 
 # Each file that is being read may take some 300 MB.
 _reading = threading.BoundedSemaphore(2)
@@ -36,7 +36,7 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
 
     Raises
     ------
-    Problem
+    ApiError
         invalid_request or out_of_range for the spec; unreadable_file or too_large for the file; name_taken;
         duplicate_dataset, since a second name for the same file would be a second budget.
     """
@@ -53,7 +53,7 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
 
 
 def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
-    """A dataset's public facts; Problem not_found."""
+    """A dataset's public facts; ApiError not_found."""
     with database.read() as connection:
         return _described(connection, _found(connection, dataset_id), principal)
 
@@ -67,7 +67,7 @@ def page(database: Database, cursor: str | None, limit: int, principal: Principa
 
 
 def budget(database: Database, dataset_id: str, principal: Principal) -> BudgetStatus:
-    """How a dataset's budget stands; Problem not_found. An analyst sees the total and no other analyst's part."""
+    """How a dataset's budget stands; ApiError not_found. An analyst sees the total and no other analyst's part."""
     with database.read() as connection:
         return _described(connection, _found(connection, dataset_id), principal).budget
 
@@ -76,7 +76,7 @@ def _filter(budget: Budget) -> Filter:
     try:
         return Filter.open(budget.filter, Privacy(budget.epsilon, budget.delta), budget.slack or 0.0)
     except OutOfRange as error:
-        raise Problem(
+        raise ApiError(
             "out_of_range", "See `violations`.", violations=[Violation(where="spec.budget", what=str(error))]
         ) from None
 
@@ -87,11 +87,11 @@ def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> int:
             return ingest(file, spec.columns, folder, most_bytes)
     except Mismatch as error:
         wrong = Violation(where=f"spec.columns.{error.index}.name", what=error.what)
-        raise Problem("invalid_request", error.detail, violations=[wrong]) from None
+        raise ApiError("invalid_request", error.detail, violations=[wrong]) from None
     except TooLarge as error:
-        raise Problem("too_large", error.detail) from None
+        raise ApiError("too_large", error.detail) from None
     except SourceError as error:
-        raise Problem("unreadable_file", error.detail) from None
+        raise ApiError("unreadable_file", error.detail) from None
 
 
 def _register(
@@ -120,7 +120,7 @@ def _withdraw(database: Database, home: Path, dataset_id: str) -> None:
 def _found(connection: sa.Connection, dataset_id: str) -> DatasetRow:
     row = store.get(connection, dataset_id)
     if row is None:
-        raise Problem("not_found", "There is no dataset of this id.")
+        raise ApiError("not_found", "There is no dataset of this id.")
     return row
 
 

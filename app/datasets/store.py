@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from accounting.documents import canonical
 from accounting.filter import Cost, cost_from_json
-from accounting.ledger import LedgerState, Opened, advance
-from app.errors import Problem
+from accounting.records.documents import canonical
+from accounting.records.ledger import LedgerState, Opened, advance
+from app.http.errors import ApiError
 from app.persistence.tables import analyst_spend, datasets, ledger_entries, tokens
 from app.wire.datasets import DatasetSpec
 
@@ -67,11 +67,11 @@ def spends(connection: sa.Connection, dataset_id: str) -> list[Spend]:
 
 
 def refuse_known(connection: sa.Connection, name: str, file_sha256: str) -> None:
-    """`Problem` duplicate_dataset if this very file is a dataset already, name_taken if the name is."""
+    """`ApiError` duplicate_dataset if this very file is a dataset already, name_taken if the name is."""
     if connection.scalar(sa.select(datasets.c.id).where(datasets.c.file_sha256 == file_sha256)) is not None:
-        raise Problem("duplicate_dataset")
+        raise ApiError("duplicate_dataset")
     if connection.scalar(sa.select(datasets.c.id).where(datasets.c.name == name)) is not None:
-        raise Problem("name_taken", "A dataset of this name exists.")
+        raise ApiError("name_taken", "A dataset of this name exists.")
 
 
 def add(

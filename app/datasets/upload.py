@@ -15,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from app.errors import Problem, invalid
+from app.http.errors import ApiError, invalid
 
 MAX_SPEC_BYTES = 4 * 2**20
 _OVERHEAD_BYTES = 2**16
@@ -49,7 +49,7 @@ async def receive(request: Request, file: Path, max_bytes: int) -> Upload:
 
     Raises
     ------
-    Problem
+    ApiError
         unsupported_media_type if the body is no multipart/form-data; too_large beyond `max_bytes`, or MAX_SPEC_BYTES
         for the spec; invalid_request if a part is missing, unknown, there twice, or cut off.
     """
@@ -158,16 +158,16 @@ class _Parts:
 def _boundary(content_type: str) -> bytes:
     kind, options = parse_options_header(content_type)
     if kind != b"multipart/form-data":
-        raise Problem("unsupported_media_type", "The body must be multipart/form-data.")
+        raise ApiError("unsupported_media_type", "The body must be multipart/form-data.")
     boundary = options.get(b"boundary", b"")
     if not 1 <= len(boundary) <= 70:
         raise _wrong("has no boundary")
     return boundary
 
 
-def _too_large(part: str, most: int) -> Problem:
-    return Problem("too_large", f"The part {part!r} may hold at most {most} bytes.")
+def _too_large(part: str, most: int) -> ApiError:
+    return ApiError("too_large", f"The part {part!r} may hold at most {most} bytes.")
 
 
-def _wrong(what: str) -> Problem:
+def _wrong(what: str) -> ApiError:
     return invalid([{"type": "multipart", "loc": (), "msg": what}], "body")

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from app.errors import Problem
+from app.http.errors import ApiError
 from app.identity import store
 from app.identity.store import Principal
 from app.persistence.session import Database
@@ -36,15 +36,15 @@ class Require:
         base: Annotated[Database, Depends(database)],
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Principal:
-        """The principal; `Problem` unauthenticated or forbidden."""
+        """The principal; `ApiError` unauthenticated or forbidden."""
         if credentials is None:
-            raise Problem("unauthenticated", headers=_CHALLENGE)
+            raise ApiError("unauthenticated", headers=_CHALLENGE)
         with base.read() as connection:
             principal = store.find(connection, credentials.credentials)
         if principal is None:
-            raise Problem("unauthenticated", headers=_CHALLENGE)
+            raise ApiError("unauthenticated", headers=_CHALLENGE)
         if principal.role not in self.roles:
-            raise Problem("forbidden")
+            raise ApiError("forbidden")
         return principal
 
 

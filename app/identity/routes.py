@@ -4,13 +4,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from app.errors import responses
+from app.http.body import json_body
+from app.http.errors import responses
 from app.identity import service
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from app.wire.base import Identifier, Page
 from app.wire.tokens import NewToken, Token, TokenRequest
-from app.wire_body import json_body
 
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 

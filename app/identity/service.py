@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from app.errors import Problem
+from app.http.errors import ApiError
 from app.identity import store
 from app.persistence.session import Database
 from app.settings import Settings
@@ -33,15 +33,15 @@ def revoke(database: Database, token_id: str) -> None:
 
     Raises
     ------
-    Problem
+    ApiError
         not_found if no live token has this id; last_steward if nobody could make tokens afterwards.
     """
     with database.write() as connection:
         token = store.get(connection, token_id)
         if token is None:
-            raise Problem("not_found")
+            raise ApiError("not_found")
         if token.role == "steward" and store.stewards(connection) == 1:
-            raise Problem("last_steward")
+            raise ApiError("last_steward")
         store.revoke(connection, token_id, database.timestamp(connection))
 
 

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from accounting import receipt as receipts
-from accounting.chain import Entry
-from accounting.codec import plan_from_json, release_plan_from_json
-from accounting.documents import canonical, fields, number, parse
 from accounting.errors import CodecError
 from accounting.plan import Plan, ReleasePlan
+from accounting.records import receipt as receipts
+from accounting.records.chain import Entry
+from accounting.records.codec import plan_from_json, release_plan_from_json
+from accounting.records.documents import canonical, fields, number, parse
 from app.datasets.store import DatasetRow
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys

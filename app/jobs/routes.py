@@ -6,7 +6,8 @@ from typing import Annotated, Protocol
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from app.errors import responses
+from app.http.body import json_body
+from app.http.errors import responses
 from app.identity.dependencies import Principal, database, require
 from app.jobs import events, service
 from app.persistence.session import Database
@@ -15,7 +16,6 @@ from app.wire.base import Identifier, Page
 from app.wire.jobs import Job, JobEvent, JobRequest, Quote
 from app.wire.models import Model
 from app.wire.receipts import ReceiptDocument
-from app.wire_body import json_body
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 

@@ -14,19 +14,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.documents import canonical
 from accounting.filter import cost_from_json, cost_to_json
-from accounting.ledger import Cancelled, Charged, Failed, LedgerState, Refunded, Released, Started
+from accounting.records.documents import canonical
+from accounting.records.ledger import Cancelled, Charged, Failed, LedgerState, Refunded, Released, Started
 from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
-from app.errors import Problem
+from app.http.errors import ApiError
 from app.identity.store import Principal
-from app.jobs import quotes, release, store
-from app.jobs.quotes import Priced
+from app.jobs import release, store
 from app.jobs.store import JobRow
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
+from app.quotes import pricing
+from app.quotes.pricing import Priced
 from app.settings import Settings
 from app.wire.base import Page
 from app.wire.jobs import Job, JobRequest, Quote
@@ -56,7 +57,7 @@ def quote(database: Database, settings: Settings, request: JobRequest) -> Quote:
     """The price of a request as the dataset's ledger stands; touches no data."""
     with database.read() as connection:
         dataset, state = _dataset(connection, request.dataset)
-    return quotes.price(dataset, request, settings).quote(state)
+    return pricing.price(dataset, request, settings).quote(state)
 
 
 def submit(database: Database, settings: Settings, owner: Principal, key: str | None, request: JobRequest) -> Job:
@@ -64,8 +65,8 @@ def submit(database: Database, settings: Settings, owner: Principal, key: str | 
 
     Raises
     ------
-    Problem
-        what `quotes.price` raises; budget_exhausted with what remains; idempotency_conflict.
+    ApiError
+        what `pricing.price` raises; budget_exhausted with what remains; idempotency_conflict.
     """
     key = key or new_id("key")
     digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
@@ -74,7 +75,7 @@ def submit(database: Database, settings: Settings, owner: Principal, key: str | 
         if before is not None:
             return before
         dataset, _ = _dataset(connection, request.dataset)
-    priced = quotes.price(dataset, request, settings)
+    priced = pricing.price(dataset, request, settings)
     with database.write() as connection:
         before = _same(store.by_key(connection, owner.id, key), digest)
         if before is not None:
@@ -169,7 +170,7 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
 
     Raises
     ------
-    Problem
+    ApiError
         not_found; already_finished.
     """
     with database.write() as connection:
@@ -183,13 +184,13 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
             case "running":
                 ledger.apply(connection, row.dataset_id, Cancelled(row.id, row.attempt), at)
             case _:
-                raise Problem("already_finished")
+                raise ApiError("already_finished")
         store.end(connection, row, "cancelled", at)
         return _visible(store.get(connection, job_id), principal).to_wire()
 
 
 def get(database: Database, principal: Principal, job_id: str) -> Job:
-    """A job that the principal may see; Problem not_found otherwise."""
+    """A job that the principal may see; ApiError not_found otherwise."""
     with database.read() as connection:
         return _visible(store.get(connection, job_id), principal).to_wire()
 
@@ -204,14 +205,14 @@ def page(database: Database, principal: Principal, after: int, limit: int) -> Pa
 
 
 def model(database: Database, principal: Principal, job_id: str) -> str:
-    """The released model's canonical JSON; Problem not_found or not_released."""
+    """The released model's canonical JSON; ApiError not_found or not_released."""
     with database.read() as connection:
         _visible(store.get(connection, job_id), principal)
         return _released(store.model(connection, job_id))
 
 
 def receipt(database: Database, principal: Principal, job_id: str) -> str:
-    """The release's signed receipt; Problem not_found or not_released. An auditor sees every receipt."""
+    """The release's signed receipt; ApiError not_found or not_released. An auditor sees every receipt."""
     with database.read() as connection:
         _visible(store.get(connection, job_id), principal)
         return _released(store.receipt(connection, job_id))
@@ -220,14 +221,14 @@ def receipt(database: Database, principal: Principal, job_id: str) -> str:
 def _dataset(connection: sa.Connection, dataset_id: str) -> tuple[DatasetRow, LedgerState]:
     dataset, state = datasets.get(connection, dataset_id), ledger.load_state(connection, dataset_id)
     if dataset is None or state is None:
-        raise Problem("not_found", "There is no dataset of this id.")
+        raise ApiError("not_found", "There is no dataset of this id.")
     return dataset, state
 
 
 def _same(row: JobRow | None, digest: str) -> Job | None:
-    """The job that was submitted before under this key; `Problem` if it was another request."""
+    """The job that was submitted before under this key; `ApiError` if it was another request."""
     if row is not None and row.request_sha256 != digest:
-        raise Problem("idempotency_conflict")
+        raise ApiError("idempotency_conflict")
     return None if row is None else row.to_wire()
 
 
@@ -245,7 +246,7 @@ def _reserve(
     assert state is not None
     quote = priced.quote(state)
     if priced.cost is None or not quote.fits:
-        raise Problem("budget_exhausted", remaining=quotes.remaining(state))
+        raise ApiError("budget_exhausted", remaining=pricing.remaining(state))
     job_id, at = new_id("job"), database.timestamp(connection)
     entry = ledger.apply(connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee), at, owner.id)
     charge = {"cost": cost_to_json(priced.cost), "whole": entry.body["whole"]}
@@ -281,13 +282,13 @@ def _fail(connection: sa.Connection, row: JobRow, error: str, at: str) -> None:
 
 def _visible(row: JobRow | None, principal: Principal) -> JobRow:
     if row is None or (principal.role == "analyst" and row.owner_id != principal.id):
-        raise Problem("not_found")
+        raise ApiError("not_found")
     return row
 
 
 def _released(text: str | None) -> str:
     if text is None:
-        raise Problem("not_released")
+        raise ApiError("not_released")
     return text
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from accounting import receipt
-from accounting.receipt import Jwks, Receipt
+from accounting.records import receipt
+from accounting.records.receipt import Jwks, Receipt
 
 KEY_FILE = "signing-key.json"
 

@@ -4,14 +4,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from app.errors import responses
+from app.http.body import json_body
+from app.http.errors import responses
 from app.identity.dependencies import Principal, database, require
 from app.ledger import service
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.wire.base import Identifier, Page
 from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
-from app.wire_body import json_body
 
 router = APIRouter(prefix="/v1", tags=["ledger and receipts"])
 

@@ -1,9 +1,9 @@
 """Reading ledgers, and checking receipts against them."""
 
-from accounting.chain import Entry
 from accounting.errors import ReceiptInvalid
-from accounting.receipt import Receipt, verify
-from app.errors import Problem
+from accounting.records.chain import Entry
+from accounting.records.receipt import Receipt, verify
+from app.http.errors import ApiError
 from app.ledger import store
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
@@ -12,10 +12,10 @@ from app.wire.receipts import LedgerEntry, ReceiptDocument, VerificationReport
 
 
 def page(database: Database, dataset_id: str, after: int, limit: int) -> Page[LedgerEntry]:
-    """Entries with sequence above `after`, in order; Problem not_found if there is no such dataset."""
+    """Entries with sequence above `after`, in order; ApiError not_found if there is no such dataset."""
     with database.read() as connection:
         if not store.exists(connection, dataset_id):
-            raise Problem("not_found")
+            raise ApiError("not_found")
         found = store.entries(connection, dataset_id, after, limit + 1)
     items = [LedgerEntry(**entry.to_json()) for entry in found[:limit]]
     return Page[LedgerEntry](items=items, next=str(items[-1].sequence) if len(found) > limit else None)
@@ -26,14 +26,14 @@ def check(database: Database, keys: SigningKeys, document: ReceiptDocument) -> V
 
     Raises
     ------
-    Problem
+    ApiError
         invalid_request if the document is no receipt at all.
     """
     entry = _entry(database, document.receipt)
     try:
         found = verify(document.model_dump(), keys.jwks(), entry)
     except ReceiptInvalid as error:
-        raise Problem("invalid_request", f"Not a receipt: {error}.") from None
+        raise ApiError("invalid_request", f"Not a receipt: {error}.") from None
     # A receipt that this service signed and its ledger does not hold: the ledger has lost its end.
     chain = (entry is not None and found.chain) if found.signature else None
     return VerificationReport(

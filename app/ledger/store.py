@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from accounting.chain import Entry
-from accounting.documents import canonical
 from accounting.errors import LedgerInvalid
 from accounting.filter import Cost, cost_from_json, cost_to_json
-from accounting.ledger import Charged, JobEvent, LedgerState, Opened, Refunded, advance
+from accounting.records.chain import Entry
+from accounting.records.documents import canonical
+from accounting.records.ledger import Charged, JobEvent, LedgerState, Opened, Refunded, advance
 from app.persistence.tables import analyst_spend, datasets, ledger_entries
 
 
@@ -60,7 +60,7 @@ def apply(connection: sa.Connection, dataset_id: str, event: JobEvent, at: str, 
     Raises
     ------
     BudgetExhausted, LedgerInvalid
-        as `accounting.ledger.advance`; nothing is written then.
+        as `accounting.records.ledger.advance`; nothing is written then.
     """
     before = load_state(connection, dataset_id)
     after, entry = advance(before, event, at)

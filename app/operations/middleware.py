@@ -10,8 +10,8 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from app.errors import Problem
-from app.operations.handlers import respond
+from app.http.errors import ApiError
+from app.http.handlers import respond
 from app.operations.metrics import Metrics
 
 Scope = MutableMapping[str, Any]
@@ -64,7 +64,7 @@ class Observed:
         except Exception as error:
             _errors.error("%s in %s: %s", type(error).__name__, _template(scope), " < ".join(_places(error)))
             if status == 0:
-                await respond(Problem("internal"))(scope, receive, sending)
+                await respond(ApiError("internal"))(scope, receive, sending)
         finally:
             self._metrics.count(scope["method"], _template(scope), status)
             _access.info("%s %s %d %.0f ms", _method(scope), _template(scope), status, 1e3 * (time.monotonic() - began))

@@ -10,12 +10,12 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from app.errors import CODES, Problem, responses
+from app.http.body import JsonBody
+from app.http.errors import CODES, ApiError, responses
 from app.identity.dependencies import Require
 from app.operations.descriptions import describe
 from app.wire.datasets import DatasetSpec
 from app.wire.problems import ProblemDetails
-from app.wire_body import JsonBody
 
 Schema = dict[str, Any]
 _REF = "#/components/schemas/"
@@ -93,7 +93,7 @@ def _merge(known: Schema, more: Schema) -> None:
 
 
 def _example(code: str) -> Schema:
-    details = Problem(code).details().model_dump(exclude_none=True)
+    details = ApiError(code).details().model_dump(exclude_none=True)
     return {"summary": CODES[code].title, "description": CODES[code].meaning, "value": details}
 
 

@@ -3,7 +3,7 @@
 from fastapi import Request
 from fastapi.routing import APIRoute
 
-from app.errors import invalid
+from app.http.errors import invalid
 from app.operations.openapi import dependants
 
 

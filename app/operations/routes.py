@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from app.errors import Problem, responses
+from app.http.errors import ApiError, responses
 from app.identity.dependencies import database
 from app.operations.docs import page
 from app.operations.metrics import CONTENT_TYPE
@@ -25,7 +25,7 @@ def live() -> Health:
 def ready(request: Request, base: Annotated[Database, Depends(database)]) -> Health:
     """Answers once the libraries are warm and the database is there; until then not_ready."""
     if not request.app.state.services.ready.is_set():
-        raise Problem("not_ready")
+        raise ApiError("not_ready")
     with base.read() as connection:
         base.now(connection)
     return Health()

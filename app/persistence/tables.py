@@ -24,7 +24,7 @@ tokens = sa.Table(
     sa.CheckConstraint("role in ('steward', 'analyst', 'auditor')", name="role"),
 )
 
-# `state` is the ledger's state (accounting.ledger.LedgerState) as JSON: the cached sum of the entries below it.
+# `state` is the ledger's state (accounting.records.ledger.LedgerState) as JSON: the cached sum of the entries below it.
 datasets = sa.Table(
     "datasets",
     metadata,

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
 from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
-from solvers.catalog import Method
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
+from solvers.methods import Method
 from solvers.regularizers import L2, Regularizer
 from solvers.selection import Auto
 

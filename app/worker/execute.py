@@ -12,14 +12,14 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from accounting.codec import plan_to_json, release_plan_from_json
+from accounting.records.codec import plan_to_json, release_plan_from_json
 from app.sources.design import Design
 from app.wire.base import Wire
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest
-from solvers.catalog import Method
-from solvers.data import Data
+from solvers.data_access.data import Data
 from solvers.losses import Loss
+from solvers.methods import Method
 from solvers.problem import Problem
 from solvers.solve import run as solve
 

@@ -18,11 +18,11 @@ from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
-from solvers.catalog import Method, Perturbation, reviewed
-from solvers.data import Data
-from solvers.oracle import PrivateOracle
-from solvers.perturbation import InverseSensitivity
-from solvers.perturbation.access import DataAccess
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
+from solvers.methods import Method, Perturbation, reviewed
+from solvers.methods.data import InverseSensitivity
 from solvers.problem import Problem, Vector
 
 Statistic = Callable[[Vector], float]

@@ -13,12 +13,12 @@ import numpy as np
 from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
 from accounting.privacy import Privacy
-from solvers import methods, perturbation
+from solvers import methods
 from solvers.audit.attack import Row, Statistic, halved, law, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
-from solvers.catalog import Method
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, Squared
+from solvers.methods import Method
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 
@@ -62,7 +62,7 @@ class Case:
 class ExactCase:
     """A choice from a public list, whose law on either dataset is computed instead of sampled."""
 
-    method: perturbation.InverseSensitivity
+    method: methods.InverseSensitivity
     problem: Problem
     one: Vector
     two: Vector
@@ -78,18 +78,18 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),
     "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(batch=2, step=1e-4), _FLAT),
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),
-    "output_perturbation": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first),
-    "objective_perturbation": Case(perturbation.ObjectivePerturbation(), _CURVED, first, effort=4),
-    "ada_ssp": Case(perturbation.AdaSsp(), _FLAT, first, effort=8),
+    "output_perturbation": Case(methods.OutputPerturbation(steps=3), _CURVED, first),
+    "objective_perturbation": Case(methods.ObjectivePerturbation(), _CURVED, first, effort=4),
+    "ada_ssp": Case(methods.AdaSsp(), _FLAT, first, effort=8),
     # The replaced record is in the first phase, whose noise is the largest: what is added later hides it but little.
     "localization": Case(
-        perturbation.Localization(phases=4, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"),
+        methods.Localization(phases=4, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"),
         _LINE,
         first,
         targets=(3.0, -3.0),
     ),
     "epoch_growth": Case(
-        perturbation.EpochGrowth(
+        methods.EpochGrowth(
             kappa=2.0, epochs=2, phases=2, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"
         ),
         _LINE,
@@ -97,20 +97,20 @@ CASES: dict[str, Case | ExactCase] = {
         targets=(3.0, -3.0),
     ),
     "phased_sgd": Case(
-        perturbation.PhasedSgd(phases=4, ratio=2.0, step=_STEP, noise="gaussian"),
+        methods.PhasedSgd(phases=4, ratio=2.0, step=_STEP, noise="gaussian"),
         _LINE,
         first,
         targets=(3.0, -3.0),
     ),
-    "output_perturbation_laplace": Case(perturbation.OutputPerturbation(steps=3), _CURVED, first, privacy=Privacy(2.0)),
+    "output_perturbation_laplace": Case(methods.OutputPerturbation(steps=3), _CURVED, first, privacy=Privacy(2.0)),
     "growth_reduction": Case(
-        perturbation.GrowthReduction(rounds=2, strength=2.0, steps=20, noise="gaussian"),
+        methods.GrowthReduction(rounds=2, strength=2.0, steps=20, noise="gaussian"),
         _LINE,
         first,
         targets=(3.0, -3.0),
     ),
     "bootstrap_reduction": Case(
-        perturbation.BootstrapReduction(perturbation.OutputPerturbation(steps=3)),
+        methods.BootstrapReduction(methods.OutputPerturbation(steps=3)),
         _CURVED,
         first,
         privacy=Privacy(1.0, 0.0),
@@ -119,7 +119,7 @@ CASES: dict[str, Case | ExactCase] = {
     # The wide middle moves from score 1 to 0, the right end from n/2 - 1 to n/2: exponent and normalizer move as far as
     # they can, against each other (PRIVACY-SPEC section 7's pair).
     "inverse_sensitivity": ExactCase(
-        perturbation.InverseSensitivity(grid=1024),
+        methods.InverseSensitivity(grid=1024),
         Problem(Absolute(), domain=LinfBall(1.0), n=20, d=1, row_norm=1.0),
         np.array([-1.0] * 9 + [0.99] * 10 + [1.0]),
         np.array([-1.0] * 9 + [0.99] * 10 + [-1.0]),

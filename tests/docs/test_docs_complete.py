@@ -6,17 +6,16 @@ from typing import get_args
 
 import pytest
 
-import accounting.mechanisms
-import solvers
+import solvers.methods.data
 from accounting.mechanisms import Mechanism
-from app.errors import CODES
+from app.http.errors import CODES
 from app.main import ROUTERS
 from app.operations.openapi import routes
 from app.settings import Settings
 from app.wire.jobs import JobRequest
-from solvers.catalog import Method
 from solvers.domains import Domain
 from solvers.losses import Loss
+from solvers.methods import Method
 from solvers.regularizers import Regularizer
 from solvers.selection import Auto
 
@@ -75,12 +74,10 @@ def _name(member: type) -> str:
 
 
 def _proved() -> list[str]:
-    """Files that hold a mechanism, a method, or a perturbation method: each needs a proof of the same name."""
-    mechanisms = Path(str(accounting.mechanisms.__file__)).parent
-    perturbation = Path(str(solvers.__file__)).parent / "perturbation"
-    files = [file.stem for folder in (mechanisms, perturbation) for file in folder.glob("*.py")]
+    """Files that hold a mechanism, a method, or a step shared by methods that see data: each needs a proof so named."""
+    shared = Path(str(solvers.methods.data.__file__)).parent.glob("*.py")
     modules = [member.__module__.rsplit(".", 1)[-1] for member in (*get_args(Mechanism), *get_args(Method))]
-    return sorted({*files, *modules} - {"__init__"})
+    return sorted({*(file.stem for file in shared), *modules} - {"__init__"})
 
 
 @pytest.mark.parametrize("name", _proved())

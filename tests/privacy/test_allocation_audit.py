@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from accounting import Privacy
 from accounting.calibration import calibrate
-from accounting.lattice import Lattice
 from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import Form
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
-from solvers.oracle import PrivateOracle
 from solvers.problem import Problem, Vector
 from tests.privacy.test_audit import half_noise, mutated
 from tests.support.seeded import SeededBits

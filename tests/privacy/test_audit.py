@@ -15,19 +15,19 @@ from accounting import Privacy
 from accounting.accountants.gaussian import gauss_epsilon, gauss_mu
 from accounting.calibration import _calibrate, calibrate
 from accounting.errors import OutOfPlan
-from accounting.lattice import Lattice
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import Attacker, Row, excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sums import gradient_sum
 from solvers.losses import Softmax, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
-from solvers.oracle import PrivateOracle
 from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
-from solvers.sums import gradient_sum
 from tests.support.audit import seeded_scores as scores
 from tests.support.seeded import SeededBits
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from solvers.audit import CASES, audit
-from solvers.catalog import Method
+from solvers.methods import Method
 from tests.support.audit import source
 
 RUNS = 1500

@@ -15,19 +15,19 @@ from accounting import Privacy
 from accounting.accountants.gaussian import gauss_mu
 from accounting.calibration import calibrate
 from accounting.errors import OutOfPlan
-from accounting.lattice import Lattice
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from accounting.plan import Plan
 from solvers.audit.attack import excess
 from solvers.audit.bounds import mu_lower_bound
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
 from solvers.losses import Squared
-from solvers.meter import Meter
-from solvers.perturbation import EpochGrowth, Localization, PhasedSgd
-from solvers.perturbation import phased_sgd as phased
-from solvers.perturbation.access import DataAccess
-from solvers.perturbation.descent import Piece
-from solvers.perturbation.phases import Phases
+from solvers.methods.data import EpochGrowth, Localization, PhasedSgd
+from solvers.methods.data import phased_sgd as phased
+from solvers.methods.data.descent import Piece
+from solvers.methods.data.phases import Phases
 from solvers.problem import Problem, Vector
 from tests.support.seeded import SeededBits
 

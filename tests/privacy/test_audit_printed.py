@@ -19,10 +19,10 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
 from solvers.audit.attack import Row, excess
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Squared
 from solvers.methods import DpSvrg, DpSvrgPp, Method
-from solvers.oracle import PrivateOracle
 from solvers.problem import Problem
 from tests.support.audit import seeded_scores
 from tests.support.seeded import SeededBits

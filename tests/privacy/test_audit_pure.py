@@ -14,19 +14,19 @@ import pytest
 from numpy.typing import NDArray
 
 from accounting import Privacy
-from accounting.lattice import Lattice
 from accounting.mechanisms import Exponential, exponential
 from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from accounting.plan import Plan
 from solvers import plan
 from solvers.audit.bounds import epsilon_lower_bound
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, HuberHinge, Logistic
-from solvers.perturbation import InverseSensitivity, OutputPerturbation
-from solvers.perturbation.access import DataAccess
-from solvers.perturbation.descent import Piece
+from solvers.methods.data import InverseSensitivity, OutputPerturbation
+from solvers.methods.data.descent import Piece
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from tests.support.seeded import SeededBits

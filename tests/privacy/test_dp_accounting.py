@@ -6,7 +6,8 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from accounting import Privacy, guard
+from accounting import Privacy
+from accounting.accountants import guard
 from accounting.calibration import calibrate
 from accounting.errors import OutOfRange
 from accounting.mechanisms import Gaussian, PoissonGaussian

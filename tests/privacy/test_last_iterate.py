@@ -11,27 +11,27 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import solvers.methods.dp_gd
-import solvers.perturbation.last_iterate
+import solvers.methods.data.last_iterate
+import solvers.methods.oracle.dp_gd
 from accounting import Privacy
 from accounting.accountants.gaussian import gauss_mu
 from accounting.calibration import calibrate
-from accounting.lattice import Lattice
 from accounting.mechanisms import LastIterate
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from accounting.plan import Plan
 from solvers.audit.attack import excess
 from solvers.audit.bounds import mu_lower_bound
 from solvers.contraction import contraction
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
+from solvers.data_access.sums import gradient_bound
 from solvers.domains import LinfBall
 from solvers.losses import HuberHinge
 from solvers.methods import DpGd
-from solvers.perturbation.access import DataAccess
-from solvers.perturbation.last_iterate import LastIterateDescent
+from solvers.methods.data.last_iterate import LastIterateDescent
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
-from solvers.sums import gradient_bound
 from tests.privacy.test_audit import half_noise, mutated
 from tests.support.seeded import SeededBits
 
@@ -113,8 +113,8 @@ def test_mutant_a_stronger_contraction_claimed_is_caught() -> None:
         return contraction(problem, step) ** 2
 
     with (
-        mutated(solvers.methods.dp_gd, "contraction", stronger),
-        mutated(solvers.perturbation.last_iterate, "contraction", stronger),
+        mutated(solvers.methods.oracle.dp_gd, "contraction", stronger),
+        mutated(solvers.methods.data.last_iterate, "contraction", stronger),
     ):
         assert violation(SLOW, 12) > 0
 

@@ -14,9 +14,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from accounting import batches
 from accounting.errors import OutOfRange
-from accounting.noise import _GAUSSIAN, Noise
+from accounting.noise import batch_sizes
+from accounting.noise.source import _GAUSSIAN, Noise
 from tests.support.seeded import ScriptedBits, SeededBits
 
 SCALE = 2.0**24 * 1.37
@@ -242,7 +242,7 @@ class TestSmallBatches:
 
     @pytest.mark.parametrize(("n", "threshold"), [(200_000, 2**64 // 200_000), (1, 2**58), (5, 3), (10**10, 2**40)])
     def test_the_table_is_the_exact_distribution(self, n: int, threshold: int) -> None:
-        law, rate = batches.law(n, threshold), Fraction(threshold, 2**64)
+        law, rate = batch_sizes.law(n, threshold), Fraction(threshold, 2**64)
         assert law.upper[-1] == 2**64 - 1
         with mpmath.workdps(80):
             if n <= 5:
@@ -260,7 +260,7 @@ class TestSmallBatches:
     def test_further_bits_decide_what_64_do_not(self) -> None:
         """In the cell that holds F(0), zeros are below F(0) and ones above it; beside the cell no more is drawn."""
         n, threshold = 200_000, 2**64 // 200_000
-        law = batches.law(n, threshold)
+        law = batch_sizes.law(n, threshold)
         cell = int(law.lower[0])
         assert law.upper[0] == cell
         for more, size in (([0], 0), ([2**64 - 1], 1)):
@@ -270,7 +270,7 @@ class TestSmallBatches:
 
     def test_the_far_tail_is_not_cut_off(self) -> None:
         """All ones for 64 bits: the size is beyond where F's own 64 bits end, as exact arithmetic has it."""
-        size = int(batches.law(1000, 2**50).sizes(ScriptedBits([2**64 - 1, 2**63, 0, 0]).words, 1)[0])
+        size = int(batch_sizes.law(1000, 2**50).sizes(ScriptedBits([2**64 - 1, 2**63, 0, 0]).words, 1)[0])
         with mpmath.workdps(60):
             u, p = 1 - mpmath.mpf(2) ** -65, mpmath.mpf(2) ** -14
             F = [

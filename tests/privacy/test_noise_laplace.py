@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from accounting.errors import OutOfRange
-from accounting.noise import _LAPLACE, Noise
+from accounting.noise.source import _LAPLACE, Noise
 from tests.support.seeded import ScriptedBits, SeededBits
 
 SCALE = 2.0**24 * 1.37

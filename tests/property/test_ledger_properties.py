@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from accounting import Privacy
 from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.filter import UNIT, Cost, Filter
-from accounting.ledger import (
+from accounting.records.ledger import (
     Cancelled,
     Charged,
     Entry,

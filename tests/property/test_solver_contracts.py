@@ -15,12 +15,12 @@ from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
+from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Squared
-from solvers.meter import Meter
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
-from solvers.oracle import PrivateOracle
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
 from tests.support.seeded import SeededBits

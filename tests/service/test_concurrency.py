@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from accounting.documents import canonical
 from accounting.errors import BudgetExhausted
-from accounting.ledger import Charged, advance
-from app.errors import Problem
-from app.jobs import quotes, service, store
+from accounting.records.documents import canonical
+from accounting.records.ledger import Charged, advance
+from app.http.errors import ApiError
+from app.jobs import service, store
 from app.ledger import store as ledger
 from app.persistence.tables import datasets
+from app.quotes import pricing
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import JOB, Service
@@ -42,7 +43,7 @@ def _admitted_one_by_one(world: World, dataset: str) -> int:
     """How many such jobs a budget holds, by the pure ledger alone."""
     with world.database.read() as connection:
         row, state = service._dataset(connection, dataset)
-    priced = quotes.price(row, request(dataset), world.settings)
+    priced = pricing.price(row, request(dataset), world.settings)
     assert priced.cost is not None
     count = 0
     while True:
@@ -62,7 +63,7 @@ def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
     def submit(_number: int) -> str:
         try:
             world.submit(dataset)
-        except Problem as problem:
+        except ApiError as problem:
             return problem.code
         return "admitted"
 
@@ -77,7 +78,7 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
     fit = _admitted_one_by_one(world, dataset)
     with world.database.read() as connection:
         row, _ = service._dataset(connection, dataset)
-    priced = quotes.price(row, request(dataset), world.settings)
+    priced = pricing.price(row, request(dataset), world.settings)
 
     def submit(_number: int) -> bool:
         cost = priced.cost

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from httpx import Response
 
 from accounting.filter import Filter
-from accounting.ledger import replay
 from accounting.privacy import Privacy
+from accounting.records.ledger import replay
 from app.datasets import folders
 from app.ledger import store as ledger
 from app.persistence.tables import datasets

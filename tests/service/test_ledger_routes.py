@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from accounting import receipt as receipts
-from accounting.ledger import Entry, replay, spent_epsilon
+from accounting.records import receipt as receipts
+from accounting.records.ledger import Entry, replay, spent_epsilon
 from tests.support.service import JOB, Service
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from app.errors import CODES, MEDIA_TYPE
+from app.http.body import JsonBody
+from app.http.errors import CODES, MEDIA_TYPE
 from app.identity.dependencies import Require
 from app.main import ROUTERS
 from app.operations.openapi import dependants, routes
-from app.wire_body import JsonBody
 from tests.support.service import Service
 
 REF = "#/components/"

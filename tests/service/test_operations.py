@@ -9,8 +9,8 @@ from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 
 import app.main
-from accounting import guard
-from app.operations import handlers
+from accounting.accountants import guard
+from app.http import handlers
 from app.operations.metrics import Metrics
 from app.operations.middleware import Observed
 from app.settings import Settings

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accounting.receipt import recompute, verify
+from accounting.records.receipt import recompute, verify
 from app.client.prediction import predict
 from app.wire.models import Model
 from tests.support.service import JOB, Service

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from app.errors import Problem
+from app.http.errors import ApiError
 from app.jobs import service
 from app.jobs.release import Unreleasable
 from app.jobs.service import Claim
@@ -221,7 +221,7 @@ class Jobs(RuleBasedStateMachine):
     def submit(self, key: str | None, epsilon: float) -> Any:
         try:
             return self.world.submit(self.dataset, key=key, privacy={"epsilon": epsilon}).id
-        except Problem as problem:
+        except ApiError as problem:
             refused = problem.code
         assert refused in ("budget_exhausted", "idempotency_conflict")
         return multiple()
@@ -293,7 +293,7 @@ class Jobs(RuleBasedStateMachine):
         try:
             service.cancel(self.world.database, self.world.analyst, job)
             refused = None
-        except Problem as problem:
+        except ApiError as problem:
             refused = problem.code
         assert refused == (None if state in ("queued", "running") else "already_finished")
         self.live.pop(job, None)

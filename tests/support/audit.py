@@ -5,7 +5,7 @@ from accounting.plan import Plan
 from solvers.audit.attack import Row, Statistic
 from solvers.audit.attack import scores as attack
 from solvers.audit.bounds import Scores
-from solvers.catalog import Method
+from solvers.methods import Method
 from solvers.problem import Problem
 from tests.support.seeded import SeededBits
 

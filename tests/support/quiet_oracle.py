@@ -4,12 +4,12 @@ from collections import Counter
 
 import numpy as np
 
-from solvers.data import Data
+from solvers.data_access.data import Data
 from solvers.problem import Problem, Vector
 
 
 class QuietOracle:
-    """Answers of `solvers.oracle.PrivateOracle` with the noise left out; batches are drawn with a fixed seed.
+    """Answers of `PrivateOracle` with the noise left out; batches are drawn with a fixed seed.
 
     Fields: asked counts the answers by query; points holds every w that a gradient over all rows was asked at.
     """

@@ -9,10 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.codec import plan_to_json, release_plan_from_json
 from accounting.filter import cost_from_json
-from accounting.ledger import replay
-from accounting.receipt import Jwks, verify
+from accounting.records.codec import plan_to_json, release_plan_from_json
+from accounting.records.ledger import replay
+from accounting.records.receipt import Jwks, verify
 from app.datasets import service as datasets
 from app.datasets.upload import Upload
 from app.identity import store as tokens

@@ -12,11 +12,11 @@ from accounting.accountants.allocation import hockey_stick, knots
 from accounting.accountants.gaussian import gauss_delta
 from accounting.accountants.loss import AllocationLoss
 from accounting.calibration import calibrate
-from accounting.codec import event_to_plan, plan_from_json, plan_to_json
 from accounting.errors import CodecError, OutOfRange
 from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.mechanisms.random_allocation import Form
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
 from tests.support.reference import reference
 
 ROWS = 200_000

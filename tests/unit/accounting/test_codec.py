@@ -9,7 +9,10 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.codec import (
+from accounting.errors import CodecError
+from accounting.mechanisms import Gaussian, PoissonGaussian, WithoutReplacement
+from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.records.codec import (
     MAX_DEPTH,
     MAX_NODES,
     MAX_QUERIES,
@@ -21,9 +24,6 @@ from accounting.codec import (
     release_plan_from_json,
     release_plan_to_json,
 )
-from accounting.errors import CodecError
-from accounting.mechanisms import Gaussian, PoissonGaussian, WithoutReplacement
-from accounting.plan import Plan, PlannedQuery, ReleasePlan
 
 GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 3.5}
 SAMPLED = {"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": GAUSSIAN}

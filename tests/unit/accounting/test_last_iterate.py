@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from accounting import Privacy
 from accounting.accountants.gaussian import gauss_mu
 from accounting.calibration import calibrate
-from accounting.codec import event_to_plan, plan_from_json, plan_to_json
 from accounting.errors import CodecError, OutOfRange
 from accounting.mechanisms import Gaussian, LastIterate
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
 from tests.support.reference import reference
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from accounting.errors import OutOfRange
-from accounting.lattice import Lattice
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from tests.support.seeded import SeededBits
 
 

@@ -11,7 +11,9 @@ from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
 from accounting.filter import Cost, Filter
-from accounting.ledger import (
+from accounting.mechanisms import Gaussian
+from accounting.plan import Query
+from accounting.records.ledger import (
     GENESIS,
     Cancelled,
     Charged,
@@ -29,8 +31,6 @@ from accounting.ledger import (
     spent_epsilon,
     verify_chain,
 )
-from accounting.mechanisms import Gaussian
-from accounting.plan import Query
 
 BUDGET = Privacy(1.0, 1e-6)
 RULE = Filter.open("rdp", BUDGET)

@@ -9,18 +9,18 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from accounting import Privacy, pure
+from accounting import Privacy
 from accounting.accountants import GaussianAccountant, PureAccountant, RdpAccountant
 from accounting.calibration import calibrate, certify
-from accounting.codec import event_to_plan, plan_from_json, plan_to_json
 from accounting.errors import BudgetExhausted, CalibrationFailed, FilterMismatch, OutOfRange, Unsupported
 from accounting.filter import UNIT, Filter
-from accounting.lattice import Lattice
-from accounting.ledger import Charged, LedgerState, Opened, advance, remaining_epsilon, spent_epsilon
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism
+from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, randomized_response
 from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
+from accounting.records.ledger import Charged, LedgerState, Opened, advance, remaining_epsilon, spent_epsilon
 from tests.support.seeded import SeededBits
 
 ORDERS = [1.01, 1.5, 2.0, 10.0, 300.0, 1e5]
@@ -42,7 +42,7 @@ def exact(epsilon: float, a: float, curve: str) -> mpmath.mpf:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_curves_are_rounded_up_and_close(epsilon: float) -> None:
     with mpmath.workdps(50):
-        response = pure.renyi(epsilon, ORDERS)
+        response = randomized_response.renyi(epsilon, ORDERS)
         laplace = Laplace().rdp(2 / epsilon, ORDERS)
         for i, a in enumerate(ORDERS):
             for value, truth, room in (
@@ -75,14 +75,14 @@ def test_a_vector_costs_no_more_than_one_coordinate_that_moves_by_the_whole(
 @pytest.mark.parametrize("epsilon", [1e-6, 9.9e-4, 1e-3, 0.1, 1.0, 5.0, 20.0])
 def test_the_gaussian_pair_dominates_randomized_response(epsilon: float) -> None:
     """The trade-off of N(0,1), N(mu,1) is below that of randomized response, and touches it."""
-    mu = pure.gdp(epsilon)
+    mu = randomized_response.gdp(epsilon)
     x = np.linspace(1e-6, 1 - 1e-6, 2001)
     gaussian = stats.norm.cdf(stats.norm.isf(x) - mu)
     response = np.maximum(np.maximum(0.0, 1 - np.exp(epsilon) * x), np.exp(-epsilon) * (1 - x))
     assert np.all(gaussian <= response + 1e-12)
     corner = 1 / (1 + math.exp(epsilon))
     assert stats.norm.cdf(stats.norm.isf(corner) - mu) == pytest.approx(corner, rel=1e-6)
-    assert pure.epsilon_of_gdp(mu) == pytest.approx(epsilon, rel=1e-6)
+    assert randomized_response.epsilon_of_gdp(mu) == pytest.approx(epsilon, rel=1e-6)
 
 
 def worst_bounded_range(epsilon: float, a: float) -> float:
@@ -227,7 +227,7 @@ def test_charges_under_the_other_filters() -> None:
     renyi, gdp = Filter.open("rdp", Privacy(1.0, 1e-6)), Filter.open("gdp", Privacy(1.0, 1e-6))
     for units, a in zip(renyi.cost(plan), renyi.orders, strict=True):
         assert units / UNIT == pytest.approx(2 * Laplace().rdp(20.0, [a])[0], rel=1e-9)
-    assert gdp.cost(plan)[0] / UNIT == pytest.approx(2 * pure.gdp(0.1) ** 2, rel=1e-9)
+    assert gdp.cost(plan)[0] / UNIT == pytest.approx(2 * randomized_response.gdp(0.1) ** 2, rel=1e-9)
     with pytest.raises(FilterMismatch):
         Filter.open("pure", Privacy(1.0)).cost(Plan((PlannedQuery("a", 1, Gaussian(), 20.0),)))
 

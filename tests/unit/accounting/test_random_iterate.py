@@ -10,12 +10,12 @@ from accounting import Privacy
 from accounting.accountants import RandomIterateAccountant
 from accounting.accountants.gaussian import gauss_delta, gauss_epsilon
 from accounting.calibration import calibrate, certify
-from accounting.codec import event_to_plan, plan_from_json, plan_to_json
 from accounting.errors import CodecError, OutOfPlan, OutOfRange
 from accounting.mechanisms import Gaussian, RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
-from solvers.meter import Meter
+from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
+from solvers.data_access.meter import Meter
 from tests.support.seeded import SeededBits
 
 

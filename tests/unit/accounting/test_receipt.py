@@ -19,18 +19,19 @@ from hypothesis import strategies as st
 from joserfc import jws
 from joserfc.jwk import ECKey, OctKey, OKPKey
 
-from accounting import Privacy, receipt
+from accounting import Privacy
 from accounting.accountants import ACCOUNTANTS
 from accounting.calibration import calibrate
-from accounting.chain import link
-from accounting.codec import MAX_QUERIES
-from accounting.documents import canonical
 from accounting.errors import CodecError, ReceiptInvalid
 from accounting.filter import Filter
-from accounting.ledger import Charged, Entry, Opened, Released, Started, advance
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
-from accounting.signing import SigningKey, check_json
+from accounting.records import receipt
+from accounting.records.chain import link
+from accounting.records.codec import MAX_QUERIES
+from accounting.records.documents import canonical
+from accounting.records.ledger import Charged, Entry, Opened, Released, Started, advance
+from accounting.records.signing import SigningKey, check_json
 
 KEY = receipt.generate_key()
 KEYS = receipt.jwks(KEY)
@@ -572,7 +573,9 @@ def test_a_broken_key_file_is_refused_and_never_replaced(tmp_path: Path, content
 
 def test_checking_a_signature_needs_no_numerical_library() -> None:
     """The client imports this module; NumPy and SciPy load only to recompute."""
-    code = "import sys, accounting.receipt; print(sorted({'numpy', 'scipy', 'dp_accounting'} & set(sys.modules)))"
+    code = (
+        "import sys, accounting.records.receipt; print(sorted({'numpy', 'scipy', 'dp_accounting'} & set(sys.modules)))"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -15,9 +15,18 @@ from accounting.accountants.rdp import ORDERS
 from accounting.calibration import calibrate
 from accounting.errors import BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
 from accounting.filter import APPROXIMATIONS, Cost, Filter
-from accounting.ledger import Charged, LedgerState, Opened, Refunded, advance, remaining_epsilon, replay, spent_epsilon
 from accounting.mechanisms import Gaussian, RandomAllocation
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.ledger import (
+    Charged,
+    LedgerState,
+    Opened,
+    Refunded,
+    advance,
+    remaining_epsilon,
+    replay,
+    spent_epsilon,
+)
 from tests.support.reference import reference
 
 BUDGET, SLACK = Privacy(3.0, 1e-6), 1e-7

@@ -13,13 +13,13 @@ from accounting.accountants.gaussian import gauss_delta
 from accounting.accountants.loss import WithoutReplacementLoss
 from accounting.accountants.tight import PldAccountant
 from accounting.calibration import calibrate, certify
-from accounting.codec import MAX_QUERIES, event_to_plan, plan_from_json, plan_to_json
 from accounting.errors import CodecError, OutOfRange
-from accounting.lattice import Lattice
 from accounting.mechanisms import Gaussian, SvrgStep, WithoutReplacement
 from accounting.mechanisms.without_replacement import shift_of, spread
 from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.codec import MAX_QUERIES, event_to_plan, plan_from_json, plan_to_json
 from tests.support.reference import reference
 from tests.support.seeded import SeededBits
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 import rfc8785
 
-from accounting import receipt as receipts
-from accounting.chain import GENESIS, Entry, link
 from accounting.mechanisms import Gaussian
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.records import receipt as receipts
+from accounting.records.chain import GENESIS, Entry, link
 from app.client import (
     AsyncClient,
     Client,

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, ValidationError, field_validator
 
 from accounting.errors import OutOfRange
-from app.errors import CODES, MEDIA_TYPE, Problem, invalid, of_status, responses
+from app.http.errors import CODES, MEDIA_TYPE, ApiError, invalid, of_status, responses
 from app.wire.base import Wire
 from app.wire.problems import ProblemDetails, Remaining
 
@@ -38,7 +38,7 @@ class Request(Wire):
         return value
 
 
-def _problem(text: str) -> Problem:
+def _problem(text: str) -> ApiError:
     with pytest.raises(ValidationError) as caught:
         Request.model_validate_json(text)
     return invalid(caught.value.errors(), "body")
@@ -46,7 +46,7 @@ def _problem(text: str) -> Problem:
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_makes_a_complete_document(code: str) -> None:
-    details = Problem(code).details()
+    details = ApiError(code).details()
     assert (details.code, details.status, details.title) == (code, CODES[code].status, CODES[code].title)
     assert details.detail == CODES[code].meaning
     assert 400 <= details.status < 600
@@ -55,12 +55,12 @@ def test_every_code_makes_a_complete_document(code: str) -> None:
 
 def test_unknown_code_is_a_mistake_of_the_program() -> None:
     with pytest.raises(KeyError):
-        Problem("no_such_code")
+        ApiError("no_such_code")
 
 
 def test_what_remains_is_in_the_document() -> None:
     remaining = Remaining(epsilon=0.5, delta=1e-6)
-    assert Problem("budget_exhausted", "No.", remaining=remaining).details().remaining == remaining
+    assert ApiError("budget_exhausted", "No.", remaining=remaining).details().remaining == remaining
 
 
 @pytest.mark.parametrize(

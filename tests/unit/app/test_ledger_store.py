@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.filter import Filter
-from accounting.ledger import Charged, Failed, Opened, Refunded, Started, replay
 from accounting.privacy import Privacy
+from accounting.records.ledger import Charged, Failed, Opened, Refunded, Started, replay
 from app.identity import store as tokens
 from app.ledger import store
 from app.persistence.session import Database

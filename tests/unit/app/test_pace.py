@@ -7,9 +7,9 @@ import numpy as np
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
-from app.jobs.pace import Pace, pace
+from app.quotes.pace import Pace, pace
 from solvers import Problem
-from solvers.data import Data
+from solvers.data_access.data import Data
 from solvers.losses import Logistic, Softmax
 from solvers.methods import DpGd
 from solvers.solve import run

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from accounting import guard
+from accounting.accountants import guard
 from accounting.calibration import calibrate
 from accounting.errors import CalibrationFailed, FilterMismatch, OutOfRange
 from accounting.filter import Filter
-from accounting.ledger import Charged, LedgerState, Opened, advance
 from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
+from accounting.records.ledger import Charged, LedgerState, Opened, advance
 from app.datasets.store import DatasetRow
-from app.errors import Problem
-from app.jobs import quotes
+from app.http.errors import ApiError
+from app.quotes import pricing
 from app.settings import Settings
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest, Quote
@@ -43,9 +43,9 @@ def dataset(rows: int = 20_000, epsilon: float = 3.0, delta: float = 1e-6, kind:
     return DatasetRow("ds_1", "d", rows, spec, "no such folder", state, "now")
 
 
-def priced(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> quotes.Priced:
+def priced(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> pricing.Priced:
     request = JobRequest.model_validate_json(json.dumps(REQUEST | changes))
-    return quotes.price(row or dataset(), request, settings)
+    return pricing.price(row or dataset(), request, settings)
 
 
 def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
@@ -55,7 +55,7 @@ def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:
     """The code, and what it says."""
-    with pytest.raises(Problem) as raised:
+    with pytest.raises(ApiError) as raised:
         priced(row, settings, **changes)
     details = raised.value.details()
     return details.code, f"{details.detail} {[v.where + ' ' + v.what for v in details.violations or []]}"
@@ -153,7 +153,7 @@ class TestPrice:
         assert found.cost is not None
         after, _ = advance(row.state, Charged("job_1", found.cost, found.guarantee), "now")
         assert quote.remaining_after is not None
-        assert quote.remaining_after.epsilon == quotes.remaining(after).epsilon < 3.0
+        assert quote.remaining_after.epsilon == pricing.remaining(after).epsilon < 3.0
 
     def test_one_that_does_not_fit_is_still_priced(self) -> None:
         quote = quoted(privacy={"epsilon": 3.5})

@@ -9,10 +9,10 @@ import pytest
 from fastapi import Depends, FastAPI, Request
 from fastapi.testclient import TestClient
 
-from app.errors import Problem
-from app.operations import handlers
+from app.http import handlers
+from app.http.body import MAX_BODY_BYTES, json_body, parse_json, read_body
+from app.http.errors import ApiError
 from app.wire.base import Delta, Epsilon, Wire
-from app.wire_body import MAX_BODY_BYTES, json_body, parse_json, read_body
 
 
 class Privacy(Wire):
@@ -30,8 +30,8 @@ def _body(inner: str) -> bytes:
     return b'{"privacy": {"epsilon": 0.5}, "anything": {"canary4711": ' + inner.encode() + b"}}"
 
 
-def _refused(raw: bytes | str) -> Problem:
-    with pytest.raises(Problem) as caught:
+def _refused(raw: bytes | str) -> ApiError:
+    with pytest.raises(ApiError) as caught:
         parse_json(Message, raw)
     problem = caught.value
     assert problem.violations or problem.code == "too_large"
@@ -139,7 +139,7 @@ def test_usual_nesting_is_read() -> None:
 
 
 def test_a_text_of_a_form_field_is_named_by_its_field() -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(ApiError) as caught:
         parse_json(Message, '{"privacy": {"epsilon": 0}}', where="spec")
     assert caught.value.violations is not None
     assert caught.value.violations[0].where == "spec.privacy.epsilon"
@@ -181,7 +181,7 @@ def test_more_than_a_mebibyte_is_413(client: TestClient) -> None:
     headers = {"Content-Type": "application/json"}
     assert client.post("/", content=long, headers=headers).json()["code"] == "too_large"
     assert client.post("/", content=long[:-1], headers=headers).json() == 0.5
-    with pytest.raises(Problem, match="too_large"):
+    with pytest.raises(ApiError, match="too_large"):
         parse_json(Message, long)
 
 
@@ -199,13 +199,13 @@ def _request(chunks: list[bytes], headers: list[tuple[bytes, bytes]]) -> tuple[R
 @pytest.mark.parametrize("declared", [b"", b"10", b"-5", b"1e9", "٣".encode()])
 def test_a_long_body_is_not_read_to_its_end_whatever_it_declares(declared: bytes) -> None:
     request, taken = _request([b"x" * 600] * 100, [(b"content-length", declared)])
-    with pytest.raises(Problem, match="too_large"):
+    with pytest.raises(ApiError, match="too_large"):
         asyncio.run(read_body(request, 1000))
     assert taken() == 2
 
 
 def test_a_body_that_declares_too_much_is_not_read_at_all() -> None:
     request, taken = _request([b"x"], [(b"content-length", b"1001")])
-    with pytest.raises(Problem, match="too_large"):
+    with pytest.raises(ApiError, match="too_large"):
         asyncio.run(read_body(request, 1000))
     assert taken() == 0

@@ -8,18 +8,18 @@ from scipy import special
 
 from accounting import Privacy
 from accounting.calibration import calibrate
-from accounting.codec import event_to_plan, plan_from_json, plan_to_json
 from accounting.mechanisms import ObjectivePerturbation
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers import perturbation, plan, solve
-from solvers.data import Data
+from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
+from solvers import methods, plan, solve
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
 from solvers.domains import L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, Logistic, Sigmoid, Squared
 from solvers.methods import NoisySgd
-from solvers.perturbation.access import DataAccess
-from solvers.perturbation.ada_ssp import _moments
+from solvers.methods.data.ada_ssp import _moments
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2
 from tests.support.seeded import SeededBits
@@ -68,7 +68,7 @@ class TestObjectivePerturbation:
         assert found.accountant == "rdp"
 
     def test_plans_and_events_survive_their_documents(self) -> None:
-        quoted = plan(perturbation.ObjectivePerturbation(), GLM, PRIVACY).release.plan
+        quoted = plan(methods.ObjectivePerturbation(), GLM, PRIVACY).release.plan
         assert plan_from_json(plan_to_json(quoted)) == quoted
         again = event_to_plan(quoted.event())
         assert [(q.mechanism, q.noise_multiplier) for q in again.queries] == [
@@ -79,8 +79,8 @@ class TestObjectivePerturbation:
         for seed, scale in ((0, 1.0), (1, 0.0), (2, 1e6)):
             X, _, _ = _data(GLM.n, GLM.d, seed)
             y = np.where(np.arange(GLM.n) % 3 == 0, 1.0, -1.0)
-            method = plan(perturbation.ObjectivePerturbation(), GLM, PRIVACY).method
-            assert isinstance(method, perturbation.ObjectivePerturbation)
+            method = plan(methods.ObjectivePerturbation(), GLM, PRIVACY).method
+            assert isinstance(method, methods.ObjectivePerturbation)
             assert method.radius is not None
             access = DataAccess(GLM, Data.of(X * scale, y, GLM), Plan(()), Noise(SeededBits(1)))
             b = np.array([30.0, -20.0, 10.0])
@@ -102,25 +102,25 @@ class TestObjectivePerturbation:
     )
     def test_refusals_name_the_assumption(self, problem: Problem, why: str) -> None:
         with pytest.raises(Unsuitable, match=why):
-            plan(perturbation.ObjectivePerturbation(), problem, PRIVACY)
+            plan(methods.ObjectivePerturbation(), problem, PRIVACY)
 
     def test_fewer_steps_than_the_proof_needs_are_refused(self) -> None:
         with pytest.raises(Unsuitable, match="at least"):
-            plan(perturbation.ObjectivePerturbation(steps=1), GLM, PRIVACY)
+            plan(methods.ObjectivePerturbation(steps=1), GLM, PRIVACY)
         with pytest.raises(Unsuitable, match="radius"):
-            plan(perturbation.ObjectivePerturbation(radius=1e-30), GLM, PRIVACY)
+            plan(methods.ObjectivePerturbation(radius=1e-30), GLM, PRIVACY)
 
     def test_the_answer_lies_in_the_domain_and_near_the_optimum(self) -> None:
         X, target, _ = _data(60_000, 3)
         problem = Problem(Logistic(), L2(0.05), L2Ball(0.4), n=60_000, d=3, row_norm=1.0)
-        release = solve(perturbation.ObjectivePerturbation(), problem, X, np.sign(target), Privacy(4.0, 1e-6))
+        release = solve(methods.ObjectivePerturbation(), problem, X, np.sign(target), Privacy(4.0, 1e-6))
         assert float(np.linalg.norm(release.coefficients)) <= 0.4 + 1e-12
         assert float(np.linalg.norm(release.coefficients)) > 0.3
 
 
 class TestAdaSsp:
     def test_neighbors_move_each_statistic_within_its_bound_and_nearly_reach_it(self) -> None:
-        rng, bounds = np.random.default_rng(2), perturbation.AdaSsp().releases(LEAST_SQUARES)
+        rng, bounds = np.random.default_rng(2), methods.AdaSsp().releases(LEAST_SQUARES)
         farthest = dict.fromkeys(bounds, 0.0)
         for trial in range(60):
             X, y, _ = _data(400, 3, trial)
@@ -147,7 +147,7 @@ class TestAdaSsp:
     def test_with_much_data_it_is_least_squares(self) -> None:
         X, y, _ = _data(100_000, 3)
         problem = Problem(Squared(), n=100_000, d=3, row_norm=1.0)
-        release = solve(perturbation.AdaSsp(), problem, X, y, Privacy(4.0, 1e-6))
+        release = solve(methods.AdaSsp(), problem, X, y, Privacy(4.0, 1e-6))
         exact = np.linalg.lstsq(X, y, rcond=None)[0]
         assert float(np.linalg.norm(release.coefficients - exact)) < 0.02
         assert release.accountant == "exact_gaussian"
@@ -157,7 +157,7 @@ class TestAdaSsp:
         """The ridge takes over: no draw divides by nearly zero."""
         X, y, _ = _data(50, 3)
         problem = Problem(Squared(), n=50, d=3, row_norm=1.0)
-        found = [solve(perturbation.AdaSsp(), problem, X, y, Privacy(0.1, 1e-6)).coefficients for _ in range(30)]
+        found = [solve(methods.AdaSsp(), problem, X, y, Privacy(0.1, 1e-6)).coefficients for _ in range(30)]
         assert max(float(np.linalg.norm(w)) for w in found) < 10
 
     @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ class TestAdaSsp:
     )
     def test_refusals_name_the_assumption(self, problem: Problem, privacy: Privacy, why: str) -> None:
         with pytest.raises(Unsuitable, match=why):
-            plan(perturbation.AdaSsp(), problem, privacy)
+            plan(methods.AdaSsp(), problem, privacy)
 
 
 class TestNoisySgd:

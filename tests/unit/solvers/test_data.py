@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import Problem
-from solvers.data import BLOCK, Data, block_rows, blocks
+from solvers.data_access.data import BLOCK, Data, block_rows, blocks
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 

@@ -10,12 +10,12 @@ from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.noise import Noise
 from solvers import Problem, plan, solve
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import Domain, Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
-from solvers.oracle import PrivateOracle
 from solvers.potentials import HalfSquaredL2
 from solvers.problem import Vector
 from solvers.regularizers import L2, NoRegularizer

@@ -11,7 +11,7 @@ from solvers import Problem, plan, solve
 from solvers.domains import Free, L1Ball, L2Ball, Simplex
 from solvers.losses import Hinge, Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
-from solvers.perturbation import Localization, ObjectivePerturbation, OutputPerturbation
+from solvers.methods.data import Localization, ObjectivePerturbation, OutputPerturbation
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto

@@ -11,15 +11,15 @@ from accounting import Privacy
 from accounting.mechanisms import Exponential
 from accounting.noise import Noise
 from solvers import plan, solve
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
+from solvers.data_access.sums import gradient_sum, lattice_error, lattice_mean_gradients
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Logistic, Loss, Quantile, Sigmoid, Squared
-from solvers.perturbation import InverseSensitivity
-from solvers.perturbation.access import DataAccess
+from solvers.methods.data import InverseSensitivity
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
-from solvers.sums import gradient_sum, lattice_error, lattice_mean_gradients
 from tests.support.reference import reference
 from tests.support.seeded import SeededBits
 

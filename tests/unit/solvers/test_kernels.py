@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import kernels
+from solvers.data_access import kernels
 from solvers.losses import (
     Absolute,
     Hinge,
@@ -167,7 +167,7 @@ def test_readonly_and_mapped_rows_need_no_other_compilation(tmp_path: Path) -> N
 
 
 _FRESH = """
-import numpy as np, solvers.kernels as k
+import numpy as np, solvers.data_access.kernels as k
 from solvers.losses import Logistic
 compiled = [f for f in vars(k).values() if hasattr(f, "signatures")]
 before = [len(f.signatures) for f in compiled]
@@ -209,5 +209,5 @@ def test_without_a_folder_to_write_it_still_loads(tmp_path: Path) -> None:
 def test_server_and_worker_load_the_loops_as_they_start(entrance: str) -> None:
     """Before the one is ready and the other takes a job."""
     kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    code = f"import sys, {entrance}; sys.exit('solvers.kernels' not in sys.modules)"
+    code = f"import sys, {entrance}; sys.exit('solvers.data_access.kernels' not in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=kept, timeout=250).returncode == 0

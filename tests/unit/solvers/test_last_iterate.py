@@ -13,17 +13,17 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import Problem, plan, solve
 from solvers.contraction import contraction
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
+from solvers.data_access.sums import gradient_error
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import HuberHinge, Logistic, Sigmoid, Softmax, Squared
 from solvers.methods import DpGd
-from solvers.perturbation.access import DataAccess
-from solvers.perturbation.last_iterate import LastIterateDescent, _pulled_back
+from solvers.methods.data.last_iterate import LastIterateDescent, _pulled_back
 from solvers.problem import Vector
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
 from solvers.solve import run
-from solvers.sums import gradient_error
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)

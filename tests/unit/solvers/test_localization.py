@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
-from accounting.codec import plan_from_json, plan_to_json
 from accounting.errors import CodecError, OutOfPlan, OutOfRange
 from accounting.mechanisms import Gaussian, Laplace, Parallel
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
 from solvers.losses.smoothing import bias, smoothed
-from solvers.perturbation import EpochGrowth, Localization, PhasedSgd
-from solvers.perturbation.access import DataAccess
-from solvers.perturbation.localization import LAW
-from solvers.perturbation.phased_sgd import sensitivity
-from solvers.perturbation.phases import Law, Phases, choose, risk
+from solvers.methods.data import EpochGrowth, Localization, PhasedSgd
+from solvers.methods.data.localization import LAW
+from solvers.methods.data.phased_sgd import sensitivity
+from solvers.methods.data.phases import Law, Phases, choose, risk
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run

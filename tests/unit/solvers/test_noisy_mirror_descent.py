@@ -13,18 +13,18 @@ from accounting.mechanisms.random_allocation import Form
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sums import sampled_bound
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
 from solvers.methods import DpGd, NoisyMirrorDescent, NoisySgd
-from solvers.oracle import PrivateOracle
-from solvers.perturbation import Localization
+from solvers.methods.data import Localization
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
 from solvers.problem import Vector
 from solvers.selection import Auto
 from solvers.solve import run
-from solvers.sums import sampled_bound
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)

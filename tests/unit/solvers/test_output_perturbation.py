@@ -10,13 +10,13 @@ from accounting.mechanisms import Laplace
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import plan, solve
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic
-from solvers.perturbation import OutputPerturbation
-from solvers.perturbation.access import DataAccess
-from solvers.perturbation.descent import Piece
+from solvers.methods.data import OutputPerturbation
+from solvers.methods.data.descent import Piece
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from tests.support.seeded import SeededBits

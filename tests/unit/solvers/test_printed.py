@@ -13,18 +13,18 @@ from accounting.mechanisms import Gaussian, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
-from solvers import oracle as oracles
-from solvers.data import Data
+from solvers.data_access import oracle as oracles
+from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sums import gradient_bound
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
-from solvers.meter import Meter
 from solvers.methods import DpSvrg, DpSvrgPp
-from solvers.methods.variance_reduced import Form, barzilai_borwein
-from solvers.oracle import PrivateOracle
+from solvers.methods.oracle.variance_reduced import Form, barzilai_borwein
 from solvers.regularizers import L2
 from solvers.solve import run
-from solvers.sums import gradient_bound
 from tests.support.quiet_oracle import QuietOracle
 from tests.support.seeded import SeededBits
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
-from accounting.codec import event_to_plan, plan_from_json, plan_to_json
 from accounting.errors import CodecError, OutOfPlan, OutOfRange
 from accounting.mechanisms import Gaussian, Laplace, Parallel, Resampled
 from accounting.mechanisms.resampled import LARGEST, epsilon_of, run_epsilon
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
 from solvers import plan
-from solvers.data import Data
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Softmax
-from solvers.perturbation import BootstrapReduction, GrowthReduction, Localization, OutputPerturbation
-from solvers.perturbation.access import DataAccess
+from solvers.methods.data import BootstrapReduction, GrowthReduction, Localization, OutputPerturbation
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run

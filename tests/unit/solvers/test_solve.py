@@ -9,9 +9,9 @@ from accounting import Privacy
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from solvers import Problem, domains, losses, methods, plan, regularizers, solve
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
 from solvers.errors import RunFailed, Unsuitable
-from solvers.oracle import PrivateOracle
 from solvers.selection import Auto
 from solvers.solve import run
 from tests.support.seeded import SeededBits

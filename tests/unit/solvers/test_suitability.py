@@ -12,16 +12,16 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Privacy
 from solvers import plan, solve
-from solvers.data import Data
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sums import gradient_bound, gradient_error, sampled_bound
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
 from solvers.methods import DpGd, DpSvrg
-from solvers.oracle import PrivateOracle
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.selection import Auto
-from solvers.sums import gradient_bound, gradient_error, sampled_bound
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]

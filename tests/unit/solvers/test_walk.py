@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting import lattice
-from accounting import noise as noises
 from accounting.errors import OutOfPlan
-from accounting.lattice import Lattice, fineness
 from accounting.mechanisms import Gaussian, PoissonGaussian
-from accounting.noise import Noise, Tails
+from accounting.noise import Noise, Tails, lattice
+from accounting.noise import source as noises
+from accounting.noise.lattice import Lattice, fineness
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Privacy
-from solvers import kernels, plan, solve
-from solvers.data import Data
+from solvers import plan, solve
+from solvers.data_access import kernels
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic, Loss, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
-from solvers.methods.variance_reduced import walk
-from solvers.oracle import PrivateOracle
+from solvers.methods.oracle.variance_reduced import walk
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
 from tests.support.seeded import SeededBits

@@ -1,0 +1,1 @@
+"""What is written down: documents, the codec, the hash chain, the ledger, receipts and their signatures."""

@@ -1,0 +1,329 @@
+"""The ledger of one dataset: a pure state machine, and the hash chain of what it did.
+
+    advance(state, event, at) -> (state, entry)
+
+The state is small and its size does not grow with the number of jobs. The sum of the live charges equals `spent`
+exactly. Nothing here reads a clock, a database or data: the caller keeps state and entries in one transaction.
+Which job may start, fail or be released is the job table's to know; this machine refuses what no order of jobs could
+do, such as a refund that was never charged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, assert_never
+
+from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerInvalid
+from accounting.filter import Cost, Filter, cost_from_json, cost_to_json
+from accounting.privacy import Privacy
+from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link, verify_chain
+from accounting.records.documents import fields, integer, text
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A dataset of n rows is registered under a filter; replace-one neighbors, n public."""
+
+    dataset: str
+    rows: int
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """A job reserves its cost. `guarantee` is the job's own (epsilon, delta), for the rule of the empty ledger."""
+
+    job: str
+    cost: Cost
+    guarantee: Privacy
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The job may open the data from here on; its charge stands, whatever happens."""
+
+    job: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refunded:
+    """A job that never started gives its charge back; `whole` as the charge was admitted."""
+
+    job: str
+    cost: Cost
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The model of this attempt, and no other, is published."""
+
+    job: str
+    attempt: int
+    model_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The job ended without a release; its charge stands."""
+
+    job: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The job was stopped after it started; its charge stands."""
+
+    job: str
+    attempt: int
+
+
+JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
+LedgerEvent = Opened | JobEvent
+EntryKind = Literal["opened", "charged", "started", "refunded", "released", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """Where a dataset's ledger stands.
+
+    Parameters
+    ----------
+    filter : the admission rule
+    spent : exact sum of the live charges, units of 2^-40
+    charges : int, live charges (charged and not refunded)
+    whole : bool, the one live charge took the whole budget
+    sequence, head : number and hash of the last entry
+    """
+
+    filter: Filter
+    spent: Cost
+    charges: int
+    whole: bool
+    sequence: int
+    head: str
+
+    def to_json(self) -> dict[str, Any]:
+        """`{filter, spent, charges, whole, sequence, head}`, `spent` as decimal strings."""
+        return {
+            "filter": self.filter.to_json(),
+            "spent": cost_to_json(self.spent),
+            "charges": self.charges,
+            "whole": self.whole,
+            "sequence": self.sequence,
+            "head": self.head,
+        }
+
+    @staticmethod
+    def from_json(document: Any) -> "LedgerState":
+        """The state that `to_json` wrote; `CodecError` for anything else."""
+        keys = ("filter", "spent", "charges", "whole", "sequence", "head")
+        node = fields(document, keys, "a ledger state")
+        rule, spent = Filter.from_json(node["filter"]), cost_from_json(node["spent"])
+        charges = integer(node["charges"], 0, MOST_ENTRIES, "charges")
+        if len(spent) != len(rule.thresholds) or not _consistent(rule, spent, charges):
+            raise CodecError("what is spent must be the sum of the live charges")
+        if not isinstance(node["whole"], bool) or (node["whole"] and charges != 1):
+            raise CodecError("only a single live charge may hold the whole budget")
+        sequence = integer(node["sequence"], 1, MOST_ENTRIES, "sequence")
+        return LedgerState(rule, spent, charges, node["whole"], sequence, text(node["head"], "head", 64))
+
+
+def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
+    """The state after the event, and the entry that records it; deterministic, and constant work.
+
+    Parameters
+    ----------
+    state : None before `Opened`, and only then
+    event : what happened
+    at : the caller's time stamp, as text
+
+    Raises
+    ------
+    BudgetExhausted
+        if a charge is not admitted. The filter decides; but an empty ledger (no live charge) also admits one job whose
+        own guarantee lies within the budget, which then takes all of it until it is refunded.
+    LedgerInvalid
+        if the event does not fit the state: a refund of more than is live, a job's step in an empty ledger, a ledger
+        opened twice.
+    """
+    if isinstance(event, Opened):
+        if state is not None:
+            raise LedgerInvalid("the ledger is open already")
+        after = LedgerState(event.filter, event.filter.nothing, 0, False, 0, GENESIS)
+    elif state is None:
+        raise LedgerInvalid("the ledger is not open")
+    else:
+        after = _after(state, event)
+    kind, body = _record(event, after.whole)
+    body |= {"at": text(at, "at", 64)}
+    entry = link(after.sequence + 1, kind, body, after.head)
+    return replace(after, sequence=entry.sequence, head=entry.hash), entry
+
+
+def spent_epsilon(state: LedgerState) -> float:
+    """What the live charges guarantee at the budget's delta: 0 for none, the budget's epsilon if one took it whole."""
+    if state.charges == 0:
+        return 0.0
+    return state.filter.privacy.epsilon if state.whole else state.filter.spent_epsilon(state.spent)
+
+
+def remaining_epsilon(state: LedgerState) -> float:
+    """The largest epsilon, at the budget's delta, of one more Gaussian job (pure under `pure`) that is admitted."""
+    if state.charges == 0:
+        return state.filter.privacy.epsilon
+    return 0.0 if state.whole else state.filter.remaining_epsilon(state.spent)
+
+
+def replay(entries: Sequence[Entry]) -> LedgerState:
+    """The state that a whole chain leads to, by advancing through it; every entry must come out as it stands.
+
+    Unlike `advance`, this also follows each job: charged once, refunded what it was charged and only before it started,
+    released once at most.
+
+    Raises
+    ------
+    LedgerInvalid
+        if the chain breaks, an entry is no event, a job takes a step it cannot take, or a charge was entered that the
+        filter does not admit.
+    """
+    verify_chain(entries)
+    state: LedgerState | None = None
+    jobs: dict[str, tuple[str, Cost]] = {}
+    for entry in entries:
+        try:
+            event = _event(entry)
+            state, again = advance(state, event, entry.body["at"])
+            possible = again == entry and (isinstance(event, Opened) or _follow(jobs, event))
+        except (AccountingError, KeyError, TypeError) as error:
+            raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
+        if not possible:
+            raise LedgerInvalid(f"entry {entry.sequence} records what cannot have happened")
+    if state is None:
+        raise LedgerInvalid("there is no entry")
+    return state
+
+
+def _follow(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:
+    """Whether the job may take this step; notes where it then stands."""
+    stage, charged = jobs.get(event.job, ("new", ()))
+    match event:
+        case Charged(cost=cost):
+            allowed, stage, charged = stage == "new", "charged", cost
+        case Refunded(cost=cost):
+            allowed, stage = stage == "charged" and cost == charged, "ended"
+        case Started():
+            allowed, stage = stage in ("charged", "started"), "started"
+        case Released() | Failed() | Cancelled():
+            allowed, stage = stage == "started", "ended"
+        case _:
+            assert_never(event)
+    jobs[event.job] = (stage, charged)
+    return allowed
+
+
+def _after(state: LedgerState, event: JobEvent) -> LedgerState:
+    match event:
+        case Charged(cost=cost, guarantee=guarantee):
+            return _charge(state, cost, guarantee)
+        case Refunded(cost=cost, whole=whole):
+            return _refund(state, cost, whole)
+        case Started() | Released() | Failed() | Cancelled():
+            if state.charges == 0:
+                raise LedgerInvalid("no job is charged")
+            return state
+        case _:
+            assert_never(event)
+
+
+def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
+    budget = state.filter.privacy
+    if not _consistent(state.filter, state.filter.vector(cost), 1):
+        raise LedgerInvalid("a charge is at least one unit of each threshold, and one approximation at most")
+    fits = state.filter.admits(state.spent, cost) and not state.whole
+    within = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
+    if not fits and not (state.charges == 0 and within):
+        raise BudgetExhausted("the remaining budget does not admit this charge")
+    spent = tuple(a + b for a, b in zip(state.spent, cost, strict=True))
+    return replace(state, spent=spent, charges=state.charges + 1, whole=not fits)
+
+
+def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
+    spent = tuple(a - b for a, b in zip(state.spent, state.filter.vector(cost), strict=True))
+    charges = state.charges - 1
+    if charges < 0 or not _consistent(state.filter, spent, charges) or whole != state.whole:
+        raise LedgerInvalid("the refund is not that of a live charge")
+    return replace(state, spent=spent, charges=charges, whole=False)
+
+
+def _consistent(rule: Filter, spent: Cost, charges: int) -> bool:
+    """Whether so many live charges, each of at least one unit and one approximation at most, can add up to this."""
+    approximated = spent[-1] if rule.slack else 0
+    return (min(rule.curve(spent)) >= charges and 0 <= approximated <= charges) if charges else not any(spent)
+
+
+def _record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
+    """The kind and body of the event's entry; `whole` says how a charge was admitted."""
+    match event:
+        case Opened(dataset=dataset, rows=rows, filter=rule):
+            body = {"dataset": dataset, "rows": rows, "neighbors": "replace_one", "filter": rule.to_json()}
+            return "opened", body
+        case Charged(job=job, cost=cost, guarantee=own):
+            body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta}
+            return "charged", body | {"whole": whole}
+        case Started(job=job, attempt=attempt):
+            return "started", {"job": job, "attempt": attempt}
+        case Refunded(job=job, cost=cost, whole=refund_whole):
+            return "refunded", {"job": job, "cost": cost_to_json(cost), "whole": refund_whole}
+        case Released(job=job, attempt=attempt, model_sha256=model):
+            return "released", {"job": job, "attempt": attempt, "model_sha256": model}
+        case Failed(job=job, attempt=attempt):
+            return "failed", {"job": job, "attempt": attempt}
+        case Cancelled(job=job, attempt=attempt):
+            return "cancelled", {"job": job, "attempt": attempt}
+        case _:
+            assert_never(event)
+
+
+def _event(entry: Entry) -> LedgerEvent:
+    """The event that an entry records; what is wrong with it shows when it is advanced through again."""
+    body = entry.body
+    match entry.kind:
+        case "opened":
+            return Opened(body["dataset"], body["rows"], Filter.from_json(body["filter"]))
+        case "charged":
+            return Charged(body["job"], cost_from_json(body["cost"]), Privacy(body["epsilon"], body["delta"]))
+        case "started":
+            return Started(body["job"], body["attempt"])
+        case "refunded":
+            return Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
+        case "released":
+            return Released(body["job"], body["attempt"], body["model_sha256"])
+        case "failed":
+            return Failed(body["job"], body["attempt"])
+        case "cancelled":
+            return Cancelled(body["job"], body["attempt"])
+        case _:
+            raise LedgerInvalid("an entry's kind must be one of those this ledger knows")
+
+
+__all__ = [
+    "GENESIS",
+    "Cancelled",
+    "Charged",
+    "Entry",
+    "Failed",
+    "JobEvent",
+    "LedgerEvent",
+    "LedgerState",
+    "Opened",
+    "Refunded",
+    "Released",
+    "Started",
+    "advance",
+    "remaining_epsilon",
+    "replay",
+    "spent_epsilon",
+    "verify_chain",
+]

@@ -1,0 +1,328 @@
+"""A receipt: what one release cost, so stated that anyone can recompute it from the receipt alone.
+
+    document = {"receipt": {...}, "signature": compact JWS over RFC8785(receipt)}
+
+`build` and `sign` make one, `verify` checks one against keys that the verifier already trusts, `recompute` finds
+epsilon again from the event tree. Importing this module loads no numerical library; recomputing does.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from accounting.errors import AccountingError, CodecError, ReceiptInvalid
+from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
+from accounting.records.chain import MOST_ENTRIES, Entry
+from accounting.records.documents import canonical, fields, integer, number, parse, text
+from accounting.records.signing import Jwks, SigningKey, check_json, generate_key, jwks, load_key, rotate_key, sign_json
+
+if TYPE_CHECKING:
+    from accounting.accountants import Accountant
+    from accounting.plan import Plan, ReleasePlan
+
+Receipt = dict[str, Any]
+
+NEIGHBORS = "replace_one"
+NUMERICS = "exactly rounded"
+_TOLERANCE = 1 + 1e-9  # another platform's last digits
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """An epsilon that holds for an event tree at the stated delta, and whose arithmetic says so."""
+
+    epsilon: float
+    accountant: str
+    accountant_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verifier found.
+
+    Parameters
+    ----------
+    holds : everything that was checked is so
+    signature : a trusted key signed exactly this receipt
+    epsilon : the recomputed epsilon does not exceed the stated one; False if it was not recomputed
+    chain : the given ledger entry is the release that the receipt names; None if none was given
+    stated_epsilon : as the receipt states it
+    recomputed_epsilon, accountant : from the event tree; None when unsigned (nobody answers for such a tree)
+    reason : the first thing that does not hold
+    """
+
+    holds: bool
+    signature: bool
+    epsilon: bool
+    chain: bool | None
+    stated_epsilon: float
+    recomputed_epsilon: float | None
+    accountant: str | None
+    reason: str | None
+
+
+def build(
+    *,
+    id: str,
+    dataset: str,
+    dataset_name: str,
+    rows: int,
+    analyst: str,
+    job: str,
+    method: dict[str, Any],
+    release_plan: "ReleasePlan",
+    transcript: "Plan",
+    model_sha256: str,
+    entry: Entry,
+    issued_at: str,
+) -> Receipt:
+    """The receipt of one release; everything in it is public or already private.
+
+    Parameters
+    ----------
+    id, dataset, job : str, identifiers
+    dataset_name, analyst : str
+    rows : int, n
+    method : the resolved method as JSON, with its name
+    release_plan : what was charged: epsilon, delta, accountant
+    transcript : what was really answered; the plan must cover it
+    model_sha256 : str, of the model as published
+    entry : the ledger's "released" entry
+    issued_at : str, UTC time
+
+    Raises
+    ------
+    ReceiptInvalid
+        if the plan does not cover the transcript, or a value cannot stand in a receipt.
+    """
+    from accounting.records.codec import plan_to_json
+
+    if not release_plan.plan.covers(transcript):
+        raise ReceiptInvalid("more was answered than was planned")
+    try:
+        queries = plan_to_json(transcript)["queries"]
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+    receipt = {
+        "id": id,
+        "dataset": dataset,
+        "dataset_name": dataset_name,
+        "rows": rows,
+        "analyst": analyst,
+        "job": job,
+        "neighbors": NEIGHBORS,
+        "epsilon": release_plan.epsilon,
+        "delta": release_plan.delta,
+        "accountant": release_plan.accountant,
+        "accountant_version": release_plan.accountant_version,
+        "numerics": NUMERICS,
+        "method": method,
+        "event": transcript.event(),
+        "queries": queries,
+        "model_sha256": model_sha256,
+        "sequence": entry.sequence,
+        "previous_hash": entry.previous_hash,
+        "hash": entry.hash,
+        "issued_at": issued_at,
+    }
+    return _check(receipt)
+
+
+def sign(receipt: Receipt, key: SigningKey) -> str:
+    """The signature: a compact JWS whose payload is RFC8785(receipt)."""
+    return sign_json(receipt, key)
+
+
+def read(raw: bytes | str) -> dict[str, Any]:
+    """The document in a file; a repeated key or a number that is none is refused.
+
+    Raises
+    ------
+    ReceiptInvalid
+        if it is not a JSON object with a receipt and its signature.
+    """
+    try:
+        return fields(parse(raw), ("receipt", "signature"), "the document")
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+
+
+def verify(document: Any, trusted: Jwks, entry: Entry | None = None) -> Verification:
+    """Whether a trusted key signed the receipt, its events cost no more than it states, and the ledger holds it.
+
+    Parameters
+    ----------
+    document : `{"receipt": {...}, "signature": "..."}`
+    trusted : JWK Set, from a source other than the document
+    entry : the ledger's entry of the same sequence number, if at hand
+
+    Raises
+    ------
+    ReceiptInvalid
+        if the document is malformed, and never anything else.
+    """
+    try:
+        node = fields(document, ("receipt", "signature"), "the document")
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+    receipt = _check(node["receipt"])
+    reason = check_json(receipt, node["signature"], trusted)
+    stated = float(receipt["epsilon"])
+    chain = None if entry is None else _is_release(receipt, entry)
+    if reason is not None:
+        return Verification(False, False, False, chain, stated, None, None, reason)
+    found = recompute(receipt)
+    within = found.epsilon <= stated * _TOLERANCE
+    if not within:
+        reason = "the events cost more than the stated epsilon"
+    elif chain is False:
+        reason = "the ledger's entry is not this release"
+    return Verification(reason is None, True, within, chain, stated, found.epsilon, found.accountant, reason)
+
+
+def recompute(receipt: Receipt) -> Recomputation:
+    """epsilon at the stated delta from the event tree alone, by our accountants.
+
+    Each of them bounds epsilon from above, so the first that stays within the stated epsilon settles it; if none does,
+    the least. Give it only receipts whose signature holds: a made-up tree can be made costly to account for.
+
+    Raises
+    ------
+    ReceiptInvalid
+        if the receipt is malformed, its queries and its event tree differ, or no accountant covers them.
+    """
+    from accounting.accountants import ACCOUNTANTS
+    from accounting.records.codec import event_to_plan, plan_from_json
+
+    _check(receipt)
+    try:
+        plan = event_to_plan(receipt["event"])
+        listed = plan_from_json({"queries": receipt["queries"]})
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+    if canonical(listed.event()) != canonical(receipt["event"]):
+        raise ReceiptInvalid("the queries and the event tree differ")
+    best: Recomputation | None = None
+    for accountant in ACCOUNTANTS:
+        epsilon = _certified(accountant, plan, receipt["delta"])
+        if epsilon is not None and (best is None or epsilon < best.epsilon):
+            best = Recomputation(epsilon, accountant.name, accountant.version)
+        if best is not None and best.epsilon <= receipt["epsilon"] * _TOLERANCE:
+            break
+    if best is None:
+        raise ReceiptInvalid("no accountant covers these events at this delta")
+    return best
+
+
+def _certified(accountant: "Accountant", plan: "Plan", delta: float) -> float | None:
+    """What the accountant certifies, or None where it does not reach."""
+    try:
+        epsilon = accountant.epsilon(plan, delta) if accountant.supports(plan, delta) else math.inf
+    except (AccountingError, ArithmeticError, ValueError):  # multipliers far from those of any plan
+        return None
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def _is_release(receipt: Receipt, entry: Entry) -> bool:
+    """Whether the entry hashes to its hash, stands where the receipt says, and releases this model of this job."""
+    try:
+        sound = entry.kind == "released" and entry.digest() == entry.hash
+    except CodecError:
+        return False
+    place = (entry.sequence, entry.previous_hash, entry.hash)
+    return (
+        sound
+        and place == (receipt["sequence"], receipt["previous_hash"], receipt["hash"])
+        and entry.body.get("job") == receipt["job"]
+        and entry.body.get("model_sha256") == receipt["model_sha256"]
+    )
+
+
+def _check(receipt: Any) -> Receipt:
+    """`receipt`, if it has every field, each of its kind, and no others; else `ReceiptInvalid`."""
+    try:
+        node = fields(receipt, _FIELDS, "the receipt")
+        for name, check in _FIELDS.items():
+            check(node[name], name)
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+    return node
+
+
+def _exactly(expected: str) -> Callable[[Any, str], None]:
+    def check(value: Any, name: str) -> None:
+        if value != expected:
+            raise CodecError(f"{name} must be {expected!r}")
+
+    return check
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Callable[[Any, str], None]:
+    def check(value: Any, name: str) -> None:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise CodecError(f"{name} must be {what}")
+
+    return check
+
+
+def _object(value: Any, name: str) -> None:
+    if not isinstance(value, dict):
+        raise CodecError(f"{name} must be an object")
+
+
+def _method(value: Any, name: str) -> None:
+    _object(value, name)
+    text(value.get("name"), "the method's name", 64)
+
+
+def _queries(value: Any, name: str) -> None:
+    if not isinstance(value, list) or not value:
+        raise CodecError(f"{name} must be a list of what was asked")
+
+
+_HASH = _matching(_SHA256, "a SHA-256 in lower-case hexadecimal")
+
+_FIELDS: dict[str, Callable[[Any, str], object]] = {
+    "id": text,
+    "dataset": text,
+    "dataset_name": text,
+    "rows": lambda value, name: integer(value, 1, 2**53 - 1, name),
+    "analyst": text,
+    "job": text,
+    "neighbors": _exactly(NEIGHBORS),
+    "epsilon": lambda value, name: number(value, 0.0, EPSILON_RANGE[1], name),
+    "delta": lambda value, name: number(value, 0.0, DELTA_RANGE[1], name),
+    "accountant": text,
+    "accountant_version": text,
+    "numerics": _exactly(NUMERICS),
+    "method": _method,
+    "event": _object,
+    "queries": _queries,
+    "model_sha256": _HASH,
+    "sequence": lambda value, name: integer(value, 1, MOST_ENTRIES, name),
+    "previous_hash": _HASH,
+    "hash": _HASH,
+    "issued_at": _matching(_TIME, "a UTC time, ISO 8601"),
+}
+
+__all__ = [
+    "Entry",
+    "Jwks",
+    "Receipt",
+    "Recomputation",
+    "SigningKey",
+    "Verification",
+    "build",
+    "generate_key",
+    "jwks",
+    "load_key",
+    "read",
+    "recompute",
+    "rotate_key",
+    "sign",
+    "verify",
+]

@@ -1,0 +1,167 @@
+"""Ed25519 keys, and detachedly checkable signatures of canonical JSON: compact JWS with one pinned algorithm.
+
+A key is named by its RFC 7638 thumbprint. The key file is a JWK Set: the signing key first, then the public halves of
+keys that signed before it, so that what they signed can still be checked.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import OKPKey
+from joserfc.util import urlsafe_b64decode
+
+from accounting.errors import CodecError, ReceiptInvalid
+from accounting.records.documents import canonical, fields, parse
+
+ALGORITHM: Final = "Ed25519"
+_TYPE = "privy-purse-receipt"
+_LONGEST = 100_000  # bytes of payload; joserfc reads back 128,000
+_MOST_KEYS = 256
+
+Jwks = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """The private key that signs, and the public keys that signed before it."""
+
+    private: OKPKey
+    retired: tuple[OKPKey, ...] = ()
+
+
+def generate_key() -> SigningKey:
+    """A fresh key from the operating system's randomness."""
+    return SigningKey(OKPKey.generate_key(ALGORITHM, private=True))
+
+
+def load_key(path: Path) -> SigningKey:
+    """The key in the file; if there is none, a fresh one, put there first (mode 0600, whole or not at all).
+
+    Raises
+    ------
+    ReceiptInvalid
+        if the file is not a key file of this service.
+    """
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(path, generate_key(), replacing=False)
+    try:
+        keys = _key_list(parse(path.read_bytes()))
+        return SigningKey(_import(keys[0], private=True), tuple(_import(key) for key in keys[1:]))
+    except (ValueError, JoseError, IndexError) as error:
+        raise ReceiptInvalid("the signing key file does not hold a signing key") from error
+
+
+def rotate_key(path: Path) -> SigningKey:
+    """A fresh key in the file's place; the old one's public half stays behind it. Not for two callers at once."""
+    old = load_key(path)
+    new = SigningKey(generate_key().private, (_import(_export(old.private)), *old.retired))
+    _write(path, new, replacing=True)
+    return new
+
+
+def jwks(key: SigningKey) -> Jwks:
+    """The public keys, the current one first, as a JWK Set."""
+    return {"keys": [_export(k) for k in (key.private, *key.retired)]}
+
+
+def sign_json(document: Any, key: SigningKey) -> str:
+    """The compact JWS of RFC8785(document); `ReceiptInvalid` if that is longer than 100,000 bytes."""
+    payload = canonical(document)
+    if len(payload) > _LONGEST:
+        raise ReceiptInvalid("the document is too long to be signed")
+    header = {"alg": ALGORITHM, "kid": key.private.thumbprint(), "typ": _TYPE}
+    return jws.serialize_compact(header, payload, key.private, algorithms=[ALGORITHM])
+
+
+def check_json(document: Any, signature: Any, trusted: Any) -> str | None:
+    """None if a trusted key signed exactly RFC8785(document); else what is wrong.
+
+    Parameters
+    ----------
+    document : JSON value
+    signature : str, compact JWS; its header must be alg "Ed25519", kid and typ, and nothing else
+    trusted : JWK Set; a key that the document or the header brings along is never looked at
+
+    Raises
+    ------
+    ReceiptInvalid
+        if the signature is no such JWS, the document has no canonical form, or `trusted` is no JWK Set.
+    """
+    kid = _kid(signature)
+    try:
+        payload = canonical(document)
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+    for candidate in _key_list(trusted):
+        if candidate.get("kty") != "OKP" or candidate.get("crv") != ALGORITHM:
+            continue
+        try:
+            key = _import(candidate)
+            if key.thumbprint() != kid:
+                continue
+            signed = jws.deserialize_compact(signature, key, algorithms=[ALGORITHM]).payload
+        except (JoseError, ValueError):
+            continue
+        return None if signed == payload else "what was signed is another document"
+    return "no trusted key made this signature"
+
+
+def _kid(signature: Any) -> str:
+    if not isinstance(signature, str) or len(signature) > 2 * _LONGEST or signature.count(".") != 2:
+        raise ReceiptInvalid("the signature must be a compact JWS")
+    try:
+        header = fields(parse(urlsafe_b64decode(signature.split(".")[0].encode())), ("alg", "kid", "typ"), "the header")
+    except ValueError as error:  # of base64, of UTF-8, and CodecError
+        raise ReceiptInvalid("the signature's header must hold alg, kid and typ, and nothing else") from error
+    if header["alg"] != ALGORITHM or header["typ"] != _TYPE or not isinstance(header["kid"], str):
+        raise ReceiptInvalid(f'the signature\'s header must say alg "{ALGORITHM}" and typ "{_TYPE}"')
+    return str(header["kid"])
+
+
+def _key_list(document: Any) -> list[dict[str, Any]]:
+    keys = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(keys, list) or len(keys) > _MOST_KEYS or not all(isinstance(key, dict) for key in keys):
+        raise ReceiptInvalid('the trusted keys must be a JWK Set: {"keys": [...]}')
+    return keys
+
+
+def _import(document: dict[str, Any], private: bool = False) -> OKPKey:
+    members = ("kty", "crv", "x", "d") if private else ("kty", "crv", "x")
+    values = {member: document.get(member) for member in members}
+    if values["kty"] != "OKP" or values["crv"] != ALGORITHM or not all(isinstance(v, str) for v in values.values()):
+        raise ReceiptInvalid(f"a key must be an OKP key on {ALGORITHM}")
+    return OKPKey.import_key({member: str(value) for member, value in values.items()})
+
+
+def _export(key: OKPKey, private: bool = False) -> dict[str, Any]:
+    return {**key.as_dict(private=private), "kid": key.thumbprint(), "use": "sig", "alg": ALGORITHM}
+
+
+def _write(path: Path, key: SigningKey, replacing: bool) -> None:
+    """Through a new file of mode 0600 beside it, synced before it gets the name; a file that is there wins."""
+    document = {"keys": [_export(key.private, private=True), *(_export(k) for k in key.retired)]}
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(canonical(document))
+            file.flush()
+            os.fsync(file.fileno())
+        if replacing:
+            os.replace(temporary, path)
+        else:
+            os.link(temporary, path)
+    except FileExistsError:
+        pass  # another process was first; its key is the key
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

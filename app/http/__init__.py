@@ -1,0 +1,1 @@
+"""What every request passes: limits, bodies, errors, problem details."""

@@ -1,0 +1,195 @@
+"""One shape for every error that leaves the service: RFC 9457 problem details with a stable code.
+
+No exception's text reaches a caller, and no error repeats what the caller sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.wire.problems import ProblemDetails, Remaining, Violation
+
+MEDIA_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a code stands for: HTTP status, title in words, and what the caller should know or do."""
+
+    status: int
+    title: str
+    meaning: str
+
+
+CODES: Mapping[str, Code] = {
+    "invalid_request": Code(
+        422, "The request is not valid", "Not the JSON, the field or the type that the schema names."
+    ),
+    "out_of_range": Code(
+        422, "A number is out of range", "Not finite, or outside the range in which the theorems and the numerics hold."
+    ),
+    "unsupported_combination": Code(
+        422, "This combination is not covered", "The detail names the assumption of the theory that fails."
+    ),
+    "method_filter_mismatch": Code(
+        422,
+        "The method has no curve for the dataset's filter",
+        "Choose a method that the filter can charge; the detail names the reason.",
+    ),
+    "unreadable_file": Code(422, "The file cannot be read", "It is empty, damaged, ragged or not what it says it is."),
+    "unauthenticated": Code(401, "A valid bearer token is needed", "No token, an unknown one, or a revoked one."),
+    "forbidden": Code(403, "Not allowed to this role", "The token is valid; its role may not do this."),
+    "not_found": Code(404, "There is no such thing", "Unknown to the service, or not to be seen with this token."),
+    "method_not_allowed": Code(405, "The path does not know this method", "The Allow header names those it knows."),
+    "budget_exhausted": Code(
+        409, "The dataset's budget does not admit this", "Nothing was charged; `remaining` says what would fit."
+    ),
+    "idempotency_conflict": Code(
+        409, "This Idempotency-Key stands for another request", "Use a new key for a new request."
+    ),
+    "name_taken": Code(409, "The name is taken", "Choose another one."),
+    "duplicate_dataset": Code(
+        409, "This file is already a dataset", "Its budget would start anew under a second name; use the first."
+    ),
+    "not_released": Code(409, "The job has released nothing", "It is not done, has failed, or was cancelled."),
+    "already_finished": Code(409, "The job is already over", "A finished job cannot be cancelled."),
+    "last_steward": Code(
+        409, "This is the last steward token", "Make another steward token first: nobody could do so afterwards."
+    ),
+    "too_large": Code(413, "The request is too large", "The detail names the limit."),
+    "unsupported_media_type": Code(415, "The content type is not one of those taken here", "The detail names it."),
+    "not_ready": Code(503, "The service is not ready", "It is starting or stopping; try again in a few seconds."),
+    "internal": Code(500, "Something failed inside", "The log knows more. What was charged before stays charged."),
+}
+
+_BY_STATUS = {
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "invalid_request",
+    503: "not_ready",
+}
+
+
+class ApiError(Exception):
+    """An error that is meant for the caller.
+
+    Parameters
+    ----------
+    code : a key of `CODES`
+    detail : what went wrong and what to do; a function of public facts, never of the caller's input
+    violations : the fields that are wrong
+    remaining : with budget_exhausted, what remains
+    headers : of the response
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str | None = None,
+        *,
+        violations: Sequence[Violation] | None = None,
+        remaining: Remaining | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.code = code
+        self.status = CODES[code].status
+        self.detail = detail
+        self.violations = violations
+        self.remaining = remaining
+        self.headers = headers
+        super().__init__(code)
+
+    def details(self) -> ProblemDetails:
+        """The document that the caller gets."""
+        meaning = CODES[self.code]
+        return ProblemDetails(
+            type=f"urn:privy-purse:problem:{self.code}",
+            title=meaning.title,
+            status=meaning.status,
+            code=self.code,
+            detail=self.detail or meaning.meaning,
+            violations=list(self.violations) if self.violations else None,
+            remaining=self.remaining,
+        )
+
+
+def of_status(status: int) -> str:
+    """The code for an error that Starlette or FastAPI raised by its status alone."""
+    return _BY_STATUS.get(status, "invalid_request" if 400 <= status < 500 else "internal")
+
+
+# What pydantic calls a number or a length beyond its declared bounds.
+_RANGES = frozenset(
+    {
+        "finite_number",
+        "greater_than",
+        "greater_than_equal",
+        "less_than",
+        "less_than_equal",
+        "too_long",
+        "string_too_long",
+        "int_parsing_size",
+    }
+)
+# Their last place is a name that the caller made up.
+_STRANGERS = frozenset({"extra_forbidden", "unexpected_keyword_argument", "no_such_attribute"})
+# Their text would repeat the input.
+_RETOLD = {
+    "union_tag_invalid": "is not one of the names known here",
+    "json_invalid": "is not JSON",
+    "extra_forbidden": "holds a field that is not known here",
+    "unexpected_keyword_argument": "holds a field that is not known here",
+    "no_such_attribute": "holds a field that is not known here",
+}
+_MOST_VIOLATIONS = 20
+
+
+def invalid(errors: Sequence[Mapping[str, Any]], root: str | None = None) -> ApiError:
+    """The problem that a list of pydantic errors amounts to; none of the caller's words come back.
+
+    Parameters
+    ----------
+    errors : `ValidationError.errors()`
+    root : prefix of every path, such as "body"
+
+    Returns a ApiError out_of_range if some number or length is out of its declared range, else invalid_request.
+    """
+    violations = [_violation(error, root) for error in errors[:_MOST_VIOLATIONS]]
+    code = "out_of_range" if any(_is_range(error) for error in errors) else "invalid_request"
+    return ApiError(code, "See `violations`.", violations=violations)
+
+
+def _is_range(error: Mapping[str, Any]) -> bool:
+    """A declared bound is crossed, or a validator of ours said OutOfRange (known by its class, never by its text)."""
+    cause = error.get("ctx", {}).get("error")
+    return error["type"] in _RANGES or type(cause).__name__ == "OutOfRange"
+
+
+def _violation(error: Mapping[str, Any], root: str | None) -> Violation:
+    kind = error["type"]
+    path = [*([root] if root else []), *error["loc"]]
+    if kind in _STRANGERS and len(path) > 1:
+        path.pop()
+    message = _RETOLD.get(kind) or str(error["msg"]).removeprefix("Value error, ")
+    return Violation(where=".".join(str(part) for part in path), what=message)
+
+
+def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI `responses` of a route that may answer with these codes; each is an example in the document."""
+    grouped: dict[int | str, dict[str, Any]] = {}
+    for code in codes:
+        meaning = CODES[code]
+        entry = grouped.setdefault(
+            meaning.status,
+            {
+                "description": "",
+                "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}, "examples": {}}},
+            },
+        )
+        entry["content"][MEDIA_TYPE]["examples"][code] = {"$ref": f"#/components/examples/{code}"}
+        entry["description"] = "; ".join(filter(None, (entry["description"], f"`{code}`: {meaning.title}")))
+    return grouped

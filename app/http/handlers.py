@@ -1,0 +1,40 @@
+"""Every error that a route or the framework raises becomes a problem document."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+
+from app.http.errors import MEDIA_TYPE, ApiError, invalid, of_status
+
+
+def respond(problem: ApiError, headers: Mapping[str, str] | None = None) -> Response:
+    """The problem as a response."""
+    return Response(
+        problem.details().model_dump_json(exclude_none=True),
+        problem.status,
+        {**(headers or {}), **(problem.headers or {})},
+        MEDIA_TYPE,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Takes over from the framework's own answers, whose words may repeat the input."""
+    app.add_exception_handler(ApiError, _problem)
+    for status in range(400, 500):
+        app.add_exception_handler(status, _framework)
+    app.add_exception_handler(RequestValidationError, _validation)
+
+
+def _problem(_request: Request, error: Exception) -> Response:
+    return respond(cast(ApiError, error))
+
+
+def _framework(_request: Request, error: Exception) -> Response:
+    raised = cast(HTTPException, error)
+    return respond(ApiError(of_status(raised.status_code)), raised.headers)
+
+
+def _validation(_request: Request, error: Exception) -> Response:
+    return respond(invalid(cast(RequestValidationError, error).errors()))

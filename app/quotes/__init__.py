@@ -1,0 +1,1 @@
+"""The price of a job: a function of public facts."""

@@ -1,0 +1,222 @@
+"""The price of a job: a pure function of the request, the dataset's declaration, n and the ledger. Touches no data."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import solvers
+from accounting.errors import AccountingError, BudgetExhausted, FilterMismatch, OutOfRange
+from accounting.filter import Cost, Filter
+from accounting.privacy import Privacy
+from accounting.records.codec import release_plan_to_json
+from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon
+from app.datasets.store import DatasetRow
+from app.http.errors import ApiError
+from app.quotes.pace import pace
+from app.settings import Settings
+from app.sources.design import Design, DesignError
+from app.wire.datasets import CategoryColumn, PrivacyLoss
+from app.wire.jobs import Forecast, JobRequest, QueryPrice, Quote
+from app.wire.problems import Remaining, Violation
+from solvers.errors import NeedsDelta
+from solvers.losses import Logistic, Loss, Softmax, Squared, names
+from solvers.selection import Auto, Currency
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A request with everything fixed but the moment.
+
+    Parameters
+    ----------
+    cost : the charge in the currency of the dataset's filter; None if no budget could hold it
+    guarantee : the (epsilon, delta) asked for, which the plan keeps
+    """
+
+    request: JobRequest
+    design: Design
+    problem: solvers.Problem
+    planned: solvers.Quote
+    cost: Cost | None
+    guarantee: Privacy
+    warnings: tuple[str, ...]
+
+    def quote(self, state: LedgerState) -> Quote:
+        """The quote as the ledger stands."""
+        release, problem = self.planned.release, self.problem
+        after = self._after(state)
+        return Quote(
+            dataset=self.request.dataset,
+            method=self.planned.method,
+            reason=self.planned.reason,
+            epsilon=release.epsilon,
+            delta=release.delta,
+            accountant=release.accountant,
+            accountant_version=release.accountant_version,
+            queries=[
+                QueryPrice(
+                    name=query.name,
+                    count=query.count,
+                    answers=query.answers,
+                    mechanism=asdict(query.mechanism),
+                    noise_multiplier=query.noise_multiplier,
+                    noise_std=std,
+                )
+                for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
+            ],
+            gradient_evaluations=self.planned.gradient_evaluations,
+            forecast=self._forecast(),
+            rows=problem.n,
+            dimension=problem.size,
+            row_norm=problem.row_norm,
+            gradient_bound=problem.G,
+            fits=after is not None,
+            remaining=_remaining(state),
+            remaining_after=None if after is None else _remaining(after),
+            warnings=list(self.warnings),
+        )
+
+    def _forecast(self) -> Forecast:
+        """Theory's, and this machine's pace."""
+        theory, problem = self.planned.forecast, self.problem
+        seconds = pace().seconds(self.planned.gradient_evaluations, self.planned.release.plan, problem)
+        return Forecast(
+            excess_risk=theory.excess_risk,
+            untrained=theory.untrained,
+            distance=theory.distance,
+            distance_certain=theory.distance_certain,
+            statement=theory.statement,
+            seconds=seconds,
+        )
+
+    def plan_document(self) -> dict[str, Any]:
+        """What a worker needs beyond the request: the loss, the method and the noise as they were charged."""
+        return {
+            "loss": asdict(self.problem.loss),
+            "method": asdict(self.planned.method),
+            "release_plan": release_plan_to_json(self.planned.release),
+        }
+
+    def _after(self, state: LedgerState) -> LedgerState | None:
+        if self.cost is None:
+            return None
+        try:
+            return advance(state, Charged(self.request.dataset, self.cost, self.guarantee), "now")[0]
+        except BudgetExhausted:
+            return None
+
+
+def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Priced:
+    """The plan of a request on a dataset and what it costs.
+
+    Raises
+    ------
+    ApiError
+        invalid_request, out_of_range, unsupported_combination or method_filter_mismatch.
+    """
+    try:
+        design = Design.of(dataset.spec, request)
+        design.check_rows(dataset.rows)
+    except DesignError as error:
+        raise _wrong("invalid_request", error.field, error.what) from None
+    try:
+        privacy = _privacy(request, dataset.state.filter)
+        problem = solvers.Problem(
+            loss=_loss(request, design),
+            regularizer=request.regularizer,
+            domain=request.domain,
+            n=dataset.rows,
+            d=design.d,
+            row_norm=design.row_norm,
+        )
+        planned = _plan(request, problem, privacy, settings, _currency(dataset.state.filter))
+        cost = _cost(dataset.state.filter, planned)
+    except NeedsDelta as error:  # under `pure` no other delta can be asked for: method and dataset do not go together
+        pure = dataset.state.filter.kind == "pure"
+        raise ApiError("method_filter_mismatch" if pure else "unsupported_combination", _sentence(error)) from None
+    except FilterMismatch as error:
+        raise ApiError("method_filter_mismatch", _sentence(error)) from None
+    except OutOfRange as error:
+        raise ApiError("out_of_range", _sentence(error)) from None
+    except (AccountingError, ValueError) as error:
+        raise ApiError("unsupported_combination", _sentence(error)) from None
+    return Priced(request, design, problem, planned, cost, privacy, _warnings(design, dataset, privacy))
+
+
+def remaining(state: LedgerState) -> Remaining:
+    """What the ledger would still admit, as an error tells it."""
+    return Remaining(epsilon=remaining_epsilon(state), delta=state.filter.privacy.delta)
+
+
+def _remaining(state: LedgerState) -> PrivacyLoss:
+    return PrivacyLoss(epsilon=remaining_epsilon(state), delta=state.filter.privacy.delta)
+
+
+def _privacy(request: JobRequest, rule: Filter) -> Privacy:
+    """The privacy asked for, its delta the dataset's by default and never above it."""
+    asked = request.privacy.delta
+    if asked is not None and asked > rule.privacy.delta:
+        raise _wrong("out_of_range", "privacy.delta", "must not exceed the dataset's delta")
+    return Privacy(request.privacy.epsilon, rule.privacy.delta if asked is None else asked)
+
+
+def _loss(request: JobRequest, design: Design) -> Loss:
+    """The loss asked for, or the target's default, if the two suit each other."""
+    takes: Literal["class", "number"] = "class" if isinstance(design.target, CategoryColumn) else "number"
+    if request.loss is not None and request.loss.takes != takes:
+        target_is, other = ("category", "number") if takes == "class" else ("number", "category")
+        losses = ", ".join(names(takes))
+        raise ApiError(
+            "unsupported_combination",
+            f"{request.loss.name} needs a {other} as target; a {target_is} takes one of {losses}.",
+        )
+    if design.outputs == 1:
+        return request.loss or (Squared() if takes == "number" else Logistic())
+    if isinstance(request.loss, Softmax) and request.loss.classes not in (None, design.outputs):
+        raise ApiError("unsupported_combination", f"The target has {design.outputs} categories: leave out `classes`.")
+    return Softmax(design.outputs)
+
+
+def _plan(
+    request: JobRequest, problem: solvers.Problem, privacy: Privacy, settings: Settings, currency: Currency
+) -> solvers.Quote:
+    """The calibrated plan; the size of the run is checked first, since calibrating a huge one takes long."""
+    method = request.method
+    if isinstance(method, Auto):
+        method = method.choose(problem, privacy, currency=currency)[0]
+    resolved = method.resolve(problem, privacy)
+    if resolved.gradient_evaluations(problem) > (most := settings.max_gradient_evaluations):
+        raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
+    if sum(query.answers for query in resolved.queries(problem)) > settings.max_answers:
+        raise OutOfRange(f"the run would take more than {settings.max_answers} private answers, the most allowed here")
+    return solvers.plan(request.method, problem, privacy, currency=currency)
+
+
+def _currency(rule: Filter) -> Currency:
+    """What "auto" may choose: mu^2 has no price for a sampled mechanism."""
+    return "gaussian" if rule.kind == "gdp" else "renyi"
+
+
+def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:
+    try:
+        return rule.cost(planned.release.plan)
+    except BudgetExhausted:
+        return None
+
+
+def _warnings(design: Design, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
+    found = []
+    if privacy.delta * dataset.rows >= 1:
+        found.append("delta is 1/n or more: such a promise would allow publishing some record whole.")
+    several = isinstance(design.target, CategoryColumn) and len(design.target.categories) > 2
+    if several and design.positive is not None:
+        found.append("The target has more than two categories: all but the positive one count as one class.")
+    return tuple(found)
+
+
+def _wrong(code: str, field: str, what: str) -> ApiError:
+    return ApiError(code, "See `violations`.", violations=[Violation(where=f"body.{field}", what=what)])
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,1 @@
+"""The narrow door: what touches the data. Everything that leaves goes through a mechanism and is counted."""

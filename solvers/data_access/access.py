@@ -1,0 +1,146 @@
+"""DataAccess: what a perturbation method may touch. Its users see data, so each is reviewed like a mechanism.
+
+Promise: only `release` lets a function of the data out, once for each planned answer, through the query's mechanism;
+and the answers of one parallel use come from disjoint positions, in increasing order.
+That the value moves by at most the stated bound is each method's own proof (docs/proofs/<method>.md).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import Parallel, Resampled
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers.data_access.data import Data, blocks
+from solvers.data_access.meter import Meter
+from solvers.data_access.sums import gradient_sum
+from solvers.errors import Unsuitable
+from solvers.problem import Problem, Vector
+
+_PULSE = 1024  # rows of a pass between two signs of life
+
+
+class DataAccess:
+    """The data of one problem, and one plan's releases.
+
+    Parameters
+    ----------
+    problem, data : the data must be `Data.of(..., problem)`
+    plan : what may be released
+    noise : the randomness
+    on_answer : called with the number of releases so far, after each and during long work; may raise to stop the run
+    """
+
+    __slots__ = ("_drawn", "_read", "_spent", "data", "meter", "problem")
+
+    def __init__(
+        self,
+        problem: Problem,
+        data: Data,
+        plan: Plan,
+        noise: Noise,
+        on_answer: Callable[[int], None] | None = None,
+    ) -> None:
+        if data.problem != problem:
+            raise Unsuitable("the data were prepared for another problem")
+        self.problem, self.data, self.meter = problem, data, Meter(plan, noise, on_answer)
+        self._drawn = False  # whether the rows are drawn with replacement, or have been
+        self._read: range | None = None  # the least range around all positions read since the last release
+        self._spent: dict[str, int] = {}  # where the positions of a parallel query's next part may begin
+
+    def mean_gradient(self, rows: range, w: Vector, problem: Problem | None = None) -> Vector:
+        """The mean of grad f_i(w) over the positions, without noise: never to be returned by a method.
+
+        Parameters
+        ----------
+        problem : the same but for its loss, which takes the same targets; the data's own if None
+        """
+        data = self._data(problem)
+        self._reads(rows)
+        self.meter.pulse()
+        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.problem.width))
+        return gradient_sum(data, pieces, w) / len(rows)
+
+    def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
+        """The mean of w_0 = start, .., w_(m-1), w_j = prox(w_(j-1) - step grad f_j(w_(j-1)), step), a step a position,
+        in order; without noise: never to be returned by a method.
+        """
+        self._reads(rows)
+        problem, data, w, total = self.problem, self.data, start, start.copy()
+        bound = problem.loss.slope_bound
+        for j in rows[:-1]:
+            if (j - rows.start) % _PULSE == 0:
+                self.meter.pulse()
+            x, scale = data.X[j], data.scale[j]
+            slope = problem.loss.slope(np.array([(x @ w) * scale]), data.y[j : j + 1])[0]
+            w = problem.prox(w - (step * min(max(slope, -bound), bound) * scale) * x, step)
+            total += w
+        return total / len(rows)
+
+    def planned(self, query: str) -> PlannedQuery:
+        """The query with its noise, as planned."""
+        return self.meter.plan.query(query)
+
+    def redrawn(self) -> "DataAccess":
+        """An access to n rows drawn from these, uniformly with replacement, secret, in memory; once a run.
+
+        Raises
+        ------
+        OutOfPlan
+            at a second draw: the proof is for one run on one draw.
+        """
+        if self._drawn:
+            raise OutOfPlan("rows are drawn once in a run")
+        rows, data = self.meter.noise.uniform_rows(self.problem.n), self.data
+        access = DataAccess(self.problem, data, self.meter.plan, self.meter.noise)
+        access.data = replace(data, X=data.X[rows], y=data.y[rows], scale=data.scale[rows])
+        access.meter = self.meter
+        access._drawn = self._drawn = True
+        return access
+
+    def release(self, query: str, value: Vector, bound: float) -> Vector:
+        """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most, in the
+        mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
+
+        Where the mechanism is `Parallel`, the positions read since the last release must come after those of the
+        query's earlier parts; where it is `Resampled`, the rows must be drawn ones.
+
+        Raises
+        ------
+        OutOfPlan
+            if the plan does not hold this answer, a part of a parallel use would read a position again, or the rows are
+            not those that the mechanism is for.
+        """
+        planned = self.meter.take(query, object)
+        mechanism = planned.mechanism
+        if isinstance(mechanism, Resampled) != self._drawn or (self._drawn and planned.count != 1):
+            raise OutOfPlan(f"query {query!r} is planned for other rows: drawn ones, or those of the data")
+        within = mechanism.each if isinstance(mechanism, Resampled) else mechanism
+        if isinstance(within, Parallel):
+            begin = self._spent.get(query, 0)
+            if planned.count != 1 or self._read is None or self._read.start < begin:
+                raise OutOfPlan(f"the parts of query {query!r} must read disjoint positions, in increasing order")
+            self._spent[query] = self._read.stop
+        self._read = None
+        return self.meter.answer(planned, value, bound)
+
+    def transcript(self) -> Plan:
+        """What was really released."""
+        return self.meter.transcript()
+
+    def _reads(self, rows: range) -> None:
+        if rows.step != 1 or not 0 <= rows.start < rows.stop <= self.problem.n:
+            raise Unsuitable("positions are a non-empty range of the data's")
+        seen = self._read or rows
+        self._read = range(min(seen.start, rows.start), max(seen.stop, rows.stop))
+
+    def _data(self, problem: Problem | None) -> Data:
+        """The data as another loss sees them."""
+        if problem is None or problem == self.problem:
+            return self.data
+        if replace(problem, loss=self.problem.loss) != self.problem or problem.loss.takes != self.problem.loss.takes:
+            raise Unsuitable("the data were prepared for another problem")
+        return replace(self.data, problem=problem)

@@ -1,0 +1,196 @@
+"""PrivateOracle: the narrow door between data and solver.
+
+Precondition: the data are `Data.of` the problem. The plan, n and the batch rates are public.
+Promise: whatever a solver asks, and however it chooses its questions from earlier answers, all answers together are as
+private as the plan: at most `count` answers of each planned query, each made by the query's mechanism at the planned
+noise multiplier and at a bound that holds for every record in floating point. Proof: docs/proofs/oracle.md.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation, RandomIterate, SvrgStep
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers.data_access.data import Data, blocks
+from solvers.data_access.kernels import FARTHEST, length
+from solvers.data_access.meter import Meter
+from solvers.data_access.sums import gradient_bound, gradient_sum, pieces, sampled_bound
+from solvers.data_access.walk import Walk
+from solvers.errors import Unsuitable
+from solvers.problem import Problem, Vector
+
+
+class PrivateOracle:
+    """Noisy answers about one problem on one dataset, within one plan. Sees data; its callers see answers.
+
+    Parameters
+    ----------
+    problem, data : the data must be `Data.of(..., problem)`
+    plan : what may be asked
+    noise : the randomness
+    on_answer : called after each answer with the number of answers so far; it may raise to stop the run
+    """
+
+    __slots__ = ("_allocated", "_anchored", "_data", "_meter", "_problem")
+
+    def __init__(
+        self,
+        problem: Problem,
+        data: Data,
+        plan: Plan,
+        noise: Noise,
+        on_answer: Callable[[int], None] | None = None,
+    ) -> None:
+        if data.problem != problem:
+            raise Unsuitable("the data were prepared for another problem")
+        self._problem, self._data, self._meter = problem, data, Meter(plan, noise, on_answer)
+        self._allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._anchored: tuple[Vector, Vector] | None = None
+
+    def gradient(self, query: str, w: Vector) -> Vector:
+        """grad F(w) + noise, over all rows; per-record bound G / n, plus rounding.
+
+        Raises
+        ------
+        OutOfPlan
+            if the plan holds no such query with the Gaussian mechanism, or with a random number of its answers; or if
+            all of them have been given.
+        Unsuitable
+            if w is not of shape (size,), finite and of norm up to 1e100. Both are functions of the question alone.
+        """
+        reach = self._reach(w)
+        planned = self._meter.take(query, Gaussian | RandomIterate)
+        value = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), w) / self._problem.n
+        return self._meter.answer(planned, value, gradient_bound(self._problem, reach))
+
+    def horizon(self, query: str) -> int:
+        """How many answers the query will give: as planned, or a random number that owes nothing to the data."""
+        return self._meter.horizon(query)
+
+    def sampled_gradient(self, query: str, w: Vector) -> Vector:
+        """(1/b) sum over a fresh batch of grad f_i(w) + noise; per-record bound G / b, plus rounding.
+
+        b = n rate is fixed: never the size of the batch, which is secret. An empty batch answers noise alone. Raises as
+        `gradient`, with the Poisson-sampled mechanism.
+        """
+        reach = self._reach(w)
+        planned = self._meter.take(query, PoissonGaussian)
+        rows, size = self._batch(planned)
+        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
+        return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
+
+    def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """(1/b) sum over a fresh batch of clip(grad f_i(w) - grad f_i(anchor), c) + noise.
+
+        c = min(G, L ||w - anchor||) is a public function of private iterates. Clipping at it changes nothing while
+        L ||w - anchor|| <= G, since every record's loss is L-smooth. At w = anchor the answer is 0 without a look at
+        the data, and counts. Raises as `sampled_gradient`.
+        """
+        reach = self._reach(w) + self._reach(anchor)
+        planned = self._meter.take(query, PoissonGaussian)
+        problem = self._problem
+        distance = length(w - anchor)
+        bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
+        if bound == 0.0:
+            return self._meter.count(np.zeros(problem.size))
+        rows, size = self._batch(planned)
+        value = gradient_sum(self._data, pieces(rows, problem.width), w, anchor, bound / problem.row_norm) / size
+        return self._meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
+
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """(1/b) sum over b distinct rows of (grad f_i(w) - grad f_i(anchor)) + grad F(anchor) + one noise.
+
+        Per-record bound 2G/b, plus rounding; nothing is clipped. The exact grad F(anchor) is kept here for the next
+        answer and never leaves without that noise. Raises as `gradient`, with the printed step.
+        """
+        reach, n = self._reach(w) + self._reach(anchor), self._problem.n
+        planned = self._meter.take(query, SvrgStep)
+        mechanism = planned.mechanism
+        if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
+            raise OutOfPlan(f"query {query!r} is planned for another number of rows")
+        rows, widest = self._meter.noise.distinct_rows(n, mechanism.batch), 2 * self._problem.G
+        changes = pieces(rows, self._problem.width)
+        change = gradient_sum(self._data, changes, w, anchor, widest / self._problem.row_norm) / mechanism.batch
+        bound = sampled_bound(self._problem, mechanism.batch, widest, reach)
+        return self._meter.answer(planned, np.stack([change, self._at_anchor(anchor)]), bound)
+
+    def _at_anchor(self, anchor: Vector) -> Vector:
+        """The exact grad F(anchor), summed once for each anchor. For answers that add noise, and for them alone."""
+        if self._anchored is None or not np.array_equal(self._anchored[0], anchor):
+            total = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), anchor)
+            self._anchored = anchor.copy(), total / self._problem.n
+        return self._anchored[1]
+
+    def walk(
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
+    ) -> NDArray[np.float64] | None:
+        """The `count` points that follow w, shape (count, d): w <- prox(w - step v), one answer for each.
+
+        v = snapshot + sampled_change(query, w, anchor) while L ||w - anchor|| <= G, sampled_gradient(query, w) beyond.
+        The same answers, of the same law, as asking for each: docs/proofs/oracle.md. None, and nothing is counted,
+        where that is not compiled: then ask. `on_answer` hears after all, so ask for a thousand or so at a time.
+        Raises as `sampled_change`, with none counted if the plan does not hold them all.
+        """
+        for point in (w, anchor, snapshot):
+            self._reach(point)
+        planned = self._meter.look(query, PoissonGaussian)
+        compiled = Walk.of(self._problem, self._data, planned, step)
+        if compiled is None:
+            return None
+        self._meter.take(query, PoissonGaussian, count)
+        points = compiled.points(self._meter.noise, w, anchor, snapshot, count)
+        self._meter.report(count)
+        return points
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """(1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
+
+        The first answer of each use allocates the rows to the slots 1..T, in secret; the t-th is over slot t, so that
+        no row is in two answers of one use. b = q n / T is fixed, whatever a slot really holds. Raises as `gradient`,
+        with the random allocation.
+        """
+        reach = self._reach(w)
+        planned = self._meter.take(query, RandomAllocation)
+        rows, size = self._slot(planned)
+        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
+        return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
+
+    def transcript(self) -> Plan:
+        """What was really answered."""
+        return self._meter.transcript()
+
+    def _reach(self, w: Vector) -> float:
+        """||w||, once w is known to be one that no margin can overflow at."""
+        if w.shape != (self._problem.size,):
+            raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
+        norm = length(np.ascontiguousarray(w))
+        if not norm <= FARTHEST:
+            raise Unsuitable("w must be finite and of norm at most 1e100")
+        return norm
+
+    def _batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+        """A fresh batch and its fixed expected size."""
+        if not isinstance(planned.mechanism, PoissonGaussian):
+            raise OutOfPlan(f"query {planned.name!r} is not sampled")
+        rate = planned.mechanism.rate
+        return self._meter.noise.poisson_rows(self._problem.n, rate), rate * self._problem.n
+
+    def _slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+        """The rows of the slot whose turn it is, and the fixed number that their sum is divided by."""
+        mechanism, n = planned.mechanism, self._problem.n
+        if not isinstance(mechanism, RandomAllocation):
+            raise OutOfPlan(f"query {planned.name!r} is not allocated")
+        turn, size = (self._meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
+        if turn == 0:
+            if mechanism.form == "independent":
+                self._allocated[planned.name] = self._meter.noise.slots(n, mechanism.rate, mechanism.slots)
+            else:
+                size = float(mechanism.batch(n))
+                rows = self._meter.noise.ordered_rows(n, mechanism.slots * mechanism.batch(n))
+                self._allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
+        rows, offsets = self._allocated[planned.name]
+        return rows[offsets[turn] : offsets[turn + 1]], size

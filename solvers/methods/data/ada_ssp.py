@@ -1,0 +1,140 @@
+"""AdaSSP: least squares from noisy sufficient statistics, with a ridge chosen from them (Wang 2018, Algorithm 2)."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.mechanisms import Gaussian
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import BLOCK, block_rows, blocks
+from solvers.data_access.sums import UNIT
+from solvers.domains import Free
+from solvers.errors import NeedsDelta, Unsuitable
+from solvers.losses import Squared
+from solvers.problem import Problem, Vector
+from solvers.regularizers import L2, NoRegularizer
+
+_WIDEST = 1024  # columns: the second moments are d (d + 1) / 2 numbers, their eigenvalues d^3 operations
+_LEAST_SHARE = 0.1  # of mu^2, for the least eigenvalue; the rest is halved between the two statistics
+_CONFIDENCE = 0.05  # Wang's rho: with what chance the ridge may be too small
+
+
+@dataclass(frozen=True, slots=True)
+class AdaSsp:
+    """min_w (1/2n) sum (<x_i, w> - y_i)^2 + (mu/2) ||w||^2 by
+    w = (A + (k + mu) I)^-1 c,  A = X'X/n + noise (symmetric),  c = X'y/n + noise,
+    k = the noise's likely norm less a noisy lower bound on the least eigenvalue of X'X/n, where that is positive.
+
+    Precondition: ||x_i|| <= R, |y_i| <= C, enforced per record; C is the loss's residual bound, the target's scale.
+    Pseudo-code: release lambda_min(X'X/n); the upper triangle of X'X/n, off-diagonal entries times sqrt(2); X'y/n.
+    Postcondition: three Gaussian releases of per-record bounds R^2 / 2n, R^2 / (sqrt(2) n), R C / n; the rest
+    post-processes. Proof: docs/proofs/ada_ssp.md. The residual is not clipped: this is plain least squares.
+
+    Reference: Wang 2018, Algorithm 2; PRIVACY-SPEC 10. Deviations: replace-one; exact Gaussian accounting; a tenth of
+    mu^2 for the eigenvalue, not a third; the off-diagonal noise has half the variance; the problem's l2 is added.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    name: Literal["ada_ssp"] = "ada_ssp"
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "AdaSsp":
+        """Itself: there is nothing to tune.
+
+        Raises
+        ------
+        Unsuitable
+            unless the loss is squared, the domain free, the regularizer none or l2, d at most 1024, and delta positive.
+        """
+        if not isinstance(problem.loss, Squared):
+            raise Unsuitable(f"ada_ssp solves least squares; {problem.loss.name} is another loss: use squared")
+        if not isinstance(problem.domain, Free) or not isinstance(problem.regularizer, NoRegularizer | L2):
+            raise Unsuitable("ada_ssp takes the domain free and the regularizer none or l2")
+        if problem.d > _WIDEST:
+            raise Unsuitable(f"ada_ssp takes at most {_WIDEST} encoded columns: it releases their second moments")
+        if privacy.is_pure:
+            raise NeedsDelta("delta = 0 needs a pure mechanism; ada_ssp adds Gaussian noise, which needs delta > 0")
+        return self
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+        """The least eigenvalue, the second moments and the moments with the target."""
+        rest = (1 - _LEAST_SHARE) / 2
+        return (
+            Query("least_eigenvalue", 1, Gaussian(), _LEAST_SHARE),
+            Query("second_moments", 1, Gaussian(), rest),
+            Query("target_moments", 1, Gaussian(), rest),
+        )
+
+    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+        """Each query's per-record bound, half its sensitivity, and its number of coordinates."""
+        d, square, error = problem.d, problem.row_norm**2, _error(problem)
+        mixed = problem.row_norm * _target_bound(problem)
+        return {
+            "least_eigenvalue": (square / 2 / problem.n + (error + _eigenvalue_error(problem)) * square, 1),
+            "second_moments": (square / math.sqrt(2) / problem.n + error * square, d * (d + 1) // 2),
+            "target_moments": (mixed / problem.n + error * mixed, d),
+        }
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """About d / 2 gradients' work a row, for X'X."""
+        return float(problem.n) * (1 + problem.d / 2)
+
+    def run(self, access: DataAccess, problem: Problem) -> Vector:
+        """The private model."""
+        bounds, d = self.releases(problem), problem.d
+        second, mixed = _moments(access, problem)
+        least = max(0.0, float(np.linalg.eigvalsh(second)[0]))
+        least_std = self._std(access, "least_eigenvalue", bounds)
+        noisy = access.release("least_eigenvalue", np.array([least]), bounds["least_eigenvalue"][0])[0]
+        certain = max(0.0, float(noisy) - math.sqrt(2 * math.log(1 / _CONFIDENCE)) * least_std)
+        rows, columns = np.triu_indices(d)
+        weight = np.where(rows == columns, 1.0, math.sqrt(2))
+        packed = access.release("second_moments", second[rows, columns] * weight, bounds["second_moments"][0]) / weight
+        matrix = np.zeros((d, d))
+        matrix[rows, columns] = matrix[columns, rows] = packed
+        target = access.release("target_moments", mixed, bounds["target_moments"][0])
+        # a symmetric Gaussian matrix with off-diagonal std s has norm about 2 s sqrt(d), and rarely much more
+        spread = self._std(access, "second_moments", bounds) / math.sqrt(2)
+        likely = spread * (2 * math.sqrt(d) + math.sqrt(2 * math.log(2 / _CONFIDENCE)))
+        ridge = max(0.0, likely - certain) + problem.mu
+        # eigenvalues that noise made smaller than the ridge promises are raised to it: the solution stays bounded
+        values, vectors = np.linalg.eigh(matrix)
+        floor = max(ridge, spread)
+        return np.asarray(vectors @ ((vectors.T @ target) / np.maximum(values + ridge, floor)))
+
+    def _std(self, access: DataAccess, query: str, bounds: dict[str, tuple[float, int]]) -> float:
+        planned = access.planned(query)
+        return planned.mechanism.std(planned.noise_multiplier, *bounds[query])
+
+
+def _moments(access: DataAccess, problem: Problem) -> tuple[NDArray[np.float64], Vector]:
+    """X'X/n and X'y/n of the scaled rows and the targets clipped to [-C, C]: never to be returned by a method."""
+    data, limit = access.data, _target_bound(problem)
+    second, mixed = np.zeros((problem.d, problem.d)), np.zeros(problem.d)
+    for rows in blocks(problem.n, problem.d):
+        access.meter.pulse()
+        X = data.X[rows] * data.scale[rows, None]
+        second += X.T @ X
+        mixed += X.T @ np.clip(data.y[rows], -limit, limit)
+    return second / problem.n, mixed / problem.n
+
+
+def _target_bound(problem: Problem) -> float:
+    """C."""
+    return problem.loss.slope_bound
+
+
+def _error(problem: Problem) -> float:
+    """Relative to R^2 or R C: the rounding of a mean over n rows, in the Frobenius norm, and of the rows' length."""
+    block = min(block_rows(problem.d), BLOCK, problem.n)
+    return (block + problem.n / block + 4 * problem.d + 32) * UNIT * problem.d
+
+
+def _eigenvalue_error(problem: Problem) -> float:
+    """Relative to R^2, the norm of X'X/n at most: a symmetric eigensolver is backward stable."""
+    return 64 * problem.d * math.sqrt(problem.d) * UNIT

@@ -1,0 +1,82 @@
+"""From expected to empirical risk: a pure method on rows drawn with replacement (Asi, Levy, Duchi 2021)."""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
+
+from accounting.mechanisms import Laplace, Parallel, Resampled
+from accounting.mechanisms.resampled import run_epsilon
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.data_access.access import DataAccess
+from solvers.errors import Unsuitable
+from solvers.methods.data.localization import Localization
+from solvers.methods.data.output_perturbation import OutputPerturbation
+from solvers.problem import Problem, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapReduction:
+    """min_w F(w) + r(w) by the method `inner` on n rows drawn uniformly with replacement from the n.
+
+    The drawn rows are independent draws from the data's own distribution, over which the expected loss is F: what is
+    proven of `inner` for the expected loss holds for the empirical one, on every dataset.
+
+    Precondition: `inner` is e-DP for the replacement of one row it sees.
+    Pseudo-code: draw i_1..i_n; return inner(rows i_1..i_n).
+    Postcondition: epsilon-DP with the epsilon of docs/proofs/resampled.md: 1 for e = 0.667. Proof:
+    docs/proofs/bootstrap_reduction.md.
+
+    Parameters
+    ----------
+    inner : localization or output_perturbation; their noise is Laplace here
+
+    Reference: Asi, Levy and Duchi 2021, Proposition 4; PRIVACY-SPEC 8.
+    Deviations: no run is thrown away for a row drawn too often; e comes from a tighter theorem in place of
+    epsilon / (2 log(2 n)).
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    inner: Localization | OutputPerturbation = field(default_factory=Localization)
+    name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "BootstrapReduction":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if `inner` is, at delta = 0, or there is one row.
+        """
+        if problem.n < 2:
+            raise Unsuitable("bootstrap_reduction needs two rows or more")
+        own = Privacy(run_epsilon(privacy.epsilon, problem.n), 0.0)
+        return replace(self, inner=self.inner.resolve(problem, own))
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """Those of `inner`, on drawn rows."""
+        found = []
+        for query in self.inner.queries(problem):
+            mechanism = query.mechanism
+            if not isinstance(mechanism, Laplace | Parallel):
+                raise Unsuitable("bootstrap_reduction: resolve the method first")
+            found.append(replace(query, mechanism=Resampled(mechanism, problem.n)))
+        return tuple(found)
+
+    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+        """Those of `inner`."""
+        return self.inner.releases(problem)
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Those of `inner`."""
+        return self.inner.gradient_evaluations(problem)
+
+    def excess_risk(self, problem: Problem, noise_std: float, reach: float) -> float | None:
+        """Bound on E[F(w)] - min F: what localization has for the expected loss; None for others."""
+        if isinstance(self.inner, Localization):
+            return self.inner.excess_risk(problem, noise_std, reach)
+        return None
+
+    def run(self, access: DataAccess, problem: Problem) -> Vector:
+        """The private model."""
+        return self.inner.run(access.redrawn(), problem)

@@ -1,0 +1,187 @@
+"""Epochs of localization whose steps halve: the faster rate of a risk with growth, untold (Asi, Levy, Duchi 2021)."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from accounting.plan import Query
+from accounting.privacy import Privacy, finite
+from solvers.data_access.access import DataAccess
+from solvers.errors import Unsuitable
+from solvers.losses.smoothing import bias, smoothed
+from solvers.methods.checks import check_count, check_step
+from solvers.methods.data.localization import (
+    LAW,
+    MOST_STEPS,
+    check_convex,
+    check_ratio,
+    check_smoothing,
+    envelope,
+    localize,
+    piece_of,
+)
+from solvers.methods.data.phases import (
+    LEAST_ROWS,
+    MOST_PHASES,
+    QUERY,
+    NoiseName,
+    Phases,
+    bound,
+    choose,
+    expected_risk,
+    forecast_sentence,
+    noise_for,
+    parallel,
+    risk,
+    spread,
+)
+from solvers.methods.tuning import distance
+from solvers.problem import Problem, Vector
+
+MOST_EPOCHS = 1_000
+_MOST_DEFAULT_STEPS = 2_000
+_SMOOTH, _ROUGH = 2.0, 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class EpochGrowth:
+    """min_w E f(w; z) + r(w) where it grows like its least value + (lambda/kappa) ||w - w*||^kappa, both unknown:
+    T epochs of localization on floor(n/T) rows each, epoch e from the last one's point with steps 2^-e eta.
+
+    Precondition: as for `localization`. Growth is asked for by the rate alone, never by privacy.
+    Pseudo-code: for e = 0..T-1: x = localize(rows of epoch e, from x, step 2^-e, envelope of width 2^-e smoothing).
+    Postcondition: no row is in two phases of any epochs, so the run costs one release: 2/z-GDP, or 2/z-DP with Laplace
+    noise.
+    Proof: docs/proofs/epoch_growth.md.
+
+    Parameters
+    ----------
+    kappa : a lower bound on the exponent, in (1, 100]: a public guess, never estimated. By default 2 for a smooth loss,
+        sharper than which no growth around an inner minimizer is, and 1.5 for any other, where it is a guess
+    epochs : T; by default as many as halvings of the distance that the proven bound still supports
+    phases, ratio, step, smoothing, steps, noise : those of the first epoch's localization
+
+    Reference: Asi, Levy and Duchi 2021, Algorithm 2; PRIVACY-SPEC 6.
+    Deviations: C in place of its part within 2^-e D of x, which is not needed (proof); T from the proven bound in place
+    of ceil(2 ln n / (kappa - 1)), which is several times as many; localization's own.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    kappa: float | None = None
+    epochs: int | None = None
+    phases: int | None = None
+    ratio: float | None = None
+    step: float | None = None
+    smoothing: float | None = None
+    steps: int = _MOST_DEFAULT_STEPS
+    noise: NoiseName | None = None
+    name: Literal["epoch_growth"] = "epoch_growth"
+
+    def __post_init__(self) -> None:
+        if self.kappa is not None and not 1 < finite(self.kappa, "kappa") <= 100:
+            raise Unsuitable("epoch_growth: kappa must lie in (1, 100]")
+        check_count("epoch_growth: epochs", self.epochs, MOST_EPOCHS)
+        check_count("epoch_growth: phases", self.phases, MOST_PHASES)
+        check_count("epoch_growth: steps", self.steps, MOST_STEPS)
+        check_step("epoch_growth: step", self.step)
+        check_ratio("epoch_growth", self.ratio)
+        check_smoothing("epoch_growth", self.smoothing)
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "EpochGrowth":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            as `localization`; and if n is too small for phases of 30 rows or for one proven halving of the distance.
+        """
+        check_convex("epoch_growth", problem)
+        noise = noise_for("epoch_growth", self.noise, privacy)
+        kappa = self.kappa or (_SMOOTH if problem.is_smooth else _ROUGH)
+        reach = problem.G * distance(problem)
+        a = spread(noise, privacy, problem.size)
+        T = self.epochs or self._halvings(problem, a, kappa)
+        plan, proven = self._epoch(problem, a, T)
+        width = envelope("epoch_growth", problem, self.smoothing, proven)
+        if self.epochs is None and proven >= reach * 2**-kappa:
+            raise Unsuitable(
+                f"epoch_growth: with n = {problem.n} rows an epoch's proven error is {proven / reach:.3g} G D, and one "
+                f"that halves the distance to the minimizer at kappa = {kappa:g} needs less than {2**-kappa:.3g} G D: "
+                "take localization, or name the epochs"
+            )
+        k, q, h = plan.count, plan.ratio, plan.step
+        return replace(self, kappa=kappa, epochs=T, phases=k, ratio=q, step=h, smoothing=width, noise=noise)
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+        """A release a phase, at the cost of one."""
+        T, k, *_, noise = self._filled()
+        return parallel(noise, T * k)
+
+    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+        """The first phase's per-record bound, the largest, and its number of coordinates."""
+        *_, width, noise = self._filled()
+        piece = piece_of(problem, self.schedule(problem, 0), 0, width)
+        moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
+        return {QUERY: (bound(noise, moved, problem.size), problem.size)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Sum of T_i m over all phases."""
+        T, k, _, _, width, _ = self._filled()
+        plans = [(self.schedule(problem, e), 2.0**-e * width) for e in range(T)]
+        pieces = [piece_of(problem, plan, i, h) for plan, h in plans for i in range(k)]
+        return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in pieces))
+
+    def schedule(self, problem: Problem, epoch: int) -> Phases:
+        """The phases of an epoch = 0..T-1."""
+        T, k, q, h, *_ = self._filled()
+        rows = problem.n // T
+        return Phases(epoch * rows, k, rows // k, q, 2.0**-epoch * h)
+
+    def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
+        """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
+        T, _, _, _, width, _ = self._filled()
+        off = bias(problem.loss, smoothed(problem.loss, width))
+        bound = expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, reach, off)
+        first = forecast_sentence(bound, reach, off)
+        return f"{first} That is for the first of {T} epochs; growth around the minimizer lets each later one halve it."
+
+    def run(self, access: DataAccess, problem: Problem) -> Vector:
+        """The private model."""
+        T, *_, width, noise = self._filled()
+        x = problem.start
+        for e in range(T):
+            x = localize(access, problem, self.schedule(problem, e), x, 2.0**-e * width, self.steps, noise)
+        return x
+
+    def _halvings(self, problem: Problem, a: float, kappa: float) -> int:
+        """The least T with T > log2(G D / (2^kappa risk of one epoch)) / (kappa - 1), beyond which epochs gain nothing;
+        one less where even one halving is then in doubt.
+        """
+        for T in range(1, MOST_EPOCHS + 1):
+            _, proven = self._epoch(problem, a, T)
+            useful = math.log2(problem.G * distance(problem) / proven) - kappa
+            if useful / (kappa - 1) < T:
+                return T if useful > 0 else max(1, T - 1)
+        raise Unsuitable(
+            f"epoch_growth: kappa = {kappa:g} takes more than {MOST_EPOCHS} epochs here: name a larger one"
+        )
+
+    def _epoch(self, problem: Problem, a: float, epochs: int) -> tuple[Phases, float]:
+        """The first epoch's phases and proven risk."""
+        D, rows = distance(problem), problem.n // epochs
+        if rows < LEAST_ROWS * (self.phases or 1):
+            raise Unsuitable(
+                f"epoch_growth: {epochs} epochs on n = {problem.n} rows hold {rows} each, and every phase of one needs "
+                f"{LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
+            )
+        plan = choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
+        return plan, risk(LAW, a, plan, D, problem.G)
+
+    def _filled(self) -> tuple[int, int, float, float, float, NoiseName]:
+        T, k, q, h, width, noise = self.epochs, self.phases, self.ratio, self.step, self.smoothing, self.noise
+        if T is None or k is None or q is None or h is None or width is None or noise is None:
+            raise Unsuitable("epoch_growth: resolve the method first")
+        return T, k, q, h, width, noise

@@ -1,0 +1,141 @@
+"""From growth to none: rounds of output perturbation whose pull towards the last one grows (Asi, Levy, Duchi 2021)."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from accounting.accountants.gaussian import gauss_mu
+from accounting.mechanisms import Gaussian, Laplace
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.data_access.access import DataAccess
+from solvers.errors import Unsuitable
+from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.data.descent import CLOSE, Piece
+from solvers.methods.data.phases import NoiseName, bound, noise_for
+from solvers.methods.tuning import distance
+from solvers.problem import Problem, Vector
+from solvers.regularizers import NoRegularizer
+
+MOST_ROUNDS = 40
+MOST_STEPS = 100_000
+_MOST_DEFAULT_STEPS = 2_000
+_QUERY = "round"
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthReduction:
+    """min_w F(w) + r(w), convex, by k problems that have growth, each over all rows:
+
+        p_i ~ argmin over C of F(w) + r(w) + (s_i/2) ||w - x_(i-1)||^2,    x_i = project_C(p_i + noise_i),
+
+    s_i = 2^(i-1) strength, x_0 public; Gaussian noise of std z G / (n s_i) in each coordinate, or Laplace noise of
+    scale z sqrt(d) G / (n s_i), rounding aside.
+
+    Precondition: f convex and smooth with gradients bounded by proof.
+    Pseudo-code: for i = 1..k: T_i proximal gradient steps from x_(i-1); release; project on C.
+    Postcondition: each round is output perturbation, of sensitivity 2 G / (n s_i) whatever T_i, on all rows: the run is
+    the composition of k releases. Proof: docs/proofs/growth_reduction.md.
+
+    Parameters
+    ----------
+    rounds : k, in [1, 40]
+    strength : s_1; rounds and strength minimize a proven bound on the empirical risk by default
+    steps : the most T_i, in [1, 100000]
+    noise : "gaussian", or "laplace", the default at delta = 0
+
+    Reference: Asi, Levy and Duchi 2021, Proposition 3 at kappa = 2, the method within being output perturbation;
+    PRIVACY-SPEC 8.
+    Deviations: the pull grows (the printed sign makes it fall); mu^2 is shared, in place of (epsilon/k, delta/k); C in
+    place of the ball around x_(i-1), which never binds.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    rounds: int | None = None
+    strength: float | None = None
+    steps: int = _MOST_DEFAULT_STEPS
+    noise: NoiseName | None = None
+    name: Literal["growth_reduction"] = "growth_reduction"
+
+    def __post_init__(self) -> None:
+        check_count("growth_reduction: rounds", self.rounds, MOST_ROUNDS)
+        check_count("growth_reduction: steps", self.steps, MOST_STEPS)
+        check_step("growth_reduction: strength", self.strength)
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "GrowthReduction":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if the loss is not smooth or not convex, or the noise is Gaussian at delta = 0.
+        """
+        check_loss("growth_reduction", problem, convex=True)
+        noise, D = noise_for("growth_reduction", self.noise, privacy), distance(problem)
+        found = []
+        for k in range(1, MOST_ROUNDS + 1) if self.rounds is None else (self.rounds,):
+            errors = _errors(problem, _spread(noise, privacy, problem.size, k), k)
+            best = math.sqrt(2 * errors) / D if self.strength is None else self.strength
+            found.append((best * D**2 / 2 + errors / best, k, best))
+        _, rounds, strength = min(found)
+        return replace(self, rounds=rounds, strength=strength, noise=noise)
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+        """A release a round."""
+        k, _, noise = self._filled()
+        return (Query(_QUERY, k, Laplace() if noise == "laplace" else Gaussian()),)
+
+    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+        """The first round's per-record bound, the largest, and its number of coordinates."""
+        moved = self._piece(problem, 0).sensitivity(float(np.linalg.norm(problem.start)))
+        return {_QUERY: (bound(self._filled()[2], moved, problem.size), problem.size)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Sum of T_i n."""
+        return float(sum(self._piece(problem, i).steps(self.steps) for i in range(self._filled()[0]))) * problem.n
+
+    def excess_risk(self, problem: Problem, noise_std: float, reach: float) -> float | None:
+        """Bound on E[F(w)] - min F from the std of the first round's noise; None with a regularizer, or where `steps`
+        cuts a round short.
+        """
+        k, s, _ = self._filled()
+        short = any(self._piece(problem, i).steps(MOST_STEPS) > self.steps for i in range(k))
+        if short or not isinstance(problem.regularizer, NoRegularizer):
+            return None
+        a = problem.size * (noise_std * problem.n * s / (2 * problem.G)) ** 2 + (CLOSE / 2) ** 2
+        return s * reach**2 / 2 + _errors(problem, a, k) / s
+
+    def run(self, access: DataAccess, problem: Problem) -> Vector:
+        """The private model."""
+        x, (k, _, noise) = problem.start, self._filled()
+        for i in range(k):
+            piece = self._piece(problem, i)
+            w = piece.minimize(access, x, x, piece.steps(self.steps))
+            moved = piece.sensitivity(float(np.linalg.norm(x)))
+            # the move and not the point: late rounds' lattices are too fine to reach as far as x is from 0
+            x = problem.domain.project(x + access.release(_QUERY, w - x, bound(noise, moved, problem.size)))
+        return x
+
+    def _piece(self, problem: Problem, i: int) -> Piece:
+        return Piece(problem, range(problem.n), 2.0**i * self._filled()[1])
+
+    def _filled(self) -> tuple[int, float, NoiseName]:
+        if self.rounds is None or self.strength is None or self.noise is None:
+            raise Unsuitable("growth_reduction: resolve the method first")
+        return self.rounds, self.strength, self.noise
+
+
+def _spread(noise: NoiseName, privacy: Privacy, d: int, rounds: int) -> float:
+    """a = E||noise||^2 over the squared sensitivity when each of the rounds gets its share of mu^2, or of epsilon."""
+    if noise == "laplace":
+        return 2.0 * d * d * rounds**2 / privacy.epsilon**2
+    return d * rounds / gauss_mu(privacy.epsilon, privacy.delta) ** 2
+
+
+def _errors(problem: Problem, a: float, rounds: int) -> float:
+    """E in the bound s_1 D^2 / 2 + E / s_1."""
+    per, last = 2 * problem.G / problem.n, 2.0 ** (1 - rounds)
+    return a * per**2 * 2 * (1 - last) + problem.G * math.sqrt(a) * per * last

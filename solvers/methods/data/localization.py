@@ -1,0 +1,204 @@
+"""Localization: regularized problems on disjoint rows, each pulled towards the last release (Asi, Levy, Duchi 2021)."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from accounting.plan import Query
+from accounting.privacy import Privacy, finite
+from solvers.data_access.access import DataAccess
+from solvers.errors import Unsuitable
+from solvers.losses.smoothing import bias, smoothed
+from solvers.methods.checks import check_count, check_step
+from solvers.methods.data.descent import CLOSE, Piece
+from solvers.methods.data.phases import (
+    MOST_PHASES,
+    QUERY,
+    Law,
+    NoiseName,
+    Phases,
+    bound,
+    choose,
+    expected_risk,
+    forecast_sentence,
+    noise_for,
+    parallel,
+    risk,
+    spread,
+)
+from solvers.methods.tuning import distance
+from solvers.problem import Problem, Vector
+
+LAW = Law(reach=1.0, drift=1.0, shift=1.0)
+MOST_STEPS = 100_000
+_MOST_DEFAULT_STEPS = 2_000
+_BIAS = 0.25  # of the proven risk, how much of it smoothing may add
+
+
+@dataclass(frozen=True, slots=True)
+class Localization:
+    """min_w E f(w; z) + r(w) by k regularized problems of m = floor(n/k) rows each, no row in two of them:
+
+        x^_i ~ argmin over C of F_i(w) + r(w) + ||w - x_(i-1)||^2 / (eta_i m),    x_i = project_C(x^_i + noise_i),
+
+    eta_i = step ratio^(1-i), x_0 public; Gaussian noise of std z G eta_i / 2 in each coordinate, or Laplace noise of
+    scale z sqrt(d) G eta_i / 2, rounding aside.
+
+    Precondition: f convex with gradients bounded by proof. One that is not smooth is replaced by its envelope of width
+    `smoothing`, which has the same bound.
+    Pseudo-code: for i = 1..k: T_i proximal gradient steps on phase i from x_(i-1); release; project on C.
+    Postcondition: replacing a record of phase i moves x^_i by at most G eta_i, whatever T_i, and moves no other, so the
+    run costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/localization.md.
+
+    Parameters
+    ----------
+    phases : k, in [1, 64]; each must hold 30 rows
+    ratio : q >= 1.1, by which eta falls from phase to phase
+    step : eta_1; phases, ratio and step minimize a proven bound by default
+    smoothing : h, the width of the envelope, in the margin's unit; 0 for a smooth loss
+    steps : the most T_i, in [1, 100000]
+    noise : "gaussian", or "laplace", the default at delta = 0
+
+    Reference: Asi, Levy and Duchi 2021, Algorithm 1; PRIVACY-SPEC 5.
+    Deviations: sensitivity G eta_i (printed 4 G eta_i); projection on C, not on the ball around x_(i-1), which never
+    binds; x_i is projected before it is used; k, q and eta_1 from the bound in docs/proofs/phases.md in place of
+    ceil(ln n), 16 and constants left open; T_i fixed in place of "the output of the optimization algorithm".
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    phases: int | None = None
+    ratio: float | None = None
+    step: float | None = None
+    smoothing: float | None = None
+    steps: int = _MOST_DEFAULT_STEPS
+    noise: NoiseName | None = None
+    name: Literal["localization"] = "localization"
+
+    def __post_init__(self) -> None:
+        check_count("localization: phases", self.phases, MOST_PHASES)
+        check_count("localization: steps", self.steps, MOST_STEPS)
+        check_step("localization: step", self.step)
+        check_ratio("localization", self.ratio)
+        check_smoothing("localization", self.smoothing)
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "Localization":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if the loss is not convex or has no smooth form, a phase would hold fewer than 30 rows, or the noise is
+            Gaussian at delta = 0.
+        """
+        check_convex("localization", problem)
+        noise = noise_for("localization", self.noise, privacy)
+        D, a = distance(problem), spread(noise, privacy, problem.size)
+        plan = choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
+        width = envelope("localization", problem, self.smoothing, risk(LAW, a, plan, D, problem.G))
+        return replace(self, phases=plan.count, ratio=plan.ratio, step=plan.step, smoothing=width, noise=noise)
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+        """A release a phase, at the cost of one."""
+        return parallel(self._filled()[4], self._filled()[0])
+
+    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+        """The first phase's per-record bound, the largest, and its number of coordinates."""
+        *_, width, noise = self._filled()
+        piece = piece_of(problem, self.schedule(problem), 0, width)
+        moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
+        return {QUERY: (bound(noise, moved, problem.size), problem.size)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Sum of T_i m."""
+        plan, width = self.schedule(problem), self._filled()[3]
+        pieces = (piece_of(problem, plan, i, width) for i in range(plan.count))
+        return float(sum(piece.steps(self.steps) * plan.rows for piece in pieces))
+
+    def schedule(self, problem: Problem) -> Phases:
+        """The phases."""
+        k, q, h, *_ = self._filled()
+        return Phases(0, k, problem.n // k, q, h)
+
+    def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
+        """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
+        return forecast_sentence(self._expected(problem, noise_std, reach), reach, self._bias(problem))
+
+    def excess_risk(self, problem: Problem, noise_std: float, reach: float) -> float | None:
+        """Bound on the expected loss over the law of the rows, less the least; None with a regularizer, or where
+        `steps` cuts a phase short.
+        """
+        plan, width = self.schedule(problem), self._filled()[3]
+        pieces = [piece_of(problem, plan, i, width) for i in range(plan.count)]
+        if any(piece.steps(MOST_STEPS) > self.steps for piece in pieces):
+            return None
+        found = self._expected(problem, noise_std, reach)
+        unfinished = CLOSE / 2 * problem.G**2 * sum(plan.eta(i) for i in range(plan.count))
+        return None if found is None else found + unfinished
+
+    def _expected(self, problem: Problem, noise_std: float, reach: float) -> float | None:
+        return expected_risk(LAW, self.schedule(problem), problem, noise_std, reach, self._bias(problem))
+
+    def _bias(self, problem: Problem) -> float:
+        return bias(problem.loss, smoothed(problem.loss, self._filled()[3]))
+
+    def run(self, access: DataAccess, problem: Problem) -> Vector:
+        """The private model."""
+        *_, width, noise = self._filled()
+        return localize(access, problem, self.schedule(problem), problem.start, width, self.steps, noise)
+
+    def _filled(self) -> tuple[int, float, float, float, NoiseName]:
+        k, q, h, width, noise = self.phases, self.ratio, self.step, self.smoothing, self.noise
+        if k is None or q is None or h is None or width is None or noise is None:
+            raise Unsuitable("localization: resolve the method first")
+        return k, q, h, width, noise
+
+
+def localize(
+    access: DataAccess, problem: Problem, plan: Phases, start: Vector, width: float, most: int, noise: NoiseName
+) -> Vector:
+    """x_k of Algorithm 1 from the public x_0 = `start`; one part of the parallel query a phase."""
+    x = start
+    for i in range(plan.count):
+        piece = piece_of(problem, plan, i, width)
+        w = piece.minimize(access, x, x, piece.steps(most))
+        moved = piece.sensitivity(float(np.linalg.norm(x)))
+        # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
+        x = problem.domain.project(x + access.release(QUERY, w - x, bound(noise, moved, problem.size)))
+    return x
+
+
+def piece_of(problem: Problem, plan: Phases, i: int, width: float) -> Piece:
+    """The regularized problem of phase i: (s/2) ||w - x||^2 with s = 2 / (eta_i m)."""
+    smooth = replace(problem, loss=smoothed(problem.loss, width))
+    return Piece(smooth, plan.positions(i), 2 / (plan.eta(i) * plan.rows))
+
+
+def envelope(method: str, problem: Problem, asked: float | None, proven: float) -> float:
+    """h: as asked, or such that smoothing's bias, h S^2 / 2, adds at most a quarter of the proven risk; 0 for a smooth
+    loss. `Unsuitable` for a width of 0 where the loss is not smooth.
+    """
+    if problem.is_smooth:
+        return 0.0
+    if asked == 0:
+        raise Unsuitable(f"{method}: {problem.loss.name} is not smooth, as it is set: smoothing must be above 0")
+    return asked or min(max(2 * _BIAS * proven / problem.loss.slope_bound**2, 1e-4), 100.0)
+
+
+def check_convex(method: str, problem: Problem) -> None:
+    """`Unsuitable` unless the loss is convex."""
+    if not problem.is_convex:
+        raise Unsuitable(f"{method} needs a convex loss; {problem.loss.name} is not: use dp_gd")
+
+
+def check_ratio(method: str, ratio: float | None) -> None:
+    """`Unsuitable` unless it is in [1.1, 1000] or still open."""
+    if ratio is not None and not 1.1 <= finite(ratio, "ratio") <= 1000:
+        raise Unsuitable(f"{method}: ratio must lie in [1.1, 1000]")
+
+
+def check_smoothing(method: str, width: float | None) -> None:
+    """`Unsuitable` unless it is 0, in [1e-4, 100] or still open."""
+    if width is not None and width != 0 and not 1e-4 <= finite(width, "smoothing") <= 100:
+        raise Unsuitable(f"{method}: smoothing must be 0 or lie in [1e-4, 100]")

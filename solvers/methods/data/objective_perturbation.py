@@ -1,0 +1,177 @@
+"""Objective perturbation with approximate minima (Iyengar et al. 2019; Redberg, Koskela and Wang 2023)."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from accounting import mechanisms
+from accounting.accountants.gaussian import gauss_mu
+from accounting.mechanisms import Gaussian
+from accounting.plan import Query
+from accounting.privacy import Privacy, finite
+from solvers.data_access.access import DataAccess
+from solvers.data_access.sums import UNIT, gradient_error
+from solvers.domains import Simplex
+from solvers.errors import NeedsDelta, RunFailed, Unsuitable
+from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
+from solvers.problem import Problem, Vector
+from solvers.regularizers import L2, NoRegularizer
+
+MOST_STEPS = 100_000
+_DETERMINANT = 0.1  # of epsilon, what the ratio of determinants may cost
+_SHARE = 0.02  # of mu^2, for the noise on the solver's output
+_RADIUS = 0.01  # how close the solver comes, in units of G / (n (L + m)), the least a record's gradient moves theta
+_TAIL = math.sqrt(2000.0)  # ||b|| <= s (sqrt(d) + _TAIL) but for a chance of e^-1000
+_AMPLE = 20  # times G / mu*, a bound on the std of b for choosing radius and steps: at most 15 was found
+_MOST_FURTHER = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectivePerturbation:
+    """theta = argmin over R^d of F(w) + (m/2) ||w||^2 + <b, w> / n, b ~ N(0, s^2 I), found to within a radius r fixed
+    beforehand; the answer is theta plus Gaussian noise of sensitivity 2 r, projected on C.
+
+    Precondition: f smooth and convex, a function of one margin; r none or l2 of strength mu; m = mu + ridge > 0.
+    Pseudo-code: draw b; T accelerated gradient steps from 0, enough to come within r; release w + noise.
+    Postcondition: the composition of ObjectivePerturbation(L / (n m)) at z = s / G with one Gaussian release of
+    per-record bound r. Proof: docs/proofs/objective_perturbation.md.
+
+    Symbols: F is the mean loss, so the summed objective has Lambda = n m. The noise in the objective does not grow with
+    1 / m in directions where the data is curved, which is why this is the strongest of the classical baselines.
+
+    Parameters
+    ----------
+    steps : T; by default, and at least, what the rate of Nesterov's method needs to come within r; up to 100000
+    ridge : added to r's strength, in [0, 1e6]; by default what keeps ln(1 + L / (n m)) within a tenth of epsilon
+    radius : r, positive; by default a hundredth of G / (n (L + m)), which is less than the noise in the objective moves
+        theta, and what the lattice of b and the rounding of a gradient allow
+
+    Reference: Kifer, Smith and Thakurta 2012; Iyengar et al. 2019 (AMP); Redberg, Koskela and Wang 2023;
+    PRIVACY-SPEC 10.
+    Deviations: replace-one; a radius that holds for every dataset instead of a solver's tolerance; constraints by
+    projection afterwards.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    steps: int | None = None
+    ridge: float | None = None
+    radius: float | None = None
+    name: Literal["objective_perturbation"] = "objective_perturbation"
+
+    def __post_init__(self) -> None:
+        check_count("objective_perturbation: steps", self.steps, MOST_STEPS)
+        if self.ridge is not None and not 0 <= finite(self.ridge, "ridge") <= 1e6:
+            raise Unsuitable("objective_perturbation: ridge must lie in [0, 1e6]")
+        check_step("objective_perturbation: radius", self.radius)
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "ObjectivePerturbation":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if the loss is not smooth, not convex or of several margins, the regularizer is neither none nor l2, C lacks
+            0, or delta is 0.
+        """
+        check_loss("objective_perturbation", problem, convex=True)
+        check_scalar("objective_perturbation", problem)  # its proof needs gradients that keep their direction
+        if privacy.is_pure:
+            raise NeedsDelta("delta = 0 needs the exact minimizer in objective_perturbation, which no solver returns")
+        if not isinstance(problem.regularizer, NoRegularizer | L2) or isinstance(problem.domain, Simplex):
+            raise Unsuitable("objective_perturbation takes regularizer none or l2, and a domain around 0")
+        ridge = self.ridge
+        if ridge is None:
+            ridge = max(0.0, problem.L / (problem.n * math.expm1(_DETERMINANT * privacy.epsilon)) - problem.mu)
+        if problem.mu + ridge <= 0:
+            raise Unsuitable("objective_perturbation needs a strongly convex objective: l2, or a ridge above 0")
+        std = _AMPLE * problem.G / gauss_mu(privacy.epsilon, privacy.delta)
+        return self._filled_in(problem, problem.mu + ridge, ridge, std)
+
+    def _filled_in(self, problem: Problem, strong: float, ridge: float, std: float) -> "ObjectivePerturbation":
+        """Radius and steps, for a b whose std is at most `std`."""
+        farthest = (problem.G + std * (math.sqrt(problem.d) + _TAIL) / problem.n) / strong
+        lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
+        least = 2 * (_rounding(problem, strong, farthest) + lattice / problem.n) / strong
+        radius = self.radius or _RADIUS * problem.G / (problem.n * (problem.L + strong)) + least
+        if radius < least:
+            raise Unsuitable(f"objective_perturbation: radius must be at least {least:.3g}, or rounding exceeds it")
+        # ||w_T - theta||^2 <= 2 Q (1 - Q^-1/2)^T ||theta||^2, and ||gradient|| / m <= Q ||w_T - theta|| must be r / 2
+        condition = max((problem.L + strong) / strong, 1.01)  # a bound on it is enough, and 1 has no logarithm
+        needed = 2 * math.log(3 * condition**1.5 * farthest / radius) / -math.log1p(-1 / math.sqrt(condition))
+        if needed > MOST_STEPS:
+            raise Unsuitable("objective_perturbation: the problem is too ill-conditioned: use more l2, or a ridge")
+        steps = max(1, math.ceil(needed)) if self.steps is None else self.steps
+        if steps < needed:
+            raise Unsuitable(f"objective_perturbation: steps must be at least {math.ceil(needed)} here")
+        return replace(self, steps=steps, ridge=ridge, radius=radius)
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """The minimizer, and the noise that hides the solver's distance from it."""
+        ratio = problem.L / (problem.n * self._strong(problem)) * (1 + 1e-9)
+        return (
+            Query("minimizer", 1, mechanisms.ObjectivePerturbation(ratio), 1 - _SHARE),
+            Query("approximation", 1, Gaussian(), _SHARE),
+        )
+
+    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+        """Each query's per-record bound and number of coordinates."""
+        return {"minimizer": (_bound(problem), problem.d), "approximation": (self._filled()[2], problem.d)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """(T + 1) n."""
+        return float(self._filled()[0] + 1) * problem.n
+
+    def run(self, access: DataAccess, problem: Problem) -> Vector:
+        """The private model."""
+        planned = access.planned("minimizer")
+        b = access.release("minimizer", np.zeros(problem.d), _bound(problem))
+        std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)
+        lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
+        w = self._minimize(access, problem, b, lattice)
+        return problem.domain.project(access.release("approximation", w, self._filled()[2]))
+
+    def _minimize(self, access: DataAccess, problem: Problem, b: Vector, lattice: float) -> Vector:
+        """A point within r of theta: the gradient's norm over m bounds the distance, whatever the steps did.
+
+        T accelerated steps get there by their rate; the plain steps after them are for arithmetic that does not.
+        """
+        (steps, _, radius), strong = self._filled(), self._strong(problem)
+        curvature, rows = problem.L + strong, range(problem.n)
+        momentum = (math.sqrt(curvature) - math.sqrt(strong)) / (math.sqrt(curvature) + math.sqrt(strong))
+
+        def gradient(w: Vector) -> Vector:
+            return access.mean_gradient(rows, w) + strong * w + b / problem.n
+
+        w = v = np.zeros(problem.d)
+        for _ in range(steps):
+            before, w = w, v - gradient(v) / curvature
+            v = w + momentum * (w - before)
+        for _ in range(_MOST_FURTHER):
+            g = gradient(w)
+            uncertain = _rounding(problem, strong, float(np.linalg.norm(w))) + lattice / problem.n
+            if (float(np.linalg.norm(g)) * (1 + 1e-9) + uncertain) / strong <= radius:
+                return w
+            w = w - g / curvature
+        raise RunFailed("the solver did not come as close as planned")
+
+    def _strong(self, problem: Problem) -> float:
+        return problem.mu + self._filled()[1]
+
+    def _filled(self) -> tuple[int, float, float]:
+        if self.steps is None or self.ridge is None or self.radius is None:
+            raise Unsuitable("objective_perturbation: resolve the method first")
+        return self.steps, self.ridge, self.radius
+
+
+def _bound(problem: Problem) -> float:
+    """G, the row norm's rounding included."""
+    return problem.G * (1 + 1e-9)
+
+
+def _rounding(problem: Problem, strong: float, reach: float) -> float:
+    """How far a computed gradient of the objective at a w of norm `reach` may be from the exact one."""
+    own = 8 * (problem.d + 8) * UNIT * (problem.G + 2 * strong * reach)
+    return gradient_error(problem, problem.n, reach) + own

@@ -1,0 +1,160 @@
+"""Phased SGD: one pass of single-record steps a phase, averaged (Feldman, Koren, Talwar 2020)."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.data_access.access import DataAccess
+from solvers.data_access.sums import UNIT, gradient_error
+from solvers.errors import Unsuitable
+from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
+from solvers.methods.data.descent import step_error
+from solvers.methods.data.localization import check_convex, check_ratio
+from solvers.methods.data.phases import (
+    MOST_PHASES,
+    QUERY,
+    Law,
+    NoiseName,
+    Phases,
+    bound,
+    choose,
+    expected_risk,
+    forecast_sentence,
+    noise_for,
+    parallel,
+    spread,
+)
+from solvers.methods.tuning import distance
+from solvers.problem import Problem, Vector
+
+LAW = Law(reach=0.5, drift=0.5, shift=2.0)
+_SHORTER = 1 - 1e-9  # eta stays below 2 / L however it is rounded
+
+
+@dataclass(frozen=True, slots=True)
+class PhasedSgd:
+    """min_w E f(w; z) + r(w) by k passes over m = floor(n/k) rows each, no row in two of them:
+
+        w_j = prox_(eta_i r, C)(w_(j-1) - eta_i grad f_j(w_(j-1))),   x_i = project_C(mean of w_0..w_(m-1) + noise_i),
+
+    from w_0 = x_(i-1), eta_i = step ratio^(1-i) <= 2/L; Gaussian noise of std z G eta_i in each coordinate, or Laplace
+    noise of scale z sqrt(d) G eta_i, rounding aside.
+
+    Precondition: f convex and smooth with gradients bounded by proof.
+    Pseudo-code: for i = 1..k: one step a row of phase i, in order; release the mean of the points; project on C.
+    Postcondition: replacing a record of phase i moves the mean by at most 2 G eta_i, and moves no other, so the run
+    costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/phased_sgd.md. It is false for losses
+    that are not smooth.
+
+    Parameters
+    ----------
+    phases : k, in [1, 64]; each must hold 30 rows
+    ratio : q >= 1.1, by which eta falls from phase to phase
+    step : eta_1, at most 2/L; phases, ratio and step minimize a proven bound by default
+    noise : "gaussian", or "laplace", the default at delta = 0
+
+    Reference: Feldman, Koren and Talwar 2020, Algorithm 1 (Phased-SGD); PRIVACY-SPEC 10.
+    Deviations: equal phases, with k, q and eta_1 from the bound in docs/proofs/phases.md (the paper: n/2^i rows and
+    q = 4); proximal steps, which take a regularizer.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    phases: int | None = None
+    ratio: float | None = None
+    step: float | None = None
+    noise: NoiseName | None = None
+    name: Literal["phased_sgd"] = "phased_sgd"
+
+    def __post_init__(self) -> None:
+        check_count("phased_sgd: phases", self.phases, MOST_PHASES)
+        check_step("phased_sgd: step", self.step)
+        check_ratio("phased_sgd", self.ratio)
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "PhasedSgd":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if the loss is not smooth or not convex, eta_1 > 2/L, a phase would hold fewer than 30 rows, or the
+            noise is Gaussian at delta = 0.
+        """
+        check_loss("phased_sgd", problem)
+        check_scalar("phased_sgd", problem)
+        check_convex("phased_sgd", problem)
+        noise = noise_for("phased_sgd", self.noise, privacy)
+        longest = 2 / problem.L * _SHORTER
+        if self.step is not None and self.step > longest:
+            raise Unsuitable(
+                f"phased_sgd: step must stay below 2/L = {2 / problem.L:.6g} here: its privacy rests on it"
+            )
+        plan = choose(
+            LAW,
+            spread(noise, privacy, problem.d),
+            problem.n,
+            distance(problem),
+            problem.G,
+            count=self.phases,
+            ratio=self.ratio,
+            step=self.step,
+            longest=longest,
+        )
+        return replace(self, phases=plan.count, ratio=plan.ratio, step=plan.step, noise=noise)
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+        """A release a phase, at the cost of one."""
+        return parallel(self._filled()[3], self._filled()[0])
+
+    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+        """The first phase's per-record bound, the largest, and its number of coordinates."""
+        plan = self.schedule(problem)
+        moved = sensitivity(problem, plan.rows, plan.eta(0), problem.start)
+        return {QUERY: (bound(self._filled()[3], moved, problem.d), problem.d)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """k m."""
+        plan = self.schedule(problem)
+        return float(plan.count * plan.rows)
+
+    def schedule(self, problem: Problem) -> Phases:
+        """The phases."""
+        k, q, h, _ = self._filled()
+        return Phases(0, k, problem.n // k, q, h)
+
+    def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
+        """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
+        bound = expected_risk(LAW, self.schedule(problem), problem, noise_std, reach, 0.0)
+        return forecast_sentence(bound, reach, 0.0)
+
+    def run(self, access: DataAccess, problem: Problem) -> Vector:
+        """The private model."""
+        plan, x = self.schedule(problem), problem.start
+        for i in range(plan.count):
+            mean = access.one_pass(plan.positions(i), x, plan.eta(i))
+            moved = sensitivity(problem, plan.rows, plan.eta(i), x)
+            # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
+            x = problem.domain.project(x + access.release(QUERY, mean - x, bound(self._filled()[3], moved, problem.d)))
+        return x
+
+    def _filled(self) -> tuple[int, float, float, NoiseName]:
+        if self.phases is None or self.ratio is None or self.step is None or self.noise is None:
+            raise Unsuitable("phased_sgd: resolve the method first")
+        return self.phases, self.ratio, self.step, self.noise
+
+
+def sensitivity(problem: Problem, rows: int, eta: float, start: Vector) -> float:
+    """How far replacing one record moves the mean of one pass: 2 G eta, and twice what `rows` steps may round away.
+
+    The points stay within ||start|| + eta G m of 0, or in C, since the prox keeps 0 where C holds it.
+    """
+    reach = problem.domain.diameter(problem.d)
+    if not problem.start.any():
+        reach = min(reach, float(np.linalg.norm(start)) + eta * problem.G * rows)
+    size = reach + eta * problem.G
+    one = eta * gradient_error(problem, 1, reach) + step_error(problem) * size
+    mean = (rows + problem.d + 8) * UNIT * size  # of summing the points
+    return 2 * problem.G * eta * (1 + 1e-12) + 2 * (rows * one + mean)

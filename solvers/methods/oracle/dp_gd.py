@@ -1,0 +1,175 @@
+"""DP-GD: noisy proximal gradient descent (Wang, Ye and Xu 2017, Algorithm 4), with momentum or without."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, assert_never, get_args
+
+import numpy as np
+
+from accounting.mechanisms import Gaussian, LastIterate, RandomIterate
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.contraction import contraction
+from solvers.domains import Free
+from solvers.errors import Unsuitable
+from solvers.methods.average import Average
+from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
+from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time
+from solvers.oracle_protocol import Oracle
+from solvers.problem import Problem, Vector
+from solvers.regularizers import L2
+
+MOST_STEPS = 100_000
+_MOST_DEFAULT_STEPS = 500
+_LAST_TIME = 0.5  # of s: where the mean's points lie, in their weighted mean
+_MOST_LAST_STEPS = 2_000  # without momentum steps go less far; their number costs hidden iterates nothing
+
+Release = Literal["average", "last", "random"]
+
+
+@dataclass(frozen=True, slots=True)
+class DpGd:
+    """min_w F(w) + r(w) by T noisy full gradients.
+
+    release "average" (the default): v_t = w_t + t/(t+3) (w_t - w_(t-1)),
+    w_(t+1) = prox_(eta r)(v_t - eta (grad F(v_t) + noise)); the answer is the mean of w_1..w_T with weights 1..T.
+
+    Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2, and any function of the gradients may be returned: the
+    momentum and the average cost nothing. Defaults: T and eta spend the descent time s of `tuning.descent_time` in as
+    few steps as smoothness allows, eta T (T+3) / 4 = s with eta <= 1/L and T <= 500. Proof: docs/proofs/dp_gd.md.
+
+    release "last": plain steps w <- prox_(eta r)(w - eta (grad F(w) + noise)), and nothing leaves but w_T. Where F is
+    convex and r mu-strongly convex, a step contracts by c = 1 / (1 + eta mu), and mu^2 = T_eff (2/z)^2 with T_eff < T,
+    at most 1 + 2 / (eta mu), however many steps are taken. The iterates are hidden and on a lattice, so the run sees
+    data: `solvers.methods.data.last_iterate`. eta T = s/2, T <= 2000. It needs as much data as "average" and many more
+    gradients (docs/proofs/last_iterate.md): it is for those who want the last point, or its proven bound.
+
+    release "random": plain steps; w_m, m uniform on {0..T-1} and drawn before the run, from m noisy gradients; they
+    cost a little less than T - 1 (docs/proofs/random_iterate.md). eta T = s, T <= 500.
+
+    Where f is not convex, neither momentum nor a mean of points is justified: v_t = w_t, the answer is w_T, and s is
+    spent as eta T = s. The privacy is the same. With Phi = F + r and noise of variance sigma^2 per coordinate,
+        E Phi(w_T) <= Phi(w_0) - sum over t of E||w_(t+1) - w_t||^2 / (2 eta) + T eta d sigma^2,
+    hence the steps become short on average, down to the noise: (1/T) sum of E||w_(t+1) - w_t||^2 / eta^2
+    <= 2 (Phi(w_0) - min Phi) / (eta T) + 2 d sigma^2. Nothing is promised about the distance to the least Phi, nor that
+    w_T itself is nearly stationary. A uniformly random w_t is, in expectation, which release "random" gives: with D'_m
+    the step from w_m without noise, E||D'_m / eta||^2 <= 4 (Phi(w_0) - min Phi) / (eta T) + 6 d sigma^2. Proof:
+    docs/proofs/prox.md.
+
+    Parameters
+    ----------
+    steps : T, in [1, 100000]; by default from n, d, epsilon, delta, G, L, mu
+    step : eta, in (0, 1/L]; by default from the same
+    release : what leaves the run; "average" by default
+
+    Reference: Wang, Ye and Xu 2017, Algorithm 4 and Theorem 6.1 (noise); Su, Boyd and Candes 2016 (momentum).
+    Bok, Su and Altschuler 2024 (last). Deviations: proximal and with momentum, so that T gradients go as far as about
+    T^2/4 plain steps; a weighted mean unless a random iterate is asked for; exact noise instead of an unspecified
+    constant.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    steps: int | None = None
+    step: float | None = None
+    release: Release | None = None
+    name: Literal["dp_gd"] = "dp_gd"
+
+    def __post_init__(self) -> None:
+        check_count("dp_gd: steps", self.steps, MOST_STEPS)
+        check_step("dp_gd: step", self.step)
+        if self.release not in (None, *get_args(Release)):
+            raise Unsuitable("dp_gd: release must be average, last or random")
+        if self.release == "random" and self.steps == 1:
+            raise Unsuitable("dp_gd: a random iterate needs at least 2 steps to choose from")
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "DpGd":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if the loss is not smooth, step exceeds 1/L, or delta is 0; for release "last", if the loss is not convex or
+            r not strongly convex.
+        """
+        check_loss("dp_gd", problem)
+        release = self.release or "average"
+        if release == "last" and not (problem.is_convex and problem.mu > 0):
+            raise Unsuitable(
+                "dp_gd with release 'last' needs a convex loss and a strongly convex regularizer, l2 or elastic_net: "
+                "hidden steps are forgotten where steps contract"
+            )
+        time, steps, step = descent_time(problem, privacy), self.steps, self.step
+        if release == "last":
+            time *= _LAST_TIME
+        momentum = release == "average" and problem.is_convex
+        if steps is None:
+            longest, most = step or 1 / problem.L, _MOST_LAST_STEPS if release == "last" else _MOST_DEFAULT_STEPS
+            plain = max(2 if release == "random" else 1, math.ceil(min(most, time / longest)))
+            steps = accelerated_steps(time, longest, most) if momentum else plain
+        if step is None:
+            step = min(1 / problem.L, accelerated_step(time, steps) if momentum else time / steps)
+        check_smooth("dp_gd: step", step, problem)
+        return replace(self, steps=steps, step=step, release=release)
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """T full gradients; or one last iterate; or a random number of full gradients."""
+        steps, step, release = self._filled()
+        match release:
+            case "average":
+                return (Query("gradient", steps, Gaussian()),)
+            case "last":
+                return (Query("last_iterate", 1, LastIterate(steps, contraction(problem, step))),)
+            case "random":
+                return (Query("gradient", 1, RandomIterate(steps)),)
+            case _:
+                assert_never(release)
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """T n; at most and not in expectation for release "random", whose m is not known before."""
+        return float(self._filled()[0]) * problem.n
+
+    def excess_risk(
+        self, problem: Problem, noise_std: float, distance: float, untrained: float = math.inf
+    ) -> float | None:
+        """A bound on E[F + r] at the answer minus its least value, for a minimizer within `distance` of the start 0.
+
+        "average": the weighted mean, over t = 1..T with weights t, of
+        4 / (t+2)^2 (distance^2 / (2 eta) + (3/4) G distance + eta m noise_std^2 sum_(i=1..t) (i+2)^2 / 4), where m is
+        `Problem.directions`, d at most.
+        "last", on a free domain with l2, noise_std being that of the iterate, and `untrained` the start's own excess:
+        c^T untrained + (c noise_std)^2 (K L + mu d) / (2 (1 - c)), K outputs. Else None: no bound is proven.
+        """
+        steps, step, release = self._filled()
+        if release == "last" and isinstance(problem.domain, Free) and isinstance(problem.regularizer, L2):
+            shrink = step * problem.mu / (1 + step * problem.mu)
+            curvatures = problem.outputs * problem.L + problem.mu * problem.size
+            spread = ((1 - shrink) * noise_std) ** 2 * curvatures / (2 * shrink)
+            return (1 - shrink) ** steps * untrained + spread
+        if release != "average":
+            return None
+        t = np.arange(1.0, steps + 1)
+        start = distance**2 / (2 * step) + 0.75 * problem.G * distance
+        noise = step * problem.directions * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
+        return float(np.average(4 / (t + 2) ** 2 * (start + noise), weights=t))
+
+    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+        """The private model."""
+        steps, step, release = self._filled()
+        if release == "last":
+            raise Unsuitable("dp_gd: a last iterate is no oracle's answer; see solvers.methods.data.last_iterate")
+        if release == "random":
+            steps = oracle.horizon("gradient")
+        momentum = release == "average" and problem.is_convex
+        w = before = problem.start
+        mean = Average()
+        for t in range(steps):
+            v = w + t / (t + 3) * (w - before) if momentum else w
+            before, w = w, problem.prox(v - step * oracle.gradient("gradient", v), step)
+            mean.add(w, t + 1)
+        return mean.value if momentum else w
+
+    def _filled(self) -> tuple[int, float, Release]:
+        if self.steps is None or self.step is None:
+            raise Unsuitable("dp_gd: resolve the method first")
+        return self.steps, self.step, self.release or "average"

@@ -1,0 +1,112 @@
+"""Noisy SGD: projected stochastic (sub)gradient steps on Poisson batches (Bassily, Smith and Thakurta 2014; DP-SGD)."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from accounting.mechanisms import PoissonGaussian
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.errors import Unsuitable
+from solvers.methods.average import Average
+from solvers.methods.checks import check_count, check_step
+from solvers.methods.oracle import variance_reduced
+from solvers.methods.tuning import answers_std, distance
+from solvers.oracle_protocol import Oracle
+from solvers.problem import Problem, Vector
+
+MOST_STEPS = 1_000_000
+_MOST_NON_SMOOTH_STEPS = 10_000
+_LEAST_NON_SMOOTH_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySgd:
+    """min_w F(w) + r(w): K times w <- prox_(eta r)(w - eta g), g a noisy mean of (sub)gradients over a Poisson batch.
+
+    The answer is the mean of the second half of all w if F is convex, else the last w. Every g is a Poisson-sampled
+    Gaussian mechanism. Losses need not be smooth. Defaults: b = 1.5 n mu* / sqrt(K), at least 100. Smooth: K steps that
+    spend 0.4 of `tuning.descent_time`, at most 5000, eta at most 1 / (L (1 + 11/b)). Not smooth:
+    K = G^2 / (2 d sigma_1^2), where more steps would make more noise than slope, in [100, 10000], and
+    eta = D / sqrt(K (G^2 + K d sigma_1^2)), which balances distance against slope and noise.
+    Proof: docs/proofs/noisy_sgd.md.
+
+    Parameters
+    ----------
+    steps : K, in [1, 1000000]; by default from n, d, epsilon, delta, G, L, mu
+    batch : b, expected size of a Poisson batch, in [1, n]; by default from the same
+    step : eta, positive, at most 1/L if the loss is smooth; by default from the same
+
+    Reference: Bassily, Smith and Thakurta 2014, Algorithm 1; Abadi et al. 2016 (DP-SGD). Deviations: Poisson batches of
+    any size with exact accounting, a constant step, the average of the second half, proximal steps; the scalar slope is
+    clipped at its proven bound.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    steps: int | None = None
+    batch: int | None = None
+    step: float | None = None
+    name: Literal["noisy_sgd"] = "noisy_sgd"
+
+    def __post_init__(self) -> None:
+        check_count("noisy_sgd: steps", self.steps, MOST_STEPS)
+        check_count("noisy_sgd: batch", self.batch, 10**10)
+        check_step("noisy_sgd: step", self.step)
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "NoisySgd":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if batch exceeds n, step exceeds 1/L of a smooth loss, or delta is 0.
+        """
+        single = answers_std(problem, privacy)
+        if problem.is_smooth:
+            time = variance_reduced.step_time(problem, privacy)
+            steps = self.steps or max(1, math.ceil(variance_reduced.steps_wanted(problem, time, self.step)))
+            longest = time / steps
+        else:
+            steps = self.steps or _non_smooth_steps(problem, single)
+            longest = distance(problem) / math.sqrt(steps * (problem.G**2 + steps * problem.size * single**2))
+        batch = variance_reduced.fill_batch("noisy_sgd", self.batch, problem, privacy, steps)
+        if problem.is_smooth:
+            return replace(
+                self,
+                steps=steps,
+                batch=batch,
+                step=variance_reduced.fill_step("noisy_sgd", self.step, problem, batch, longest),
+            )
+        return replace(self, steps=steps, batch=batch, step=self.step or longest)
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """K sampled gradients at rate b / n."""
+        steps, batch, _ = self._filled()
+        return (Query("gradient", steps, PoissonGaussian(batch / problem.n)),)
+
+    def gradient_evaluations(self, problem: Problem) -> float:  # noqa: ARG002
+        """K b, in expectation."""
+        steps, batch, _ = self._filled()
+        return float(steps) * batch
+
+    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+        """The private model."""
+        steps, _, step = self._filled()
+        w, mean = problem.start, Average()
+        for t in range(steps):
+            w = problem.prox(w - step * oracle.sampled_gradient("gradient", w), step)
+            if 2 * (t + 1) > steps:
+                mean.add(w)
+        return mean.value if problem.is_convex else w
+
+    def _filled(self) -> tuple[int, int, float]:
+        if self.steps is None or self.batch is None or self.step is None:
+            raise Unsuitable("noisy_sgd: resolve the method first")
+        return self.steps, self.batch, self.step
+
+
+def _non_smooth_steps(problem: Problem, single: float) -> int:
+    """K at which the noise of a step, K d sigma_1^2, is half as long as a slope, squared."""
+    wanted = problem.G**2 / (2 * problem.size * single**2)
+    return math.ceil(min(_MOST_NON_SMOOTH_STEPS, max(_LEAST_NON_SMOOTH_STEPS, wanted)))
