@@ -2,7 +2,7 @@
 
 The masses of the loss in each grid cell are exact differences of Gaussian tails; "connect the dots" moves them to the
 grid's points so that the privacy profile only grows. Both directions of each pair are one: x -> -x swaps them.
-Reference: Doroshenko et al. 2022 (connect the dots); PRIVACY-SPEC T3, section 12.5.
+Reference: Doroshenko et al. 2022 (connect the dots); docs/spec T3, 12.5.
 """
 
 import math

@@ -25,7 +25,7 @@ class GaussianAccountant:
 
     Exact for Gaussian answers. For sampled ones it is what they would cost unsampled: an upper bound, since a pair's
     divergence grows with the rate.
-    Reference: Balle and Wang 2018; Dong, Roth and Su 2022; PRIVACY-SPEC 0.5, T1.
+    Reference: Balle and Wang 2018; Dong, Roth and Su 2022; docs/spec 0.5, T1.
     """
 
     name: ClassVar[str] = "exact_gaussian"

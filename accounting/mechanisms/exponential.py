@@ -35,7 +35,7 @@ _ROUNDING = 1 + 1e-9
 class Exponential:
     """epsilon = 2 / z for one choice: P(j) is proportional to e^(-score_j / (2 z b)).
 
-    Reference: McSherry and Talwar 2007; PRIVACY-SPEC T10, section 7. Deviation: weights are relative to the least
+    Reference: McSherry and Talwar 2007; docs/spec T10, 7. Deviation: weights are relative to the least
     score, and floored there, so that their size does not grow with the scores.
     """
 

@@ -22,7 +22,7 @@ from accounting.noise.lattice import Lattice
 class Gaussian:
     """mu = 2 b / std = 2 / z for every answer.
 
-    Reference: Dwork and Roth 2014, appendix A; Dong, Roth and Su 2022; PRIVACY-SPEC T1.
+    Reference: Dwork and Roth 2014, appendix A; Dong, Roth and Su 2022; docs/spec T1.
     """
 
     name: Literal["gaussian"] = "gaussian"

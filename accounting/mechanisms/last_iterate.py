@@ -36,7 +36,7 @@ class LastIterate:
     steps : T, in [1, 1000000]
     contraction : c in [0, 1], a Lipschitz constant of one step without its noise
 
-    Reference: Bok, Su and Altschuler 2024 (shifted interpolation); PRIVACY-SPEC T6 and section 15 (lattice iterates).
+    Reference: Bok, Su and Altschuler 2024 (shifted interpolation); docs/spec T6 and 15 (lattice iterates).
     """
 
     steps: int

@@ -34,7 +34,7 @@ class ObjectivePerturbation:
     ----------
     curvature_ratio : beta / Lambda in (0, 1e6], one record's curvature over the summed objective's strong convexity
 
-    Reference: Kifer, Smith and Thakurta 2012; Redberg, Koskela and Wang 2023; PRIVACY-SPEC 10 (replace-one).
+    Reference: Kifer, Smith and Thakurta 2012; Redberg, Koskela and Wang 2023; docs/spec 10 (replace-one).
     """
 
     curvature_ratio: float

@@ -32,7 +32,7 @@ class Parallel:
     each : the mechanism of one answer
     parts : k, in [1, 100000]
 
-    Reference: McSherry 2009, Theorem 4; PRIVACY-SPEC T2.
+    Reference: McSherry 2009, Theorem 4; docs/spec T2.
     """
 
     each: Each

@@ -5,7 +5,7 @@ the batch is drawn afresh for every answer and stays secret.
 Pseudo-code: batch ~ Poisson(q); release round_gamma(sum / normalizer) + gamma round(N / gamma), N ~ N(0, (z b)^2 I).
 Postcondition: dominated, in both directions and for all orders, with c = 1/z, by
     P = (1-q) N(0,1) + q N(c,1)   against   Q = (1-q) N(0,1) + q N(-c,1).
-Reference: PRIVACY-SPEC T3; proof in docs/proofs/poisson_gaussian.md.
+Reference: docs/spec T3; proof in docs/proofs/poisson_gaussian.md.
 """
 
 import math
@@ -24,7 +24,7 @@ from accounting.noise.lattice import Lattice
 from accounting.privacy import finite
 
 LEAST_RATE = 1e-12
-_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (PRIVACY-SPEC section 14)
+_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
 _PIECES, _NODES = 40, 64
 _TAIL = 14.0  # standard deviations past the farthest peak of the integrand
 _WIDEST = 200.0  # beyond this order * c the integral gives way to its value at q = 1, which is never smaller

@@ -13,7 +13,7 @@ kappa = (1-q)(gamma-1)/q, for every gamma >= 1,
     independent: X = e^(cY - c^2/2) - gamma e^(-cY - c^2/2),
     ordered:     X = (a - gamma)_+ and, apart from it, (1 - gamma a) where a > 1/gamma,  a = e^(2cY - 2c^2);
 and never more than one answer on a sample of rate q would cost, hence 2/z-GDP.
-Reference: PRIVACY-SPEC T5; proof in docs/proofs/random_allocation.md; numbers in accounting/accountants/allocation.py.
+Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in accounting/accountants/allocation.py.
 """
 
 import math

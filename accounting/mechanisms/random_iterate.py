@@ -33,7 +33,7 @@ class RandomIterate:
     ----------
     steps : T, in [2, 100000]
 
-    Reference: Wang, Ye and Xu 2017, Algorithm 4 (which prints m ~ U{0..m-1}); PRIVACY-SPEC T9.
+    Reference: Wang, Ye and Xu 2017, Algorithm 4 (which prints m ~ U{0..m-1}); docs/spec T9.
     """
 
     steps: int

@@ -3,7 +3,7 @@
     Renyi       rho(a) = ln(cosh((a - 1/2) epsilon) / cosh(epsilon / 2)) / (a - 1)
     Gaussian    mu     = 2 Phi^-1(e^epsilon / (1 + e^epsilon))
 
-Proofs: docs/proofs/laplace.md. Reference: Kairouz, Oh and Viswanath 2015; Dong, Roth and Su 2022; PRIVACY-SPEC 9.
+Proofs: docs/proofs/laplace.md. Reference: Kairouz, Oh and Viswanath 2015; Dong, Roth and Su 2022; docs/spec 9.
 """
 
 import math

@@ -37,7 +37,7 @@ class Resampled:
     each : the mechanism of the run on the drawn rows, a pure one
     rows : n, in [2, 10^10]
 
-    Reference: Asi, Levy and Duchi 2021, Proposition 4; PRIVACY-SPEC 8, whose tighter theorem this is.
+    Reference: Asi, Levy and Duchi 2021, Proposition 4; docs/spec 8, whose tighter theorem this is.
     """
 
     each: Laplace | Parallel

@@ -6,7 +6,7 @@ stays secret. (Changes of gradients up to G long: ||h_i|| <= 2 G, ||g_i|| <= G, 
 Pseudo-code: round both parts to the lattice; release their sum + gamma round(N / gamma), N ~ N(0, (z B)^2 I).
 Postcondition: for every s in (0, 1), no worse than the composition of
     WithoutReplacement(b, n) at multiplier z sqrt(s)      and      Gaussian() at multiplier 2 z sqrt(1 - s) n / b.
-Proof, and the choice of s: docs/proofs/svrg_step.md. Reference: PRIVACY-SPEC 2.2 (mechanism P).
+Proof, and the choice of s: docs/proofs/svrg_step.md. Reference: docs/spec 2.2 (mechanism P).
 """
 
 import math

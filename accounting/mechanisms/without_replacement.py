@@ -8,7 +8,7 @@ Postcondition: with q = b/n and mu = 2/z, in both directions and for every gamma
     H_gamma <= q H_(1 + (gamma-1)/q)(N(mu,1), N(0,1)),
 that is, no worse than a symmetric pair whose loss is ln r at r > 1, with r = 1 - q + q e^(mu x - mu^2/2), of masses
 r phi(x) under P and phi(x) under Q; its mirror image; and 0 for the rest.
-Reference: PRIVACY-SPEC T4; proof in docs/proofs/without_replacement.md.
+Reference: docs/spec T4; proof in docs/proofs/without_replacement.md.
 """
 
 import math

@@ -4,7 +4,7 @@ choices, all from one cryptographic stream.
 Promise: `rounded_gaussian(count, s)` has exactly the law of round(N), N ~ N(0, s^2) i.i.d., `rounded_laplace` that of
 Laplace variables of scale s, not a floating-point approximation of it, given independent uniform bits. Adding
 gamma * round(N / gamma) to a value on the lattice gamma Z is then a post-processing of the ideal mechanism
-(PRIVACY-SPEC section 15; docs/proofs/noise.md).
+(docs/spec 15; docs/proofs/noise.md).
 
 The bits come from AES-128 in counter mode, keyed by the operating system; nobody chooses a seed. Tests hand their own
 bit source to the constructor; nothing outside tests does.

@@ -117,7 +117,7 @@ CASES: dict[str, Case | ExactCase] = {
         effort=20,
     ),
     # The wide middle moves from score 1 to 0, the right end from n/2 - 1 to n/2: exponent and normalizer move as far as
-    # they can, against each other (PRIVACY-SPEC section 7's pair).
+    # they can, against each other (the pair of docs/spec 7).
     "inverse_sensitivity": ExactCase(
         methods.InverseSensitivity(grid=1024),
         Problem(Absolute(), domain=LinfBall(1.0), n=20, d=1, row_norm=1.0),

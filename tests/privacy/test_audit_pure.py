@@ -36,7 +36,7 @@ EPSILON = 1.0
 CELLS = 1024
 MEDIAN = Problem(Absolute(), domain=LinfBall(1.0), n=20, d=1, row_norm=1.0)
 # The wide middle moves from score 1 to 0, the right end from n/2 - 1 to n/2: exponent and normalizer move as far as
-# they can, against each other (PRIVACY-SPEC section 7's pair, on [-1, 1]).
+# they can, against each other (the pair of docs/spec 7, on [-1, 1]).
 TARGETS = np.array([-1.0] * 9 + [0.99] * 10 + [1.0])
 MOVED = np.array([-1.0] * 9 + [0.99] * 10 + [-1.0])
 

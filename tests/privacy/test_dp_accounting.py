@@ -21,7 +21,7 @@ def test_the_version_is_pinned() -> None:
 def test_factor_two_between_its_accountants() -> None:
     """GaussianDpEvent(1) under replace-one: std over sensitivity for RDP, std over the per-record bound for PLD.
 
-    If a new version changes either meaning, this fails before any receipt is read wrongly (PRIVACY-SPEC 12.1).
+    If a new version changes either meaning, this fails before any receipt is read wrongly (docs/spec 12.1).
     """
     import dp_accounting
     from dp_accounting import pld, rdp

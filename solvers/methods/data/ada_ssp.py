@@ -35,7 +35,7 @@ class AdaSsp:
     Postcondition: three Gaussian releases of per-record bounds R^2 / 2n, R^2 / (sqrt(2) n), R C / n; the rest
     post-processes. Proof: docs/proofs/ada_ssp.md. The residual is not clipped: this is plain least squares.
 
-    Reference: Wang 2018, Algorithm 2; PRIVACY-SPEC 10. Deviations: replace-one; exact Gaussian accounting; a tenth of
+    Reference: Wang 2018, Algorithm 2; docs/spec 10. Deviations: replace-one; exact Gaussian accounting; a tenth of
     mu^2 for the eigenvalue, not a third; the off-diagonal noise has half the variance; the problem's l2 is added.
     """
 

@@ -30,7 +30,7 @@ class BootstrapReduction:
     ----------
     inner : localization or output_perturbation; their noise is Laplace here
 
-    Reference: Asi, Levy and Duchi 2021, Proposition 4; PRIVACY-SPEC 8.
+    Reference: Asi, Levy and Duchi 2021, Proposition 4; docs/spec 8.
     Deviations: no run is thrown away for a row drawn too often; e comes from a tighter theorem in place of
     epsilon / (2 log(2 n)).
     """

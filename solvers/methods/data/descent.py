@@ -3,7 +3,7 @@
 Phi(w) = (1/m) sum over the m positions of f_i(w) + (s/2) ||w - center||^2 + r(w) over C, r being mu-strongly convex.
 T steps w <- prox_(eta r, C)(w - eta (grad F(w) + s (w - center))), eta <= 2 / (L + 2 s), from a common start: replacing
 one record moves the result by at most 2 G / (m (s + mu)), for every T, which is also the bound for the exact minimizer;
-floating point adds to it. Proof: docs/proofs/descent.md (PRIVACY-SPEC T7').
+floating point adds to it. Proof: docs/proofs/descent.md (docs/spec T7').
 """
 
 import math

@@ -63,7 +63,7 @@ class EpochGrowth:
     epochs : T; by default as many as halvings of the distance that the proven bound still supports
     phases, ratio, step, smoothing, steps, noise : those of the first epoch's localization
 
-    Reference: Asi, Levy and Duchi 2021, Algorithm 2; PRIVACY-SPEC 6.
+    Reference: Asi, Levy and Duchi 2021, Algorithm 2; docs/spec 6.
     Deviations: C in place of its part within 2^-e D of x, which is not needed (proof); T from the proven bound in place
     of ceil(2 ln n / (kappa - 1)), which is several times as many; localization's own.
     """

@@ -47,7 +47,7 @@ class GrowthReduction:
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Asi, Levy and Duchi 2021, Proposition 3 at kappa = 2, the method within being output perturbation;
-    PRIVACY-SPEC 8.
+    docs/spec 8.
     Deviations: the pull grows (the printed sign makes it fall); mu^2 is shared, in place of (epsilon/k, delta/k); C in
     place of the ball around x_(i-1), which never binds.
     """

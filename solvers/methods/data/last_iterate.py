@@ -25,7 +25,7 @@ class LastIterateDescent:
 
     Precondition: f smooth and convex with gradients bounded by proof (rows are scaled, gradients never clipped);
     eta < 2/L; T, eta and the start are public. Iterates, not gradients, are put on the lattice: with rounded gradients
-    the low bits of w_T would tell of the path (PRIVACY-SPEC section 15).
+    the low bits of w_T would tell of the path (docs/spec 15).
     Postcondition: mu-GDP, mu = (2/z) sqrt(T_eff), for std >= z (b + gamma sqrt(d)), b = eta G / n + the rounding of one
     step. Proof: docs/proofs/last_iterate.md.
 

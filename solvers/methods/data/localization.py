@@ -60,7 +60,7 @@ class Localization:
     steps : the most T_i, in [1, 100000]
     noise : "gaussian", or "laplace", the default at delta = 0
 
-    Reference: Asi, Levy and Duchi 2021, Algorithm 1; PRIVACY-SPEC 5.
+    Reference: Asi, Levy and Duchi 2021, Algorithm 1; docs/spec 5.
     Deviations: sensitivity G eta_i (printed 4 G eta_i); projection on C, not on the ball around x_(i-1), which never
     binds; x_i is projected before it is used; k, q and eta_1 from the bound in docs/proofs/phases.md in place of
     ceil(ln n), 16 and constants left open; T_i fixed in place of "the output of the optimization algorithm".

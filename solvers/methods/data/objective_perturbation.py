@@ -49,7 +49,7 @@ class ObjectivePerturbation:
         theta, and what the lattice of b and the rounding of a gradient allow
 
     Reference: Kifer, Smith and Thakurta 2012; Iyengar et al. 2019 (AMP); Redberg, Koskela and Wang 2023;
-    PRIVACY-SPEC 10.
+    docs/spec 10.
     Deviations: replace-one; a radius that holds for every dataset instead of a solver's tolerance; constraints by
     projection afterwards.
     """

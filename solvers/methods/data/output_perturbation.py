@@ -37,7 +37,7 @@ class OutputPerturbation:
     ridge : s, in [0, 1e6]; by default what balances its bias, s D^2 / 2, and the noise's, L E||noise||^2 / 2, less mu
     noise : "gaussian" or "laplace"; by default Gaussian, Laplace at delta = 0
 
-    Reference: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1; Zhang et al. 2017; PRIVACY-SPEC 10, T7', T8.
+    Reference: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1; Zhang et al. 2017; docs/spec 10, T7', T8.
     Deviation: Gaussian or Laplace noise in place of a density that falls with the l2 norm, and a fixed number of steps
     in place of "the minimizer", which no solver returns.
     """

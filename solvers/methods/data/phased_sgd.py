@@ -56,7 +56,7 @@ class PhasedSgd:
     step : eta_1, at most 2/L; phases, ratio and step minimize a proven bound by default
     noise : "gaussian", or "laplace", the default at delta = 0
 
-    Reference: Feldman, Koren and Talwar 2020, Algorithm 1 (Phased-SGD); PRIVACY-SPEC 10.
+    Reference: Feldman, Koren and Talwar 2020, Algorithm 1 (Phased-SGD); docs/spec 10.
     Deviations: equal phases, with k, q and eta_1 from the bound in docs/proofs/phases.md (the paper: n/2^i rows and
     q = 4); proximal steps, which take a regularizer.
     """

@@ -40,7 +40,7 @@ class DpAccMd:
     potential : w; by default from C, r, d, n, R: `half_squared_l2`, or `half_squared_lp` on an l1 ball and
         `negative_entropy` on a simplex of many coordinates
 
-    Reference: Wang, Ye and Xu 2017, Algorithm 3; Allen-Zhu and Orecchia 2017; PRIVACY-SPEC 3. Deviations: the printed
+    Reference: Wang, Ye and Xu 2017, Algorithm 3; Allen-Zhu and Orecchia 2017; docs/spec 3. Deviations: the printed
     y-step uses the exact gradient and is released: its first step is private at no epsilon; here one noisy gradient
     serves both steps. The y-step has constant 2 L instead of L, to pay for its noise. Proximal: r is in both steps.
     """

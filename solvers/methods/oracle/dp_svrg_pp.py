@@ -37,7 +37,7 @@ class DpSvrgPp:
     step : eta, in (0, 1/L]; by default from the same
     form, step_rule : as in dp_svrg; M is the length of the epoch that begins
 
-    Reference: Wang, Ye and Xu 2017, Algorithm 2; Allen-Zhu and Yuan 2016; PRIVACY-SPEC 2.3 (mechanism S). Deviations:
+    Reference: Wang, Ye and Xu 2017, Algorithm 2; Allen-Zhu and Yuan 2016; docs/spec 2.3 (mechanism S). Deviations:
     the snapshot is noised once, batches are Poisson of any size, the safeguard; the noise is calibrated for all
     2 m (2^T - 1) steps, where the paper's Theorem 4.3 counts 2^T m, about half of them.
     """

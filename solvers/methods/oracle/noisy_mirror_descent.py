@@ -43,7 +43,7 @@ class NoisyMirrorDescent:
         random order, as printed
     potential : Phi; by default the one of the least bound
 
-    Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; PRIVACY-SPEC 4, T5. Deviations: steps
+    Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; docs/spec 4, T5. Deviations: steps
     on a stale record, which are noise alone, are left out; the sum is divided by b, never by the random number of fresh
     records; proximal; the mean of the second half in place of all (Rakhlin, Shamir and Sridharan 2012); the noise is
     not by the paper's composition over q = 1/n, which is not proved.

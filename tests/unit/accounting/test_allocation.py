@@ -41,7 +41,7 @@ def of_batch(batch: int, form: Form) -> RandomAllocation:
 def test_the_noise_of_the_spec_s_table_comes_out(
     epsilon: float, delta: float, form: Form, wanted: tuple[float, float]
 ) -> None:
-    """sigma b / L for batches of 100 and 1000 in a half pass over 200,000 records (PRIVACY-SPEC 4)."""
+    """sigma b / L for batches of 100 and 1000 in a half pass over 200,000 records (docs/spec 4)."""
     for batch, multiplier in zip((100, 1000), wanted, strict=True):
         found = calibrate((Query("half_pass", 1, of_batch(batch, form)),), Privacy(epsilon, delta))
         assert found.plan.queries[0].noise_multiplier == pytest.approx(multiplier, rel=0.012)

@@ -52,7 +52,7 @@ def test_against_the_reference_minimization(steps: int, contraction: float) -> N
 
 
 def test_covertype_needs_seven_and_a_half_times_less_noise_than_composition() -> None:
-    """PRIVACY-SPEC section 3: lambda = 1e-2, M = .26, eta = 2/(M + lambda): c = 25/27, T_eff = 26 instead of 1500."""
+    """docs/spec 3: lambda = 1e-2, M = .26, eta = 2/(M + lambda): c = 25/27, T_eff = 26 instead of 1500."""
     eta = 2 / 0.27
     c = max(abs(1 - eta * 0.01), abs(1 - eta * 0.26))
     for privacy in (Privacy(0.2, 1e-3), Privacy(1.0, 1e-6)):

@@ -60,7 +60,7 @@ class TestObjectivePerturbation:
         assert 0.3 * bound[0] < 2 * orders[0] / z**2 <= bound[0]
 
     def test_the_spec_s_multipliers_come_out(self) -> None:
-        """Covertype at lambda = 0.01: s = 9.34 at (1, 1e-6), 1.10 times the plain Gaussian (PRIVACY-SPEC 10)."""
+        """Covertype at lambda = 0.01: s = 9.34 at (1, 1e-6), 1.10 times the plain Gaussian (docs/spec 10)."""
         from accounting.plan import Query
 
         found = calibrate((Query("m", 1, ObjectivePerturbation(0.25 / 2000)),), PRIVACY)
