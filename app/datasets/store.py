@@ -9,7 +9,8 @@ from accounting.filter import Cost, cost_from_json
 from accounting.records.documents import canonical
 from accounting.records.ledger import LedgerState, Opened, advance
 from app.http.errors import ApiError
-from app.persistence.tables import analyst_spend, datasets, ledger_entries, tokens
+from app.ledger import store as ledger
+from app.persistence.tables import analyst_spend, datasets, tokens
 from app.wire.datasets import DatasetSpec
 
 
@@ -77,10 +78,7 @@ def refuse_known(connection: sa.Connection, name: str, file_sha256: str) -> None
 def add(
     connection: sa.Connection, opened: Opened, spec: DatasetSpec, file_sha256: str, folder: str, at: str
 ) -> DatasetRow:
-    """Inserts a dataset with the first entry of its ledger.
-
-    (`app.ledger` stands above this floor, and an `opened` entry is the one that it does not write.)
-    """
+    """Inserts a dataset with the first entry of its ledger."""
     state, entry = advance(None, opened, at)
     connection.execute(
         sa.insert(datasets).values(
@@ -94,16 +92,7 @@ def add(
             created_at=at,
         )
     )
-    connection.execute(
-        sa.insert(ledger_entries).values(
-            dataset_id=opened.dataset,
-            sequence=entry.sequence,
-            kind=entry.kind,
-            body=_text(entry.body),
-            previous_hash=entry.previous_hash,
-            hash=entry.hash,
-        )
-    )
+    ledger.append(connection, opened.dataset, entry)
     return DatasetRow(opened.dataset, spec.name, opened.rows, spec, folder, state, at)
 
 

@@ -4,7 +4,6 @@ Every function works inside the caller's transaction, so that an entry stands or
 """
 
 import json
-from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -12,29 +11,8 @@ from accounting.errors import LedgerInvalid
 from accounting.filter import Cost, cost_from_json, cost_to_json
 from accounting.records.chain import Entry
 from accounting.records.documents import canonical
-from accounting.records.ledger import Charged, JobEvent, LedgerState, Opened, Refunded, advance
+from accounting.records.ledger import Charged, JobEvent, LedgerState, Refunded, advance
 from app.persistence.tables import analyst_spend, datasets, ledger_entries
-
-
-class Opening(NamedTuple):
-    """How a ledger begins: the text for the new dataset's `state` column, and the entry to `append` after its row."""
-
-    state: str
-    entry: Entry
-
-
-class Spend(NamedTuple):
-    """One analyst's live charges on a dataset."""
-
-    owner_id: str
-    charges: int
-    spent: Cost
-
-
-def opening(event: Opened, at: str) -> Opening:
-    """The beginning of a new dataset's ledger; nothing is written yet."""
-    state, entry = advance(None, event, at)
-    return Opening(_text(state.to_json()), entry)
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
@@ -99,14 +77,6 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
         .limit(limit)
     )
     return [Entry(row.sequence, row.kind, json.loads(row.body), row.previous_hash, row.hash) for row in rows]
-
-
-def spends(connection: sa.Connection, dataset_id: str) -> list[Spend]:
-    """Each analyst's live charges on a dataset, without walking the jobs."""
-    rows = connection.execute(
-        sa.select(analyst_spend).where(analyst_spend.c.dataset_id == dataset_id).order_by(analyst_spend.c.owner_id)
-    )
-    return [Spend(row.owner_id, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
 
 
 def _add(connection: sa.Connection, dataset_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:

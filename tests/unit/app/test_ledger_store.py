@@ -10,10 +10,13 @@ from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.ledger import Charged, Failed, Opened, Refunded, Started, replay
+from app.datasets import store as datasets
 from app.identity import store as tokens
 from app.ledger import store
 from app.persistence.session import Database
-from app.persistence.tables import datasets, ledger_entries
+from app.persistence.tables import analyst_spend, ledger_entries
+from app.wire.datasets import DatasetSpec
+from tests.support.service import SPEC
 
 AT = "2026-01-01T00:00:00.000Z"
 BUDGET = Privacy(1.0, 0.0)
@@ -26,21 +29,10 @@ OWNERS = {"ada": "", "bob": ""}  # token ids, by name; each test's database fill
 def database(tmp_path: Path) -> Iterator[Database]:
     database = Database(f"sqlite:///{tmp_path}/purse.sqlite3")
     database.migrate()
-    opening = store.opening(Opened("ds_1", 100, Filter.open("pure", BUDGET)), AT)
+    spec = DatasetSpec.model_validate(SPEC | {"budget": {"epsilon": 1.0, "delta": 0.0, "filter": "pure"}})
     with database.write() as connection:
-        connection.execute(
-            sa.insert(datasets).values(
-                id="ds_1",
-                name="one",
-                rows=100,
-                spec="{}",
-                file_sha256="0" * 64,
-                folder="ds_1",
-                state=opening.state,
-                created_at=AT,
-            )
-        )
-        store.append(connection, "ds_1", opening.entry)
+        opened = Opened("ds_1", 100, Filter.open("pure", BUDGET))
+        datasets.add(connection, opened, spec, "0" * 64, "ds_1", AT)
         for name in OWNERS:
             OWNERS[name] = tokens.add(connection, name, "analyst", f"secret of {name}", AT).id
     yield database
@@ -73,9 +65,10 @@ def test_state_is_what_the_entries_replay_to(database: Database) -> None:
         assert state is not None
         assert state.spent == (5,)
         assert [e.sequence for e in store.entries(connection, "ds_1", after=2, limit=2)] == [3, 4]
-        assert {s.owner_id: (s.charges, s.spent) for s in store.spends(connection, "ds_1")} == {
-            OWNERS["ada"]: (1, (5,)),
-            OWNERS["bob"]: (0, (0,)),
+        sums = connection.execute(sa.select(analyst_spend.c.owner_id, analyst_spend.c.charges, analyst_spend.c.spent))
+        assert {owner: (charges, spent) for owner, charges, spent in sums} == {
+            OWNERS["ada"]: (1, '["5"]'),
+            OWNERS["bob"]: (0, '["0"]'),
         }
 
 
