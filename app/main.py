@@ -26,23 +26,24 @@ from accounting.privacy import Privacy
 from app.datasets import routes as datasets
 from app.datasets.folders import sweep
 from app.http import handlers
+from app.http.middleware import Observed
+from app.http.queries import refuse_unknown
 from app.identity import routes as tokens
 from app.identity.service import ensure_steward
 from app.jobs import routes as jobs
 from app.ledger import routes as ledger
 from app.ledger.keys import SigningKeys
-from app.operations import openapi
+from app.openapi import document as openapi
+from app.openapi import routes as documentation
 from app.operations import routes as operations
 from app.operations.metrics import Metrics
-from app.operations.middleware import Observed
-from app.operations.queries import refuse_unknown
 from app.persistence.session import Database
 from app.quotes.pace import pace
 from app.settings import Settings, forget_secrets
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import DaskEngine, Engine
 
-ROUTERS = (tokens.router, datasets.router, jobs.router, ledger.router, operations.router)
+ROUTERS = (tokens.router, datasets.router, jobs.router, ledger.router, operations.router, documentation.router)
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
     "Differentially private models under a privacy budget: priced before they run, charged before the data is touched, "
@@ -99,7 +100,7 @@ def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
         dependencies=[Depends(refuse_unknown)],
     )
     application.state.metrics = metrics
-    application.add_middleware(Observed, metrics=metrics)
+    application.add_middleware(Observed, count=metrics.count)
     handlers.install(application)
     for router in ROUTERS:
         application.include_router(router)

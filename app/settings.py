@@ -78,13 +78,6 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _mutual_tls(self) -> Self:
-        files = (self.scheduler_ca, self.scheduler_cert, self.scheduler_key)
-        if self.scheduler is not None and None in files:
-            raise ValueError("scheduler needs scheduler_ca, scheduler_cert and scheduler_key")
-        return self
-
-    @model_validator(mode="after")
     def _authenticates(self) -> Self:
         if self.scheduler is not None and (
             not self.scheduler.startswith("tls://")

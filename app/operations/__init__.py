@@ -1,0 +1,1 @@
+"""Health and metrics: what an operator and a monitor ask."""

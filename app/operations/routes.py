@@ -1,13 +1,11 @@
-"""Health, metrics and documentation; public, and free of anybody's data."""
+"""Health and metrics; public, and free of anybody's data."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
 
 from app.http.errors import ApiError, responses
 from app.identity.dependencies import database
-from app.operations.docs import page
 from app.operations.metrics import CONTENT_TYPE
 from app.persistence.session import Database
 from app.wire.health import Health
@@ -40,15 +38,3 @@ def ready(request: Request, base: Annotated[Database, Depends(database)]) -> Hea
 def metrics(request: Request) -> Response:
     """Requests by route and status, jobs by state. No timing and no count of anything in the data."""
     return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)
-
-
-@router.get("/docs", summary="This interface, to read", response_class=HTMLResponse)
-def docs(request: Request) -> HTMLResponse:
-    """The OpenAPI document as one page; it runs no script and loads nothing from elsewhere."""
-    return HTMLResponse(page(request.app.openapi()))
-
-
-@router.get("/openapi.json", include_in_schema=False)
-def openapi(request: Request) -> JSONResponse:
-    """The OpenAPI document."""
-    return JSONResponse(request.app.openapi())

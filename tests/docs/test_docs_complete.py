@@ -9,8 +9,8 @@ import pytest
 import solvers.methods.data
 from accounting.mechanisms import Mechanism
 from app.http.errors import CODES
+from app.http.routing import routes
 from app.main import ROUTERS
-from app.operations.openapi import routes
 from app.settings import Settings
 from app.wire.jobs import JobRequest
 from solvers.domains import Domain

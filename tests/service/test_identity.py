@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
+from app.http.routing import dependants, routes
 from app.identity.dependencies import Require
 from app.main import ROUTERS, create_app
-from app.operations.openapi import dependants, routes
 from app.settings import Settings
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import STEWARD, Service

@@ -7,9 +7,9 @@ import pytest
 
 from app.http.body import JsonBody
 from app.http.errors import CODES, MEDIA_TYPE
+from app.http.routing import dependants, routes
 from app.identity.dependencies import Require
 from app.main import ROUTERS
-from app.operations.openapi import dependants, routes
 from tests.support.service import Service
 
 REF = "#/components/"

@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 import app.main
 from accounting.accountants import guard
 from app.http import handlers
+from app.http.middleware import Observed
 from app.operations.metrics import Metrics
-from app.operations.middleware import Observed
 from app.settings import Settings
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import STEWARD, Service
@@ -120,7 +120,7 @@ def broken() -> TestClient:
         raise ValueError(secret)
 
     application = FastAPI()
-    application.add_middleware(Observed, metrics=Metrics())
+    application.add_middleware(Observed, count=Metrics().count)
     handlers.install(application)
     application.include_router(router)
     return TestClient(application)  # it would raise what passes our middleware

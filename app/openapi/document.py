@@ -1,42 +1,24 @@
 """The OpenAPI document, complete: bodies that are read by hand, and every error that a route may answer with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.http.body import JsonBody
 from app.http.errors import CODES, ApiError, responses
+from app.http.routing import dependants, routes
 from app.identity.dependencies import Require
-from app.operations.descriptions import describe
+from app.openapi.descriptions import describe
 from app.wire.datasets import DatasetSpec
 from app.wire.problems import ProblemDetails
 
 Schema = dict[str, Any]
 _REF = "#/components/schemas/"
 _FORM_FIELDS = (DatasetSpec,)  # JSON inside a multipart form: a route refers to these by name
-
-
-def routes(routers: Sequence[APIRouter]) -> Iterator[APIRoute]:
-    """Every route of ours."""
-    for router in routers:
-        for route in router.routes:
-            if isinstance(route, APIRoute):
-                yield route
-
-
-def dependants(route: APIRoute) -> Iterator[Dependant]:
-    """What a route's function depends on: itself, and every dependency down to the last."""
-    waiting = [route.dependant]
-    while waiting:
-        dependant = waiting.pop()
-        yield dependant
-        waiting += dependant.dependencies
 
 
 def document(app: FastAPI, routers: Sequence[APIRouter]) -> Schema:

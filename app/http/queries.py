@@ -4,11 +4,11 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 
 from app.http.errors import invalid
-from app.operations.openapi import dependants
+from app.http.routing import dependants
 
 
 def refuse_unknown(request: Request) -> None:
-    """A dependency of the whole application; `Problem` for a parameter that is unknown or given twice."""
+    """A dependency of the whole application; `ApiError` for a parameter that is unknown or given twice."""
     route = request.scope.get("route")
     given = [name for name, _ in request.query_params.multi_items()]
     if not given or not isinstance(route, APIRoute):

@@ -1,0 +1,1 @@
+"""The OpenAPI document, complete, and the page that shows it."""
