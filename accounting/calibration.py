@@ -13,9 +13,9 @@ from accounting.accountants import (
     RandomIterateAccountant,
     RdpAccountant,
 )
-from accounting.accountants.allocation import hockey_stick
-from accounting.accountants.gaussian import gauss_mu
 from accounting.accountants.rdp import ORDERS
+from accounting.divergences.allocation import hockey_stick
+from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import RandomAllocation, Resampled
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan

@@ -22,9 +22,10 @@ from typing import Any, Literal, Protocol, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.accountants.gaussian import gauss_epsilon, gauss_mu
+from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
-from accounting.privacy import EPSILON_RANGE, Privacy, finite
+from accounting.numbers import finite
+from accounting.privacy import EPSILON_RANGE, Privacy
 from accounting.records.documents import fields, number
 
 Cost = tuple[int, ...]

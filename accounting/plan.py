@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from accounting.errors import OutOfPlan, OutOfRange
 from accounting.mechanisms import Mechanism, RandomAllocation
 from accounting.mechanisms.events import Event, composed, self_composed
-from accounting.privacy import finite
+from accounting.numbers import finite
 
 MAX_COUNT = 10**9
 
@@ -95,7 +95,7 @@ class Plan:
         Each use of a random allocation gives up its share of the slack, on which its loss is largest; the other queries
         give up nothing. None where no query is one, or where a share is too small for that.
         """
-        from accounting.accountants.allocation import conditioned_rdp
+        from accounting.divergences.allocation import conditioned_rdp
 
         uses = sum(q.count for q in self.queries if isinstance(q.mechanism, RandomAllocation))
         total = np.zeros(len(orders))

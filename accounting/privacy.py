@@ -1,32 +1,13 @@
 """The promise itself: (epsilon, delta), finite and in range."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from accounting.errors import OutOfRange
+from accounting.numbers import finite
 
 EPSILON_RANGE = (1e-3, 100.0)
 DELTA_RANGE = (1e-12, 1e-2)
-
-
-def finite(value: object, name: str) -> float:
-    """`value` as a float, if it is a finite real number (a bool is not a number here).
-
-    Raises
-    ------
-    OutOfRange
-        for NaN, infinities, bools, strings and everything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OutOfRange(f"{name} must be a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        raise OutOfRange(f"{name} must be finite") from None
-    if not math.isfinite(number):
-        raise OutOfRange(f"{name} must be finite")
-    return number
 
 
 @dataclass(frozen=True, slots=True)

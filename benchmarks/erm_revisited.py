@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from accounting import Privacy
-from accounting.accountants.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu
 from benchmarks import erm_plots, erm_tables
 from benchmarks.datasets import Split, covertype
 from benchmarks.erm_runs import LONGER, VARIANTS, Instance, Point, instance, measure, measured

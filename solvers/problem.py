@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.privacy import finite
+from accounting.numbers import finite
 from solvers.domains import Domain, Free, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Loss

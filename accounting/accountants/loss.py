@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import erf, ndtr, ndtri
 
 from accounting.accountants import guard
-from accounting.accountants.allocation import knots, typical_deviation
+from accounting.divergences.allocation import knots, typical_deviation
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep, WithoutReplacement
 from accounting.mechanisms.without_replacement import spread
 from accounting.plan import Plan, PlannedQuery

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from accounting.accountants.gaussian import rdp_epsilons
+from accounting.divergences.gaussian import rdp_epsilons
 from accounting.plan import Plan
 
 ORDERS = tuple(

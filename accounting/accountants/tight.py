@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from accounting.accountants import guard
-from accounting.accountants.gaussian import gauss_epsilon
 from accounting.accountants.loss import LARGEST_SHIFT, Loss, answers, losses
+from accounting.divergences.gaussian import gauss_epsilon
 from accounting.plan import Plan
 
 # Absolute error in delta granted to the float FFT that composes the masses: raising a transform to the power `count`

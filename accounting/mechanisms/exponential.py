@@ -18,10 +18,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
-from accounting.mechanisms import events, randomized_response
+from accounting.mechanisms import events
 from accounting.noise import Noise
-from accounting.privacy import finite
+from accounting.numbers import finite
 
 MOST_CHOICES = 1 << 18
 _STEPS = 2.0**30  # of the lattice of scores, in one sensitivity

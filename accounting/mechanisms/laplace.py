@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.mechanisms import events, randomized_response
+from accounting.divergences import randomized_response
+from accounting.mechanisms import events
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 

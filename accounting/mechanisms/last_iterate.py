@@ -21,7 +21,7 @@ from accounting.errors import OutOfRange
 from accounting.mechanisms import events
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import finite
+from accounting.numbers import finite
 
 MOST_STEPS = 1_000_000
 _UNIT = 2.0**-53

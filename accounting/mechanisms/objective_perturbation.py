@@ -20,7 +20,7 @@ from scipy.special import erf
 from accounting.errors import OutOfRange
 from accounting.mechanisms import events
 from accounting.noise import Noise
-from accounting.privacy import finite
+from accounting.numbers import finite
 
 _ROUNDED_UP = 1 + 1e-12
 FINE = 31  # lattice steps in one std of b, as a power of two

@@ -17,13 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.errors import OutOfRange
+from accounting import numbers
 from accounting.mechanisms import events
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import finite
 
-LEAST_RATE = 1e-12
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
 _PIECES, _NODES = 40, 64
 _TAIL = 14.0  # standard deviations past the farthest peak of the integrand
@@ -78,15 +76,14 @@ class PoissonGaussian:
 
     Parameters
     ----------
-    rate : q in [1e-12, 1], each record's probability of being in the batch
+    rate : q in [1e-9, 1], each record's probability of being in the batch
     """
 
     rate: float
     name: Literal["poisson_gaussian"] = "poisson_gaussian"
 
     def __post_init__(self) -> None:
-        if not LEAST_RATE <= finite(self.rate, "sampling rate") <= 1:
-            raise OutOfRange(f"the sampling rate must lie in [{LEAST_RATE:g}, 1]")
+        numbers.rate(self.rate, "sampling rate")
 
     @property
     def answers(self) -> int:

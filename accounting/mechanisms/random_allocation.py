@@ -13,7 +13,7 @@ kappa = (1-q)(gamma-1)/q, for every gamma >= 1,
     independent: X = e^(cY - c^2/2) - gamma e^(-cY - c^2/2),
     ordered:     X = (a - gamma)_+ and, apart from it, (1 - gamma a) where a > 1/gamma,  a = e^(2cY - 2c^2);
 and never more than one answer on a sample of rate q would cost, hence 2/z-GDP.
-Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in accounting/accountants/allocation.py.
+Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in accounting/divergences/allocation.py.
 """
 
 import math
@@ -24,13 +24,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting import numbers
 from accounting.errors import OutOfRange
 from accounting.mechanisms import events
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import finite
 
-LEAST_RATE = 1e-9
 MOST_SLOTS = 100_000
 Form = Literal["independent", "ordered"]
 
@@ -52,8 +51,7 @@ class RandomAllocation:
     name: Literal["random_allocation"] = "random_allocation"
 
     def __post_init__(self) -> None:
-        if not LEAST_RATE <= finite(self.rate, "allocation rate") <= 1:
-            raise OutOfRange(f"the allocation rate must lie in [{LEAST_RATE:g}, 1]")
+        numbers.rate(self.rate, "allocation rate")
         if type(self.slots) is not int or not 1 <= self.slots <= MOST_SLOTS:
             raise OutOfRange(f"slots must be an integer in [1, {MOST_SLOTS}]")
         if self.form not in ("independent", "ordered"):

@@ -15,8 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
-from accounting.mechanisms import events, randomized_response
+from accounting.mechanisms import events
 from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.parallel import Parallel
 from accounting.noise import Noise

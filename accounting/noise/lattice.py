@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from accounting.errors import OutOfRange
 from accounting.noise import Noise
-from accounting.privacy import finite
+from accounting.numbers import finite
 
 _STEPS = range(24, 33)  # k: lattice steps in one std, as a power of two
 _FINE = 2.0**-10  # the inflation that k is raised to reach

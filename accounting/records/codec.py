@@ -30,6 +30,7 @@ from accounting.mechanisms.random_allocation import MOST_SLOTS
 from accounting.mechanisms.random_iterate import MOST_STEPS as MOST_RANDOM_STEPS
 from accounting.mechanisms.resampled import MOST_ROWS
 from accounting.mechanisms.without_replacement import MOST_ROWS as MOST_SAMPLED_ROWS
+from accounting.numbers import LEAST_RATE
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 from accounting.records.documents import canonical, fields, integer, number, parse, text
@@ -39,7 +40,6 @@ MAX_NODES = 384
 MAX_QUERIES = 64  # five events each, at most, and one around them
 MAX_COUNT = 2**53
 MULTIPLIER_RANGE = (1e-3, 1e12)
-RATE_RANGE = (1e-9, 1.0)
 RATIO_RANGE = (1e-12, 1e6)
 
 _Leaf = tuple[int, Mechanism, float]
@@ -192,7 +192,7 @@ def _laplace(event: Any) -> float:
 
 
 def _rate(value: Any) -> float:
-    return number(value, *RATE_RANGE, "sampling probability")
+    return number(value, LEAST_RATE, 1.0, "sampling probability")
 
 
 def _steps(value: Any) -> int:
@@ -308,7 +308,6 @@ __all__ = [
     "MAX_NODES",
     "MAX_QUERIES",
     "MULTIPLIER_RANGE",
-    "RATE_RANGE",
     "canonical",
     "event_to_plan",
     "parse",

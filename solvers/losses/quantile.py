@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.privacy import finite
+from accounting.numbers import finite
 from solvers.losses.targets import numbers
 
 

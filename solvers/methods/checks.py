@@ -1,6 +1,6 @@
 """What every method asks of its tuning fields."""
 
-from accounting.privacy import finite
+from accounting.numbers import finite
 from solvers.errors import Unsuitable
 from solvers.problem import Problem
 

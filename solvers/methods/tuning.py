@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from accounting.accountants.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu
 from accounting.privacy import Privacy
 from solvers.errors import NeedsDelta
 from solvers.problem import Problem

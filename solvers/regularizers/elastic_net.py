@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.privacy import finite
+from accounting.numbers import finite
 from solvers.regularizers.l1 import shrink
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
-from accounting.accountants.gaussian import gauss_epsilon, gauss_mu
 from accounting.calibration import _calibrate, calibrate
+from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from accounting import Privacy
-from accounting.accountants.gaussian import gauss_epsilon
 from accounting.calibration import calibrate
+from accounting.divergences.gaussian import gauss_epsilon
 from accounting.mechanisms import SvrgStep, WithoutReplacement
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query

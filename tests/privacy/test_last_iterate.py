@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 import solvers.methods.data.last_iterate
 import solvers.methods.oracle.dp_gd
 from accounting import Privacy
-from accounting.accountants.gaussian import gauss_mu
 from accounting.calibration import calibrate
+from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import LastIterate
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from httpx import Response
 
-from accounting.accountants.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu
 from app.client.prediction import predict
 from app.wire.models import Model
 from app.worker.engine import Outcome

@@ -6,8 +6,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from accounting.numbers import finite
 from accounting.plan import Query
-from accounting.privacy import Privacy, finite
+from accounting.privacy import Privacy
 from solvers.data_access.access import DataAccess
 from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed

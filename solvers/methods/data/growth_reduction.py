@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from accounting.accountants.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, Laplace
 from accounting.plan import Query
 from accounting.privacy import Privacy

@@ -7,10 +7,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from accounting import mechanisms
-from accounting.accountants.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
+from accounting.numbers import finite
 from accounting.plan import Query
-from accounting.privacy import Privacy, finite
+from accounting.privacy import Privacy
 from solvers.data_access.access import DataAccess
 from solvers.data_access.sums import UNIT, gradient_error
 from solvers.domains import Simplex

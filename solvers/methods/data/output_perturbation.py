@@ -4,10 +4,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from accounting.accountants.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, Laplace
+from accounting.numbers import finite
 from accounting.plan import Query
-from accounting.privacy import Privacy, finite
+from accounting.privacy import Privacy
 from solvers.data_access.access import DataAccess
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.checks import check_count, check_loss

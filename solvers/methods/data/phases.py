@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from accounting.accountants.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, Laplace, Parallel
 from accounting.plan import Query
 from accounting.privacy import Privacy

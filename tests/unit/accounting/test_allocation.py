@@ -7,11 +7,11 @@ import pytest
 
 from accounting import Privacy
 from accounting.accountants import PldAccountant
-from accounting.accountants import allocation as numbers
-from accounting.accountants.allocation import hockey_stick, knots
-from accounting.accountants.gaussian import gauss_delta
 from accounting.accountants.loss import AllocationLoss
 from accounting.calibration import calibrate
+from accounting.divergences import allocation as numbers
+from accounting.divergences.allocation import hockey_stick, knots
+from accounting.divergences.gaussian import gauss_delta
 from accounting.errors import CodecError, OutOfRange
 from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.mechanisms.random_allocation import Form

@@ -8,8 +8,8 @@ import pytest
 
 from accounting import Privacy
 from accounting.accountants import PldAccountant, RdpAccountant
-from accounting.accountants.gaussian import gauss_mu
 from accounting.calibration import calibrate, certify
+from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery, Query

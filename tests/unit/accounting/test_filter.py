@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from accounting import Privacy
 from accounting.accountants import PldAccountant
-from accounting.accountants.gaussian import gauss_epsilon, gauss_mu
 from accounting.calibration import calibrate
+from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
 from accounting.filter import MOST, UNIT, Cost, Filter, _checked, cost_from_json, cost_to_json
 from accounting.mechanisms import Gaussian, PoissonGaussian

@@ -5,7 +5,7 @@ import itertools
 import mpmath
 import pytest
 
-from accounting.accountants.gaussian import gauss_delta, gauss_epsilon, gauss_mu
+from accounting.divergences.gaussian import gauss_delta, gauss_epsilon, gauss_mu
 
 TARGETS = list(itertools.product([1e-3, 0.05, 0.2, 1.0, 8.0, 100.0], [1e-12, 1e-9, 1e-6, 1e-3, 1e-2]))
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting import Privacy
-from accounting.accountants.gaussian import gauss_mu
 from accounting.calibration import calibrate
+from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CodecError, OutOfRange
 from accounting.mechanisms import Gaussian, LastIterate
 from accounting.plan import Plan, PlannedQuery, Query

@@ -56,7 +56,7 @@ def test_beyond_quadrature_the_curve_stays_an_upper_bound() -> None:
 
 def test_the_curve_is_never_nan_and_never_above_the_unsampled_one() -> None:
     """Huge shifts overflow single terms of the integral; a NaN there once read as a divergence of nothing."""
-    for rate in (1e-12, 1e-9, 1e-4, 0.3, 0.999):
+    for rate in (1e-9, 1e-7, 1e-4, 0.3, 0.999):
         for c in (1e-6, 0.01, 0.5, 3.0, 9.0, 30.0, 1e3):
             curve = PoissonGaussian(rate).rdp(1 / c, [1.01, 2.0, 20.0, 64.0, 300.0, 1e4, 1e5])
             assert np.all(curve > 0)
@@ -69,7 +69,7 @@ def test_small_rates_at_high_orders_by_high_precision() -> None:
     assert value == pytest.approx(4.7008e-17, rel=1e-4)
 
 
-@pytest.mark.parametrize("rate", [0.0, 1e-13, -0.1, 1.5, math.nan, math.inf])
+@pytest.mark.parametrize("rate", [0.0, 0.9e-9, -0.1, 1.5, math.nan, math.inf])
 def test_rate_is_a_probability(rate: float) -> None:
     with pytest.raises(OutOfRange):
         PoissonGaussian(rate)

@@ -12,9 +12,10 @@ from scipy.optimize import minimize_scalar
 from accounting import Privacy
 from accounting.accountants import GaussianAccountant, PureAccountant, RdpAccountant
 from accounting.calibration import calibrate, certify
+from accounting.divergences import randomized_response
 from accounting.errors import BudgetExhausted, CalibrationFailed, FilterMismatch, OutOfRange, Unsupported
 from accounting.filter import UNIT, Filter
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, randomized_response
+from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism
 from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice

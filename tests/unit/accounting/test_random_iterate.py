@@ -8,8 +8,8 @@ import pytest
 
 from accounting import Privacy
 from accounting.accountants import RandomIterateAccountant
-from accounting.accountants.gaussian import gauss_delta, gauss_epsilon
 from accounting.calibration import calibrate, certify
+from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
 from accounting.errors import CodecError, OutOfPlan, OutOfRange
 from accounting.mechanisms import Gaussian, RandomIterate
 from accounting.noise import Noise

@@ -8,11 +8,11 @@ import pytest
 
 from accounting import Privacy
 from accounting.accountants import PldAccountant
-from accounting.accountants.allocation import conditioned_rdp, hockey_stick, knots
-from accounting.accountants.gaussian import rdp_epsilons
 from accounting.accountants.loss import AllocationLoss
 from accounting.accountants.rdp import ORDERS
 from accounting.calibration import calibrate
+from accounting.divergences.allocation import conditioned_rdp, hockey_stick, knots
+from accounting.divergences.gaussian import rdp_epsilons
 from accounting.errors import BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
 from accounting.filter import APPROXIMATIONS, Cost, Filter
 from accounting.mechanisms import Gaussian, RandomAllocation

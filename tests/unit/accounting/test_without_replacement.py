@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
-from accounting.accountants.gaussian import gauss_delta
 from accounting.accountants.loss import WithoutReplacementLoss
 from accounting.accountants.tight import PldAccountant
 from accounting.calibration import calibrate, certify
+from accounting.divergences.gaussian import gauss_delta
 from accounting.errors import CodecError, OutOfRange
 from accounting.mechanisms import Gaussian, SvrgStep, WithoutReplacement
 from accounting.mechanisms.without_replacement import shift_of, spread

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from accounting import Privacy
-from accounting.accountants.gaussian import gauss_mu
+from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from solvers import Problem, solve
 from solvers.domains import L2Ball, Simplex

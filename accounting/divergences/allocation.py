@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,7 @@ from scipy import fft
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, ndtr
 
-from accounting.accountants.gaussian import gauss_delta
-from accounting.mechanisms.random_allocation import RandomAllocation
+from accounting.divergences.gaussian import gauss_delta
 
 Vector = NDArray[np.float64]
 
@@ -37,6 +37,21 @@ _MOST_KNOTS = 160
 _LARGEST_SHIFT = 20.0  # as in loss.py
 _LARGEST_EPSILON = 250.0  # beyond it secret slots are not counted on: squares of what grows like gamma would overflow
 _LAST_EPSILON = 600.0  # and no knot lies beyond this: what the profile is there counts as infinite loss
+
+
+class Allocation(Protocol):
+    """Each record is, with probability `rate`, in one secret slot of `slots`, drawn in one of two forms."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def rate(self) -> float: ...
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def form(self) -> Literal["independent", "ordered"]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +100,7 @@ class _Slot:
         return np.log(w) / self.c
 
 
-def hockey_stick(mechanism: RandomAllocation, noise_multiplier: float, epsilon: float) -> float:
+def hockey_stick(mechanism: Allocation, noise_multiplier: float, epsilon: float) -> float:
     """An upper bound on H_gamma of one use at gamma = e^epsilon, epsilon >= 0: delta at that epsilon."""
     c, q = 1 / noise_multiplier, min(1.0, math.nextafter(mechanism.rate, 2.0))
     gamma, ordered = math.exp(epsilon), mechanism.form == "ordered"
@@ -108,7 +123,7 @@ def _known_slots(c: float, q: float, epsilon: float, ordered: bool) -> float:
     return max(0.0, q * near - gamma * q * far - (gamma - 1) * (1 - q) * base) + 4e-15 * near
 
 
-def knots(mechanism: RandomAllocation, noise_multiplier: float, coarse: bool = False) -> tuple[Vector, Vector, float]:
+def knots(mechanism: Allocation, noise_multiplier: float, coarse: bool = False) -> tuple[Vector, Vector, float]:
     """epsilon_0 = 0 < epsilon_1 < ... with the probability of the losses +epsilon_k and -epsilon_k, and of +inf.
 
     The pair whose profile is piecewise linear in gamma, through the lower hull of the bounds at gamma = e^epsilon_k,
@@ -124,7 +139,7 @@ def knots(mechanism: RandomAllocation, noise_multiplier: float, coarse: bool = F
 
 
 @lru_cache(maxsize=256)
-def _knots(mechanism: RandomAllocation, noise_multiplier: float, coarse: bool) -> tuple[Vector, Vector, float]:
+def _knots(mechanism: Allocation, noise_multiplier: float, coarse: bool) -> tuple[Vector, Vector, float]:
     fall, least = (1.5, 1e-10) if coarse else (_STEP, _LEAST)
     epsilons, bounds = [0.0], [hockey_stick(mechanism, noise_multiplier, 0.0)]
     step = 0.3 * fall * typical_deviation(mechanism, noise_multiplier)
@@ -146,7 +161,7 @@ def _knots(mechanism: RandomAllocation, noise_multiplier: float, coarse: bool) -
 
 
 def conditioned_rdp(
-    mechanism: RandomAllocation, noise_multiplier: float, orders: Sequence[float], slack: float
+    mechanism: Allocation, noise_multiplier: float, orders: Sequence[float], slack: float
 ) -> Vector | None:
     """D_a(P' || Q) at each order, P' the law P of the knots given that its loss is not among the largest.
 
@@ -167,7 +182,7 @@ def conditioned_rdp(
     return np.asarray(np.maximum((moments - a * log_kept) / (a - 1) * _ROUNDING + 1e-12, 0.0))
 
 
-def typical_deviation(mechanism: RandomAllocation, noise_multiplier: float) -> float:
+def typical_deviation(mechanism: Allocation, noise_multiplier: float) -> float:
     """The std of one use's loss in the limit of many slots, and never more than with known slots."""
     c = 1 / noise_multiplier
     spread = 4 * mechanism.rate**2 * math.sinh(min(c * c, 300.0)) / mechanism.slots

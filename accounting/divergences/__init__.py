@@ -1,0 +1,1 @@
+"""How far two laws are apart: Gaussian pairs, randomized response, random allocation. Knows no mechanism."""

@@ -1,0 +1,29 @@
+"""Receipts that an earlier version issued, of every mechanism it had: each must verify for ever."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from accounting.mechanisms import Mechanism
+from accounting.records.chain import Entry
+from accounting.records.documents import parse
+from accounting.records.receipt import verify
+
+ISSUED = parse((Path(__file__).parent / "issued_receipts.json").read_bytes())
+
+
+@pytest.mark.parametrize("issued", ISSUED["issued"], ids=lambda issued: issued["document"]["receipt"]["id"])
+def test_an_issued_receipt_still_holds(issued: dict[str, Any]) -> None:
+    found = verify(issued["document"], ISSUED["keys"], Entry.from_json(ISSUED["entry"]))
+    assert (found.holds, found.signature, found.chain, found.reason) == (True, True, True, None)
+    assert found.recomputed_epsilon == pytest.approx(issued["recomputed_epsilon"], rel=1e-6)
+
+
+def test_they_are_of_the_mechanisms_of_their_day() -> None:
+    """A later mechanism has no receipt of that day; the first twelve all do."""
+    named = {query["mechanism"] for each in ISSUED["issued"] for query in each["document"]["receipt"]["queries"]}
+    assert len(named) == 12
+    assert named <= {member.__dataclass_fields__["name"].default for member in get_args(Mechanism)}
+    assert json.dumps(ISSUED["keys"]).count('"d"') == 0
