@@ -5,11 +5,10 @@ except in a file of one column, where a blank line is a record with a missing va
 anywhere, in a column that is not declared too, is refused whole.
 """
 
-import codecs
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 import pyarrow as pa
 from pyarrow import csv
@@ -18,12 +17,15 @@ from app.sources.encoding import locate
 from app.sources.errors import Unreadable
 from app.wire.datasets import Column
 
-# Bounds the memory, which is some fifty times this, and the longest line.
+# Bounds the memory, which is some fifty times this, and the longest record.
 BLOCK_BYTES = 4 * 2**20
 MOST_FILE_COLUMNS = 2**16
 
 _BOM = b"\xef\xbb\xbf"
 _FIELD = re.compile(rb'(?:"((?:[^"]++|"")*+)"|([^",\r\n]*+))(,|\r\n|\n|\r|\Z)')
+# Whole records: bare text, quotes inside it, which stand for themselves, and quoted text, up to a line end. A doubled
+# quote is the end of one quoted text and the beginning of another.
+_RECORDS = re.compile(rb'(?:[^"\r\n]*+(?:(?:(?<=[^,\r\n"])"++|"[^"]*+")[^"\r\n]*+)*+[\r\n]++)*+')
 
 
 def batches(path: Path, columns: Sequence[Column]) -> Iterator[list[pa.Array]]:
@@ -40,7 +42,7 @@ def batches(path: Path, columns: Sequence[Column]) -> Iterator[list[pa.Array]]:
         names, offset = _header(file.read(BLOCK_BYTES))
         wanted = [str(position) for position in locate(names, columns)]
         file.seek(offset)
-        yield from _records(_Text(file), len(names), wanted)
+        yield from _records(file, len(names), wanted)
 
 
 def _header(start: bytes) -> tuple[list[str], int]:
@@ -52,94 +54,89 @@ def _header(start: bytes) -> tuple[list[str], int]:
         if field is None or (field.end() == len(start) == BLOCK_BYTES):
             raise Unreadable("The file is neither Parquet nor CSV: its first line is not a line of column names.")
         quoted, bare, end = field.groups()
-        names.append(_name(bare if quoted is None else quoted.replace(b'""', b'"')))
+        names.append(_checked(bare if quoted is None else quoted.replace(b'""', b'"')))
         offset = field.end()
         if end != b",":
             return names, offset
     raise Unreadable(f"The file has more than {MOST_FILE_COLUMNS} columns.")
 
 
-def _name(raw: bytes) -> str:
+def _records(file: BinaryIO, width: int, wanted: Sequence[str]) -> Iterator[list[pa.Array]]:
+    done = 0
+    for block in _blocks(file):
+        _checked(block)
+        if block if width == 1 else block.strip(b"\r\n"):
+            table = _parsed(block, width, wanted, done)
+            done += len(table)
+            for batch in table.to_batches():
+                yield [batch.column(name) for name in wanted]
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """The rest of the file, cut between records into blocks of at most BLOCK_BYTES.
+
+    Each is whole before Arrow sees it: a reader of Arrow's that pulls from the file by itself does so on a thread of
+    its own, and that thread can wait for itself, and the process for it at its end, once the reader is given up midway.
+    """
+    rest = b""
+    while piece := file.read(BLOCK_BYTES - len(rest)):
+        text = rest + piece
+        end = _end(text)
+        if end == 0 and len(text) == BLOCK_BYTES:
+            raise Unreadable(f"A record is longer than {BLOCK_BYTES} bytes, or a quote in it is never closed.")
+        yield text[:end]
+        rest = text[end:]
+    if _end(rest + b"\n") <= len(rest):
+        raise Unreadable("A quote in the file is opened and never closed.")
+    yield rest
+
+
+def _end(text: bytes) -> int:
+    """Where the last whole record ends; a carriage return at the very end may be half of a line end."""
+    stop = len(text) - text.endswith(b"\r")
+    if b'"' not in text:
+        return max(text.rfind(b"\n", 0, stop), text.rfind(b"\r", 0, stop)) + 1
+    found = _RECORDS.match(text, 0, stop)
+    return found.end() if found else 0
+
+
+def _parsed(block: bytes, width: int, wanted: Sequence[str], done: int) -> pa.Table:
+    """The columns wanted of a block's records, of which `done` came before it."""
+    ragged: list[csv.InvalidRow] = []
+
+    def note(row: csv.InvalidRow) -> str:
+        if not ragged:
+            ragged.append(row)
+        return "skip"  # and not "error": Arrow comes to its end by itself
+
     try:
-        name = raw.decode()
-    except UnicodeDecodeError:
-        _not_text()
-    if "\0" in name:
-        _not_text()
-    return name
-
-
-def _records(text: "_Text", width: int, wanted: Sequence[str]) -> Iterator[list[pa.Array]]:
-    names = [str(position) for position in range(width)]
-    ragged: list[str] = []
-
-    def refuse(row: csv.InvalidRow) -> str:
-        found = f"Record {row.number} has {row.actual_columns} fields; the header has {row.expected_columns}."
-        ragged.append(found)
-        return "error"
-
-    try:
-        reader = csv.open_csv(
-            pa.PythonFile(text, "r"),
+        table = csv.read_csv(
+            pa.BufferReader(block),
             # Threads would hide the number of a ragged record, and gain little: the cost is in the values.
-            read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False, column_names=names),
+            read_options=csv.ReadOptions(
+                block_size=len(block) + 1, use_threads=False, column_names=[str(position) for position in range(width)]
+            ),
             parse_options=csv.ParseOptions(
-                newlines_in_values=True, ignore_empty_lines=width > 1, invalid_row_handler=refuse
+                newlines_in_values=True, ignore_empty_lines=width > 1, invalid_row_handler=note
             ),
             convert_options=csv.ConvertOptions(
                 column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, strings_can_be_null=False
             ),
         )
-        for batch in reader:
-            yield [batch.column(name) for name in wanted]
-        text.check_quotes()
     except pa.ArrowException:
-        if text.is_empty:
-            return
-        reason = ragged[0] if ragged else f"A line is not CSV, or is longer than {BLOCK_BYTES} bytes."
-        raise Unreadable(reason) from None
+        raise Unreadable("A line is not CSV.") from None
+    for row in ragged:
+        number, found, expected = done + row.number, row.actual_columns, row.expected_columns
+        raise Unreadable(f"Record {number} has {found} fields; the header has {expected}.")
+    return table
 
 
-class _Text:
-    """What Arrow reads from: a file whose bytes are checked on their way to be UTF-8 without NUL."""
-
-    closed = False
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._quotes = 0
-        self.is_empty = True
-
-    def check_quotes(self) -> None:
-        """Arrow takes all that follows an open quote as one field, up to the file's end if it is never closed."""
-        if self._quotes % 2:
-            raise Unreadable("A quote in the file is opened and never closed.")
-
-    def read(self, size: int = -1) -> bytes:
-        chunk = self._file.read(size)
-        try:
-            self._decoder.decode(chunk, final=not chunk)
-        except UnicodeDecodeError:
-            _not_text()
-        if b"\0" in chunk:
-            _not_text()
-        self._quotes += chunk.count(b'"')
-        self.is_empty &= not chunk.strip(b"\r\n")
-        return chunk
-
-    def close(self) -> None:
-        """Arrow's to call; the file is its opener's."""
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-
-def _not_text() -> NoReturn:
-    raise Unreadable("The file is neither Parquet nor CSV: it is not UTF-8 text without NUL bytes.") from None
+def _checked(raw: bytes) -> str:
+    """UTF-8 without NUL, in declared columns and in the others."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise Unreadable("The file is neither Parquet nor CSV: it is not UTF-8 text without NUL bytes.")
+    return text

@@ -1,6 +1,8 @@
 """Reading CSV: every record in its place, and every file that is not CSV refused without a word of what it holds."""
 
 import gzip
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,7 +73,7 @@ def test_a_blank_line_is_a_record_in_a_file_of_one_column_only(tmp_path: Path) -
         (b"x,c\n1,red\n2\n", "Record 2 has 1 fields; the header has 2"),
         (b"x,c\n1,red\n\n2,red,s3cr3t\n", "Record 2 has 3 fields; the header has 2"),
         (b'x,c\n1,"s3cr3t\n2,red\n', "never closed"),
-        (b'x,c\n"1,s3cr3t\n2,red\n', "fields"),
+        (b'x,c\n"1,s3cr3t\n2,red\n', "never closed"),
         (b"x,c\n1,s3cr3t\0\n", "NUL"),
         (b"x,c,more\n1,red,caf\xe9 s3cr3t\n", "UTF-8"),
         (b"x,c\n1,red\n2,s3cr3t\xc3", "UTF-8"),
@@ -134,6 +136,69 @@ def test_the_name_of_the_folder_and_all_else_in_the_file_are_not_stored(tmp_path
     assert [path.name for path in made] == ["meta.json", "values.npy"]
     assert all(SECRET.encode() not in path.read_bytes() for path in made)
     assert (tmp_path / "columns" / "values.npy").stat().st_size == 128 + 50 * 2 * 8
+
+
+_GIVE_UP = """
+import pathlib, sys
+from app.sources import csv
+from app.sources.errors import Unreadable
+from app.wire.datasets import NumberColumn
+column = NumberColumn(name="x", type="number", lower=0.0, upper=1.0)
+for file in map(pathlib.Path, sys.argv[1:]):
+    try:
+        for count, _ in enumerate(csv.batches(file, [column])):
+            if file.name == "dropped" and count == 2:
+                break
+        print(file.name, count)
+    except Unreadable as error:
+        print(error.detail)
+kept = csv.batches(file, [column])
+next(kept)
+"""
+
+
+def test_a_process_that_gives_up_a_file_midway_ends_by_itself(tmp_path: Path) -> None:
+    """Refused in the middle, dropped in the middle, and still open at the end: no thread is left that waits."""
+    before, after = b"1,red\n" * 10**6, b"1,red\n" * 10**6
+    contents = {"ragged": b"1\n", "no text": b"1,\xff\n", "open": b'1,"\n', "dropped": b""}
+    for name, odd in contents.items():
+        (tmp_path / name).write_bytes(b"x,c\n" + before + odd + after)
+    program = [sys.executable, "-c", _GIVE_UP, *(str(tmp_path / name) for name in contents)]
+    for _ in range(4):
+        ended = subprocess.run(program, check=True, capture_output=True, text=True, timeout=120)
+        ragged, no_text, unclosed, dropped = ended.stdout.splitlines()
+        assert (ragged, dropped) == ("Record 1000001 has 1 fields; the header has 2.", "dropped 2")
+        assert "UTF-8" in no_text
+        assert "never closed" in unclosed
+
+
+_AWKWARD = st.lists(st.sampled_from(['"', '""', ",", "\n", "\r", "\r\n", "a", "é", " "]), max_size=40).map("".join)
+
+
+@pytest.mark.parametrize("columns", [COLUMNS[:1], COLUMNS])
+@settings(deadline=None, max_examples=150)
+@given(content=_AWKWARD, size=st.integers(8, 48))
+def test_where_blocks_end_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, columns: list[Column], content: str, size: int
+) -> None:
+    """Quotes, line ends and letters of two bytes fall on every place of a block; only a long record is refused."""
+    file = tmp_path_factory.mktemp("file") / "upload"
+    file.write_bytes(",".join(column.name for column in columns).encode() + b"\n" + content.encode())
+
+    def records() -> list[tuple[str, ...]] | str:
+        try:
+            blocks = csv.batches(file, columns)
+            return [
+                record for block in blocks for record in zip(*(column.to_pylist() for column in block), strict=True)
+            ]
+        except Unreadable as error:
+            return error.detail
+
+    whole = records()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv, "BLOCK_BYTES", size)
+        pieces = records()
+    assert pieces == whole or "is longer than" in pieces
 
 
 _RECORDS = st.lists(st.tuples(st.text(max_size=6), st.text(max_size=6)), min_size=1, max_size=12)
