@@ -29,6 +29,7 @@ from app.http import handlers
 from app.http.middleware import Observed
 from app.http.queries import refuse_unknown
 from app.identity import routes as tokens
+from app.identity.home import open_database
 from app.identity.service import ensure_steward
 from app.jobs import routes as jobs
 from app.ledger import routes as ledger
@@ -142,8 +143,7 @@ def _start(settings: Settings, engine: Engine | None) -> Services:
     os.umask(0o077)  # what is written from here on is the operator's alone
     home = settings.make_home()
     lock = _only_one(home)
-    database = Database(settings.database)
-    database.migrate()
+    database = open_database(settings)
     with database.write() as connection:
         sweep(home, connection)
     written = ensure_steward(database, settings)

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from app.cli.common import Refusal
 from app.identity import service
+from app.identity.home import Misplaced, open_database
 from app.main import check_free, create_app
 from app.persistence.session import Database
 from app.settings import Settings
@@ -34,11 +35,12 @@ def settings_of(
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[Database]:
-    """The database of a home, made and brought up to date if need be."""
-    settings.make_home()
-    database = Database(settings.database)
+    """The database of a home, made and brought up to date if need be; `Refusal` if it is another one's."""
     try:
-        database.migrate()
+        database = open_database(settings)
+    except Misplaced as error:
+        raise Refusal(str(error)) from None
+    try:
         yield database
     finally:
         database.close()

@@ -1,11 +1,14 @@
 """Where datasets live: `<home>/datasets/<folder>/`, complete or not there at all.
 
 An upload grows in a hidden folder beside them, locked by the process that fills it, and is renamed into place inside
-the transaction that inserts its row. A crash can leave two things, and `sweep` removes both at the next start: a hidden
-folder that nobody locks any more, and a complete folder whose transaction was never committed.
+the transaction that inserts its row. A crash can leave two things, and `sweep` moves both aside at the next start: a
+hidden folder that nobody locks any more, and a complete folder whose transaction was never committed. Whether nobody
+needs them is the operator's to say: nothing here deletes what it did not make.
 """
 
 import fcntl
+import itertools
+import logging
 import os
 import shutil
 import tempfile
@@ -19,6 +22,7 @@ from app.persistence.tables import datasets
 from app.sources.matrix import sync_folder
 
 _INCOMING = ".incoming-"
+_log = logging.getLogger(__name__)
 
 
 def root(home: Path) -> Path:
@@ -58,7 +62,7 @@ def remove(home: Path, folder: str) -> None:
 
 
 def sweep(home: Path, connection: sa.Connection) -> list[str]:
-    """Removes what crashed uploads left; returns the names.
+    """Moves what crashed uploads left into the folder `quarantine` of the home; returns the names it has there.
 
     Parameters
     ----------
@@ -69,9 +73,22 @@ def sweep(home: Path, connection: sa.Connection) -> list[str]:
     for folder in sorted(root(home).iterdir()):
         if folder.name in known or (folder.name.startswith(_INCOMING) and _is_filled(folder)):
             continue
-        shutil.rmtree(folder, ignore_errors=True)
-        left.append(folder.name)
+        left.append(_quarantine(home, folder))
+        _log.warning("quarantined %s", left[-1])
     return left
+
+
+def _quarantine(home: Path, folder: Path) -> str:
+    aside = home / "quarantine"
+    aside.mkdir(mode=0o700, exist_ok=True)
+    plain = folder.name.removeprefix(".")
+    name = next(
+        n for n in itertools.chain((plain,), (f"{plain}-{i}" for i in itertools.count(2))) if not (aside / n).exists()
+    )
+    folder.rename(aside / name)
+    sync_folder(aside)
+    sync_folder(root(home))
+    return name
 
 
 def _is_filled(folder: Path) -> bool:

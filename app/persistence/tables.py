@@ -12,6 +12,9 @@ metadata = sa.MetaData(
     }
 )
 
+# One row: whose database this is. The home's file `identity` says the same.
+service = sa.Table("service", metadata, sa.Column("id", sa.String(64), primary_key=True))
+
 tokens = sa.Table(
     "tokens",
     metadata,
@@ -81,6 +84,7 @@ jobs = sa.Table(
     ),
     sa.CheckConstraint("attempt between 0 and 2", name="attempt"),
     sa.Index("ix_jobs_dataset_owner", "dataset_id", "owner_id"),
+    sa.Index("ix_jobs_owner", "owner_id", "number"),
     sa.Index("ix_jobs_open", "state", "number"),
 )
 

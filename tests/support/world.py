@@ -16,6 +16,7 @@ from accounting.records.receipt import Jwks, verify
 from app.datasets import service as datasets
 from app.datasets.upload import Upload
 from app.identity import store as tokens
+from app.identity.home import open_database
 from app.identity.store import Principal
 from app.jobs import service
 from app.jobs.service import Claim
@@ -44,9 +45,7 @@ class World:
     def at(home: Path, **chosen: Any) -> "World":
         """A fresh one in this folder, or the one that is there already."""
         settings = Settings(home=home, **chosen)
-        settings.make_home()
-        database = Database(settings.database)
-        database.migrate()
+        database = open_database(settings)
         with database.write() as connection:
             found = tokens.find(connection, "secret of ada")
             if found is None:

@@ -1,0 +1,92 @@
+"""A home and its database belong to one service. Both hold its identity, and no other pair of the two is opened.
+
+Beside an empty database every dataset of a home would look abandoned; beside another home every charge would be for
+data that is not there.
+"""
+
+import os
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from app.persistence.session import Database, new_id
+from app.persistence.tables import datasets, service
+from app.settings import Settings
+
+IDENTITY_FILE = "identity"
+
+
+class Misplaced(RuntimeError):
+    """The home and the database are not of one service; the message says what to do."""
+
+
+def open_database(settings: Settings) -> Database:
+    """The home's database, made and brought up to date if need be; a new service gets its identity here, once.
+
+    Raises
+    ------
+    Misplaced
+        if the two belong to different services, or one of them has lost what the other one knows.
+    """
+    home, database = settings.make_home(), Database(settings.database)
+    try:
+        with database.read() as connection:
+            says_whose = sa.inspect(connection).has_table(service.name)
+        if not says_whose:
+            database.migrate()
+        with database.write() as connection:
+            _agree(connection, home, settings.database)
+        if says_whose:  # another service's database is not brought up to date
+            database.migrate()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _agree(connection: sa.Connection, home: Path, url: str) -> None:
+    file = home / IDENTITY_FILE
+    stored = connection.scalar(sa.select(service.c.id))
+    written = file.read_text().strip() if file.exists() else None
+    if stored is not None and stored == written:
+        return
+    named = set(connection.scalars(sa.select(datasets.c.folder)))
+    if stored is not None:
+        known = "no identity" if written is None else f"the identity {written}"
+        raise Misplaced(
+            f"the database {url} is that of the service {stored}, and the home {home} has {known}: name the home and "
+            f"the database that belong together (PURSE_HOME, PURSE_DATABASE_URL), or restore both from one backup"
+        )
+    there = _folders(home)
+    if there and not named:
+        raise Misplaced(
+            f"the home {home} holds {len(there)} datasets and the database {url} knows none: it is new, or that of "
+            f"another service; name the right one (PURSE_DATABASE_URL) or restore it, or move {home / 'datasets'} away"
+        )
+    if not named <= there:
+        raise Misplaced(
+            f"the database {url} names datasets that are not in the home {home}: name the home and the database that "
+            f"belong together (PURSE_HOME, PURSE_DATABASE_URL), or restore both from one backup"
+        )
+    # The file comes first: without the row it is taken up again by the next start.
+    identity = written or new_id("svc")
+    if written is None:
+        _write(file, identity)
+    connection.execute(sa.insert(service).values(id=identity))
+
+
+def _folders(home: Path) -> set[str]:
+    """The names of the home's datasets; what is hidden is an upload on its way."""
+    folder = home / "datasets"
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")} if folder.is_dir() else set()
+
+
+def _write(path: Path, text: str) -> None:
+    """A new file of mode 0600, whole and durable."""
+    part = path.with_name(f".{path.name}")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.rename(path)

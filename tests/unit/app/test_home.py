@@ -1,0 +1,119 @@
+"""A home and its database are of one service: any other pair is refused, and nothing of either is touched."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from app.datasets import folders
+from app.identity.home import IDENTITY_FILE, Misplaced, open_database
+from app.persistence.session import Database
+from app.persistence.tables import service
+from app.settings import Settings
+from tests.support.world import World
+
+
+def _identity(settings: Settings) -> str:
+    database = open_database(settings)
+    with database.read() as connection:
+        [stored] = connection.scalars(sa.select(service.c.id))
+    database.close()
+    assert (settings.home / IDENTITY_FILE).read_text().strip() == stored
+    return str(stored)
+
+
+def _everything(home: Path) -> dict[str, bytes]:
+    files = (path for path in home.rglob("*") if path.is_file() and "sqlite3-" not in path.name)
+    return {str(path.relative_to(home)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A service with a dataset."""
+    world = World.at(tmp_path / "home")
+    world.dataset()
+    world.database.close()
+    return world
+
+
+def test_the_identity_is_made_once_and_kept(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    first = _identity(settings)
+    assert first.startswith("svc_")
+    assert _identity(settings) == first
+    assert (settings.home / IDENTITY_FILE).stat().st_mode & 0o777 == 0o600
+    assert _identity(Settings(home=tmp_path / "another")) != first
+
+
+def test_a_lost_database_beside_a_full_home_is_refused_and_nothing_is_deleted(world: World) -> None:
+    """Review: a start on an empty database deleted every dataset folder."""
+    (world.settings.home / "purse.sqlite3").rename(world.settings.home / "aside")
+    before = _everything(folders.root(world.settings.home))
+    with pytest.raises(Misplaced, match=r"holds 1 datasets and the database .* knows none"):
+        open_database(world.settings)
+    assert _everything(folders.root(world.settings.home)) == before != {}
+
+
+def test_another_services_database_is_refused(world: World, tmp_path: Path) -> None:
+    other = World.at(tmp_path / "other")
+    other.dataset()
+    mixed = Settings(home=world.settings.home, database_url=other.settings.database)
+    before = _everything(world.settings.home), _everything(other.settings.home)
+    with pytest.raises(Misplaced, match="PURSE_DATABASE_URL"):
+        open_database(mixed)
+    assert (_everything(world.settings.home), _everything(other.settings.home)) == before
+
+
+def test_another_home_is_refused(world: World, tmp_path: Path) -> None:
+    elsewhere = Settings(home=tmp_path / "elsewhere", database_url=world.settings.database)
+    with pytest.raises(Misplaced, match="has no identity"):
+        open_database(elsewhere)
+    assert not (elsewhere.home / IDENTITY_FILE).exists()
+
+
+def test_a_start_that_ended_between_file_and_row_is_taken_up(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    settings.make_home()
+    (settings.home / IDENTITY_FILE).write_text("svc_begun\n")
+    assert _identity(settings) == "svc_begun"
+
+
+class TestOlder:
+    """A database from before there were identities."""
+
+    def _forget(self, world: World) -> None:
+        (world.settings.home / IDENTITY_FILE).unlink()
+        database = Database(world.settings.database)
+        with database.write() as connection:
+            connection.execute(sa.delete(service))
+        database.close()
+
+    def test_is_taken_with_the_home_that_holds_its_datasets(self, world: World) -> None:
+        self._forget(world)
+        assert _identity(world.settings).startswith("svc_")
+
+    def test_is_refused_beside_another_home(self, world: World, tmp_path: Path) -> None:
+        self._forget(world)
+        elsewhere = Settings(home=tmp_path / "elsewhere", database_url=world.settings.database)
+        with pytest.raises(Misplaced, match="not in the home"):
+            open_database(elsewhere)
+
+
+def test_a_sweep_moves_aside_and_deletes_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    home = world.settings.home
+    [known] = (path.name for path in folders.root(home).iterdir())
+    again = World.at(home)
+    for round_ in (1, 2):
+        for name in ("ds_orphan", ".incoming-dead"):
+            (folders.root(home) / name).mkdir()
+            (folders.root(home) / name / "values.npy").write_bytes(b"rows of somebody %d" % round_)
+        with caplog.at_level(logging.INFO), again.database.write() as connection:
+            folders.sweep(home, connection)
+    assert [path.name for path in folders.root(home).iterdir()] == [known]
+    kept = {path.name: (path / "values.npy").read_bytes()[-1:] for path in (home / "quarantine").iterdir()}
+    assert kept == {"ds_orphan": b"1", "incoming-dead": b"1", "ds_orphan-2": b"2", "incoming-dead-2": b"2"}
+    assert [record.getMessage() for record in caplog.records][:2] == [
+        "quarantined incoming-dead",
+        "quarantined ds_orphan",
+    ]
