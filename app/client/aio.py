@@ -1,42 +1,46 @@
 """The service from asyncio.
 
-    async with AsyncClient("http://127.0.0.1:8000", token="...") as purse:
-        job = await purse.jobs.submit(dataset="ds_...", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
-        model = await job.result()
-        (await job.receipt()).verify()
-
-The names and promises are those of `app.client.client`, awaited.
+async with AsyncClient("http://127.0.0.1:8000", token="...") as purse:
+    job = await purse.jobs.submit(dataset="ds_...", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
+    model = await job.result()
+    (await job.receipt()).verify()
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import secrets
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar, final
+from typing import Any, Self, final
 
 import httpx
-from numpy.typing import NDArray
 
-from app.client import calls, prediction
-from app.client.calls import Call, Source, Spec
+from app.client import prediction
+from app.client.calls import Call, Source, Spec, at, delete, get, nothing, post, upload
 from app.client.errors import JobNotReleased
 from app.client.events import FINISHED, EventStream, as_event
 from app.client.progress import Watch, watching
 from app.client.receipts import Receipt
-from app.client.sending import TIMEOUT, Attempts, checked, opened
+from app.client.sending import TIMEOUT, Driver, Sender, Waiting
 from app.wire.base import Page
 from app.wire.datasets import BudgetStatus, Dataset
 from app.wire.jobs import Job, JobEvent, JobState, Quote
 from app.wire.models import Model
-from app.wire.receipts import KeySet, LedgerEntry, VerificationReport
+from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
 from app.wire.tokens import NewToken, Role, Token
-
-T = TypeVar("T")
 
 
 @final
 class AsyncClient:
-    """One server and one token; an async context manager. Parameters as for `Client`."""
+    """One server and one token; an async context manager.
+
+    Parameters
+    ----------
+    url : the server's address
+    token : the bearer secret; without one, only what is public
+    transport : httpx's, to reach the service without a network
+    timeout : seconds of silence after which a request is given up; an upload may take longer
+    driver : carries the requests instead of all the above
+    """
 
     def __init__(
         self,
@@ -45,12 +49,15 @@ class AsyncClient:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         timeout: float = TIMEOUT,
+        driver: Driver | None = None,
     ) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport, timeout=timeout)
-        self.datasets = AsyncDatasets(self)
-        self.jobs = AsyncJobs(self)
-        self.tokens = AsyncTokens(self)
+        self._sender = Sender(
+            driver
+            or Waiting(httpx.AsyncClient(base_url=url, headers=bearer(token), transport=transport, timeout=timeout))
+        )
+        self.datasets = AsyncDatasets(self._sender)
+        self.jobs = AsyncJobs(self._sender)
+        self.tokens = AsyncTokens(self._sender)
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,73 +69,31 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._http.aclose()
+        await self._sender.driver.close()
 
-    async def quote(self, *, dataset: str, target: str, privacy: object, **rest: Any) -> Quote:
+    async def quote(self, /, *, dataset: str, target: str, privacy: object, **rest: Any) -> Quote:
         """What a job would cost; touches no data and charges nothing."""
-        return await self.send(calls.quote(calls.request(dataset, target, privacy, rest)))
+        request = {"dataset": dataset, "target": target, "privacy": privacy, **rest}
+        return await self._sender.send(post(at("quotes"), request, Quote, repeatable=True))
 
     async def ledger(self, dataset: str) -> list[LedgerEntry]:
         """The dataset's hash chain, from its first entry."""
-        return await self.all(lambda cursor: calls.ledger(dataset, cursor))
+        return await self._sender.all(at("datasets", dataset, "ledger"), Page[LedgerEntry])
 
     async def keys(self) -> KeySet:
         """The server's public keys. Save them: an offline verifier trusts nothing else."""
-        return await self.send(calls.keys())
+        return await self._sender.send(get(at("keys"), KeySet))
 
-    def predict(self, model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
-        """Predictions, computed here; the model's link says of what: probabilities, classes, numbers."""
-        return prediction.predict(model, rows)
+    predict = staticmethod(prediction.predict)
 
     async def verify(self, receipt: Receipt) -> VerificationReport:
         """What the server finds: signature, spend, and whether its ledger holds the release."""
-        return await self.send(calls.verify(receipt.document))
+        call = post(at("receipts", "verify"), receipt.document, VerificationReport, repeatable=True)
+        return await self._sender.send(call)
 
     async def ready(self) -> None:
         """Returns if the server takes jobs now; `ProblemError` not_ready if it does not yet."""
-        await self.send(calls.ready())
-
-    async def send(self, call: Call[T]) -> T:
-        """The answer to one call; a lost connection is tried again where that cannot do anything twice."""
-        attempts = Attempts(call)
-        while True:
-            try:
-                with opened(call) as request:
-                    return checked(call, await self._http.request(call.method, call.path, **request))
-            except httpx.TransportError as error:
-                await asyncio.sleep(attempts.failed(error))
-
-    async def all(self, page: Callable[[str | None], Call[Page[T]]]) -> list[T]:
-        """Every entry of a list, page by page."""
-        items: list[T] = []
-        cursor: str | None = None
-        while True:
-            found = await self.send(page(cursor))
-            items += found.items
-            cursor = found.next
-            if cursor is None:
-                return items
-
-    async def follow(self, stream: EventStream) -> AsyncIterator[JobEvent]:
-        """A job's events until it is finished, through lost connections."""
-        while True:
-            call = stream.call()
-            try:
-                async with self._http.stream(
-                    call.method, call.path, headers=dict(call.headers), timeout=stream.read_timeout()
-                ) as response:
-                    if response.is_error:
-                        await response.aread()
-                        checked(call, response)
-                    async for line in response.aiter_lines():
-                        event = stream.feed(line)
-                        if event is not None:
-                            yield event
-                            if event.state in FINISHED:
-                                return
-            except httpx.TransportError:
-                pass
-            await asyncio.sleep(stream.lost())
+        await self._sender.send(Call("GET", "/health/ready", nothing, repeatable=True))
 
 
 @final
@@ -136,23 +101,23 @@ class AsyncClient:
 class AsyncDatasets:
     """Datasets and their budgets."""
 
-    client: AsyncClient
+    _sender: Sender
 
     async def upload(self, file: Source, *, spec: Spec) -> Dataset:
         """Registers a CSV or Parquet file under the declaration `spec`; the file is streamed."""
-        return await self.client.send(calls.upload(file, spec))
+        return await self._sender.send(upload(file, spec))
 
     async def list(self) -> Sequence[Dataset]:
         """Every dataset's public metadata."""
-        return await self.client.all(calls.datasets)
+        return await self._sender.all(at("datasets"), Page[Dataset])
 
     async def get(self, dataset: str) -> Dataset:
         """One dataset's public metadata."""
-        return await self.client.send(calls.dataset(dataset))
+        return await self._sender.send(get(at("datasets", dataset), Dataset))
 
     async def budget(self, dataset: str) -> BudgetStatus:
         """What is spent and what remains."""
-        return await self.client.send(calls.budget(dataset))
+        return await self._sender.send(get(at("datasets", dataset, "budget"), BudgetStatus))
 
 
 @final
@@ -160,30 +125,44 @@ class AsyncDatasets:
 class AsyncJobs:
     """Jobs: submitting them, and finding them again."""
 
-    client: AsyncClient
+    _sender: Sender
 
     async def submit(
-        self, *, dataset: str, target: str, privacy: object, idempotency_key: str | None = None, **rest: Any
+        self, /, *, dataset: str, target: str, privacy: object, idempotency_key: str | None = None, **rest: Any
     ) -> "AsyncJobHandle":
-        """Charges the budget and queues the job; see `Jobs.submit`."""
-        request = calls.request(dataset, target, privacy, rest)
-        return AsyncJobHandle(self.client, await self.client.send(calls.submit(request, idempotency_key)))
+        """Charges the budget and queues the job.
+
+        Parameters
+        ----------
+        dataset, target, privacy, rest : the job request; what is left out has defaults, filled in by the server
+        idempotency_key : yours, if you keep it; else one is made before anything is sent, so that an answer that is
+            lost never charges twice
+
+        Raises
+        ------
+        ProblemError
+            budget_exhausted, with what `remaining` would admit; and others.
+        """
+        request = {"dataset": dataset, "target": target, "privacy": privacy, **rest}
+        call = post(at("jobs"), request, Job, key=idempotency_key or secrets.token_hex(16))
+        return AsyncJobHandle(self._sender, await self._sender.send(call))
 
     async def get(self, job: str) -> "AsyncJobHandle":
         """A job by its id, after a restart too."""
-        return AsyncJobHandle(self.client, await self.client.send(calls.job(job)))
+        return AsyncJobHandle(self._sender, await self._sender.send(get(at("jobs", job), Job)))
 
     async def list(self) -> Sequence[Job]:
         """The jobs that this token may see."""
-        return await self.client.all(calls.jobs)
+        return await self._sender.all(at("jobs"), Page[Job])
 
     async def model(self, job: str) -> Model:
         """The model that a job released."""
-        return await self.client.send(calls.model(job))
+        return await self._sender.send(get(at("jobs", job, "model"), Model))
 
     async def receipt(self, job: str) -> Receipt:
         """A job's signed receipt, and the keys that the server publishes now; for auditors too."""
-        return Receipt(await self.client.send(calls.receipt(job)), await self.client.keys())
+        document = await self._sender.send(get(at("jobs", job, "receipt"), ReceiptDocument))
+        return Receipt(document, await self._sender.send(get(at("keys"), KeySet)))
 
 
 @final
@@ -191,7 +170,7 @@ class AsyncJobs:
 class AsyncJobHandle:
     """One job; `job` is what the server said last."""
 
-    client: AsyncClient
+    _sender: Sender
     job: Job
 
     @property
@@ -206,15 +185,28 @@ class AsyncJobHandle:
 
     async def refresh(self) -> Job:
         """The job as it is now."""
-        self.job = await self.client.send(calls.job(self.id))
+        self.job = await self._sender.send(get(at("jobs", self.id), Job))
         return self.job
 
-    def events(self, timeout: float | None = None) -> AsyncIterator[JobEvent]:
+    def events(self, timeout: float | None = None) -> AsyncGenerator[JobEvent]:
         """Every change of state and progress until the end."""
-        return self.client.follow(EventStream(self.id, timeout))
+        return self._sender.follow(EventStream(self.id, timeout))
 
     async def result(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Model:
-        """The model, when the job is done; see `JobHandle.result`."""
+        """The model, when the job is done.
+
+        Parameters
+        ----------
+        timeout : seconds to wait; None for as long as it takes
+        progress : a function of each event; True or False for a bar or none; None for a bar on a terminal
+
+        Raises
+        ------
+        JobNotReleased
+            if the job failed or was cancelled.
+        TimeoutError
+            if it takes longer; the job goes on.
+        """
         with watching(self.job.quote.method.name, progress) as watch:
             if self.state not in FINISHED:
                 async for event in self.events(timeout):
@@ -228,15 +220,15 @@ class AsyncJobHandle:
 
     async def model(self) -> Model:
         """The released model."""
-        return await self.client.jobs.model(self.id)
+        return await AsyncJobs(self._sender).model(self.id)
 
     async def receipt(self) -> Receipt:
         """The signed receipt, and the keys that the server publishes now."""
-        return await self.client.jobs.receipt(self.id)
+        return await AsyncJobs(self._sender).receipt(self.id)
 
     async def cancel(self) -> Job:
         """Cancels; refunds only if the job has not started."""
-        self.job = await self.client.send(calls.cancel(self.id))
+        self.job = await self._sender.send(delete(at("jobs", self.id), Job))
         return self.job
 
 
@@ -245,19 +237,21 @@ class AsyncJobHandle:
 class AsyncTokens:
     """Bearer tokens, for stewards."""
 
-    client: AsyncClient
+    _sender: Sender
 
     async def create(self, name: str, role: Role) -> NewToken:
         """A new token; its secret is shown this once."""
-        return await self.client.send(calls.create_token(name, role))
+        return await self._sender.send(post(at("tokens"), {"name": name, "role": role}, NewToken))
 
     async def list(self) -> Sequence[Token]:
         """Every live token, without its secret."""
-        return await self.client.all(calls.tokens)
+        return await self._sender.all(at("tokens"), Page[Token])
 
     async def revoke(self, token: str) -> None:
         """Makes a token invalid, for good."""
-        await self.client.send(calls.revoke_token(token))
+        await self._sender.send(Call("DELETE", at("tokens", token), nothing))
 
 
-__all__ = ["AsyncClient", "AsyncJobHandle"]
+def bearer(token: str | None) -> dict[str, str]:
+    """The header that a token travels in."""
+    return {"Authorization": f"Bearer {token}"} if token else {}

@@ -5,38 +5,130 @@
         model = job.result()
         job.receipt().verify()
 
-A lost connection is tried again where that cannot do anything twice.
+Names, parameters and promises are those of `app.client.aio`, run to their end.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
 from types import TracebackType
-from typing import Any, Self, TypeVar, final
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, final
 
 import httpx
-from numpy.typing import NDArray
 
-from app.client import calls, prediction
-from app.client.calls import Call, Source, Spec
-from app.client.errors import JobNotReleased
-from app.client.events import FINISHED, EventStream, as_event
-from app.client.progress import Watch, watching
-from app.client.receipts import Receipt
-from app.client.sending import TIMEOUT, Attempts, checked, opened
-from app.wire.base import Page
-from app.wire.datasets import BudgetStatus, Dataset
-from app.wire.jobs import Job, JobEvent, JobState, Quote
-from app.wire.models import Model
-from app.wire.receipts import KeySet, LedgerEntry, VerificationReport
-from app.wire.tokens import NewToken, Role, Token
+from app.client import prediction
+from app.client.aio import AsyncClient, AsyncDatasets, AsyncJobHandle, AsyncJobs, AsyncTokens, bearer
+from app.client.sending import TIMEOUT, Blocking, each, run
+from app.wire.jobs import Job, JobEvent, JobState
 
+A = TypeVar("A")
+P = ParamSpec("P")
 T = TypeVar("T")
+A_co = TypeVar("A_co", covariant=True)
+
+
+class _Face(Protocol[A_co]):
+    @property
+    def _awaited(self) -> A_co: ...
+
+
+def _run(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Face[A], P], T]:
+    """The method, run to its end."""
+
+    @wraps(method)
+    def call(self: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(method(self._awaited, *args, **kwargs))
+
+    return call
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class JobHandle:
+    """One job; `job` is what the server said last."""
+
+    _awaited: AsyncJobHandle
+
+    @property
+    def job(self) -> Job:
+        """The job as of the last answer."""
+        return self._awaited.job
+
+    @property
+    def id(self) -> str:
+        """The job's identifier."""
+        return self._awaited.id
+
+    @property
+    def state(self) -> JobState:
+        """The state as of the last answer."""
+        return self._awaited.state
+
+    def events(self, timeout: float | None = None) -> Iterator[JobEvent]:
+        """Every change of state and progress until the end."""
+        return each(self._awaited.events(timeout))
+
+    refresh = _run(AsyncJobHandle.refresh)
+    result = _run(AsyncJobHandle.result)
+    model = _run(AsyncJobHandle.model)
+    receipt = _run(AsyncJobHandle.receipt)
+    cancel = _run(AsyncJobHandle.cancel)
+
+
+def _handle(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, AsyncJobHandle]],
+) -> Callable[Concatenate[_Face[A], P], JobHandle]:
+    @wraps(method)
+    def call(self: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
+        return JobHandle(run(method(self._awaited, *args, **kwargs)))
+
+    call.__signature__ = signature(method).replace(return_annotation=JobHandle)  # type: ignore[attr-defined]
+    return call
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Datasets:
+    """Datasets and their budgets."""
+
+    _awaited: AsyncDatasets
+
+    upload = _run(AsyncDatasets.upload)
+    list = _run(AsyncDatasets.list)
+    get = _run(AsyncDatasets.get)
+    budget = _run(AsyncDatasets.budget)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs: submitting them, and finding them again."""
+
+    _awaited: AsyncJobs
+
+    submit = _handle(AsyncJobs.submit)
+    get = _handle(AsyncJobs.get)
+    list = _run(AsyncJobs.list)
+    model = _run(AsyncJobs.model)
+    receipt = _run(AsyncJobs.receipt)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Bearer tokens, for stewards."""
+
+    _awaited: AsyncTokens
+
+    create = _run(AsyncTokens.create)
+    list = _run(AsyncTokens.list)
+    revoke = _run(AsyncTokens.revoke)
 
 
 @final
 class Client:
-    """One server and one token; a context manager.
+    """One server and one token; a context manager. May be used from several threads, and beside a running event loop.
 
     Parameters
     ----------
@@ -54,11 +146,11 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url, headers=headers, transport=transport, timeout=timeout)
-        self.datasets = Datasets(self)
-        self.jobs = Jobs(self)
-        self.tokens = Tokens(self)
+        http = httpx.Client(base_url=url, headers=bearer(token), transport=transport, timeout=timeout)
+        self._awaited = AsyncClient(url, driver=Blocking(http))
+        self.datasets = Datasets(self._awaited.datasets)
+        self.jobs = Jobs(self._awaited.jobs)
+        self.tokens = Tokens(self._awaited.tokens)
 
     def __enter__(self) -> Self:
         return self
@@ -68,228 +160,10 @@ class Client:
     ) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Closes the connections."""
-        self._http.close()
-
-    def quote(self, *, dataset: str, target: str, privacy: object, **rest: Any) -> Quote:
-        """What a job would cost; touches no data and charges nothing."""
-        return self.send(calls.quote(calls.request(dataset, target, privacy, rest)))
-
-    def ledger(self, dataset: str) -> list[LedgerEntry]:
-        """The dataset's hash chain, from its first entry."""
-        return self.all(lambda cursor: calls.ledger(dataset, cursor))
-
-    def keys(self) -> KeySet:
-        """The server's public keys. Save them: an offline verifier trusts nothing else."""
-        return self.send(calls.keys())
-
-    def predict(self, model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
-        """Predictions, computed here; the model's link says of what: probabilities, classes, numbers."""
-        return prediction.predict(model, rows)
-
-    def verify(self, receipt: Receipt) -> VerificationReport:
-        """What the server finds: signature, spend, and whether its ledger holds the release."""
-        return self.send(calls.verify(receipt.document))
-
-    def ready(self) -> None:
-        """Returns if the server takes jobs now; `ProblemError` not_ready if it does not yet."""
-        self.send(calls.ready())
-
-    def send(self, call: Call[T]) -> T:
-        """The answer to one call; a lost connection is tried again where that cannot do anything twice."""
-        attempts = Attempts(call)
-        while True:
-            try:
-                with opened(call) as request:
-                    return checked(call, self._http.request(call.method, call.path, **request))
-            except httpx.TransportError as error:
-                time.sleep(attempts.failed(error))
-
-    def all(self, page: Callable[[str | None], Call[Page[T]]]) -> list[T]:
-        """Every entry of a list, page by page."""
-        items: list[T] = []
-        cursor: str | None = None
-        while True:
-            found = self.send(page(cursor))
-            items += found.items
-            cursor = found.next
-            if cursor is None:
-                return items
-
-    def follow(self, stream: EventStream) -> Iterator[JobEvent]:
-        """A job's events until it is finished, through lost connections."""
-        while True:
-            call = stream.call()
-            try:
-                with self._http.stream(
-                    call.method, call.path, headers=dict(call.headers), timeout=stream.read_timeout()
-                ) as response:
-                    if response.is_error:
-                        response.read()
-                        checked(call, response)
-                    for line in response.iter_lines():
-                        event = stream.feed(line)
-                        if event is not None:
-                            yield event
-                            if event.state in FINISHED:
-                                return
-            except httpx.TransportError:
-                pass
-            time.sleep(stream.lost())
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Datasets:
-    """Datasets and their budgets."""
-
-    client: Client
-
-    def upload(self, file: Source, *, spec: Spec) -> Dataset:
-        """Registers a CSV or Parquet file under the declaration `spec`; the file is streamed."""
-        return self.client.send(calls.upload(file, spec))
-
-    def list(self) -> Sequence[Dataset]:
-        """Every dataset's public metadata."""
-        return self.client.all(calls.datasets)
-
-    def get(self, dataset: str) -> Dataset:
-        """One dataset's public metadata."""
-        return self.client.send(calls.dataset(dataset))
-
-    def budget(self, dataset: str) -> BudgetStatus:
-        """What is spent and what remains."""
-        return self.client.send(calls.budget(dataset))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Jobs:
-    """Jobs: submitting them, and finding them again."""
-
-    client: Client
-
-    def submit(
-        self, *, dataset: str, target: str, privacy: object, idempotency_key: str | None = None, **rest: Any
-    ) -> "JobHandle":
-        """Charges the budget and queues the job.
-
-        Parameters
-        ----------
-        dataset, target, privacy, rest : the job request; what is left out has defaults
-        idempotency_key : yours, if you keep it; else one is made before anything is sent
-
-        Raises
-        ------
-        ProblemError
-            budget_exhausted, with what `remaining` would admit; and others.
-        """
-        request = calls.request(dataset, target, privacy, rest)
-        return JobHandle(self.client, self.client.send(calls.submit(request, idempotency_key)))
-
-    def get(self, job: str) -> "JobHandle":
-        """A job by its id, after a restart too."""
-        return JobHandle(self.client, self.client.send(calls.job(job)))
-
-    def list(self) -> Sequence[Job]:
-        """The jobs that this token may see."""
-        return self.client.all(calls.jobs)
-
-    def model(self, job: str) -> Model:
-        """The model that a job released."""
-        return self.client.send(calls.model(job))
-
-    def receipt(self, job: str) -> Receipt:
-        """A job's signed receipt, and the keys that the server publishes now; for auditors too."""
-        return Receipt(self.client.send(calls.receipt(job)), self.client.keys())
-
-
-@final
-@dataclass(slots=True)
-class JobHandle:
-    """One job; `job` is what the server said last."""
-
-    client: Client
-    job: Job
-
-    @property
-    def id(self) -> str:
-        """The job's identifier."""
-        return self.job.id
-
-    @property
-    def state(self) -> JobState:
-        """The state as of the last answer."""
-        return self.job.state
-
-    def refresh(self) -> Job:
-        """The job as it is now."""
-        self.job = self.client.send(calls.job(self.id))
-        return self.job
-
-    def events(self, timeout: float | None = None) -> Iterator[JobEvent]:
-        """Every change of state and progress until the end."""
-        return self.client.follow(EventStream(self.id, timeout))
-
-    def result(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Model:
-        """The model, when the job is done.
-
-        Parameters
-        ----------
-        timeout : seconds to wait; None for as long as it takes
-        progress : a function of each event; True or False for a bar or none; None for a bar on a terminal
-
-        Raises
-        ------
-        JobNotReleased
-            if the job failed or was cancelled.
-        TimeoutError
-            if it takes longer; the job goes on.
-        """
-        with watching(self.job.quote.method.name, progress) as watch:
-            if self.state not in FINISHED:
-                for event in self.events(timeout):
-                    watch(event)
-                self.refresh()
-            else:
-                watch(as_event(self.job))
-        if self.state != "done":
-            raise JobNotReleased(self.id, self.state, self.job.error)
-        return self.model()
-
-    def model(self) -> Model:
-        """The released model."""
-        return self.client.jobs.model(self.id)
-
-    def receipt(self) -> Receipt:
-        """The signed receipt, and the keys that the server publishes now."""
-        return self.client.jobs.receipt(self.id)
-
-    def cancel(self) -> Job:
-        """Cancels; refunds only if the job has not started."""
-        self.job = self.client.send(calls.cancel(self.id))
-        return self.job
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """Bearer tokens, for stewards."""
-
-    client: Client
-
-    def create(self, name: str, role: Role) -> NewToken:
-        """A new token; its secret is shown this once."""
-        return self.client.send(calls.create_token(name, role))
-
-    def list(self) -> Sequence[Token]:
-        """Every live token, without its secret."""
-        return self.client.all(calls.tokens)
-
-    def revoke(self, token: str) -> None:
-        """Makes a token invalid, for good."""
-        self.client.send(calls.revoke_token(token))
-
-
-__all__ = ["Client", "JobHandle"]
+    close = _run(AsyncClient.close)
+    quote = _run(AsyncClient.quote)
+    ledger = _run(AsyncClient.ledger)
+    keys = _run(AsyncClient.keys)
+    verify = _run(AsyncClient.verify)
+    ready = _run(AsyncClient.ready)
+    predict = staticmethod(prediction.predict)

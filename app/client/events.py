@@ -4,8 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.client import calls
-from app.client.calls import Call
+from app.client.calls import Call, at, nothing
 from app.client.errors import Unreachable
 from app.wire.jobs import Job, JobEvent, JobState
 
@@ -35,7 +34,8 @@ class EventStream:
     def call(self) -> Call[None]:
         """The request that goes on after the last event seen."""
         self._data.clear()
-        return calls.events(self.job, self._last)
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last} if self._last else {})
+        return Call("GET", at("jobs", self.job, "events"), nothing, headers=headers)
 
     def read_timeout(self) -> float:
         """Seconds that the connection may be silent."""

@@ -1,14 +1,24 @@
-"""From a call to an httpx request, and from the response to its answer; how often to try again. No I/O but files."""
+"""Sending calls, by an event loop or by blocking; a lost connection is tried again where that cannot do anything twice.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+Everything above is written once, as coroutines. Over a `Blocking` driver these never wait for an event loop, so `run`
+has their result at once, on any thread, beside a running loop too.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
 import httpx
 
-from app.client.calls import Call, Upload
+from app.client.calls import Call, Upload, page
 from app.client.errors import Unreachable, problem
+from app.client.events import FINISHED, EventStream
+from app.wire.base import Page
+from app.wire.jobs import JobEvent
 
 T = TypeVar("T")
 
@@ -16,25 +26,161 @@ TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 4
 
 
-class Attempts:
-    """How often one call has failed to reach the server."""
+class Driver(Protocol):
+    """What carries a request."""
 
-    def __init__(self, call: Call[Any]) -> None:
-        self._left = _ATTEMPTS if call.repeatable else 1
-        self._delay = 0.1
+    async def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        """The whole response."""
+        ...
 
-    def failed(self, error: httpx.TransportError) -> float:
-        """Seconds to wait before the next attempt; `Unreachable` if there is none."""
-        self._left -= 1
-        if not self._left:
-            what = str(error) or type(error).__name__
-            raise Unreachable(f"no answer from the server: {what}; is it running, is PURSE_URL right?") from error
-        self._delay *= 2
-        return self._delay
+    def lines(self, call: Call[None], timeout: float) -> AbstractAsyncContextManager[AsyncIterator[str]]:
+        """A response as it comes, line by line; `ProblemError` if the server refused."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+        ...
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """By the running event loop."""
+
+    http: httpx.AsyncClient
+
+    async def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        return await self.http.request(method, path, **arguments)
+
+    @asynccontextmanager
+    async def lines(self, call: Call[None], timeout: float) -> AsyncGenerator[AsyncIterator[str]]:
+        async with self.http.stream(call.method, call.path, headers=dict(call.headers), timeout=timeout) as response:
+            if response.is_error:
+                await response.aread()
+                _checked(call, response)
+            yield response.aiter_lines()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        await self.http.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """By blocking the thread: its coroutines never wait."""
+
+    http: httpx.Client
+
+    async def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        return self.http.request(method, path, **arguments)
+
+    @asynccontextmanager
+    async def lines(self, call: Call[None], timeout: float) -> AsyncGenerator[AsyncIterator[str]]:
+        with self.http.stream(call.method, call.path, headers=dict(call.headers), timeout=timeout) as response:
+            if response.is_error:
+                response.read()
+                _checked(call, response)
+            yield _Lines(response.iter_lines())
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def close(self) -> None:
+        self.http.close()
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine over a `Blocking` driver."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a blocking driver never waits")
+
+
+def each(items: AsyncGenerator[T]) -> Iterator[T]:
+    """The items of an asynchronous generator over a `Blocking` driver."""
+    try:
+        while True:
+            yield run(items.__anext__())
+    except StopAsyncIteration:
+        return
+    finally:
+        run(items.aclose())
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends calls and reads what comes back."""
+
+    driver: Driver
+
+    async def send(self, call: Call[T]) -> T:
+        """The answer to one call."""
+        delay, left = 0.2, _ATTEMPTS if call.repeatable else 1
+        while True:
+            try:
+                with _opened(call) as request:
+                    return _checked(call, await self.driver.request(call.method, call.path, **request))
+            except httpx.TransportError as error:
+                left -= 1
+                if not left:
+                    what = str(error) or type(error).__name__
+                    raise Unreachable(
+                        f"no answer from the server: {what}; is it running, is PURSE_URL right?"
+                    ) from error
+            await self.driver.sleep(delay)
+            delay *= 2
+
+    async def all(self, path: str, answer: type[Page[T]]) -> list[T]:
+        """Every entry of a list, page by page."""
+        items: list[T] = []
+        cursor: str | None = None
+        while True:
+            found = await self.send(page(path, answer, cursor))
+            items += found.items
+            cursor = found.next
+            if cursor is None:
+                return items
+
+    async def follow(self, stream: EventStream) -> AsyncGenerator[JobEvent]:
+        """A job's events until it is finished, through lost connections."""
+        while True:
+            try:
+                async with self.driver.lines(stream.call(), stream.read_timeout()) as lines:
+                    async for line in lines:
+                        event = stream.feed(line)
+                        if event is not None:
+                            yield event
+                            if event.state in FINISHED:
+                                return
+            except httpx.TransportError:
+                pass
+            await self.driver.sleep(stream.lost())
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    lines: Iterator[str]
+
+    def __aiter__(self) -> "_Lines":
+        return self
+
+    async def __anext__(self) -> str:
+        for line in self.lines:
+            return line
+        raise StopAsyncIteration
 
 
 @contextmanager
-def opened(call: Call[Any]) -> Iterator[dict[str, Any]]:
+def _opened(call: Call[Any]) -> Iterator[dict[str, Any]]:
     """The keyword arguments of httpx's `request`; a file that is named by its path is open inside the block."""
     arguments: dict[str, Any] = {"params": dict(call.params), "headers": dict(call.headers)}
     if call.upload is None:
@@ -46,7 +192,7 @@ def opened(call: Call[Any]) -> Iterator[dict[str, Any]]:
         yield arguments | _multipart(call.upload, call.upload.file)
 
 
-def checked(call: Call[T], response: httpx.Response) -> T:
+def _checked(call: Call[T], response: httpx.Response) -> T:
     """The call's answer; `ProblemError` if the server refused it."""
     if not response.is_success:
         raise problem(response.status_code, response.content)

@@ -1,9 +1,13 @@
 """The client against answers made up here: what it sends, what it tries again, what it says when refused."""
 
 import asyncio
+import gc
 import hashlib
+import inspect
 import json
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -364,6 +368,80 @@ def test_both_clients_offer_the_same() -> None:
 
     for name in ("Client", "Datasets", "Jobs", "JobHandle", "Tokens"):
         assert public(getattr(client_module, name)) == public(getattr(aio, f"Async{name}"))
+
+
+def test_what_the_blocking_client_shows_is_what_it_returns() -> None:
+    for method in (client_module.Jobs.submit, client_module.Jobs.get):
+        assert inspect.signature(method).return_annotation is client_module.JobHandle
+    assert not any(map(inspect.iscoroutinefunction, vars(client_module.Jobs).values()))
+    assert "idempotency_key" in inspect.signature(client_module.Jobs.submit).parameters
+    assert "budget_exhausted" in str(client_module.Jobs.submit.__doc__)
+
+
+def test_the_blocking_client_works_beside_a_running_loop_as_in_a_notebook() -> None:
+    async def cell() -> tuple[Model, list[str]]:
+        with _client(Story()) as purse:
+            states = [event.state for event in purse.jobs.get("job_a").events()]
+            return purse.jobs.get("job_a").result(progress=False), states
+
+    assert asyncio.run(cell()) == (MODEL, ["running", "running", "done"])
+
+
+def test_threads_share_one_blocking_client() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        time.sleep(0.01)
+        return httpx.Response(200, json=_job() | {"id": request.url.path.rsplit("/")[-1]})
+
+    asked = [f"job_{i}" for i in range(24)]
+    with _client(answer) as purse, ThreadPoolExecutor(8) as pool:
+        assert [job.id for job in pool.map(purse.jobs.get, asked)] == asked
+
+
+class Watched(httpx.SyncByteStream):
+    """A stream that ends with an error, if one is given, and knows whether it was closed."""
+
+    def __init__(self, text: str, error: BaseException | None = None) -> None:
+        self.text, self.error, self.closed = text, error, False
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self.text.encode()
+        if self.error:
+            raise self.error
+        while True:
+            yield b": still here\n\n"
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_an_interrupt_while_waiting_reaches_the_caller_and_closes_the_stream() -> None:
+    stream = Watched(_event("running", 3), KeyboardInterrupt())
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=stream) if "events" in request.url.path else httpx.Response(200, json=_job())
+
+    seen: list[int] = []
+    with _client(answer) as purse:
+        job = purse.jobs.get("job_a")
+        with pytest.raises(KeyboardInterrupt):
+            job.result(progress=lambda event: seen.append(event.progress.done))
+        assert stream.closed
+        assert job.refresh().state == "queued"  # the client goes on
+    assert seen == [3]
+
+
+def test_events_that_nobody_reads_on_close_their_stream() -> None:
+    stream = Watched(_event("running", 3))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=stream) if "events" in request.url.path else httpx.Response(200, json=_job())
+
+    with _client(answer) as purse:
+        for event in purse.jobs.get("job_a").events():
+            assert event.progress.done == 3
+            break
+        gc.collect()
+        assert stream.closed
 
 
 def test_prediction_by_hand() -> None:
