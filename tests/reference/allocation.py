@@ -5,8 +5,8 @@ S adds T independent terms X, with gamma = e^epsilon and a, b independent copies
     ordered      X = a - gamma where a > gamma;  1 - gamma b where b > 1/gamma;  else 0       (mu = 2c)
     independent  X = e^(cY - c^2/2) - gamma e^(-cY - c^2/2)
 
-The law of X goes to a grid so that delta only grows: a cell goes to its two ends around its mean, the far left is raised
-to the lowest point, and what is above the highest point H costs its own mean excess, as the T terms share S/T:
+The law of X goes to a grid so that delta only grows: a cell goes to its two ends around its mean, the far left is
+raised to the lowest point, and what is above the highest point H costs its own mean excess, as the T terms share S/T:
 
     E[(S/T - kappa)_+] <= E[(S'/T - kappa)_+] + E[(X - H)_+],  with min(X, H) in S'.
 
@@ -123,7 +123,14 @@ def _sum(one: Vector, first: int, count: int, low: int, high: int) -> tuple[Vect
 
 
 def allocation_delta(form: str, slots: int, q: float, c: float, epsilon: float) -> float:
-    """delta(epsilon), a little above it and to 1e-19 at best; c is the largest displacement over the noise, epsilon > 0."""
+    """delta(epsilon > 0), a little above it and to 1e-19 at best.
+
+    Parameters
+    ----------
+    form : "independent" or "ordered"
+    slots, q : T, and the chance that the record takes part at all
+    c : the largest displacement over the noise
+    """
     gamma = math.exp(epsilon)
     X = Independent(c, gamma) if form == "independent" else Ordered(c, gamma)
     kappa, gap = (1 - q) * (gamma - 1) / q, (gamma - 1) / q
@@ -132,7 +139,7 @@ def allocation_delta(form: str, slots: int, q: float, c: float, epsilon: float) 
     while X.below(-depth * h)[1] > RAISED * gap:
         depth *= 2
     top = math.ceil((JUMPS * gap * slots + FAR * sd) / h)
-    edges = np.arange(-depth, top + 1) * h
+    edges = np.arange(-depth, top + 1, dtype=np.float64) * h
     mass, mean = X.cells(edges)
     up = np.clip((mean - edges[:-1] * mass) / h, 0.0, mass)
     law = np.r_[mass - up, 0.0] + np.r_[0.0, up]

@@ -6,7 +6,7 @@ import mpmath
 
 
 def renyi_budget(epsilon: float, delta: float, order: float, weight: float) -> float:
-    """B with: D_a <= B at this order gives (epsilon, weight delta): epsilon + ln(1 - 1/a)^-1 + ln(a weight delta) / (a-1)."""
+    """D_a <= epsilon - ln(1 - 1/a) + ln(a weight delta) / (a-1) gives (epsilon, weight delta)."""
     with mpmath.workdps(50):
         a, share = mpmath.mpf(order), mpmath.mpf(weight) * mpmath.mpf(delta)
         return float(mpmath.mpf(epsilon) - mpmath.log(1 - 1 / a) + mpmath.log(a * share) / (a - 1))

@@ -23,8 +23,8 @@ def _panels(low: float, high: float, count: int) -> tuple[Vector, Vector]:
 def poisson(q: float, c: float, orders: Sequence[float]) -> Vector:
     """D_a(P || Q), P = (1-q) N(0, 1) + q N(c, 1), Q = (1-q) N(0, 1) + q N(-c, 1), q < 1.
 
-    With p, r the densities over the normal one, E[p^a r^(1-a)] - 1 = E[p^a r^(1-a) - 1 - a (p-1) - (1-a) (r-1)]: what is
-    subtracted has mean zero, and what is left is small where the divergence is.
+    With p, r the densities over the normal one, E[p^a r^(1-a)] - 1 = E[p^a r^(1-a) - 1 - a (p-1) - (1-a) (r-1)]: what
+    is subtracted has mean zero, and what is left is small where the divergence is.
     """
     found = []
     for a in orders:

@@ -39,7 +39,7 @@ def _joined(first: int, width: float, upper: Vector, lower: Vector, at_zero: flo
 def gaussian(mu: float, width: float) -> PrivacyLossDistribution:
     """N(mu, 1) against N(0, 1): the loss is mu x - mu^2 / 2."""
     last = math.ceil((mu * mu / 2 + TAIL * mu) / width)
-    edges = np.arange(-last, last + 1) * width / mu + mu / 2
+    edges = np.arange(-last, last + 1, dtype=np.float64) * width / mu + mu / 2
     return _joined(-last, width, _mixture(edges, [1], [mu]), _mixture(edges, [1], [0]))
 
 
@@ -74,7 +74,7 @@ def without_replacement(q: float, mu: float, width: float) -> PrivacyLossDistrib
 def of_profile(epsilons: Vector, deltas: Vector, width: float) -> PrivacyLossDistribution:
     """A symmetric pair whose profile is the greatest convex function of e^epsilon below the given upper bounds.
 
-    The true profile is convex and below them, so it is below this one; H_(1/g) = 1 - 1/g + H_g / g gives the other half.
+    The true profile is convex and below them, so it is below this one; H_(1/g) = 1 - 1/g + H_g / g is the other half.
     """
     k = np.unique(np.floor(epsilons / width + 0.5).astype(int))
     known = np.searchsorted(epsilons, k * width + 1e-12, side="right") - 1  # at or before: bounds fall
@@ -101,12 +101,14 @@ def of_profile(epsilons: Vector, deltas: Vector, width: float) -> PrivacyLossDis
 
 
 def conditioned_rdp(pmf: DensePLDPmf, slack: float, orders: Vector) -> Vector:
-    """D_a(P' || Q) for P' = P given loss <= l, where P(loss > l) <= slack: (ln sum p e^((a-1) l) - a ln sum p) / (a-1)."""
+    """D_a(P' || Q) = (ln sum p e^((a-1) l) - a ln sum p) / (a-1), where P' is P given loss <= l.
+
+    l is the least that P passes with probability slack at most.
+    """
     masses = np.asarray(pmf.to_dense_pmf()._probs)
     losses = (np.arange(len(masses)) + pmf._lower_loss) * pmf._discretization
     above = pmf._infinity_mass + np.cumsum(masses[::-1])[::-1] - masses
     kept = losses <= losses[above <= slack][0]
     total = float(masses[kept].sum())
-    return np.array(
-        [math.log(float(masses[kept] @ np.exp((a - 1) * losses[kept])) / total**a) / (a - 1) for a in orders]
-    )
+    sums = [float(masses[kept] @ np.exp((a - 1) * losses[kept])) for a in orders]
+    return np.array([math.log(found / total**a) / (a - 1) for found, a in zip(sums, orders, strict=True)])

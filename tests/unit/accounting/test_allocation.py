@@ -17,7 +17,8 @@ from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.mechanisms.random_allocation import Form
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
-from tests.support.reference import reference
+from tests.reference.allocation import allocation_delta
+from tests.reference.losses import of_profile
 
 ROWS = 200_000
 HALF = ROWS // 2 + 1
@@ -88,8 +89,7 @@ def test_one_slot_is_one_sampled_answer(q: float, c: float, epsilon: float) -> N
 )
 def test_the_profile_against_the_reference(form: Form, slots: int, q: float, c: float, epsilon: float) -> None:
     """Both round up; they differ by their grids."""
-    mu, kind = (2 * c, "printed") if form == "ordered" else (c, "zero")
-    theirs = reference("ra_replace").RA(mu, slots, q, epsilon, kind).delta
+    theirs = allocation_delta(form, slots, q, c, epsilon)
     assert hockey_stick(RandomAllocation(q, slots, form), 1 / c, epsilon) == pytest.approx(theirs, rel=0.06)
 
 
@@ -156,7 +156,7 @@ def test_several_half_passes_compose() -> None:
         found.append(PldAccountant().epsilon(plan, 1e-6))
         grid = np.concatenate([np.linspace(0, 1, 60), np.linspace(1.02, 5, 60)])
         profile = [hockey_stick(mechanism, z, e) for e in grid]
-        theirs = reference("accountants").pld_from_profile(grid, np.array(profile), 1e-3)
+        theirs = of_profile(grid, np.array(profile), 1e-3)
         composed = theirs.self_compose(count) if count > 1 else theirs
         assert found[-1] == pytest.approx(composed.get_epsilon_for_delta(1e-6), rel=0.03)
     assert found[0] < found[1] < found[2] < 2 * found[0]

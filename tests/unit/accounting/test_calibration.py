@@ -13,7 +13,7 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery, Query
-from tests.support.reference import reference
+from tests.reference import losses
 
 TARGETS = list(itertools.product([0.2, 1.0, 4.0], [1e-8, 1e-6, 1e-3]))
 
@@ -49,11 +49,10 @@ def test_below_the_floor_of_float_fft_renyi_takes_over() -> None:
 
 def test_noise_agrees_with_the_reference_pld() -> None:
     """The reference composes its own masses; the two must agree within their grids."""
-    ref = reference("accountants")
     release = calibrate(svrg(), Privacy(1.0, 1e-6))
     snapshot, change = release.plan.queries
-    pld = ref.pld_poisson_replace(0.005, 1 / change.noise_multiplier, 1e-4).self_compose(change.count)
-    pld = pld.compose(ref.pld_gauss(2 / snapshot.noise_multiplier * math.sqrt(snapshot.count), 1e-4))
+    pld = losses.poisson(0.005, 1 / change.noise_multiplier, 1e-4).self_compose(change.count)
+    pld = pld.compose(losses.gaussian(2 / snapshot.noise_multiplier * math.sqrt(snapshot.count), 1e-4))
     assert pld.get_epsilon_for_delta(1e-6) == pytest.approx(release.epsilon, rel=2e-3)
 
 

@@ -1,11 +1,9 @@
 """The filters: thresholds rounded down, charges rounded up, and what they add up to."""
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -20,7 +18,8 @@ from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOf
 from accounting.filter import MOST, UNIT, Cost, Filter, _checked, cost_from_json, cost_to_json
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery, Query
-from tests.support.reference import reference
+from tests.reference.budget import renyi_budget, uses
+from tests.reference.normal import gaussian_shift
 
 BUDGETS = [(e, d) for e in (1e-3, 0.05, 0.5, 1.0, 3.0, 20.0, 100.0) for d in (1e-12, 1e-6, 1e-2)]
 
@@ -210,29 +209,15 @@ def fill(rule: Filter, cost: Cost) -> tuple[int, Cost]:
     return jobs, spent
 
 
-def test_admits_as_many_jobs_as_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    # the reference needs nothing else of its accountants, which take long to import; found here by 50 digits
-    with mpmath.workdps(50):
-        mu_star = float(
-            mpmath.findroot(
-                lambda m: mpmath.ncdf(m / 2 - 1 / m) - mpmath.e * mpmath.ncdf(-m / 2 - 1 / m) - mpmath.mpf(1e-6), 0.24
-            )
-        )
-    monkeypatch.setitem(sys.modules, "accountants", SimpleNamespace(gauss_mu=lambda *_: mu_star))
-    filters = reference("filters")
-    mu = 0.01
-    rule = Filter.open("rdp", Privacy(1.0, 1e-6))
-    theirs = filters.DatasetFilter(1.0, 1e-6, "rdp", orders=rule.orders, weights=rule.weights)
-    jobs = 0
-    while theirs.request(rdp=[a * mu**2 / 2 for a in theirs.A]):
-        jobs += 1
+def test_admits_as_many_jobs_as_the_reference() -> None:
+    """To the job: a charge is rounded up by less than 2^-40, and a thousand of them by far less than one job."""
+    mu, budget = 0.01, Privacy(1.0, 1e-6)
+    rule = Filter.open("rdp", budget)
+    weighed = zip(rule.orders, rule.weights, strict=True)
+    jobs = max(uses(a * mu**2 / 2, renyi_budget(1.0, 1e-6, a, w)) for a, w in weighed)
     assert fill(rule, rule.cost(gaussian_plan(mu)))[0] == jobs
-    exact = Filter.open("gdp", Privacy(1.0, 1e-6))
-    theirs = filters.DatasetFilter(1.0, 1e-6, "gdp")
-    jobs = 0
-    while theirs.request(gdp=mu):
-        jobs += 1
-    assert fill(exact, exact.cost(gaussian_plan(mu)))[0] == jobs
+    exact = Filter.open("gdp", budget)
+    assert fill(exact, exact.cost(gaussian_plan(mu)))[0] == uses(mu**2, gaussian_shift(1.0, 1e-6) ** 2)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)

@@ -27,7 +27,7 @@ from accounting.records.ledger import (
     replay,
     spent_epsilon,
 )
-from tests.support.reference import reference
+from tests.reference import losses as reference
 
 BUDGET, SLACK = Privacy(3.0, 1e-6), 1e-7
 RULE = Filter.open("rdp", BUDGET, SLACK)
@@ -90,7 +90,7 @@ def test_the_curve_of_the_approximation(slack: float) -> None:
     by_hand = [math.log(float(upper[kept] @ np.exp((a - 1) * losses[kept])) / total**a) / (a - 1) for a in orders]
     assert np.all(np.array(by_hand) <= found)
     assert found == pytest.approx(by_hand, rel=1e-5)
-    theirs = reference("accountants").approx_rdp_from_pld(_as_pld(), slack, orders)
+    theirs = reference.conditioned_rdp(AllocationLoss(MECHANISM, Z, coarse=False).pmf(1e-4), slack, orders)
     assert found == pytest.approx(theirs, rel=0.05)
     curve = conditioned_rdp(MECHANISM, Z, ORDERS, slack)
     assert curve is not None
@@ -102,13 +102,6 @@ def test_the_curve_of_the_approximation(slack: float) -> None:
         exact = float(np.sum(np.maximum(upper[kept] / total - math.exp(epsilon) * lower[kept], 0.0)))
         assert exact <= float(np.exp((ORDERS - np.float64(1)) * (curve - epsilon)).min())
         assert hockey_stick(MECHANISM, Z, epsilon) <= exact + slack + 1e-3 * exact
-
-
-def _as_pld() -> object:
-    class Symmetric:
-        _pmf_remove = AllocationLoss(MECHANISM, Z, coarse=False).pmf(1e-4)
-
-    return Symmetric()
 
 
 def test_several_uses_share_the_slack() -> None:

@@ -20,7 +20,7 @@ from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.codec import MAX_QUERIES, event_to_plan, plan_from_json, plan_to_json
-from tests.support.reference import reference
+from tests.reference import curves, losses
 from tests.support.seeded import SeededBits
 
 ROWS = 200_000
@@ -32,13 +32,12 @@ def delta_of(q: float, mu: float, epsilon: float) -> float:
 
 
 def test_the_curve_and_the_masses_against_the_reference() -> None:
-    theirs = reference("accountants")
     for batch, z in ((1000, 1.0), (1, 0.9), (100_000, 20.0)):
         q, mu, orders = batch / ROWS, 2 / z, [1.5, 2.0, 5.0, 22.0, 64.0]
-        exact = theirs.rdp_wor_tight(q, mu, orders)
+        exact = curves.without_replacement(q, mu, orders)
         assert WithoutReplacement(batch, ROWS).rdp(z, orders) == pytest.approx(exact, rel=1e-5)
     ours = WithoutReplacementLoss(0.01, 1.0).pmf(1e-3).self_compose(100)
-    other = theirs.pld_wor(0.01, 1.0, 1e-3).self_compose(100)
+    other = losses.without_replacement(0.01, 1.0, 1e-3).self_compose(100)
     for delta in (1e-3, 1e-6):
         assert ours.get_epsilon_for_delta(delta) == pytest.approx(other.get_epsilon_for_delta(delta), rel=1e-4)
 

@@ -20,7 +20,7 @@ from solvers.losses import Absolute, Logistic, Loss, Quantile, Sigmoid, Squared
 from solvers.methods.data import InverseSensitivity
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
-from tests.support.reference import reference
+from tests.reference.median import least_slope
 from tests.support.seeded import SeededBits
 
 Array = NDArray[np.float64]
@@ -90,13 +90,12 @@ def test_the_bound_is_reached_by_a_target_that_crosses(monkeypatch: pytest.Monke
 
 
 def test_median_scores_are_those_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """G_rho of |w - s| at the middle of each cell, rho half a cell, by the reference's breaks and values."""
+    """G_rho of |w - s| at the middle of each cell, rho half a cell."""
     problem, cells = Problem(Absolute(), domain=LinfBall(1.0), n=101, d=1, row_norm=1.0), 50
     y = np.random.default_rng(0).normal(0.2, 0.3, 101).clip(-0.99, 0.99)
     scores, _, point = scored(monkeypatch, InverseSensitivity(grid=cells), problem, *column(problem, y))
-    breaks, values = reference("inverse_sensitivity").Gpiece(y, 1 / cells, -1.0, 1.0)
     middles = np.linspace(-1, 1, cells + 1)[:-1] + 1 / cells
-    expected = 101 * values[np.searchsorted(breaks, middles) - 1] / 2
+    expected = [101 * least_slope(y.tolist(), x, 1 / cells, -1.0, 1.0) / 2 for x in middles]
     assert scores == pytest.approx(expected, abs=1e-7)
     assert abs(point[0] - np.median(y)) <= 1 / cells
     assert scores.min() == 0

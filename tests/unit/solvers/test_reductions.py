@@ -24,7 +24,7 @@ from solvers.methods.data import BootstrapReduction, GrowthReduction, Localizati
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
-from tests.support.reference import reference
+from tests.reference.bootstrap import bootstrap_epsilon
 from tests.support.seeded import ScriptedBits, SeededBits
 
 
@@ -108,7 +108,7 @@ def test_the_default_rounds_minimize_the_stated_bound() -> None:
 @pytest.mark.parametrize("n", [2, 10, 1_000, 200_000])
 @pytest.mark.parametrize("e", [0.01, 0.3, 1.0, 3.0])
 def test_the_price_of_drawn_rows_is_the_reference_rounded_up(n: int, e: float) -> None:
-    exact = reference("prop4_numbers").mixture_eps(e, n)
+    exact = bootstrap_epsilon(e, n)
     assert exact <= epsilon_of(e, n) <= exact * (1 + 3e-9)
     assert epsilon_of(run_epsilon(exact, n), n) <= exact
 
