@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check bench paper peers kills audit advisories image lock clean
+.PHONY: help demo serve quick test coverage check bench paper peers kills audit advisories image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -26,8 +26,20 @@ demo: $(RUNTIME) ## a real dataset, two private models, their receipts, a refusa
 serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./purse-data)
 	@$(BIN)/purse serve
 
+# A file stays in one process, which builds its fixtures once; the files with the longest tests come first.
+PARALLEL := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+quick: $(TESTING) ## the suite without what takes long: under a minute on two idle cores
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow'
+
 test: $(TESTING) ## the whole suite, the heavy part aside
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(PARALLEL)
+
+coverage: $(TESTING) ## the whole suite, and which lines and branches it never ran
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -q $(PARALLEL)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
 
 check: $(CHECKING) ## ruff, mypy --strict, the import contracts, hadolint
 	$(BIN)/ruff check .
@@ -73,7 +85,7 @@ lock: ## fresh versions and hashes (needs uv); LOCK=--upgrade for the newest
 	$(COMPILE) $(LOCK) -o requirements-peers.lock --group peers
 
 clean: ## removes .venv and the tools' caches
-	rm -rf $(VENV) $(PEERS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 # uv where there is one, for speed; the interpreter's own pip otherwise, or if uv does not reach the registry.
 define install
