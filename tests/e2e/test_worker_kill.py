@@ -8,6 +8,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,14 @@ def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running) -> N
     assert before not in running.engine._client.run(os.getpid).values()
 
 
+def _has_begun(running: Running, job: str, attempt: int) -> bool:
+    return running.world.job(job).attempt == attempt and running.answers(job) > 0
+
+
 def test_and_the_second_time_the_job_is_lost(running: Running) -> None:
     job = running.submit(**LONG)
     for attempt in (1, 2):
-        _until(lambda expected=attempt: running.world.job(job).attempt == expected and running.answers(job) > 0)
+        _until(partial(_has_begun, running, job, attempt))
         os.kill(running.worker_of(job), signal.SIGKILL)
     found = running.finished(job)
     assert (found.state, found.error, found.attempt) == ("failed", "worker_lost", 2)
@@ -149,7 +154,7 @@ def test_a_cancelled_job_stops_and_frees_its_slot(running: Running) -> None:
 
 def test_one_that_does_not_stop_by_itself_loses_its_worker(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_GRACE", 0.2)
-    monkeypatch.setattr(engines.task, "stop", _deaf)
+    monkeypatch.setattr(task, "stop", _deaf)
     job = running.submit(**LONG)
     _until(lambda: running.answers(job) > 0)
     worker = running.worker_of(job)
@@ -190,7 +195,7 @@ def test_an_attempt_that_raises_says_one_word(engine: DaskEngine) -> None:
 
 
 def test_the_channel_is_authenticated(engine: DaskEngine) -> None:
-    address = engine._client.scheduler.address  # type: ignore[union-attr]
+    address = str(engine._client.scheduler.address)  # type: ignore[union-attr]
     assert address.startswith("tls://127.0.0.1:")
     host, port = address.removeprefix("tls://").split(":")
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -213,7 +218,7 @@ def _ask(channel: ssl.SSLSocket) -> None:
 def test_a_remote_scheduler_with_mutual_tls(tmp_path: Path) -> None:
     """Somebody else's cluster: the same attempts, and never retried by it either."""
     security = Security.temporary()
-    files = {}
+    files: dict[str, Any] = {}
     for name, text in (
         ("ca", security.tls_ca_file),
         ("cert", security.tls_client_cert),

@@ -110,7 +110,7 @@ def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
     asked: list[str] = []
 
     class Watching(Attacker):
-        def sampled_gradient(self, query: str, w: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        def sampled_gradient(self, query: str, w: np.ndarray) -> np.ndarray:
             slopes = [row.slope(WIDE, w) for row in rows(WIDE)]
             asked.append("worst" if slopes[0] < -0.7 and slopes[1] > 0.7 else "mild")
             return super().sampled_gradient(query, w)

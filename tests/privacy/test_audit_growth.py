@@ -19,7 +19,7 @@ from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan
 from solvers.audit.attack import excess
-from solvers.audit.bounds import mu_lower_bound
+from solvers.audit.bounds import Scores, mu_lower_bound
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
@@ -91,7 +91,7 @@ def replayed(method: Method, plan: Plan, data: Data, answers: list[Vector], nois
     return replay
 
 
-def scores(method: Method, plan: Plan, position: int, runs: int = RUNS) -> list[Any]:
+def scores(method: Method, plan: Plan, position: int, runs: int = RUNS) -> tuple[Scores, Scores]:
     """Log-likelihood ratios under Gaussian noise. The slopes never change, so a phase's move from its center, which
     is what it releases, is N(a constant that a replay tells, std^2).
     """
@@ -107,7 +107,7 @@ def scores(method: Method, plan: Plan, position: int, runs: int = RUNS) -> list[
             moved = np.concatenate(access.released)
             scored[j] = np.sum((up - down) * (moved - (up + down) / 2) / std**2)
         found.append(scored)
-    return found
+    return found[0], found[1]
 
 
 def violation(method: Method, position: int = 0) -> float:

@@ -1,6 +1,7 @@
 """The ledger under arbitrary stories: exact sums, no overspending, exact refunds, an unforgeable past."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -192,6 +193,7 @@ JSON = st.recursive(
 def test_tampering_with_any_field_of_any_entry_breaks_the_chain(at: int, data: st.DataObject) -> None:
     entries = chain()
     entry = entries[at]
+    change: dict[str, Any]
     field = data.draw(st.sampled_from(["sequence", "kind", "previous_hash", "hash", "body", "in the body"]))
     if field == "in the body":
         key = data.draw(st.sampled_from(sorted(entry.body)) | st.text())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import SecretStr
 
 from app.main import create_app
 from app.settings import Settings
@@ -19,7 +20,7 @@ MakeService = Callable[..., AbstractContextManager[Service]]
 @contextmanager
 def _made(home: Path, **settings: Any) -> Iterator[Service]:
     engine = InlineEngine()
-    app = create_app(Settings(home=home, bootstrap_token=STEWARD, **settings), engine=engine)
+    app = create_app(Settings(home=home, bootstrap_token=SecretStr(STEWARD), **settings), engine=engine)
     with TestClient(app, raise_server_exceptions=False) as client:
         service = Service(app, home, engine, client, {"steward": STEWARD})
         for role in ("analyst", "auditor"):

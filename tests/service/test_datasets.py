@@ -3,7 +3,9 @@
 import hashlib
 import json
 import threading
+from collections.abc import MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +101,8 @@ def test_parquet_is_told_by_content_and_gives_the_same_dataset(service: Service,
     pq.write_table(pa.table(columns), tmp_path / "people")
     made = service.upload(SPEC | {"name": "again"}, (tmp_path / "people").read_bytes(), name="people.csv")
     assert made.status_code == 201, made.text
-    both = [open_matrix(folders.path(service.home, d) / "values.npy") for d in (by_csv, made.json()["id"])]
-    assert np.array_equal(*both)
+    one, two = (open_matrix(folders.path(service.home, d) / "values.npy") for d in (by_csv, made.json()["id"]))
+    assert np.array_equal(one, two)
 
 
 @pytest.mark.parametrize(
@@ -169,14 +171,14 @@ def test_only_a_steward_uploads_and_others_are_stopped_before_a_byte_is_read(
     async def receive() -> dict[str, Any]:
         raise AssertionError("the body was asked for")
 
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(dict(message))
 
     headers = [(b"content-type", b"multipart/form-data; boundary=b")]
     if role is not None:
         headers.append((b"authorization", f"Bearer {service.tokens[role]}".encode()))
     scope = {"type": "http", "method": "POST", "path": "/v1/datasets", "query_string": b"", "headers": headers}
-    anyio.run(service.app, scope, receive, send)
+    anyio.run(partial(service.app, scope, receive, send))
     assert sent[0]["status"] == (401 if role is None else 403)
     assert _left(service) == []
 

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
+from pydantic import SecretStr
 
 from app.http.routing import dependants, routes
 from app.identity.dependencies import Require
@@ -240,13 +241,13 @@ def test_bootstrap_token_is_ensured_at_every_start_but_not_after_its_revocation(
         other = _make(service, "second", "steward")
         assert not (tmp_path / "steward-token").exists()
     newer = "newer---" + "n" * 32
-    settings = Settings(home=tmp_path, bootstrap_token=newer)
+    settings = Settings(home=tmp_path, bootstrap_token=SecretStr(newer))
     with TestClient(create_app(settings, engine=InlineEngine())) as client:
         for token in (STEWARD, newer, other["token"]):
             assert client.get("/v1/tokens", headers={"Authorization": f"Bearer {token}"}).status_code == 200
         gone = client.delete(f"/v1/tokens/{first['id']}", headers={"Authorization": f"Bearer {newer}"})
         assert gone.status_code == 204
-    settings = Settings(home=tmp_path, bootstrap_token=STEWARD)
+    settings = Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD))
     with TestClient(create_app(settings, engine=InlineEngine())) as client:
         assert client.get("/v1/tokens", headers={"Authorization": f"Bearer {STEWARD}"}).status_code == 401
 

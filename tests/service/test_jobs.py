@@ -174,7 +174,7 @@ def test_a_last_iterate_needs_steps_that_contract(shared: Service, changes: dict
 
 def test_phases_on_disjoint_rows_are_one_query_of_many_answers(shared: Service) -> None:
     """Each of them has the whole budget, and the receipt states the cost of one."""
-    body = {"method": {"name": "localization", "phases": 5}, "loss": {"name": "hinge"}}
+    body: dict[str, Any] = {"method": {"name": "localization", "phases": 5}, "loss": {"name": "hinge"}}
     job = shared.finished(_submit(shared, shared.dataset(), **body).json()["id"])
     [query] = job["quote"]["queries"]
     assert (query["count"], query["answers"], query["mechanism"]["parts"]) == (1, 5, 5)
@@ -249,7 +249,7 @@ def test_a_loss_that_is_not_smooth_is_refused_by_smooth_methods_before_any_charg
 def test_every_regularizer_and_domain_trains(
     shared: Service, regularizer: dict[str, Any], domain: dict[str, Any], order: float
 ) -> None:
-    changes = {"regularizer": regularizer, "domain": domain}
+    changes: dict[str, Any] = {"regularizer": regularizer, "domain": domain}
     job = shared.finished(_submit(shared, shared.dataset(), **changes).json()["id"])
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     w = np.array([*model["coefficients"], model["intercept"]])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
+from pydantic import SecretStr
 
 import app.main
 from accounting.accountants import guard
@@ -28,7 +29,7 @@ def test_live_and_ready(shared: Service) -> None:
 def test_ready_waits_for_the_warm_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     monkeypatch.setattr(guard, "warm_up", lambda: gate.wait(30))
-    settings = Settings(home=tmp_path, bootstrap_token=STEWARD)
+    settings = Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD))
     application = app.main.create_app(settings, engine=InlineEngine())
     with TestClient(application) as client:
         assert client.get("/health/live").status_code == 200
@@ -156,7 +157,9 @@ def test_packages_from_different_folders_do_not_start(monkeypatch: pytest.Monkey
 
 
 def test_an_application_may_start_again(tmp_path: Any) -> None:
-    application = app.main.create_app(Settings(home=tmp_path, bootstrap_token=STEWARD), engine=InlineEngine())
+    application = app.main.create_app(
+        Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD)), engine=InlineEngine()
+    )
     for _ in range(2):
         with TestClient(application) as client:
             assert 'purse_jobs{state="done"} 0.0' in client.get("/metrics").text

@@ -1,6 +1,7 @@
 """Random allocation: its profile against exact integrals, simulation, the slow reference and the paper's table."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,7 +113,7 @@ def test_the_transform_against_plain_convolution() -> None:
     """Twelve slots convolved one by one on the line, in extended precision: the circle only adds, and little."""
     slot = numbers._Slot(0.7, math.exp(0.4), False)
     masses, cut = numbers._masses(slot, 0.05, 120, 200)
-    grid, T, kappa = np.arange(-120, 201) * 0.05, 12, 0.3
+    grid, T, kappa = np.arange(-120.0, 201.0) * 0.05, 12, 0.3
     line = np.ones(1, dtype=np.longdouble)
     for _ in range(T):
         line = np.convolve(line, masses.astype(np.longdouble))
@@ -179,7 +180,7 @@ def test_no_number_is_lost_at_the_edges() -> None:
         for z in (0.06, 0.3, 5.0, 1e4):
             for form in ("independent", "ordered"):
                 for epsilon in (0.0, 1e-3, 2.0, 50.0, 100.0):
-                    found = hockey_stick(RandomAllocation(0.5, slots, form), z, epsilon)  # type: ignore[arg-type]
+                    found = hockey_stick(RandomAllocation(0.5, slots, form), z, epsilon)
                     assert 0 <= found <= 1
 
 
@@ -200,7 +201,15 @@ def test_curves_and_codec() -> None:
     again = event_to_plan(plan.event()).queries[0]
     assert (again.mechanism, again.count, again.noise_multiplier, again.answers) == (mechanism, 3, 1.5, 120)
     event = plan.event()["event"]
-    for wrong in ({"slots": 0}, {"slots": 2.0}, {"form": "sorted"}, {"form": []}, {"rate": 0.0}, {"event": event}):
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"slots": 0},
+        {"slots": 2.0},
+        {"form": "sorted"},
+        {"form": []},
+        {"rate": 0.0},
+        {"event": event},
+    )
+    for wrong in wrongs:
         with pytest.raises(CodecError):
             event_to_plan(event | wrong)
     for rate, slots, form in ((0.0, 1, "ordered"), (0.5, 0, "ordered"), (0.5, True, "ordered"), (0.5, 1, "x")):

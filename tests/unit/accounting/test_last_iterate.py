@@ -15,11 +15,13 @@ from accounting.errors import CodecError, OutOfRange
 from accounting.mechanisms import Gaussian, LastIterate
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
+from tests.reference.normal import Vector
 
 
 def _exactly(steps: int, contraction: float) -> Fraction:
     c = Fraction(contraction)
-    return sum(c**j for j in range(steps)) ** 2 / sum(c ** (2 * j) for j in range(steps))
+    powers = [c**j for j in range(steps)]
+    return Fraction(sum(powers)) ** 2 / sum(p * p for p in powers)
 
 
 @pytest.mark.parametrize(("steps", "contraction"), [(10, 0.9), (50, 0.95), (200, 0.926), (7, 0.0), (1, 0.3), (40, 1.0)])
@@ -49,7 +51,7 @@ def test_the_closed_form_and_its_ends() -> None:
 def test_it_is_the_least_sum_of_squares_that_brings_two_runs_together(steps: int, contraction: float) -> None:
     """min sum a_k^2 with z_0 = 0, z_(k+1) = c z_k + 1 - a_(k+1), z_T = 0: the recursion is run."""
 
-    def end(a: np.ndarray) -> float:
+    def end(a: Vector) -> float:
         z = 0.0
         for part in a:
             z = contraction * z + 1 - float(part)

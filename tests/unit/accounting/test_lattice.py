@@ -55,7 +55,7 @@ def test_a_negative_zero_never_comes_out() -> None:
 
 
 @pytest.mark.parametrize("value", [np.zeros((1, 5)), np.zeros((3, 3)), np.array([0.0, np.nan]), np.array([np.inf])])
-def test_only_finite_vectors_are_answered(value: "np.ndarray") -> None:  # type: ignore[type-arg]
+def test_only_finite_vectors_are_answered(value: np.ndarray) -> None:
     """A matrix would get one draw of noise for many entries."""
     with pytest.raises(OutOfRange):
         Lattice.fit(1.0, 1.0, 3).perturb(value, Noise(SeededBits(3)))

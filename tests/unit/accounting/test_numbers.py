@@ -30,7 +30,7 @@ def test_ranges_are_closed() -> None:
     assert type(finite(3, "it")) is float
     for check, value in ((within, 0.99), (within, 2.01), (whole, 0), (whole, 3), (whole, 1.0)):
         with pytest.raises(OutOfRange):
-            check(value, "it", 1, 2)  # type: ignore[operator]
+            check(value, "it", 1, 2)
     for value in (0.0, math.nextafter(LEAST_RATE, 0), math.nextafter(1, 2), -0.5):
         with pytest.raises(OutOfRange):
             rate(value, "it")

@@ -81,7 +81,7 @@ def test_the_curve_of_the_approximation(slack: float) -> None:
     epsilons, masses, infinity = knots(MECHANISM, Z)
     losses, upper = np.concatenate([epsilons, -epsilons]), masses.ravel()
     orders = np.array([2.0, 8.0, 22.0, 40.0])
-    found = conditioned_rdp(MECHANISM, Z, orders, slack)
+    found = conditioned_rdp(MECHANISM, Z, orders.tolist(), slack)
     assert found is not None
     cuts = [x for x in losses if infinity + float(upper[losses > x].sum()) <= slack]
     kept = losses <= min(cuts)
@@ -100,7 +100,7 @@ def test_the_curve_of_the_approximation(slack: float) -> None:
     lower = upper * np.exp(-losses)
     for epsilon in (0.1, 0.3, 0.5):
         exact = float(np.sum(np.maximum(upper[kept] / total - math.exp(epsilon) * lower[kept], 0.0)))
-        assert exact <= float(np.exp((ORDERS - np.float64(1)) * (curve - epsilon)).min())
+        assert exact <= float(np.exp((np.array(ORDERS) - 1) * (curve - epsilon)).min())
         assert hockey_stick(MECHANISM, Z, epsilon) <= exact + slack + 1e-3 * exact
 
 

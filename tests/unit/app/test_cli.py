@@ -16,7 +16,7 @@ from app.cli import main
 from app.cli import purse as commands
 from tests.support.live import Live, live
 
-SPEC = {
+SPEC: dict[str, Any] = {
     "name": "people",
     "columns": [
         {"name": "age", "type": "number", "lower": 0, "upper": 100},

@@ -37,6 +37,7 @@ from app.client import client as client_module
 from app.client.prediction import encode
 from app.sources.encoding import encoder
 from app.wire.datasets import CategoryColumn, Column, NumberColumn
+from app.wire.jobs import JobState
 from app.wire.models import Model
 from app.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
@@ -379,7 +380,7 @@ def test_what_the_blocking_client_shows_is_what_it_returns() -> None:
 
 
 def test_the_blocking_client_works_beside_a_running_loop_as_in_a_notebook() -> None:
-    async def cell() -> tuple[Model, list[str]]:
+    async def cell() -> tuple[Model, list[JobState]]:
         with _client(Story()) as purse:
             states = [event.state for event in purse.jobs.get("job_a").events()]
             return purse.jobs.get("job_a").result(progress=False), states

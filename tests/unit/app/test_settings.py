@@ -3,9 +3,10 @@
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from app.settings import Settings, forget_secrets
 
@@ -65,14 +66,14 @@ def test_bad_value_is_refused_without_being_repeated(name: str, value: str, monk
 
 
 def test_scheduler_speaks_mutual_tls_only(tmp_path: Path) -> None:
-    files = {name: tmp_path / name for name in ("scheduler_ca", "scheduler_cert", "scheduler_key")}
+    files: dict[str, Any] = {name: tmp_path / name for name in ("scheduler_ca", "scheduler_cert", "scheduler_key")}
     assert Settings(scheduler="tls://somewhere:8786", **files).scheduler == "tls://somewhere:8786"
     with pytest.raises(ValidationError):
         Settings(scheduler="tcp://somewhere:8786", **files)
 
 
 def test_secret_is_not_in_the_settings_text() -> None:
-    assert SECRET not in repr(Settings(bootstrap_token=SECRET))
+    assert SECRET not in repr(Settings(bootstrap_token=SecretStr(SECRET)))
 
 
 def test_home_is_closed_to_others(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.sources import encoding
 from app.sources.encoding import CategoryEncoder, Encoder, NumberEncoder, encoder, locate
 from app.sources.errors import Mismatch
-from app.wire.datasets import CategoryColumn, NumberColumn
+from app.wire.datasets import CategoryColumn, Column, NumberColumn
 
 
 def number(lower: float = 0.0, upper: float = 10.0, default: float | None = None, name: str = "x") -> NumberColumn:
@@ -172,7 +172,7 @@ def test_a_dictionary_may_hold_null_and_more_values_than_its_index_type_can_name
 
 
 def test_columns_are_found_by_exact_name_first_and_by_trimmed_name_then() -> None:
-    columns = [category("x", name="b"), number(name="a")]
+    columns: list[Column] = [category("x", name="b"), number(name="a")]
     assert locate(["a", "b"], columns) == [1, 0]
     assert locate([" a", "b\t", "c"], columns) == [1, 0]
     assert locate(["a ", "a", "b"], columns) == [2, 1]

@@ -166,7 +166,7 @@ def test_an_announced_footer_beyond_the_limit_is_not_read(tmp_path: Path, monkey
 def test_a_row_group_that_unfolds_too_far_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
     bomb = pa.table({"x": np.zeros(100_000), "c": np.arange(100_000)})
-    how = {"use_dictionary": False, "compression": "zstd"}
+    how: dict[str, Any] = {"use_dictionary": False, "compression": "zstd"}
     assert len(raw(bomb.select(["x"]), **how)) < 10_000
     with pytest.raises(TooLarge, match="smaller row groups"):
         read(tmp_path, bomb, [X], **how)
@@ -192,7 +192,7 @@ def test_a_long_text_that_repeats_costs_no_more_than_once(tmp_path: Path) -> Non
 
 
 def test_the_text_encoding_that_unfolds_without_bound_is_refused(tmp_path: Path) -> None:
-    how = {"use_dictionary": False, "column_encoding": {"c": "DELTA_BYTE_ARRAY"}}
+    how: dict[str, Any] = {"use_dictionary": False, "column_encoding": {"c": "DELTA_BYTE_ARRAY"}}
     with pytest.raises(Mismatch, match="DELTA_BYTE_ARRAY"):
         read(tmp_path, pa.table({"c": ["red"] * 10}), [C], **how)
 

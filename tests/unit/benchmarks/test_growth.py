@@ -22,7 +22,7 @@ def test_the_excess_is_the_expected_loss_less_its_least_value(instance: Instance
     X, y, excess = instance.draw(N, 1.0, rng)
     problem = instance.problem(N, 1.0)
 
-    def losses(w: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def losses(w: np.ndarray) -> np.ndarray:
         margins = X @ w
         if instance.name == "Theorem 5":
             return np.array([problem.loss.exact(m, t) for m, t in zip(margins, y, strict=True)])  # type: ignore[union-attr]

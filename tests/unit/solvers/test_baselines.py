@@ -1,6 +1,7 @@
 """The baselines that users know: objective perturbation, AdaSSP, noisy SGD."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ GLM = Problem(Logistic(), L2(0.01), n=400, d=3, row_norm=1.0)
 LEAST_SQUARES = Problem(Squared(), n=400, d=3, row_norm=1.0)
 
 
-def _data(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _data(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
@@ -44,7 +45,7 @@ class TestObjectivePerturbation:
         step, orders = theta[1] - theta[0], (2.0, 4.0, 8.0)
         bound = ObjectivePerturbation(ratio).rdp(z, orders)
 
-        def log_density(records: list[tuple[float, float]]) -> np.ndarray:  # type: ignore[type-arg]
+        def log_density(records: Sequence[tuple[float, float]]) -> np.ndarray:
             b = -(sum(-y * x * special.expit(-y * x * theta) for x, y in records) + strong * theta)
             slope = strong + sum(x * x * special.expit(x * theta) * special.expit(-x * theta) for x, _ in records)
             log = -(b**2) / (2 * z * z) + np.log(slope)

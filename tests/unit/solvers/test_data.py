@@ -1,6 +1,7 @@
 """Data: each record passes the same map, alone; rows end up no longer than R."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,13 +67,14 @@ def test_a_memory_map_is_read_in_place(tmp_path: Path) -> None:
 
 def test_shapes_and_types_must_be_the_problems() -> None:
     problem = Problem(Squared(), n=3, d=2, row_norm=1.0)
-    for X, y in (
+    wrong: tuple[tuple[Any, Any], ...] = (
         (np.zeros((2, 2)), np.zeros(2)),
         (np.zeros((3, 1)), np.zeros(3)),
         (np.zeros((3, 2)), np.zeros((3, 1))),
         (np.zeros((3, 2), dtype=np.float32), np.zeros(3)),
         (np.zeros((3, 2)), np.zeros(3, dtype=np.int64)),
-    ):
+    )
+    for X, y in wrong:
         with pytest.raises(Unsuitable):
             Data.of(X, y, problem)
 

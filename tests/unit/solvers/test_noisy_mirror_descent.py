@@ -108,7 +108,7 @@ def test_it_learns_what_full_gradients_learn() -> None:
 
     best = risk(solve(DpGd(), problem, X, y, PRIVACY).coefficients)
     for form in ("independent", "ordered"):
-        found = solve(NoisyMirrorDescent(form=form), problem, X, y, PRIVACY)  # type: ignore[arg-type]
+        found = solve(NoisyMirrorDescent(form=form), problem, X, y, PRIVACY)
         assert found.epsilon <= 1
         assert risk(found.coefficients) - best < 0.3 * (math.log(2) - best)
 
@@ -120,7 +120,7 @@ def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d:
     X, y = rng.uniform(-1, 1, (n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
     problem = Problem(loss, domain=L2Ball(2.0), n=n, d=d, row_norm=1.5)
     for form in ("independent", "ordered"):
-        quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-5))  # type: ignore[arg-type]
+        quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-5))
         data = Data.of(X, y, problem)
         w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
         assert np.isfinite(w).all()
@@ -152,7 +152,7 @@ def test_refusals() -> None:
             method.resolve(bad, privacy)
     for fields in ({"passes": 0}, {"batch": 0.5}, {"step": 0.0}, {"passes": 10**4}):
         with pytest.raises(Unsuitable):
-            NoisyMirrorDescent(**fields)  # type: ignore[arg-type]
+            NoisyMirrorDescent(**fields)
     with pytest.raises(Unsuitable, match="resolve"):
         NoisyMirrorDescent().queries(problem)
 
@@ -168,7 +168,7 @@ def test_auto_takes_for_a_loss_that_is_not_smooth_what_the_filter_can_charge() -
 def test_the_potential_of_the_least_bound() -> None:
     """The entropy on a simplex of many coordinates, l_p on an l1 ball, l2 elsewhere; what does not fit is refused."""
     for domain, potential in ((Simplex(), NegativeEntropy), (L1Ball(1.0), HalfSquaredLp), (L2Ball(1.0), HalfSquaredL2)):
-        problem = Problem(Hinge(), domain=domain, n=400, d=3000, row_norm=1.0)  # type: ignore[arg-type]
+        problem = Problem(Hinge(), domain=domain, n=400, d=3000, row_norm=1.0)
         quote = plan(NoisyMirrorDescent(batch=1), problem, PRIVACY)
         assert isinstance(quote.method, NoisyMirrorDescent)
         assert isinstance(quote.method.potential, potential)

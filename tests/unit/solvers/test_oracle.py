@@ -195,7 +195,7 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
 
 
 def test_the_transcript_holds_what_was_answered(rows: tuple[Problem, Vector, Vector]) -> None:
-    oracle, heard = made(*rows), []
+    oracle, heard = made(*rows), list[int]()
     oracle._meter._on_answer = heard.append
     for _ in range(3):
         oracle.gradient("full", np.zeros(3))

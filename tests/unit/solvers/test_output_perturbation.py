@@ -24,7 +24,7 @@ from tests.support.seeded import SeededBits
 PROBLEM = Problem(Logistic(), L2(0.05), n=60, d=3, row_norm=1.0)
 
 
-def _minimized(problem: Problem, X: np.ndarray, y: np.ndarray, pull: float, steps: int) -> np.ndarray:  # type: ignore[type-arg]
+def _minimized(problem: Problem, X: np.ndarray, y: np.ndarray, pull: float, steps: int) -> np.ndarray:
     access = DataAccess(problem, Data.of(X, y, problem), Plan(()), Noise(SeededBits(1)))
     center = np.full(problem.d, 0.3)
     piece = Piece(problem, range(10, 50), pull)

@@ -255,5 +255,5 @@ class TestMethod:
         oracle = QuietOracle(task, *self.rows(60))
         quote.method.run(oracle, task)
         assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
-        euclidean = plan(replace(quote.method, potential=HalfSquaredL2()), task, PRIVACY)  # type: ignore[type-var]
+        euclidean = plan(replace(quote.method, potential=HalfSquaredL2()), task, PRIVACY)
         assert euclidean.release == quote.release  # the privacy is the same whatever the potential

@@ -229,7 +229,7 @@ class TestBarzilaiBorwein:
 
     def test_it_costs_nothing(self) -> None:
         problem = Problem(Logistic(), n=500, d=4, row_norm=1.0)
-        fixed, moving = (plan(DpSvrg(step_rule=rule), problem, PRIVACY) for rule in ("fixed", "barzilai_borwein"))  # type: ignore[arg-type]
+        fixed, moving = (plan(DpSvrg(step_rule=rule), problem, PRIVACY) for rule in ("fixed", "barzilai_borwein"))
         assert fixed.release == moving.release
         data = Data.of(*rows(500, 4), problem)
         w, transcript = run(moving.method, problem, data, moving.release, Noise(SeededBits(3)))

@@ -1,6 +1,7 @@
 """plan() and solve(): quotes without data, releases that are covered by their plan, or nothing."""
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,8 +55,8 @@ def test_two_runs_differ_and_nobody_can_choose_the_noise() -> None:
 
 def test_tests_may_inject_a_seeded_source() -> None:
     quote, data = plan(methods.DpSvrg(), PROBLEM, PRIVACY), Data.of(*rows(), PROBLEM)
-    runs = [run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(3)))[0] for _ in range(2)]
-    assert np.array_equal(*runs)
+    one, two = (run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(3)))[0] for _ in range(2))
+    assert np.array_equal(one, two)
 
 
 def test_a_quote_is_a_function_of_public_facts() -> None:
@@ -72,7 +73,8 @@ def test_a_quote_is_a_function_of_public_facts() -> None:
 
 
 def test_integer_and_strided_arrays_are_taken() -> None:
-    X, y = np.ones((4000, 12), dtype=np.int64), np.ones(4000, dtype=np.int8)
+    X: Any = np.ones((4000, 12), dtype=np.int64)
+    y: Any = np.ones(4000, dtype=np.int8)
     assert np.isfinite(solve(methods.DpGd(), PROBLEM, X[:, ::2], y, PRIVACY).coefficients).all()
 
 

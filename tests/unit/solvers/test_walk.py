@@ -142,7 +142,7 @@ def test_open_coordinates_are_decided_by_further_bits_and_the_walk_goes_on() -> 
 
 
 def test_every_answer_is_counted_before_any_is_given() -> None:
-    problem, heard = _problem(Logistic()), []
+    problem, heard = _problem(Logistic()), list[int]()
     oracle = _oracle(problem, Noise(SeededBits(1)), count=250)
     oracle._meter._on_answer = heard.append
     at = np.zeros(D)
