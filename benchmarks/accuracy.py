@@ -25,7 +25,7 @@ def report(seeds: int) -> None:
     for load in (adult, covertype):
         split = load()
         if split is None:
-            print("accuracy: the shared folder with the real datasets is not here; nothing measured")
+            print("accuracy: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
             return
         table(split, seeds, METHODS)
 

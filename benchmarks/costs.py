@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -20,7 +21,8 @@ from solvers import Problem, plan
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Hinge, Logistic
-from solvers.methods import DpGd, DpSvrg, NoisyMirrorDescent, variance_reduced
+from solvers.methods import DpGd, DpSvrg, NoisyMirrorDescent
+from solvers.methods.oracle import variance_reduced
 from solvers.regularizers import L2
 from solvers.solve import run
 
@@ -140,7 +142,8 @@ def half_pass() -> None:
     data = Data.of(X, y, problem)
     for form in ("independent", "ordered"):
         quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-6))
-        read, took = together(X.sum, lambda quote=quote: run(quote.method, problem, data, quote.release), repeats=3)
+        job = partial(run, quote.method, problem, data, quote.release)
+        read, took = together(X.sum, job, repeats=3)
         slots = quote.release.plan.queries[0].answers
         print(f"  noisy_mirror_descent, {form}, {n} x {d}, {slots} slots: {took / read:.1f} x one read of the array")
 

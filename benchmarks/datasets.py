@@ -1,9 +1,13 @@
-"""The shared real datasets, through the product's own ingestion and encoding.
+"""Published datasets, through the product's own ingestion and encoding, from the folder that BENCHMARK_DATA names.
+
+It holds adult_train.parquet, adult_test.parquet, covtype.parquet, california_housing.parquet and protein_casp.parquet,
+with the publishers' column names and values, and w8a.libsvm.gz as published.
 
 Bounds and categories come from the published descriptions of the sets (UCI), not from the rows; the categories of Adult
 are listed by the published file itself, which stands for its description here.
 """
 
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +23,7 @@ from app.sources.ingest import ingest
 from app.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
 from app.wire.jobs import JobPrivacy, JobRequest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("BENCHMARK_DATA", "data")).resolve()
 _ADULT = {
     "age": (17, 90),
     "fnlwgt": (0, 1_500_000),
@@ -80,9 +84,9 @@ class Split:
 
 def adult() -> Split | None:
     """Census income: 32,561 rows to train on, 16,281 kept out by its publishers."""
-    if not (SHARED / "adult_train.parquet").exists():
+    if not (DATA / "adult_train.parquet").exists():
         return None
-    train, test = (pq.read_table(SHARED / f"adult_{part}.parquet") for part in ("train", "test"))
+    train, test = (pq.read_table(DATA / f"adult_{part}.parquet") for part in ("train", "test"))
     columns: list[Column] = []
     for name in train.column_names:
         if name in _ADULT:
@@ -98,9 +102,9 @@ def adult() -> Split | None:
 
 def covertype(rows: int = COVTYPE_ROWS) -> Split | None:
     """Forest cover, class 2 against the rest: `rows` rows by a fixed permutation, as many of the others kept out."""
-    if not (SHARED / "covtype.parquet").exists():
+    if not (DATA / "covtype.parquet").exists():
         return None
-    table = pq.read_table(SHARED / "covtype.parquet")
+    table = pq.read_table(DATA / "covtype.parquet")
     kinds = [f"{k}" for k in range(1, 8)]
     columns: list[Column] = []
     for name in table.column_names:
@@ -127,9 +131,9 @@ def protein() -> Split | None:
 
 def _numbers(name: str, file: str, bounds: Mapping[str, tuple[float, float]], target: str) -> Split | None:
     """A table of numbers alone, the target coded in [-1, 1] like them."""
-    if not (SHARED / file).exists():
+    if not (DATA / file).exists():
         return None
-    table = pq.read_table(SHARED / file)
+    table = pq.read_table(DATA / file)
     columns: list[Column] = []
     for column in table.column_names:
         lower, upper = bounds[column]

@@ -26,7 +26,10 @@ GROWTH_EPSILON = 1.0
 GROWTH_EPSILONS = (0.1, 0.3, 1.0, 3.0)
 # The sizes of figure 1; the printed step sizes come from exact gradients (SVRG-BB), so ours are the defaults.
 PRINTED_EPSILONS = (0.2, 1.0)
-PRINTED = {"dp_svrg, batch 1": DpSvrg(epochs=15, inner_steps=5000, batch=1), "dp_gd": DpGd(steps=1500)}
+PRINTED: dict[str, DpSvrg | DpGd] = {
+    "dp_svrg, batch 1": DpSvrg(epochs=15, inner_steps=5000, batch=1),
+    "dp_gd": DpGd(steps=1500),
+}
 
 
 def curves(seeds: int, plots: Path) -> None:
@@ -66,7 +69,7 @@ def growth(seeds: int, plots: Path) -> None:
 def _begin(what: str, rows: int, seeds: int, plots: Path) -> Split | None:
     split = covertype(rows)
     if split is None:
-        print(f"erm_revisited, {what}: the shared folder with the real datasets is not here; nothing measured")
+        print(f"erm_revisited, {what}: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
         return None
     plots.mkdir(parents=True, exist_ok=True)
     print(f"{split.name}, logistic loss, d = {split.X.shape[1]}, row norm {split.row_norm:.4g}, delta = {DELTA:g}")

@@ -82,6 +82,7 @@ def printed_noise(problem: Problem, epsilons: Sequence[float], delta: float) -> 
     print("\nNoise std of a step, over G: valid, and by the paper's equations (3) and (6) with c = 1; from plans alone")
     print(f"{'method':<11}{'sizes':<24}{'epsilon':>8}{'valid':>10}{'printed':>10}{'valid / printed':>17}")
     svrg, pp = {b: DpSvrg(epochs=15, inner_steps=5000, batch=b) for b in (1, 100, 1000)}, DpSvrgPp(15, 10, 1)
+    cases: list[tuple[DpGd | DpSvrg | DpSvrgPp, str, float | None]]
     cases = [(m, f"T = 15, m = 5000, b = {b}", 15 * 5000 * math.log(1 / delta)) for b, m in svrg.items()]
     cases += [(pp, "T = 15, m = 10, b = 1", 2**15 * 10 * math.log(2 / delta))]
     cases += [(DpGd(steps=1500), "T = 1500", None)]

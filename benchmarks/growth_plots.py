@@ -38,8 +38,10 @@ def draw(file: Path, points: Sequence[Any], what: str) -> None:
                 curve = [p for p in cell if p.method == name]
                 means = np.array([p.risks.mean() for p in curve])
                 bars = [means - [p.risks.min() for p in curve], [p.risks.max() for p in curve] - means]
-                x = [getattr(p, what) for p in curve]
-                axes.errorbar(x, means, yerr=bars, color=color, marker=marker, markersize=3, elinewidth=0.7, label=name)
+                places = [getattr(p, what) for p in curve]
+                axes.errorbar(
+                    places, means, yerr=bars, color=color, marker=marker, markersize=3, elinewidth=0.7, label=name
+                )
             x = np.array(sorted({float(getattr(p, what)) for p in cell}))
             first = max(p.risks.mean() for p in cell if getattr(p, what) == x[0])
             axes.plot(x, first * (x / x[0]) ** -instance.rate, "--", color="0.5", label="-kappa/(kappa-1)")

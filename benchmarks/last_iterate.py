@@ -27,7 +27,7 @@ def report(seeds: int) -> None:
     for load in (adult, covertype):
         split = load()
         if split is None:
-            print("last_iterate: the shared folder with the real datasets is not here; nothing measured")
+            print("last_iterate: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
             return
         for strength in STRENGTHS:
             block(split, strength, seeds)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-@numba.njit(fastmath=True)
+@numba.njit(fastmath=True)  # type: ignore[untyped-decorator]
 def read(X: Floats) -> float:
     """One streaming read, with leave to add in any order."""
     flat, total = X.ravel(), 0.0
@@ -20,7 +20,7 @@ def read(X: Floats) -> float:
     return total
 
 
-@numba.njit
+@numba.njit  # type: ignore[untyped-decorator]
 def svrg(
     X: Floats, y: Floats, snapshot: Floats, std: float, step: float, steps: int, generator: np.random.Generator
 ) -> Floats:

@@ -16,10 +16,10 @@ from benchmarks.dual import Optimum, minimize, objective
 from solvers import Problem, plan
 from solvers.data_access.data import Data
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Loss
-from solvers.methods import NoisyMirrorDescent, NoisySgd
+from solvers.methods import Method, NoisyMirrorDescent, NoisySgd
 from solvers.methods.data import Localization, ObjectivePerturbation
 from solvers.regularizers import L2
-from solvers.solve import Method, run
+from solvers.solve import run
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 DELTA = 1e-5
@@ -74,7 +74,7 @@ def report(seeds: int, plots: Path) -> None:
     for case in CASES:
         split = case.load()
         if split is None:
-            print("nonsmooth: the shared folder with the real datasets is not here; nothing measured")
+            print("nonsmooth: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
             return
         tables.append(table(split, case, seeds))
     nonsmooth_plots.draw(tables, plots)

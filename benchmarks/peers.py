@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from accounting.calibration import calibrate
 from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Query
 from benchmarks.accuracy import accuracy, majority
-from benchmarks.datasets import SHARED, Split, adult, california, covertype, protein
+from benchmarks.datasets import DATA, Split, adult, california, covertype, protein
 from benchmarks.newton import minimize, objective
 from solvers import Problem, solve
 from solvers.losses import Logistic, Squared
@@ -103,7 +104,7 @@ def report(seeds: int) -> None:
     for load in (adult, lambda: covertype(_ROWS), california, protein):
         split = load()
         if split is None:
-            print("peers: the shared folder with the real datasets is not here; nothing measured")
+            print("peers: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
             return
         with tempfile.TemporaryDirectory() as folder:
             peers = Peers(split, folder)
@@ -220,7 +221,7 @@ def _dp_sgd(peers: Peers, loss: str, split: Split) -> Iterator[Row]:
         return w, seconds + calibration
 
     for rate in RATES[loss]:
-        yield Row(f"Opacus DP-SGD, rate {rate:g}", f"{DELTA:g}", lambda epsilon, rate=rate: fit(epsilon, rate))
+        yield Row(f"Opacus DP-SGD, rate {rate:g}", f"{DELTA:g}", partial(fit, rate=rate))
 
 
 def printed(split: Split, epsilon: float, delta: float) -> Vector:
@@ -248,9 +249,9 @@ def published() -> None:
     That way reads the data: columns are standardized, rows scaled to norm 1, log(1 + RMSD) centered and divided by its
     largest magnitude. We follow it to be compared, not because it is private. Ten folds by a fixed permutation.
     """
-    if not (SHARED / "protein_casp.parquet").exists():
+    if not (DATA / "protein_casp.parquet").exists():
         return
-    rows = pq.read_table(SHARED / "protein_casp.parquet")
+    rows = pq.read_table(DATA / "protein_casp.parquet")
     X = np.column_stack([np.asarray(rows[f"F{i}"], dtype=float) for i in range(1, 10)])
     y = np.log1p(np.asarray(rows["RMSD"], dtype=float))
     y -= y.mean()
@@ -259,7 +260,7 @@ def published() -> None:
     X /= np.linalg.norm(X, axis=1)[:, None]
     folds = np.array_split(np.random.default_rng(0).permutation(len(y)), 10)
 
-    def error(fit: Callable[[Vector, Vector], Vector]) -> Vector:
+    def error(fit: Callable[[Vector, Vector], NDArray[Any]]) -> NDArray[Any]:
         found = []
         for fold in folds:
             train = np.setdiff1d(np.arange(len(y)), fold)

@@ -42,7 +42,7 @@ def opacus(X: Any, y: Any, job: dict[str, Any]) -> Any:
     from opacus import PrivacyEngine
     from torch.utils.data import DataLoader, Dataset
 
-    class Rows(Dataset):
+    class Rows(Dataset):  # type: ignore[misc]
         """Whole batches at once: a DataLoader that fetches row by row takes several times as long."""
 
         def __init__(self) -> None:

@@ -21,7 +21,7 @@ def report(seeds: int) -> None:
     for load in (adult, covertype):
         split = load()
         if split is None:
-            print("tuning: the shared folder with the real datasets is not here; nothing measured")
+            print("tuning: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
             return
         for strength in STRENGTHS:
             row(split, strength, seeds)

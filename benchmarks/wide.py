@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accounting import Privacy
 from benchmarks.accuracy import accuracy, majority
-from benchmarks.datasets import SHARED, Split, adult
+from benchmarks.datasets import DATA, Split, adult
 from solvers import Problem, solve
 from solvers.domains import Domain, Free, L1Ball, L2Ball, Simplex
 from solvers.losses import Logistic
@@ -38,8 +38,8 @@ class Case:
 
 def report(seeds: int) -> None:
     """Print one table a dataset, and at the end how the two methods compare."""
-    if not (SHARED / "w8a.libsvm.gz").exists():
-        print("wide: the shared folder with the real datasets is not here; nothing measured")
+    if not (DATA / "w8a.libsvm.gz").exists():
+        print("wide: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
         return
     for case in CASES:
         started = time.perf_counter()
@@ -103,7 +103,7 @@ def _optimum(problem: Problem, split: Split) -> NDArray[np.float64]:
 
 def w8a() -> Split:
     """Web pages: 300 binary words and a constant; 20,000 rows by a fixed permutation, the rest kept out."""
-    with gzip.open(SHARED / "w8a.libsvm.gz", "rt") as lines:
+    with gzip.open(DATA / "w8a.libsvm.gz", "rt") as lines:
         records = [line.split() for line in lines if line.strip()]
     X, y = np.zeros((len(records), 301)), np.array([float(record[0]) for record in records])
     for row, record in zip(X, records, strict=True):

@@ -29,7 +29,7 @@ def test_without_their_environment_it_says_how_to_make_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(peers, "PYTHON", tmp_path / "none")
-    monkeypatch.setattr(peers, "SHARED", tmp_path)
+    monkeypatch.setattr(peers, "DATA", tmp_path)
     peers.report(1)
     assert capsys.readouterr().out == "peers: run `make peers`, which makes .venv-peers\n"
 
