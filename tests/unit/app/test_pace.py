@@ -7,7 +7,7 @@ import numpy as np
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
-from app.quotes.pace import Pace, pace
+from app.calculation.pace import Pace, pace
 from solvers import Problem
 from solvers.data_access.data import Data
 from solvers.losses import Logistic, Softmax

@@ -22,6 +22,7 @@ from app.quotes import pricing
 from app.settings import Settings
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest, Quote
+from tests.support.calculations import price
 
 COLUMNS = [
     {"name": "age", "type": "number", "lower": 17, "upper": 90},
@@ -45,7 +46,7 @@ def dataset(rows: int = 20_000, epsilon: float = 3.0, delta: float = 1e-6, kind:
 
 def priced(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> pricing.Priced:
     request = JobRequest.model_validate_json(json.dumps(REQUEST | changes))
-    return pricing.price(row or dataset(), request, settings)
+    return price(row or dataset(), request, settings)
 
 
 def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
