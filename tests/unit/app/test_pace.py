@@ -50,7 +50,7 @@ def test_the_pace_of_a_machine_whose_times_are_known_is_found(monkeypatch: pytes
 
 
 def test_predicts_a_run_to_the_order_of_magnitude() -> None:
-    """Both are CPU time of the same loops, so a busy machine slows neither; caches and clocks differ by less than 30."""
+    """Both are CPU time of the same loops, so a busy machine slows neither; caches and clocks make less than 30."""
     problem = Problem(Logistic(), n=100_000, d=30, row_norm=1.0)
     X = np.sin(np.arange(3_000_000.0)).reshape(100_000, 30)
     method = DpGd(steps=20, step=0.1)
