@@ -188,6 +188,10 @@ class Noise:
             if drawn < total:
                 return drawn
 
+    def integer(self, words: int) -> int:
+        """A uniform integer of 64 bits for each of so many words."""
+        return int.from_bytes(self._bits.words(words).tobytes(), "little")
+
     def slots(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Each of n rows by itself gets no slot, or, with the probability of `poisson_rows`, one of `count` uniformly.
 

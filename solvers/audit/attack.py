@@ -209,13 +209,14 @@ class _Choosing(DataAccess):
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
         planned = self.meter.take(query, Exponential)
-        shares = weights(value, planned.noise_multiplier, bound)
-        self.law = [Fraction(share, sum(shares)) for share in shares]
+        shares = [Fraction(share) for share in weights(value, planned.noise_multiplier, bound)]
+        whole = sum(shares)
+        self.law = [share / whole for share in shares]
         return np.zeros(1)
 
 
 def law(method: InverseSensitivity, problem: Problem, plan: Plan, y: Vector) -> list[Fraction]:
-    """The probability of each point of the grid, by the integer weights of a run on rows of ones."""
+    """The probability of each point of the grid, by the weights of a run on rows of ones."""
     data = Data.of(np.ones((problem.n, problem.d)), y, problem)
     access = _Choosing(problem, data, plan, Noise())
     method.run(access, problem)

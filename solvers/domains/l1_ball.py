@@ -1,6 +1,5 @@
 """The cross-polytope around 0."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -34,20 +33,6 @@ class L1Ball:
         return 2 * self.radius
 
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The nearest point of the ball, by one sort."""
+        """The nearest point of the ball, by one sort, inside and outside."""
         sizes = np.abs(w)
-        return w if sizes.sum() <= self.radius else np.sign(w) * onto_simplex(sizes, self.radius)
-
-    def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """argmin over the ball of <g, w>: the vertex against the largest |g_i|; 0 if g = 0."""
-        vertex, largest = np.zeros_like(g), int(np.abs(g).argmax())
-        vertex[largest] = -self.radius * np.sign(g[largest])
-        return vertex
-
-    def minkowski_norm(self, w: NDArray[np.float64]) -> float:
-        """inf {t >= 0 : w in t C} = ||w||_1 / radius."""
-        return float(np.abs(w).sum()) / self.radius
-
-    def gaussian_width(self, dimension: int) -> float:
-        """E sup <g, w> over w in C, g ~ N(0, I): radius E max |g_i| <= radius sqrt(2 ln(2 d))."""
-        return self.radius * math.sqrt(2 * math.log(2 * dimension))
+        return np.sign(w) * np.where(sizes.sum() <= self.radius, sizes, onto_simplex(sizes, self.radius))

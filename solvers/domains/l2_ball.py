@@ -1,6 +1,5 @@
 """The Euclidean ball around 0."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -33,22 +32,5 @@ class L2Ball:
         return 2 * self.radius
 
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The nearest point of the ball."""
-        norm = float(np.linalg.norm(w))
-        return w if norm <= self.radius else w * (self.radius / norm)
-
-    def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """argmin over the ball of <g, w>; 0 if g = 0."""
-        largest = float(np.abs(g).max())
-        if largest == 0:
-            return np.zeros_like(g)
-        g = g / largest  # so that no square is too small or too large to have
-        return g * (-self.radius / float(np.linalg.norm(g)))
-
-    def minkowski_norm(self, w: NDArray[np.float64]) -> float:
-        """inf {t >= 0 : w in t C} = ||w||_2 / radius."""
-        return float(np.linalg.norm(w)) / self.radius
-
-    def gaussian_width(self, dimension: int) -> float:
-        """E sup <g, w> over w in C, g ~ N(0, I): radius E ||g||_2 = radius sqrt(2) Gamma((d+1)/2) / Gamma(d/2)."""
-        return self.radius * math.sqrt(2) * math.exp(math.lgamma((dimension + 1) / 2) - math.lgamma(dimension / 2))
+        """The nearest point of the ball; by the same operations inside and outside."""
+        return w * (self.radius / max(float(np.linalg.norm(w)), self.radius))

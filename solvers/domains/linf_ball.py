@@ -35,15 +35,3 @@ class LinfBall:
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """The nearest point of the box: each coordinate clipped."""
         return np.clip(w, -self.radius, self.radius)
-
-    def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """argmin over the box of <g, w>: the corner against g; 0 where g is 0."""
-        return -self.radius * np.sign(g)
-
-    def minkowski_norm(self, w: NDArray[np.float64]) -> float:
-        """inf {t >= 0 : w in t C} = max |w_i| / radius."""
-        return float(np.abs(w).max()) / self.radius
-
-    def gaussian_width(self, dimension: int) -> float:
-        """E sup <g, w> over w in C, g ~ N(0, I): radius E ||g||_1 = radius d sqrt(2 / pi)."""
-        return self.radius * dimension * math.sqrt(2 / math.pi)

@@ -38,30 +38,16 @@ class Simplex:
         """The nearest point of the simplex, by one sort."""
         return onto_simplex(w, self.radius)
 
-    def minimize_linear(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """argmin over the simplex of <g, w>: the vertex of the smallest g_i, the first of several."""
-        vertex = np.zeros_like(g)
-        vertex[int(g.argmin())] = self.radius
-        return vertex
-
-    def minkowski_norm(self, w: NDArray[np.float64]) -> float:
-        """inf {t >= 0 : w in t C} = sum of w_i / radius, infinite if some w_i < 0; a gauge, not a norm."""
-        return float(w.sum()) / self.radius if (w >= 0).all() else math.inf
-
-    def gaussian_width(self, dimension: int) -> float:
-        """E sup <g, w> over w in C, g ~ N(0, I): radius E max g_i <= radius sqrt(2 ln d)."""
-        return self.radius * math.sqrt(2 * math.log(dimension))
-
 
 def onto_simplex(w: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
     """max(w - theta, 0), theta such that it sums to radius: the nearest point of the simplex.
+
+    theta is the largest of (sum of the k largest w_i - radius) / k over k.
 
     Reference: Held, Wolfe and Crowder 1974; Duchi et al. 2008, Figure 1. Deviation: w is moved by its largest
     coordinate first, which moves theta alike, so that no radius is lost beside large coordinates.
     """
     moved = np.maximum(w - w.max(), -radius)  # theta >= -radius now: what lies lower ends at 0 either way
-    ordered = np.sort(moved)[::-1]
-    means = (np.cumsum(ordered) - radius) / np.arange(1, len(w) + 1)
-    kept = max(1, int(np.count_nonzero(ordered > means)))
-    nearest: NDArray[np.float64] = np.maximum(moved - means[kept - 1], 0.0)
+    means = (np.cumsum(np.sort(moved)[::-1]) - radius) / np.arange(1, len(w) + 1)
+    nearest: NDArray[np.float64] = np.maximum(moved - means.max(), 0.0)
     return nearest

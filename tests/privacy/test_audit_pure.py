@@ -1,6 +1,6 @@
 """Audits at delta = 0: choices by their exact law on worst-case pairs, Laplace releases by an attacker; and mutants.
 
-A choice's probabilities are the product's own integer weights over their sum, so its loss is computed, not estimated.
+A choice's probabilities are the product's own weights over their sum, so its loss is computed, not estimated.
 """
 
 import math
@@ -43,16 +43,23 @@ MOVED = np.array([-1.0] * 9 + [0.99] * 10 + [-1.0])
 
 def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> list[Fraction]:
     """The probability of each point of the grid, by the weights of a run of the product."""
-    found: list[int] = []
+    found: list[Fraction] = []
 
     def watched(_: Exponential, value: Array, z: float, bound: float, _noise: Noise) -> Array:
-        found.extend(weights(value, z, bound))
+        found.extend(shares(weights(value, z, bound)))
         return np.zeros(1)
 
     quote = plan(method, problem, Privacy(EPSILON))
     with mutated(Exponential, "perturb", watched):
         quote.method.run(DataAccess(problem, Data.of(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type]
-    return [Fraction(weight, sum(found)) for weight in found]
+    return found
+
+
+def shares(found: Array | list[int]) -> list[Fraction]:
+    """Over their sum."""
+    exact = [Fraction(weight) for weight in found]
+    whole = sum(exact)
+    return [weight / whole for weight in exact]
 
 
 @contextmanager
@@ -101,10 +108,7 @@ def test_mutant_weights_without_the_floor_are_caught() -> None:
 
     edge = 160 * math.log(2)
     one, two = np.array([0.0, edge + 0.5]), np.array([0.0, edge - 0.5])
-    honest = [
-        [Fraction(w, sum(weights)) for w in weights] for weights in (weights(one, 2.0, 0.5), weights(two, 2.0, 0.5))
-    ]
-    caught = [[Fraction(w, sum(weights)) for w in weights] for weights in (bare(one, 2.0, 0.5), bare(two, 2.0, 0.5))]
+    honest, caught = ([shares(law(scores, 2.0, 0.5)) for scores in (one, two)] for law in (weights, bare))
     assert loss(*honest) <= EPSILON / 2 + 1e-12
     assert loss(*caught) > 0.69
 

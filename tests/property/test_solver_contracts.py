@@ -84,13 +84,6 @@ def test_projection_laws(c: Domain, w: Vector, v: Vector) -> None:
     assert near(float((w - p) @ (q - p)), 1e-9 * (1 + float(np.linalg.norm(w) * np.linalg.norm(q - p))))
 
 
-@given(st.floats(1e-6, 1e6).map(L2Ball), vectors, vectors)
-def test_minimize_linear_is_feasible_and_least(c: L2Ball, g: Vector, v: Vector) -> None:
-    best = c.minimize_linear(g)
-    assert near(float(np.linalg.norm(best)), c.radius)
-    assert near(float(g @ best), float(g @ c.project(v)) + 1e-9 * float(np.linalg.norm(g)) * c.radius)
-
-
 @given(st.sampled_from(SCALAR), st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), st.floats(-5, 5))
 def test_slopes_obey_their_bounds_and_rise(loss: Loss, a: float, b: float, y: float) -> None:
     target = loss.targets(np.array([y, y]))

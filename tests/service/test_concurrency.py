@@ -18,10 +18,11 @@ from app.http.errors import ApiError
 from app.jobs import service, store
 from app.ledger import store as ledger
 from app.persistence.tables import datasets
+from app.quotes import pricing
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import JOB, Service
-from tests.support.world import World, output
+from tests.support.world import World, output, request
 
 CLIENTS = 50
 
@@ -40,9 +41,11 @@ def _at_once(work: Callable[[int], Any]) -> list[Any]:
 
 def _admitted_one_by_one(world: World, dataset: str) -> int:
     """How many such jobs a budget holds, by the pure ledger alone."""
-    priced = world.priced(dataset)
+    with world.database.read() as connection:
+        row, state = service._dataset(connection, dataset)
+    priced = pricing.price(row, request(dataset), world.settings)
     assert priced.cost is not None
-    state, count = priced.dataset.state, 0
+    count = 0
     while True:
         try:
             state, _ = advance(state, Charged(f"job_{count}", priced.cost, priced.guarantee), "now")
@@ -73,7 +76,9 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     fit = _admitted_one_by_one(world, dataset)
-    priced = world.priced(dataset)
+    with world.database.read() as connection:
+        row, _ = service._dataset(connection, dataset)
+    priced = pricing.price(row, request(dataset), world.settings)
 
     def submit(_number: int) -> bool:
         cost = priced.cost

@@ -77,6 +77,5 @@ class LastIterateDescent:
 
 
 def _pulled_back(y: Vector, reach: float) -> Vector:
-    """The nearest point of the ball of radius `reach` around 0."""
-    norm = float(np.linalg.norm(y))
-    return y if norm <= reach else y * (reach / norm)
+    """The nearest point of the ball of radius `reach` around 0, by the same operations inside and outside."""
+    return y * (reach / max(float(np.linalg.norm(y)), reach))

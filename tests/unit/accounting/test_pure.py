@@ -2,10 +2,12 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
@@ -16,13 +18,14 @@ from accounting.divergences import randomized_response
 from accounting.errors import BudgetExhausted, CalibrationFailed, FilterMismatch, OutOfRange, Unsupported
 from accounting.filter import UNIT, Filter
 from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism
-from accounting.mechanisms.exponential import weights
+from accounting.mechanisms.exponential import _position, weights
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.codec import event_to_plan, plan_from_json, plan_to_json
 from accounting.records.ledger import Charged, LedgerState, Opened, advance, remaining_epsilon, spent_epsilon
-from tests.support.seeded import SeededBits
+from tests.support.operations import elements, operations
+from tests.support.seeded import ScriptedBits, SeededBits
 
 ORDERS = [1.01, 1.5, 2.0, 10.0, 300.0, 1e5]
 EPSILONS = [1e-9, 1e-4, 0.01, 0.3, 1.0, 5.0, 50.0, 700.0]
@@ -233,21 +236,66 @@ def test_charges_under_the_other_filters() -> None:
         Filter.open("pure", Privacy(1.0)).cost(Plan((PlannedQuery("a", 1, Gaussian(), 20.0),)))
 
 
-def test_weights_are_the_exponentials_rounded_up() -> None:
-    scores, z, bound = np.array([3.0, 0.0, 1.5, 0.25, 500.0]), 2.0, 0.5
-    found = weights(scores, z, bound)
-    bits = 160 + len(scores).bit_length()
-    with mpmath.workdps(120):
-        for score, weight in zip(scores[:-1], found, strict=False):
-            true = mpmath.ldexp(mpmath.exp(-mpmath.mpf(score) / 2), bits)  # epsilon = 1, half of it in the exponent
-            assert abs(mpmath.log(weight / true)) < 3 * 2.0**-28
-    assert found[1] == 1 << bits
-    assert found[4] == 1 << 80  # the floor
+@pytest.mark.parametrize("z", [1e-3, 0.1, 2.0, 1e3, 1e9, 1e12])
+def test_weights_are_the_exponentials_to_their_last_digits(z: float) -> None:
+    """Within 13 roundings of e^(-r x), x the steps that a score is above the least, and 2^-80 from there on."""
+    scores = np.concatenate([[0.0], np.random.default_rng(3).exponential(z, 300), [60 * z, 1e6 * z]])
+    scores = scores[scores < 2.0**20]  # where 2^30 steps a sensitivity are exact in a float
+    found, rate = weights(scores, z, 0.5), ((1 - 2.0**-28) / z - 2.0**-47) / 2.0**30
+    with mpmath.workdps(60):
+        for score, weight in zip(scores, found, strict=True):
+            exponent = mpmath.mpf(float(np.rint(score * 2.0**30))) * mpmath.mpf(rate)
+            if exponent <= 80 * mpmath.log(2):
+                assert abs(mpmath.mpf(float(weight)) / mpmath.exp(-exponent) - 1) < 13.01 * 2.0**-53
+            else:
+                assert abs(weight * 2.0**80 - 1) < 1e-6 * max(1, 1 / z)
+    assert found[0] == 1.0
+    assert found.min() > 2.0**-81
+
+
+def test_a_choice_is_where_the_draw_falls_in_the_exact_sum() -> None:
+    """Against fractions: the same place for draws at every edge between two shares, and on both sides of it."""
+    shares = np.exp(-np.random.default_rng(4).uniform(0, 55, 200))
+    ends = list(itertools.accumulate(Fraction(share) for share in shares))
+    for end in [*ends[:-1], Fraction(0), ends[-1] / 3]:
+        edge = math.ceil(end / ends[-1] * 2**192)
+        for u in (edge - 1, edge, edge + 1):
+            if 0 <= u < 2**192:
+                words = [u >> 64 * k & 2**64 - 1 for k in range(3)]
+                expected = sum(e * 2**133 <= math.floor(ends[-1] * 2**133 * u / 2**192) for e in ends)
+                assert _position(shares, Noise(ScriptedBits(words))) == expected
+    assert _position(shares, Noise(ScriptedBits([2**64 - 1] * 3))) == 199
+
+
+def test_the_longest_list_of_the_largest_weights_does_not_overflow() -> None:
+    assert _position(np.ones(1 << 18), Noise(ScriptedBits([2**64 - 1] * 3))) == (1 << 18) - 1
+    assert _position(np.full(1 << 18, 1 - 2.0**-53), Noise(ScriptedBits([0, 0, 1 << 63]))) == 1 << 17
+
+
+WORST = (np.zeros(512), np.arange(512.0), np.r_[0.0, np.full(511, 1e200)], np.linspace(0, 1e-5, 512))
+
+
+def test_every_list_of_scores_costs_the_same_operations() -> None:
+    """All scores alike, all different, all but one at the floor: nothing is skipped, nothing is done once for two."""
+
+    def choose(scores: NDArray[np.float64]) -> None:
+        Exponential().perturb(scores, 2.0, 0.5, Noise(ScriptedBits([1, 2, 1 << 63])))
+
+    def place(shares: NDArray[np.float64]) -> None:
+        _position(shares, Noise(ScriptedBits([1, 2, 1 << 63])))
+
+    first = WORST[0]
+    shares = [weights(scores, 2.0, 0.5) for scores in WORST]
+    for scores, found in zip(WORST[1:], shares[1:], strict=True):
+        assert operations(lambda s=scores: choose(s)) == operations(lambda: choose(first))  # type: ignore[misc]
+        assert elements(choose, scores) == elements(choose, first)
+        assert elements(place, found) == elements(place, shares[0])
+    assert elements(choose, first)["minimum.reduce"] == elements(place, first + 1)["floor.__call__"] / 3 == 512
 
 
 def test_a_common_shift_of_the_scores_changes_nothing() -> None:
     scores = np.arange(40) / 8
-    assert weights(scores, 2.0, 0.5) == weights(scores + 1000.0, 2.0, 0.5)
+    assert np.array_equal(weights(scores, 2.0, 0.5), weights(scores + 1000.0, 2.0, 0.5))
 
 
 def test_choices_have_the_law() -> None:

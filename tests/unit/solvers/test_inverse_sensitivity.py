@@ -1,6 +1,7 @@
 """Inverse sensitivity: scores measured against their bound, against brute force, and the whole method."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from solvers.methods.data import InverseSensitivity
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
 from tests.reference.median import least_slope
-from tests.support.seeded import SeededBits
+from tests.support.operations import operations
+from tests.support.seeded import ScriptedBits, SeededBits
 
 Array = NDArray[np.float64]
 
@@ -222,3 +224,29 @@ def test_a_grid_is_a_count() -> None:
     for grid in (0, -3, 1 << 20, math.nan, 2.0, True):
         with pytest.raises(Unsuitable):
             InverseSensitivity(grid=grid)  # type: ignore[arg-type]
+
+
+def worked(problem: Problem, grid: int, X: Array, y: Array) -> Counter[tuple[str, int]]:
+    """What a run does, draws and all."""
+    quote = plan(InverseSensitivity(grid=grid), problem, Privacy(1.0))
+    data, noise = Data.of(X, y, problem), Noise(ScriptedBits([5, 6, 1 << 63]))
+    return operations(lambda: quote.method.run(DataAccess(problem, data, quote.release.plan, noise), problem))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("domain", [L2Ball(0.5), LinfBall(0.5), L1Ball(0.5), Simplex()], ids=lambda c: c.name)
+@pytest.mark.parametrize("regularizer", [NoRegularizer(), L1(0.3)], ids=lambda r: r.name)
+@pytest.mark.parametrize("d", [1, 2])
+def test_one_record_does_not_change_how_much_work_there_is(domain: Domain, regularizer: Regularizer, d: int) -> None:
+    """The worst pair: rows of zeros leave all scores alike, or one row sets all of them apart and moves steps across
+    the edge of C. Once the weights took one exponential for each score that was different, and time told the record.
+    """
+    if isinstance(domain, Simplex):
+        d += 1
+    problem = Problem(Squared(), regularizer, domain, n=6, d=d, row_norm=1.0)
+    zeros, y = np.zeros((6, d)), np.full(6, 1.0)
+    one = zeros.copy()
+    one[2] = np.linspace(1, 0.4, d)
+    first = worked(problem, 12, zeros, y)
+    assert sum(first.values()) > 1000
+    for X, targets in ((one, y), (one, -y), (-one, y / 3)):
+        assert worked(problem, 12, X, targets) == first

@@ -167,8 +167,6 @@ def test_the_ball() -> None:
     assert ball.diameter(2) == 4.0
     assert ball.project(np.array([3.0, 4.0])) == pytest.approx([1.2, 1.6])
     assert ball.project(np.array([1.0, 1.0])).tolist() == [1.0, 1.0]
-    assert ball.minimize_linear(np.array([3.0, -4.0])) == pytest.approx([-1.2, 1.6])
-    assert ball.minimize_linear(np.zeros(2)).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 1e7, True, "1"])

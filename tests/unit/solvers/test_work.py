@@ -1,0 +1,82 @@
+"""How much work a run is must not depend on the records: operations are counted, on pairs as far apart as can be.
+
+What a run does after an answer may depend on that answer, which is private. So all draws are the same here, and runs
+are compared of which nothing is released before the end, or where what follows an answer has no branch.
+"""
+
+from collections import Counter
+from typing import get_args
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.noise import Noise
+from solvers import methods, plan
+from solvers.data_access.data import Data
+from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
+from solvers.losses import Hinge, Logistic, Loss, Power, Quantile, Sigmoid, Softmax, Squared
+from solvers.problem import Problem
+from solvers.regularizers import L2, ElasticNet, NoRegularizer, Regularizer
+from solvers.solve import run
+from tests.support.operations import operations
+from tests.support.seeded import SeededBits
+
+Array = NDArray[np.float64]
+N, D = 130, 3
+PURE, BALL = Privacy(1.0), Privacy(1.0, 1e-6)
+
+
+def pairs(classes: bool, d: int) -> list[tuple[Array, Array]]:
+    """Rows of zeros; rows alike; rows of all lengths, most of them beyond the norm; and one row apart from zeros."""
+    rng = np.random.default_rng(1)
+    alike, mixed, one = np.ones((N, d)), rng.standard_normal((N, d)) * np.logspace(-3, 3, N)[:, None], np.zeros((N, d))
+    one[7] = 1.0
+    y = np.where(rng.random(N) < 0.5, 1.0, -1.0 if classes else -0.3)
+    return [(np.zeros((N, d)), np.ones(N)), (alike, np.ones(N)), (mixed, y), (one, y)]
+
+
+def work(method: methods.Method, problem: Problem, privacy: Privacy, X: Array, y: Array) -> Counter[tuple[str, int]]:
+    quote = plan(method, problem, privacy)
+    run(quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(1)))  # what is made once
+    noise = Noise(SeededBits(1))
+    return operations(lambda: run(quote.method, problem, Data.of(X, y, problem), quote.release, noise))
+
+
+def small(loss: Loss, domain: Domain, regularizer: Regularizer | None = None, d: int = 3) -> Problem:
+    return Problem(loss, regularizer or NoRegularizer(), domain, n=N, d=d, row_norm=1.0)
+
+
+EPOCHS = methods.EpochGrowth(kappa=2.0, epochs=2, phases=2, ratio=2.0, step=0.1, smoothing=0.0, steps=6)
+CASES = [
+    (methods.OutputPerturbation(steps=9), small(Logistic(), L2Ball(0.1), L2(0.1)), BALL),
+    (methods.OutputPerturbation(steps=9), small(Softmax(3), L1Ball(0.1), L2(0.1)), BALL),
+    (methods.PhasedSgd(), small(Logistic(), L1Ball(0.1), ElasticNet(0.1, 0.1)), PURE),
+    (methods.Localization(steps=9), small(Squared(), L2Ball(0.1)), BALL),
+    (EPOCHS, small(Squared(), L2Ball(0.1)), BALL),
+    (methods.GrowthReduction(steps=9), small(Squared(), LinfBall(0.1)), BALL),
+    (methods.BootstrapReduction(), small(Squared(), L1Ball(0.1)), PURE),
+    (methods.ObjectivePerturbation(), small(Logistic(), L2Ball(0.1), L2(0.1)), BALL),
+    (methods.AdaSsp(), small(Squared(), Free(), L2(0.1)), BALL),
+    (methods.InverseSensitivity(grid=6), small(Squared(), L2Ball(0.1), L2(0.1), d=2), PURE),
+    (methods.DpGd(release="last"), small(Logistic(), L1Ball(0.1), L2(0.1)), BALL),
+    (methods.DpGd(), small(Sigmoid(), L1Ball(0.1)), BALL),
+    (methods.DpAccMd(), small(Quantile(0.3, 0.1), L2Ball(0.1)), BALL),
+    (methods.NoisySgd(), small(Power(), L2Ball(0.1)), BALL),
+    (methods.NoisyMirrorDescent(batch=10), small(Hinge(), L2Ball(0.1)), BALL),
+    (methods.DpSvrg(), small(Logistic(), L2Ball(0.1)), BALL),
+    (methods.DpSvrgPp(), small(Logistic(), L2Ball(0.1)), BALL),
+]
+
+
+@pytest.mark.parametrize(("method", "problem", "privacy"), CASES, ids=lambda x: getattr(x, "name", ""))
+def test_the_records_do_not_change_how_much_is_done(method: methods.Method, problem: Problem, privacy: Privacy) -> None:
+    first, *others = (work(method, problem, privacy, X, y) for X, y in pairs(problem.loss.takes == "class", problem.d))
+    assert sum(first.values()) > 1000
+    for other in others:
+        assert other == first
+
+
+def test_every_method_is_here() -> None:
+    assert {type(method) for method, _, _ in CASES} == set(get_args(methods.Method))
