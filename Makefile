@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test coverage check bench paper peers kills audit advisories image lock clean
+.PHONY: help demo serve quick test coverage check bench paper peers machines kills audit advisories image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -29,11 +29,13 @@ serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./p
 # A file stays in one process, which builds its fixtures once; the files with the longest tests come first.
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+SUITE := $(BIN)/python -m pytest $(PARALLEL)
+
 quick: $(TESTING) ## the suite without what takes long: under a minute on two idle cores
-	@$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow'
+	@$(SUITE) -q -m 'not slow'
 
 test: $(TESTING) ## the whole suite, the heavy part aside
-	@$(BIN)/python -m pytest $(PARALLEL)
+	@$(SUITE)
 
 coverage: $(TESTING) ## the whole suite, and which lines and branches it never ran
 	@$(BIN)/coverage erase
@@ -56,6 +58,18 @@ paper: $(DRAWING) ## heavy: the experiments of the ERM paper with valid noise, a
 
 peers: $(RUNTIME) $(PEERS)/.ready ## heavy: ours beside diffprivlib, Opacus and AdaSSP, on the same data
 	@$(BIN)/python -m benchmarks peers
+
+# Each line computes other last digits: the variants of BLAS, NumPy, libm and of our loops for older processors.
+DISPATCHED = from numpy._core._multiarray_umath import __cpu_dispatch__ as found; print(*found)
+
+machines: $(TESTING) ## heavy: the suite as other processors compute it, and beside a load of 20
+	OPENBLAS_CORETYPE=Prescott $(SUITE) -q
+	OPENBLAS_CORETYPE=Sandybridge $(SUITE) -q
+	OPENBLAS_CORETYPE=Haswell $(SUITE) -q
+	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(DISPATCHED)')" $(SUITE) -q
+	GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA $(SUITE) -q
+	NUMBA_CPU_NAME=generic $(SUITE) -q
+	$(BIN)/python -m tests.heavy.load 20 $(SUITE) -q
 
 kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lost or spent twice
 	@$(BIN)/python -m tests.heavy.kills

@@ -18,11 +18,8 @@ from fastapi.concurrency import run_in_threadpool
 import accounting
 import app
 import solvers
-from accounting.accountants import guard
-from accounting.calibration import calibrate
-from accounting.mechanisms import Gaussian, PoissonGaussian
-from accounting.plan import Query
-from accounting.privacy import Privacy
+from app.calculation.calculators import Calculators, ForkedCalculators
+from app.calculation.pool import Pool
 from app.datasets import routes as datasets
 from app.datasets.folders import sweep
 from app.http import handlers
@@ -39,12 +36,20 @@ from app.openapi import routes as documentation
 from app.operations import routes as operations
 from app.operations.metrics import Metrics
 from app.persistence.session import Database
-from app.quotes.pace import pace
+from app.quotes import routes as quotes
 from app.settings import Settings, forget_secrets
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import DaskEngine, Engine
 
-ROUTERS = (tokens.router, datasets.router, jobs.router, ledger.router, operations.router, documentation.router)
+ROUTERS = (
+    tokens.router,
+    datasets.router,
+    quotes.router,
+    jobs.router,
+    ledger.router,
+    operations.router,
+    documentation.router,
+)
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
     "Differentially private models under a privacy budget: priced before they run, charged before the data is touched, "
@@ -61,17 +66,20 @@ class Services:
     keys: SigningKeys
     engine: Engine
     dispatcher: Dispatcher
+    calculators: Calculators
+    pool: Pool
     ready: threading.Event
     lock: IO[bytes]
 
 
-def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
+def create_app(settings: Settings, engine: Engine | None = None, calculators: Calculators | None = None) -> FastAPI:
     """The application on its home; nothing starts before the server does.
 
     Parameters
     ----------
     settings : the operator's choices
     engine : runs the jobs instead of the one that the settings name; whoever made it closes it
+    calculators : calculate prices instead of processes of our own
     """
     forget_secrets()
     check_installation()
@@ -79,10 +87,12 @@ def create_app(settings: Settings, engine: Engine | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
-        services = await run_in_threadpool(_start, settings, engine)
+        services = await run_in_threadpool(_start, settings, engine, calculators)
         application.state.services = services
         metrics.watch(services.database)
-        threading.Thread(target=_warm_up, args=(services.ready,), name="warm-up", daemon=True).start()
+        threading.Thread(
+            target=_warm_up, args=(services.ready, services.calculators), name="warm-up", daemon=True
+        ).start()
         try:
             yield
         finally:
@@ -139,10 +149,12 @@ def check_installation() -> None:
         raise RuntimeError("accounting, solvers and app were loaded from different folders; start somewhere else")
 
 
-def _start(settings: Settings, engine: Engine | None) -> Services:
+def _start(settings: Settings, engine: Engine | None, calculators: Calculators | None) -> Services:
     os.umask(0o077)  # what is written from here on is the operator's alone
     home = settings.make_home()
     lock = _only_one(home)
+    calculating = calculators or ForkedCalculators(settings.calculation_seconds)
+    calculating.start()
     database = open_database(settings)
     with database.write() as connection:
         sweep(home, connection)
@@ -153,7 +165,8 @@ def _start(settings: Settings, engine: Engine | None) -> Services:
     running = engine or DaskEngine(settings)
     dispatcher = Dispatcher(settings, database, keys, running)
     dispatcher.start()
-    return Services(settings, database, keys, running, dispatcher, threading.Event(), lock)
+    pool = Pool(calculating.ask, settings.calculations)
+    return Services(settings, database, keys, running, dispatcher, calculating, pool, threading.Event(), lock)
 
 
 def check_free(settings: Settings) -> None:
@@ -185,21 +198,17 @@ def _stop(services: Services, given: Engine | None) -> None:
     services.dispatcher.stop()
     if given is None:
         services.engine.close()
+    services.calculators.close()
     services.database.close()
     services.lock.close()
 
 
-def _warm_up(ready: threading.Event) -> None:
-    """Loads what a first quote would wait for. A server whose accountants do not load never becomes ready."""
-    try:
-        guard.warm_up()
-        for mechanism in (Gaussian(), PoissonGaussian(0.01)):
-            calibrate([Query("warm_up", 100, mechanism)], Privacy(1.0, 1e-6))
-        pace()
-    except Exception as error:
-        _LOG.critical("the accountants do not load: %s", type(error).__name__)
-    else:
+def _warm_up(ready: threading.Event, calculators: Calculators) -> None:
+    """A server whose accountants do not load never becomes ready."""
+    if calculators.is_warm():
         ready.set()
+    else:
+        _LOG.critical("the accountants do not load")
 
 
 def _describe(application: FastAPI) -> None:

@@ -43,6 +43,12 @@ class Settings(BaseSettings):
         float, Field(gt=0, description="The most per-record gradients that one job may plan.")
     ] = 1e11
     max_answers: Annotated[int, Field(gt=0, description="The most private answers that one job may plan.")] = 200_000
+    calculations: Annotated[
+        int, Field(ge=1, le=64, description="How many prices are calculated at once, each on a core of its own.")
+    ] = 2
+    calculation_seconds: Annotated[
+        int, Field(ge=1, le=3600, description="The most CPU seconds that one price may take.")
+    ] = 60
     lease_seconds: Annotated[float, Field(gt=0, le=3600, description="How long a job is the dispatcher's own.")] = 30.0
     renew_seconds: Annotated[float, Field(gt=0, description="How often a lease is renewed; at most half of it.")] = 10.0
     log_level: Annotated[

@@ -151,7 +151,15 @@ def read(raw: bytes | str) -> dict[str, Any]:
         raise ReceiptInvalid(str(error)) from error
 
 
-def verify(document: Any, trusted: Jwks, entry: Entry | None = None) -> Verification:
+def is_signed(document: Any, trusted: Jwks) -> bool:
+    """Whether a trusted key signed the receipt; `ReceiptInvalid` if the document is malformed."""
+    node = _document(document)
+    return check_json(_check(node["receipt"]), node["signature"], trusted) is None
+
+
+def verify(
+    document: Any, trusted: Jwks, entry: Entry | None = None, found: Recomputation | None = None
+) -> Verification:
     """Whether a trusted key signed the receipt, its events cost no more than it states, and the ledger holds it.
 
     Parameters
@@ -159,23 +167,21 @@ def verify(document: Any, trusted: Jwks, entry: Entry | None = None) -> Verifica
     document : `{"receipt": {...}, "signature": "..."}`
     trusted : JWK Set, from a source other than the document
     entry : the ledger's entry of the same sequence number, if at hand
+    found : what `recompute` makes of the receipt, if that was done elsewhere
 
     Raises
     ------
     ReceiptInvalid
         if the document is malformed, and never anything else.
     """
-    try:
-        node = fields(document, ("receipt", "signature"), "the document")
-    except CodecError as error:
-        raise ReceiptInvalid(str(error)) from error
+    node = _document(document)
     receipt = _check(node["receipt"])
     reason = check_json(receipt, node["signature"], trusted)
     stated = float(receipt["epsilon"])
     chain = None if entry is None else _is_release(receipt, entry)
     if reason is not None:
         return Verification(False, False, False, chain, stated, None, None, reason)
-    found = recompute(receipt)
+    found = found or recompute(receipt)
     within = found.epsilon <= stated * _TOLERANCE
     if not within:
         reason = "the events cost more than the stated epsilon"
@@ -240,6 +246,13 @@ def _is_release(receipt: Receipt, entry: Entry) -> bool:
         and entry.body.get("job") == receipt["job"]
         and entry.body.get("model_sha256") == receipt["model_sha256"]
     )
+
+
+def _document(document: Any) -> dict[str, Any]:
+    try:
+        return fields(document, ("receipt", "signature"), "the document")
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
 
 
 def _check(receipt: Any) -> Receipt:
@@ -318,6 +331,7 @@ __all__ = [
     "Verification",
     "build",
     "generate_key",
+    "is_signed",
     "jwks",
     "load_key",
     "read",

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from app.datasets import folders, service
 from app.datasets.upload import Upload, receive
 from app.http.errors import responses
-from app.identity.dependencies import Principal, database, require
+from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
 from app.settings import Settings
 from app.wire.base import Identifier, Page
@@ -32,13 +32,6 @@ _FORM = {
         },
     },
 }
-
-
-def settings(request: Request) -> Settings:
-    """The service's settings."""
-    found = request.app.state.services.settings
-    assert isinstance(found, Settings)
-    return found
 
 
 Base = Annotated[Database, Depends(database)]

@@ -58,6 +58,12 @@ CODES: Mapping[str, Code] = {
     ),
     "too_large": Code(413, "The request is too large", "The detail names the limit."),
     "unsupported_media_type": Code(415, "The content type is not one of those taken here", "The detail names it."),
+    "too_many_requests": Code(
+        429,
+        "Too much at once for one caller",
+        "Wait for what you have asked for; `Retry-After` says when to try again.",
+    ),
+    "overloaded": Code(503, "The service has too much to do", "`Retry-After` says when to try again."),
     "not_ready": Code(503, "The service is not ready", "It is starting or stopping; try again in a few seconds."),
     "internal": Code(500, "Something failed inside", "The log knows more. What was charged before stays charged."),
 }

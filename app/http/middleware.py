@@ -21,6 +21,7 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _access = logging.getLogger("purse.access")
 _errors = logging.getLogger("purse.errors")
+_LEFT = 499  # as a log calls it when the caller has left; nobody is told
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -48,7 +49,13 @@ class Observed:
             await self._app(scope, receive, send)
             return
         began = time.monotonic()
-        status = 0
+        status, has_left = 0, False
+
+        async def receiving() -> Message:
+            nonlocal has_left
+            message = await receive()
+            has_left |= message["type"] == "http.disconnect"
+            return message
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -59,10 +66,14 @@ class Observed:
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receiving, sending)
         except Exception as error:
-            _errors.error("%s in %s: %s", type(error).__name__, _template(scope), " < ".join(_places(error)))
-            if status == 0:
+            severity = logging.INFO if has_left else logging.ERROR
+            places = " < ".join(_places(error))
+            _errors.log(severity, "%s in %s: %s", type(error).__name__, _template(scope), places)
+            if status == 0 and has_left:
+                status = _LEFT
+            elif status == 0:
                 await respond(ApiError("internal"))(scope, receive, sending)
         finally:
             self._count(scope["method"], _template(scope), status)

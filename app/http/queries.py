@@ -7,7 +7,7 @@ from app.http.errors import invalid
 from app.http.routing import dependants
 
 
-def refuse_unknown(request: Request) -> None:
+async def refuse_unknown(request: Request) -> None:
     """A dependency of the whole application; `ApiError` for a parameter that is unknown or given twice."""
     route = request.scope.get("route")
     given = [name for name, _ in request.query_params.multi_items()]

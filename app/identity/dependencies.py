@@ -10,6 +10,7 @@ from app.http.errors import ApiError
 from app.identity import store
 from app.identity.store import Principal
 from app.persistence.session import Database
+from app.settings import Settings
 from app.wire.tokens import Role
 
 _bearer = HTTPBearer(
@@ -18,10 +19,17 @@ _bearer = HTTPBearer(
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-def database(request: Request) -> Database:
+async def database(request: Request) -> Database:
     """The service's database."""
     found = request.app.state.services.database
     assert isinstance(found, Database)
+    return found
+
+
+async def settings(request: Request) -> Settings:
+    """The service's settings."""
+    found = request.app.state.services.settings
+    assert isinstance(found, Settings)
     return found
 
 
@@ -54,4 +62,4 @@ def require(*roles: Role) -> Require:
     return Require(allowed | {"steward"} if "analyst" in allowed else allowed)
 
 
-__all__ = ["Principal", "Require", "database", "require"]
+__all__ = ["Principal", "Require", "database", "require", "settings"]

@@ -1,25 +1,29 @@
-"""Quotes and jobs, for analysts; their releases."""
+"""Jobs, for analysts; their releases."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Protocol
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from app.calculation.dependencies import pool
+from app.calculation.pool import Pool
 from app.http.body import json_body
+from app.http.callers import while_connected
 from app.http.errors import responses
-from app.identity.dependencies import Principal, database, require
+from app.identity.dependencies import Principal, database, require, settings
 from app.jobs import events, service
-from app.persistence.session import Database
+from app.persistence.session import Database, new_id
+from app.quotes import routes as quotes
+from app.quotes.service import price
 from app.settings import Settings
 from app.wire.base import Identifier, Page
-from app.wire.jobs import Job, JobEvent, JobRequest, Quote
+from app.wire.jobs import Job, JobEvent, JobRequest
 from app.wire.models import Model
 from app.wire.receipts import ReceiptDocument
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
-
-_PRICING = ("not_found", "invalid_request", "out_of_range", "unsupported_combination", "method_filter_mismatch")
 
 
 class Waker(Protocol):
@@ -30,21 +34,13 @@ class Waker(Protocol):
         ...
 
 
-def waker(request: Request) -> Waker:
+async def waker(request: Request) -> Waker:
     """The service's dispatcher."""
     found: Waker = request.app.state.services.dispatcher
     return found
 
 
-def settings(request: Request) -> Settings:
-    """The service's settings."""
-    found = request.app.state.services.settings
-    assert isinstance(found, Settings)
-    return found
-
-
 Base = Annotated[Database, Depends(database)]
-Chosen = Annotated[Settings, Depends(settings)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
 Body = Annotated[JobRequest, Depends(json_body(JobRequest))]
 
@@ -54,21 +50,17 @@ def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
     return service.get(base, principal, job_id)
 
 
-@router.post("/quotes", summary="Price a job", responses=responses(*_PRICING))
-def quote(base: Base, chosen: Chosen, _principal: Analyst, body: Body) -> Quote:
-    """What the job would ask, with how much noise, and what would remain. Charges nothing and touches no data."""
-    return service.quote(base, chosen, body)
-
-
 @router.post(
     "/jobs",
     status_code=202,
     summary="Submit a job",
-    responses=responses(*_PRICING, "budget_exhausted", "idempotency_conflict"),
+    responses=responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict"),
 )
-def submit(
+async def submit(
+    request: Request,
     base: Base,
-    chosen: Chosen,
+    chosen: Annotated[Settings, Depends(settings)],
+    calculations: Annotated[Pool, Depends(pool)],
     principal: Analyst,
     dispatcher: Annotated[Waker, Depends(waker)],
     body: Body,
@@ -81,7 +73,11 @@ def submit(
     ] = None,
 ) -> Job:
     """Reserves the budget and queues the job in one transaction; it runs as soon as a worker is free."""
-    job = service.submit(base, chosen, principal, idempotency_key, body)
+    key = idempotency_key or new_id("key")
+    job = await run_in_threadpool(service.known, base, principal, key, body)
+    if job is None:
+        pricing = price(base, chosen, calculations, principal, body)
+        job = await run_in_threadpool(service.submit, base, principal, key, await while_connected(request, pricing))
     dispatcher.wake()
     return job
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from accounting.filter import cost_from_json, cost_to_json
 from accounting.records.documents import canonical
-from accounting.records.ledger import Cancelled, Charged, Failed, LedgerState, Refunded, Released, Started
+from accounting.records.ledger import Cancelled, Charged, Failed, Refunded, Released, Started
 from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
@@ -28,7 +28,6 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
-from app.settings import Settings
 from app.wire.base import Page
 from app.wire.jobs import Job, JobRequest, Quote
 
@@ -53,34 +52,24 @@ class Claim:
         return self.job.attempt
 
 
-def quote(database: Database, settings: Settings, request: JobRequest) -> Quote:
-    """The price of a request as the dataset's ledger stands; touches no data."""
+def known(database: Database, owner: Principal, key: str, request: JobRequest) -> Job | None:
+    """The job that was submitted before with this key and body; `ApiError` idempotency_conflict with another body."""
     with database.read() as connection:
-        dataset, state = _dataset(connection, request.dataset)
-    return pricing.price(dataset, request, settings).quote(state)
+        return _same(store.by_key(connection, owner.id, key), _digest(request))
 
 
-def submit(database: Database, settings: Settings, owner: Principal, key: str | None, request: JobRequest) -> Job:
+def submit(database: Database, owner: Principal, key: str, priced: Priced) -> Job:
     """Charge and job in one transaction; the same key and body again is the same job.
 
     Raises
     ------
     ApiError
-        what `pricing.price` raises; budget_exhausted with what remains; idempotency_conflict.
+        budget_exhausted with what remains; idempotency_conflict.
     """
-    key = key or new_id("key")
-    digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
-    with database.read() as connection:
-        before = _same(store.by_key(connection, owner.id, key), digest)
-        if before is not None:
-            return before
-        dataset, _ = _dataset(connection, request.dataset)
-    priced = pricing.price(dataset, request, settings)
+    digest = _digest(priced.request)
     with database.write() as connection:
         before = _same(store.by_key(connection, owner.id, key), digest)
-        if before is not None:
-            return before
-        return _reserve(database, connection, owner, key, digest, request, dataset, priced)
+        return before or _reserve(database, connection, owner, key, digest, priced)
 
 
 def claim(database: Database, lease_seconds: float) -> Claim | None:
@@ -218,11 +207,8 @@ def receipt(database: Database, principal: Principal, job_id: str) -> str:
         return _released(store.receipt(connection, job_id))
 
 
-def _dataset(connection: sa.Connection, dataset_id: str) -> tuple[DatasetRow, LedgerState]:
-    dataset, state = datasets.get(connection, dataset_id), ledger.load_state(connection, dataset_id)
-    if dataset is None or state is None:
-        raise ApiError("not_found", "There is no dataset of this id.")
-    return dataset, state
+def _digest(request: JobRequest) -> str:
+    return hashlib.sha256(request.model_dump_json().encode()).hexdigest()
 
 
 def _same(row: JobRow | None, digest: str) -> Job | None:
@@ -238,10 +224,9 @@ def _reserve(
     owner: Principal,
     key: str,
     digest: str,
-    request: JobRequest,
-    dataset: DatasetRow,
     priced: Priced,
 ) -> Job:
+    request, dataset = priced.request, priced.dataset
     state = ledger.load_state(connection, dataset.id)
     assert state is not None
     quote = priced.quote(state)

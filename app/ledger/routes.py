@@ -4,7 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 
+from app.calculation.dependencies import pool
+from app.calculation.pool import Pool
 from app.http.body import json_body
+from app.http.callers import while_connected
 from app.http.errors import responses
 from app.identity.dependencies import Principal, database, require
 from app.ledger import service
@@ -16,7 +19,7 @@ from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, Verification
 router = APIRouter(prefix="/v1", tags=["ledger and receipts"])
 
 
-def signing_keys(request: Request) -> SigningKeys:
+async def signing_keys(request: Request) -> SigningKeys:
     """The service's keys."""
     found = request.app.state.services.keys
     assert isinstance(found, SigningKeys)
@@ -47,9 +50,17 @@ def keys(signing: Keys) -> KeySet:
     return KeySet(keys=signing.jwks()["keys"])
 
 
-@router.post("/receipts/verify", summary="Verify a receipt", responses=responses("invalid_request"))
-def verify(
-    base: Base, signing: Keys, body: Annotated[ReceiptDocument, Depends(json_body(ReceiptDocument))]
+@router.post(
+    "/receipts/verify",
+    summary="Verify a receipt",
+    responses=responses("invalid_request", "out_of_range", "too_many_requests", "overloaded"),
+)
+async def verify(
+    request: Request,
+    base: Base,
+    signing: Keys,
+    calculations: Annotated[Pool, Depends(pool)],
+    body: Annotated[ReceiptDocument, Depends(json_body(ReceiptDocument))],
 ) -> VerificationReport:
     """Whether this server signed it, its epsilon follows from its events, and the ledger holds its release."""
-    return service.check(base, signing, body)
+    return await while_connected(request, service.check(base, signing, calculations, body))

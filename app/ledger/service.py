@@ -1,14 +1,24 @@
 """Reading ledgers, and checking receipts against them."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fastapi.concurrency import run_in_threadpool
+
 from accounting.errors import ReceiptInvalid
 from accounting.records.chain import Entry
-from accounting.records.receipt import Receipt, verify
+from accounting.records.receipt import Receipt, Recomputation, is_signed, verify
+from app.calculation.pool import Pool
+from app.calculation.questions import Recompute, Recomputed, Refused
 from app.http.errors import ApiError
 from app.ledger import store
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.wire.base import Page
 from app.wire.receipts import LedgerEntry, ReceiptDocument, VerificationReport
+
+T = TypeVar("T")
+_STRANGER = ""  # this route is public: its callers share what one caller may have
 
 
 def page(database: Database, dataset_id: str, after: int, limit: int) -> Page[LedgerEntry]:
@@ -21,19 +31,36 @@ def page(database: Database, dataset_id: str, after: int, limit: int) -> Page[Le
     return Page[LedgerEntry](items=items, next=str(items[-1].sequence) if len(found) > limit else None)
 
 
-def check(database: Database, keys: SigningKeys, document: ReceiptDocument) -> VerificationReport:
+async def check(database: Database, keys: SigningKeys, pool: Pool, document: ReceiptDocument) -> VerificationReport:
     """Signature, recomputed epsilon, and the ledger's own entry.
 
     Raises
     ------
     ApiError
-        invalid_request if the document is no receipt at all.
+        invalid_request if the document is no receipt at all; too_many_requests, overloaded, out_of_range.
     """
-    entry = _entry(database, document.receipt)
+    recomputed = None
+    if await run_in_threadpool(_read, is_signed, document, keys):  # what nobody has signed is not worth a calculation
+        answer = await pool.answer(_STRANGER, Recompute(document.receipt))
+        if isinstance(answer, Refused):
+            raise ApiError(answer.code, answer.detail)
+        assert isinstance(answer, Recomputed)
+        recomputed = answer.found
+    return await run_in_threadpool(_report, database, keys, document, recomputed)
+
+
+def _read(reading: Callable[..., T], document: ReceiptDocument, keys: SigningKeys, *more: Any) -> T:
     try:
-        found = verify(document.model_dump(), keys.jwks(), entry)
+        return reading(document.model_dump(), keys.jwks(), *more)
     except ReceiptInvalid as error:
         raise ApiError("invalid_request", f"Not a receipt: {error}.") from None
+
+
+def _report(
+    database: Database, keys: SigningKeys, document: ReceiptDocument, recomputed: Recomputation | None
+) -> VerificationReport:
+    entry = _entry(database, document.receipt)
+    found = _read(verify, document, keys, entry, recomputed)
     # A receipt that this service signed and its ledger does not hold: the ledger has lost its end.
     chain = (entry is not None and found.chain) if found.signature else None
     return VerificationReport(

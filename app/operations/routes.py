@@ -1,7 +1,9 @@
 """Health and metrics; public, and free of anybody's data."""
 
+import asyncio
 from typing import Annotated
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Request, Response
 
 from app.http.errors import ApiError, responses
@@ -12,21 +14,31 @@ from app.wire.health import Health
 
 router = APIRouter(tags=["operations"])
 
+_PATIENCE = 5.0  # seconds that the database may take
+
 
 @router.get("/health/live", summary="Is the process there?")
-def live() -> Health:
-    """Answers as long as the server answers at all."""
+async def live() -> Health:
+    """Answers as long as the server answers at all; no thread is asked."""
     return Health()
 
 
 @router.get("/health/ready", summary="Is the service ready?", responses=responses("not_ready"))
-def ready(request: Request, base: Annotated[Database, Depends(database)]) -> Health:
+async def ready(request: Request, base: Annotated[Database, Depends(database)]) -> Health:
     """Answers once the libraries are warm and the database is there; until then not_ready."""
     if not request.app.state.services.ready.is_set():
         raise ApiError("not_ready")
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await asyncio.to_thread(_look, base)  # not one of the threads that requests wait for
+    except (TimeoutError, sa.exc.SQLAlchemyError):
+        raise ApiError("not_ready") from None
+    return Health()
+
+
+def _look(base: Database) -> None:
     with base.read() as connection:
         base.now(connection)
-    return Health()
 
 
 @router.get(

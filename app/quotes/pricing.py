@@ -1,25 +1,38 @@
-"""The price of a job: a pure function of the request, the dataset's declaration, n and the ledger. Touches no data."""
+"""The price of a job: a pure function of the request, the dataset's declaration, n and the ledger. Touches no data.
+
+What takes long, the choice of the noise, is a question to `app.calculation`; here are the question and what its answer
+amounts to.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import solvers
-from accounting.errors import AccountingError, BudgetExhausted, FilterMismatch, OutOfRange
+from accounting.errors import AccountingError, BudgetExhausted, OutOfRange
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.codec import release_plan_to_json
 from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon
+from app.calculation.questions import Answer, Price, Refused, sentence
+from app.calculation.questions import Priced as Calculated
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
-from app.quotes.pace import pace
 from app.settings import Settings
 from app.sources.design import Design, DesignError
 from app.wire.datasets import CategoryColumn, PrivacyLoss
 from app.wire.jobs import Forecast, JobRequest, QueryPrice, Quote
 from app.wire.problems import Remaining, Violation
-from solvers.errors import NeedsDelta
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
-from solvers.selection import Auto, Currency
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request on a dataset, read as far as it goes without a calculation."""
+
+    request: JobRequest
+    dataset: DatasetRow
+    design: Design
+    question: Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +43,17 @@ class Priced:
     ----------
     cost : the charge in the currency of the dataset's filter; None if no budget could hold it
     guarantee : the (epsilon, delta) asked for, which the plan keeps
+    seconds : that the run is predicted to take
     """
 
     request: JobRequest
+    dataset: DatasetRow
     design: Design
     problem: solvers.Problem
     planned: solvers.Quote
     cost: Cost | None
     guarantee: Privacy
+    seconds: float
     warnings: tuple[str, ...]
 
     def quote(self, state: LedgerState) -> Quote:
@@ -77,15 +93,14 @@ class Priced:
 
     def _forecast(self) -> Forecast:
         """Theory's, and this machine's pace."""
-        theory, problem = self.planned.forecast, self.problem
-        seconds = pace().seconds(self.planned.gradient_evaluations, self.planned.release.plan, problem)
+        theory = self.planned.forecast
         return Forecast(
             excess_risk=theory.excess_risk,
             untrained=theory.untrained,
             distance=theory.distance,
             distance_certain=theory.distance_certain,
             statement=theory.statement,
-            seconds=seconds,
+            seconds=self.seconds,
         )
 
     def plan_document(self) -> dict[str, Any]:
@@ -105,21 +120,21 @@ class Priced:
             return None
 
 
-def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Priced:
-    """The plan of a request on a dataset and what it costs.
+def ask(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Asked:
+    """The question that a request on a dataset comes to.
 
     Raises
     ------
     ApiError
-        invalid_request, out_of_range, unsupported_combination or method_filter_mismatch.
+        invalid_request, out_of_range or unsupported_combination.
     """
     try:
         design = Design.of(dataset.spec, request)
         design.check_rows(dataset.rows)
     except DesignError as error:
         raise _wrong("invalid_request", error.field, error.what) from None
+    rule = dataset.state.filter
     try:
-        privacy = _privacy(request, dataset.state.filter)
         problem = solvers.Problem(
             loss=_loss(request, design),
             regularizer=request.regularizer,
@@ -128,18 +143,38 @@ def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Price
             d=design.d,
             row_norm=design.row_norm,
         )
-        planned = _plan(request, problem, privacy, settings, _currency(dataset.state.filter))
-        cost = _cost(dataset.state.filter, planned)
-    except NeedsDelta as error:  # under `pure` no other delta can be asked for: method and dataset do not go together
-        pure = dataset.state.filter.kind == "pure"
-        raise ApiError("method_filter_mismatch" if pure else "unsupported_combination", _sentence(error)) from None
-    except FilterMismatch as error:
-        raise ApiError("method_filter_mismatch", _sentence(error)) from None
+        privacy = _privacy(request, rule)
     except OutOfRange as error:
-        raise ApiError("out_of_range", _sentence(error)) from None
+        raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
-        raise ApiError("unsupported_combination", _sentence(error)) from None
-    return Priced(request, design, problem, planned, cost, privacy, _warnings(design, dataset, privacy))
+        raise ApiError("unsupported_combination", sentence(error)) from None
+    limits = (settings.max_gradient_evaluations, settings.max_answers)
+    return Asked(request, dataset, design, Price(request.method, problem, privacy, rule, *limits))
+
+
+def priced(asked: Asked, answer: Answer) -> Priced:
+    """The plan of the request and what it costs.
+
+    Raises
+    ------
+    ApiError
+        what the calculation was refused for: out_of_range, unsupported_combination or method_filter_mismatch.
+    """
+    if isinstance(answer, Refused):
+        raise ApiError(answer.code, answer.detail)
+    assert isinstance(answer, Calculated)
+    question, design, dataset = asked.question, asked.design, asked.dataset
+    return Priced(
+        request=asked.request,
+        dataset=dataset,
+        design=design,
+        problem=question.problem,
+        planned=answer.planned,
+        cost=answer.cost,
+        guarantee=question.privacy,
+        seconds=answer.seconds,
+        warnings=_warnings(design, dataset, question.privacy),
+    )
 
 
 def remaining(state: LedgerState) -> Remaining:
@@ -176,33 +211,6 @@ def _loss(request: JobRequest, design: Design) -> Loss:
     return Softmax(design.outputs)
 
 
-def _plan(
-    request: JobRequest, problem: solvers.Problem, privacy: Privacy, settings: Settings, currency: Currency
-) -> solvers.Quote:
-    """The calibrated plan; the size of the run is checked first, since calibrating a huge one takes long."""
-    method = request.method
-    if isinstance(method, Auto):
-        method = method.choose(problem, privacy, currency=currency)[0]
-    resolved = method.resolve(problem, privacy)
-    if resolved.gradient_evaluations(problem) > (most := settings.max_gradient_evaluations):
-        raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
-    if sum(query.answers for query in resolved.queries(problem)) > settings.max_answers:
-        raise OutOfRange(f"the run would take more than {settings.max_answers} private answers, the most allowed here")
-    return solvers.plan(request.method, problem, privacy, currency=currency)
-
-
-def _currency(rule: Filter) -> Currency:
-    """What "auto" may choose: mu^2 has no price for a sampled mechanism."""
-    return "gaussian" if rule.kind == "gdp" else "renyi"
-
-
-def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:
-    try:
-        return rule.cost(planned.release.plan)
-    except BudgetExhausted:
-        return None
-
-
 def _warnings(design: Design, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
     found = []
     if privacy.delta * dataset.rows >= 1:
@@ -215,8 +223,3 @@ def _warnings(design: Design, dataset: DatasetRow, privacy: Privacy) -> tuple[st
 
 def _wrong(code: str, field: str, what: str) -> ApiError:
     return ApiError(code, "See `violations`.", violations=[Violation(where=f"body.{field}", what=what)])
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    return f"{text[:1].upper()}{text[1:]}."

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from app.main import create_app
 from app.settings import Settings
+from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import STEWARD, Service
 
@@ -20,7 +21,8 @@ MakeService = Callable[..., AbstractContextManager[Service]]
 @contextmanager
 def _made(home: Path, **settings: Any) -> Iterator[Service]:
     engine = InlineEngine()
-    app = create_app(Settings(home=home, bootstrap_token=SecretStr(STEWARD), **settings), engine=engine)
+    chosen = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **settings)
+    app = create_app(chosen, engine=engine, calculators=InlineCalculators())
     with TestClient(app, raise_server_exceptions=False) as client:
         service = Service(app, home, engine, client, {"steward": STEWARD})
         for role in ("analyst", "auditor"):

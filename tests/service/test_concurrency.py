@@ -18,11 +18,10 @@ from app.http.errors import ApiError
 from app.jobs import service, store
 from app.ledger import store as ledger
 from app.persistence.tables import datasets
-from app.quotes import pricing
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import JOB, Service
-from tests.support.world import World, output, request
+from tests.support.world import World, output
 
 CLIENTS = 50
 
@@ -41,11 +40,9 @@ def _at_once(work: Callable[[int], Any]) -> list[Any]:
 
 def _admitted_one_by_one(world: World, dataset: str) -> int:
     """How many such jobs a budget holds, by the pure ledger alone."""
-    with world.database.read() as connection:
-        row, state = service._dataset(connection, dataset)
-    priced = pricing.price(row, request(dataset), world.settings)
+    priced = world.priced(dataset)
     assert priced.cost is not None
-    count = 0
+    state, count = priced.dataset.state, 0
     while True:
         try:
             state, _ = advance(state, Charged(f"job_{count}", priced.cost, priced.guarantee), "now")
@@ -76,9 +73,7 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
     fit = _admitted_one_by_one(world, dataset)
-    with world.database.read() as connection:
-        row, _ = service._dataset(connection, dataset)
-    priced = pricing.price(row, request(dataset), world.settings)
+    priced = world.priced(dataset)
 
     def submit(_number: int) -> bool:
         cost = priced.cost

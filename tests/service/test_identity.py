@@ -18,6 +18,7 @@ from app.http.routing import dependants, routes
 from app.identity.dependencies import Require
 from app.main import ROUTERS, create_app
 from app.settings import Settings
+from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import STEWARD, Service
 
@@ -212,14 +213,14 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unset")
 def test_first_start_draws_a_token_and_prints_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = Settings(home=tmp_path / "home")
-    with TestClient(create_app(settings, engine=InlineEngine())) as client:
+    with TestClient(create_app(settings, engine=InlineEngine(), calculators=InlineCalculators())) as client:
         file = tmp_path / "home" / "steward-token"
         secret = file.read_text().strip()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
         assert capsys.readouterr().out.count(secret) == 1
         assert client.get("/v1/tokens", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
-    with TestClient(create_app(settings, engine=InlineEngine())) as client:
+    with TestClient(create_app(settings, engine=InlineEngine(), calculators=InlineCalculators())) as client:
         assert secret not in capsys.readouterr().out
         assert client.get("/v1/tokens", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
 
@@ -229,7 +230,7 @@ def test_bootstrap_token_leaves_the_environment_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PURSE_BOOTSTRAP_TOKEN", STEWARD)
-    create_app(Settings(home=tmp_path), engine=InlineEngine())
+    create_app(Settings(home=tmp_path), engine=InlineEngine(), calculators=InlineCalculators())
     assert "PURSE_BOOTSTRAP_TOKEN" not in os.environ
 
 
@@ -242,13 +243,13 @@ def test_bootstrap_token_is_ensured_at_every_start_but_not_after_its_revocation(
         assert not (tmp_path / "steward-token").exists()
     newer = "newer---" + "n" * 32
     settings = Settings(home=tmp_path, bootstrap_token=SecretStr(newer))
-    with TestClient(create_app(settings, engine=InlineEngine())) as client:
+    with TestClient(create_app(settings, engine=InlineEngine(), calculators=InlineCalculators())) as client:
         for token in (STEWARD, newer, other["token"]):
             assert client.get("/v1/tokens", headers={"Authorization": f"Bearer {token}"}).status_code == 200
         gone = client.delete(f"/v1/tokens/{first['id']}", headers={"Authorization": f"Bearer {newer}"})
         assert gone.status_code == 204
     settings = Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD))
-    with TestClient(create_app(settings, engine=InlineEngine())) as client:
+    with TestClient(create_app(settings, engine=InlineEngine(), calculators=InlineCalculators())) as client:
         assert client.get("/v1/tokens", headers={"Authorization": f"Bearer {STEWARD}"}).status_code == 401
 
 

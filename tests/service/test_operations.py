@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from pydantic import SecretStr
 
 import app.main
-from accounting.accountants import guard
 from app.http import handlers
 from app.http.middleware import Observed
 from app.operations.metrics import Metrics
 from app.settings import Settings
+from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import STEWARD, Service
 
@@ -26,32 +26,36 @@ def test_live_and_ready(shared: Service) -> None:
     assert shared.client.get("/health/ready").json() == {"status": "ok"}
 
 
-def test_ready_waits_for_the_warm_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = threading.Event()
-    monkeypatch.setattr(guard, "warm_up", lambda: gate.wait(30))
+class _Cold(InlineCalculators):
+    """Calculators that are warm when the gate opens, or never."""
+
+    def __init__(self, ever: bool = True) -> None:
+        self.gate, self._ever = threading.Event(), ever
+
+    def is_warm(self) -> bool:
+        self.gate.wait(30)
+        return self._ever
+
+
+def test_ready_waits_for_the_warm_up(tmp_path: Any) -> None:
+    cold = _Cold()
     settings = Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD))
-    application = app.main.create_app(settings, engine=InlineEngine())
+    application = app.main.create_app(settings, engine=InlineEngine(), calculators=cold)
     with TestClient(application) as client:
         assert client.get("/health/live").status_code == 200
         early = client.get("/health/ready")
         assert (early.status_code, early.json()["code"]) == (503, "not_ready")
-        gate.set()
+        cold.gate.set()
         assert application.state.services.ready.wait(60)
         assert client.get("/health/ready").status_code == 200
 
 
-def test_a_server_whose_accountants_do_not_load_never_becomes_ready(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken() -> None:
-        raise RuntimeError(CANARY)
-
-    monkeypatch.setattr(guard, "warm_up", broken)
-    ready = threading.Event()
-    app.main._warm_up(ready)
+def test_a_server_whose_accountants_do_not_load_never_becomes_ready(caplog: pytest.LogCaptureFixture) -> None:
+    never, ready = _Cold(ever=False), threading.Event()
+    never.gate.set()
+    app.main._warm_up(ready, never)
     assert not ready.is_set()
-    assert "RuntimeError" in caplog.text
-    assert CANARY not in caplog.text
+    assert "the accountants do not load" in caplog.text
 
 
 def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) -> None:
@@ -158,7 +162,9 @@ def test_packages_from_different_folders_do_not_start(monkeypatch: pytest.Monkey
 
 def test_an_application_may_start_again(tmp_path: Any) -> None:
     application = app.main.create_app(
-        Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD)), engine=InlineEngine()
+        Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD)),
+        engine=InlineEngine(),
+        calculators=InlineCalculators(),
     )
     for _ in range(2):
         with TestClient(application) as client:

@@ -12,8 +12,10 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import SecretStr
 
+from app.calculation.calculators import Calculators
 from app.main import create_app
 from app.settings import Settings
+from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import STEWARD
 
@@ -30,10 +32,11 @@ class Live:
 
 
 @contextmanager
-def live(home: Path) -> Iterator[Live]:
+def live(home: Path, calculators: Calculators | None = None) -> Iterator[Live]:
     """A service that is ready; stopped at the end."""
     engine = InlineEngine()
-    app = create_app(Settings(home=home, bootstrap_token=SecretStr(STEWARD)), engine=engine)
+    settings = Settings(home=home, bootstrap_token=SecretStr(STEWARD))
+    app = create_app(settings, engine=engine, calculators=calculators or InlineCalculators())
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2))
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))

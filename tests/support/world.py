@@ -14,6 +14,7 @@ from accounting.records.codec import plan_to_json, release_plan_from_json
 from accounting.records.ledger import replay
 from accounting.records.receipt import Jwks, verify
 from app.datasets import service as datasets
+from app.datasets import store
 from app.datasets.upload import Upload
 from app.identity import store as tokens
 from app.identity.home import open_database
@@ -22,12 +23,14 @@ from app.jobs import service
 from app.jobs.service import Claim
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
-from app.persistence.session import Database
+from app.persistence.session import Database, new_id
 from app.persistence.tables import analyst_spend
 from app.persistence.tables import datasets as dataset_table
 from app.persistence.tables import jobs as job_table
+from app.quotes.pricing import Priced
 from app.settings import Settings
 from app.wire.jobs import Job, JobRequest
+from tests.support.calculations import price
 from tests.support.service import JOB, SPEC, people
 
 
@@ -70,7 +73,18 @@ class World:
 
     def submit(self, dataset: str, key: str | None = None, **changes: Any) -> Job:
         """A job of JOB's kind."""
-        return service.submit(self.database, self.settings, self.analyst, key, request(dataset, **changes))
+        asked, key = request(dataset, **changes), key or new_id("key")
+        before = service.known(self.database, self.analyst, key, asked)
+        if before is not None:
+            return before
+        return service.submit(self.database, self.analyst, key, self.priced(dataset, **changes))
+
+    def priced(self, dataset: str, **changes: Any) -> Priced:
+        """Such a job's price."""
+        with self.database.read() as connection:
+            row = store.get(connection, dataset)
+        assert row is not None
+        return price(row, request(dataset, **changes), self.settings)
 
     def claim(self, lease_seconds: float = 60.0) -> Claim | None:
         """The next attempt."""

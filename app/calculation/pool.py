@@ -1,0 +1,107 @@
+"""Who may calculate when: few at once, equal questions together, fair between callers, forgotten when nobody waits."""
+
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from app.calculation.calculators import Lost
+from app.calculation.questions import ANSWER, QUESTION, Answer, Question
+from app.http.errors import ApiError
+from app.http.places import Places
+
+EACH, TOTAL = 8, 64  # calculations that run or wait, of one caller and of all
+_REMEMBERED = 2048  # answers; a few kilobytes each
+
+
+@dataclass(slots=True)
+class _Flight:
+    """One calculation, and how many wait for it."""
+
+    task: asyncio.Task[Answer]
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """Somebody in the queue."""
+
+    who: str
+    granted: asyncio.Event
+
+
+class Pool:
+    """Answers to questions; on the event loop alone.
+
+    Parameters
+    ----------
+    ask : calculates one answer, elsewhere; may be cancelled
+    slots : how many calculations at once; if there are more than one, the last is never given to a caller who has
+        all others
+    """
+
+    def __init__(self, ask: Callable[[bytes], Awaitable[bytes]], slots: int) -> None:
+        self._ask, self._slots = ask, slots
+        self._places = Places("calculations", EACH, TOTAL)
+        self._known: OrderedDict[bytes, Answer] = OrderedDict()
+        self._flights: dict[bytes, _Flight] = {}
+        self._queue: list[_Turn] = []
+        self._running: Counter[str] = Counter()
+
+    async def answer(self, who: str, question: Question) -> Answer:
+        """The answer, calculated once however many ask for it; stopped when all of them have left.
+
+        Raises
+        ------
+        ApiError
+            too_many_requests, overloaded.
+        """
+        text = QUESTION.dump_json(question)
+        known = self._known.get(text)
+        if known is not None:
+            self._known.move_to_end(text)
+            return known
+        flight = self._flights.get(text)
+        if flight is None:
+            self._places.take(who)
+            flight = self._flights[text] = _Flight(asyncio.create_task(self._calculate(who, text)))
+            flight.task.add_done_callback(lambda _: self._places.leave(who))
+        flight.waiting += 1
+        try:
+            return await asyncio.shield(flight.task)
+        except Lost:
+            raise ApiError("overloaded", "The calculation was lost.", headers={"Retry-After": "1"}) from None
+        finally:
+            flight.waiting -= 1
+            if not flight.waiting:
+                flight.task.cancel()
+                if self._flights.get(text) is flight:
+                    del self._flights[text]
+
+    async def _calculate(self, who: str, text: bytes) -> Answer:
+        turn = _Turn(who, asyncio.Event())
+        self._queue.append(turn)
+        self._grant()
+        try:
+            await turn.granted.wait()
+            found = ANSWER.validate_json(await self._ask(text))
+        finally:
+            if turn.granted.is_set():
+                self._running -= Counter((who,))
+            else:
+                self._queue.remove(turn)
+            self._grant()
+        self._known[text] = found
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return found
+
+    def _grant(self) -> None:
+        """Free slots go to the caller who has the fewest, the longest waiting first."""
+        while self._queue and self._running.total() < self._slots:
+            turn = min(self._queue, key=lambda turn: self._running[turn.who])
+            if self._running[turn.who] >= max(1, self._slots - 1):
+                return
+            self._queue.remove(turn)
+            self._running[turn.who] += 1
+            turn.granted.set()

@@ -1,0 +1,91 @@
+"""The process that calculates: warm once, then one forked child for each question; it holds no key and no address.
+
+It has one thread, so that forking is safe, and a child costs milliseconds where a fresh process costs seconds. A child
+reads one question, answers it and ends. It ends as well when its caller closes the connection, and at its limit of CPU
+seconds: nothing that is asked here can go on for longer, or leave anything behind.
+"""
+
+import gc
+import os
+import resource
+import signal
+import socket
+import threading
+from typing import NoReturn
+
+from accounting.accountants import guard
+from accounting.calibration import calibrate
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from app.calculation.pace import pace
+from app.calculation.questions import ANSWER, QUESTION, answer, too_long
+
+WARM = b"w"
+_GRACE = 5  # seconds between the limit, which is answered, and the kernel's kill
+
+
+def main(descriptor: int, seconds: int) -> None:
+    """Serve the questions that arrive as connections on this socket, until its other end is closed.
+
+    Parameters
+    ----------
+    descriptor : of the socket, inherited
+    seconds : CPU seconds that one question may take
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's interrupt is the server's to answer
+    with socket.socket(fileno=descriptor) as channel:
+        warm_up()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended
+        gc.freeze()
+        channel.sendall(WARM)
+        while True:
+            _, received, _, _ = socket.recv_fds(channel, 1, 1)
+            if not received:
+                return
+            if os.fork() == 0:
+                channel.close()
+                _child(received[0], seconds)
+            os.close(received[0])
+
+
+def warm_up() -> None:
+    """What a first question would wait for."""
+    guard.warm_up()
+    for mechanism in (Gaussian(), PoissonGaussian(0.01)):
+        calibrate([Query("warm_up", 100, mechanism)], Privacy(1.0, 1e-6))
+    pace()
+
+
+class _OutOfTime(BaseException):
+    """The limit is reached. Not an `Exception`, so that no accountant swallows it."""
+
+
+def _child(descriptor: int, seconds: int) -> NoReturn:
+    """One question. Whatever goes wrong, the other end finds the connection closed and nothing said."""
+    try:
+        connection = socket.socket(fileno=descriptor)
+        with connection.makefile("rb") as lines:
+            question = lines.readline()
+        threading.Thread(target=_leave_with_caller, args=(connection,), daemon=True).start()
+        connection.sendall(_answered(question, seconds))
+    finally:
+        os._exit(0)
+
+
+def _answered(question: bytes, seconds: int) -> bytes:
+    def stop(_signal: int, _frame: object) -> NoReturn:
+        raise _OutOfTime
+
+    signal.signal(signal.SIGXCPU, stop)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + _GRACE))
+    try:
+        found = answer(QUESTION.validate_json(question))
+    except _OutOfTime:
+        found = too_long(seconds)
+    return ANSWER.dump_json(found)
+
+
+def _leave_with_caller(connection: socket.socket) -> None:
+    connection.recv(1)
+    os._exit(0)

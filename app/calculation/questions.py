@@ -1,0 +1,143 @@
+"""What may be asked, and its answer: both are JSON on their way, both are functions of public facts alone."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+import solvers
+from accounting.errors import AccountingError, BudgetExhausted, FilterMismatch, OutOfRange, ReceiptInvalid
+from accounting.filter import Cost, Filter
+from accounting.privacy import Privacy
+from accounting.records import receipt as receipts
+from app.calculation.pace import pace
+from solvers.errors import NeedsDelta
+from solvers.methods import Method
+from solvers.selection import Auto, Currency
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The plan of a run and its charge.
+
+    Parameters
+    ----------
+    rule : the filter that would be charged
+    most_evaluations, most_answers : what a run may plan at most
+    """
+
+    method: Method | Auto
+    problem: solvers.Problem
+    privacy: Privacy
+    rule: Filter
+    most_evaluations: float
+    most_answers: int
+    kind: Literal["price"] = "price"
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A plan, its cost in the filter's currency (None if no budget could hold it), and predicted seconds."""
+
+    planned: solvers.Quote
+    cost: Cost | None
+    seconds: float
+    kind: Literal["priced"] = "priced"
+
+
+@dataclass(frozen=True, slots=True)
+class Recompute:
+    """The epsilon of a receipt whose signature holds."""
+
+    receipt: dict[str, Any]
+    kind: Literal["recompute"] = "recompute"
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """What the receipt's events cost."""
+
+    found: receipts.Recomputation
+    kind: Literal["recomputed"] = "recomputed"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No answer, for a reason that the caller may hear: a code of `app.http.errors`, and a sentence."""
+
+    code: str
+    detail: str
+    kind: Literal["refused"] = "refused"
+
+
+Question = Price | Recompute
+Answer = Priced | Recomputed | Refused
+
+QUESTION: TypeAdapter[Question] = TypeAdapter(Annotated[Question, Field(discriminator="kind")])
+ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])
+
+
+def answer(question: Question) -> Answer:
+    """The answer, calculated here and now."""
+    match question:
+        case Price():
+            return _price(question)
+        case Recompute():
+            return _recompute(question)
+
+
+def too_long(seconds: int) -> Refused:
+    """The answer to a question that takes more than these CPU seconds."""
+    return Refused("out_of_range", f"The calculation takes more than {seconds} CPU seconds, the most allowed here.")
+
+
+def _price(question: Price) -> Answer:
+    try:
+        planned = _plan(question)
+        cost = _cost(question.rule, planned)
+        seconds = pace().seconds(planned.gradient_evaluations, planned.release.plan, question.problem)
+    except NeedsDelta as error:  # under `pure` no other delta can be asked for: method and dataset do not go together
+        pure = question.rule.kind == "pure"
+        return Refused("method_filter_mismatch" if pure else "unsupported_combination", sentence(error))
+    except FilterMismatch as error:
+        return Refused("method_filter_mismatch", sentence(error))
+    except OutOfRange as error:
+        return Refused("out_of_range", sentence(error))
+    except (AccountingError, ValueError) as error:
+        return Refused("unsupported_combination", sentence(error))
+    return Priced(planned, cost, seconds)
+
+
+def _plan(question: Price) -> solvers.Quote:
+    """The calibrated plan; the size of the run is checked first, since calibrating a huge one takes long."""
+    method, problem, privacy = question.method, question.problem, question.privacy
+    # mu^2 has no price for a sampled mechanism
+    currency: Currency = "gaussian" if question.rule.kind == "gdp" else "renyi"
+    if isinstance(method, Auto):
+        method = method.choose(problem, privacy, currency=currency)[0]
+    resolved = method.resolve(problem, privacy)
+    if resolved.gradient_evaluations(problem) > (most := question.most_evaluations):
+        raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
+    if sum(query.answers for query in resolved.queries(problem)) > question.most_answers:
+        raise OutOfRange(f"the run would take more than {question.most_answers} private answers, the most allowed here")
+    return solvers.plan(question.method, problem, privacy, currency=currency)
+
+
+def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:
+    try:
+        return rule.cost(planned.release.plan)
+    except BudgetExhausted:
+        return None
+
+
+def _recompute(question: Recompute) -> Answer:
+    try:
+        return Recomputed(receipts.recompute(question.receipt))
+    except ReceiptInvalid as error:
+        return Refused("invalid_request", f"Not a receipt: {error}.")
+
+
+def sentence(error: Exception) -> str:
+    """An error's text as a sentence."""
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,46 @@
+"""A bounded number of places, for each caller and for all of them."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.http.errors import ApiError
+
+_RETRY = {"Retry-After": "5"}
+
+
+class Places:
+    """Places on the event loop's thread alone.
+
+    Parameters
+    ----------
+    what : what a place is for, as an error names it
+    each : the most of one caller
+    total : the most of all
+    """
+
+    def __init__(self, what: str, each: int, total: int) -> None:
+        self._what, self._each, self._total = what, each, total
+        self._taken: Counter[str] = Counter()
+
+    def take(self, who: str) -> None:
+        """One place more for `who`; `ApiError` too_many_requests or overloaded if there is none."""
+        if self._taken[who] >= self._each:
+            detail = f"At most {self._each} {self._what} at once for one caller; try again when one of them is over."
+            raise ApiError("too_many_requests", detail, headers=_RETRY)
+        if self._taken.total() >= self._total:
+            raise ApiError("overloaded", f"At most {self._total} {self._what} at once, of all callers.", headers=_RETRY)
+        self._taken[who] += 1
+
+    def leave(self, who: str) -> None:
+        """One place less."""
+        self._taken -= Counter((who,))  # which drops what has come to zero
+
+    @contextmanager
+    def taken(self, who: str) -> Iterator[None]:
+        """A place of `who` inside the block."""
+        self.take(who)
+        try:
+            yield
+        finally:
+            self.leave(who)

@@ -1,0 +1,42 @@
+"""Quotes, for analysts."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+
+from app.calculation.dependencies import pool
+from app.calculation.pool import Pool
+from app.http.body import json_body
+from app.http.callers import while_connected
+from app.http.errors import responses
+from app.identity.dependencies import Principal, database, require, settings
+from app.persistence.session import Database
+from app.quotes import service
+from app.settings import Settings
+from app.wire.jobs import JobRequest, Quote
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+REFUSALS = (
+    "not_found",
+    "invalid_request",
+    "out_of_range",
+    "unsupported_combination",
+    "method_filter_mismatch",
+    "too_many_requests",
+    "overloaded",
+)
+"""What may come of pricing a request."""
+
+
+@router.post("/quotes", summary="Price a job", responses=responses(*REFUSALS))
+async def quote(
+    request: Request,
+    base: Annotated[Database, Depends(database)],
+    chosen: Annotated[Settings, Depends(settings)],
+    calculations: Annotated[Pool, Depends(pool)],
+    principal: Annotated[Principal, Depends(require("analyst"))],
+    body: Annotated[JobRequest, Depends(json_body(JobRequest))],
+) -> Quote:
+    """What the job would ask, with how much noise, and what would remain. Charges nothing and touches no data."""
+    return await while_connected(request, service.quote(base, chosen, calculations, principal, body))

@@ -1,0 +1,49 @@
+"""Quotes: a request is read, its noise is calculated elsewhere, and the ledger says what would remain."""
+
+from fastapi.concurrency import run_in_threadpool
+
+from app.calculation.pool import Pool
+from app.datasets import store as datasets
+from app.http.errors import ApiError
+from app.identity.store import Principal
+from app.ledger import store as ledger
+from app.persistence.session import Database
+from app.quotes import pricing
+from app.quotes.pricing import Asked, Priced
+from app.settings import Settings
+from app.wire.jobs import JobRequest, Quote
+
+
+async def price(
+    database: Database, settings: Settings, pool: Pool, principal: Principal, request: JobRequest
+) -> Priced:
+    """The price of a request; may be cancelled.
+
+    Raises
+    ------
+    ApiError
+        not_found, too_many_requests, overloaded, and what `pricing` raises.
+    """
+    asked = await run_in_threadpool(_asked, database, settings, request)
+    return pricing.priced(asked, await pool.answer(principal.id, asked.question))
+
+
+async def quote(database: Database, settings: Settings, pool: Pool, principal: Principal, request: JobRequest) -> Quote:
+    """The price of a request as the dataset's ledger stands; touches no data."""
+    priced = await price(database, settings, pool, principal, request)
+    return await run_in_threadpool(_quoted, database, priced)
+
+
+def _asked(database: Database, settings: Settings, request: JobRequest) -> Asked:
+    with database.read() as connection:
+        dataset = datasets.get(connection, request.dataset)
+    if dataset is None:
+        raise ApiError("not_found", "There is no dataset of this id.")
+    return pricing.ask(dataset, request, settings)
+
+
+def _quoted(database: Database, priced: Priced) -> Quote:
+    with database.read() as connection:
+        state = ledger.load_state(connection, priced.dataset.id)
+    assert state is not None
+    return priced.quote(state)

@@ -1,0 +1,211 @@
+"""The process that calculates: the same answers as here, an end to everything, and nothing in it worth taking."""
+
+import asyncio
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar, get_args
+
+import httpx
+import psutil
+import pytest
+
+from accounting.filter import Filter
+from accounting.privacy import Privacy
+from app.calculation.calculators import ForkedCalculators, Lost
+from app.calculation.pool import EACH
+from app.calculation.questions import ANSWER, QUESTION, Answer, Price, Priced, Question, Recompute, Refused, answer
+from solvers import Problem, domains, losses, regularizers
+from solvers.methods import DpGd, Method, NoisyMirrorDescent
+from tests.support.live import Live, live
+from tests.support.service import JOB, SPEC, people
+
+T = TypeVar("T")
+RULE = Filter.open("rdp", Privacy(3.0, 1e-6))
+SMALL = Problem(
+    losses.Squared(), regularizer=regularizers.L2(0.1), domain=domains.L2Ball(1.0), n=100_000, d=2, row_norm=1.0
+)
+SECONDS = 2
+DEAR_JOB = {"method": {"name": "noisy_mirror_descent", "passes": 8}, "privacy": {"epsilon": 5.0}}
+_numbers = itertools.count()
+
+
+def price(method: Method, problem: Problem = SMALL, epsilon: float = 0.5) -> Price:
+    return Price(method, problem, Privacy(epsilon, 1e-6), RULE, 1e11, 200_000)
+
+
+# Seconds of arithmetic, wherever it runs.
+DEAR = price(NoisyMirrorDescent(passes=8), Problem(losses.Logistic(), n=20_000, d=10, row_norm=1.0), 5.0)
+
+
+@pytest.fixture(scope="module")
+def calculators() -> Iterator[ForkedCalculators]:
+    os.environ["PURSE_SECRET"] = "canary4711"
+    made = ForkedCalculators(seconds=SECONDS)
+    made.start()
+    del os.environ["PURSE_SECRET"]
+    assert made.is_warm()
+    yield made
+    made.close()
+
+
+async def asked(calculators: ForkedCalculators, question: Question) -> Answer:
+    return ANSWER.validate_json(await calculators.ask(QUESTION.dump_json(question)))
+
+
+def process(calculators: ForkedCalculators) -> psutil.Process:
+    assert calculators._process is not None
+    return psutil.Process(calculators._process.pid)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("method", get_args(Method), ids=lambda method: str(method.__name__))
+def test_every_question_and_every_answer_comes_over_whole(method: type[Any]) -> None:
+    question = price(method())
+    assert QUESTION.validate_json(QUESTION.dump_json(question)) == question
+    if method is NoisyMirrorDescent:
+        return  # dear; its answer has the same fields
+    found = answer(question)
+    assert ANSWER.validate_json(ANSWER.dump_json(found)) == found
+
+
+def test_the_process_answers_as_we_would(calculators: ForkedCalculators) -> None:
+    for question in (price(DpGd()), replace(price(DpGd()), most_answers=1), Recompute({"epsilon": 1})):
+        ours, theirs = answer(question), asyncio.run(asked(calculators, question))
+        assert type(theirs) is type(ours)
+        if isinstance(ours, Priced) and isinstance(theirs, Priced):
+            assert (theirs.planned, theirs.cost) == (ours.planned, ours.cost)
+        else:
+            assert theirs == ours
+
+
+def test_a_calculation_that_takes_too_long_is_refused_and_says_by_which_limit(calculators: ForkedCalculators) -> None:
+    found = asyncio.run(asked(calculators, DEAR))
+    assert isinstance(found, Refused)
+    assert found.code == "out_of_range"
+    assert f"{SECONDS} CPU seconds" in found.detail
+
+
+def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculators) -> None:
+    async def leave() -> None:
+        task = asyncio.create_task(asked(calculators, DEAR))
+        await until(lambda: len(process(calculators).children()) == 1)
+        task.cancel()
+        await until(lambda: not process(calculators).children())
+
+    asyncio.run(leave())
+
+
+def test_a_calculation_that_is_killed_is_lost_and_the_next_one_is_not(calculators: ForkedCalculators) -> None:
+    async def kill() -> None:
+        task = asyncio.create_task(asked(calculators, DEAR))
+        await until(lambda: len(process(calculators).children()) == 1)
+        process(calculators).children()[0].kill()
+        with pytest.raises(Lost):
+            await task
+        assert isinstance(await asked(calculators, price(DpGd())), Priced)
+
+    asyncio.run(kill())
+
+
+def test_a_process_that_is_killed_is_started_again(calculators: ForkedCalculators) -> None:
+    before = process(calculators)
+    before.kill()
+    before.wait(30)
+    assert isinstance(asyncio.run(asked(calculators, price(DpGd(steps=77)))), Priced)
+    assert process(calculators).pid != before.pid
+
+
+def test_it_has_one_thread_no_setting_and_no_file_of_ours(calculators: ForkedCalculators) -> None:
+    found = process(calculators)
+    assert found.num_threads() == 1, "forking is safe"
+    assert not [name for name in found.environ() if name.startswith("PURSE_")]
+    assert "canary4711" not in " ".join(found.cmdline())
+    assert found.open_files() == []
+
+
+def test_it_ends_with_the_server() -> None:
+    made = ForkedCalculators(seconds=SECONDS)
+    made.start()
+    assert made.is_warm()
+    assert made._channel is not None
+    made._channel.close()
+    process(made).wait(30)
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A real server, with calculators of its own."""
+    with live(tmp_path_factory.mktemp("live"), ForkedCalculators(seconds=20)) as found:
+        yield found
+
+
+def _caller(server: Live, token: str | None = None) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {token or server.token}"}
+    return httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60.0)
+
+
+def _calculations(server: Live) -> int:
+    return len(process(server.app.state.services.calculators).children())
+
+
+async def _dataset(steward: httpx.AsyncClient) -> str:
+    """A fresh one, of a size that makes DEAR_JOB dear."""
+    spec = SPEC | {"name": f"people {next(_numbers)}", "budget": {"epsilon": 100.0, "delta": 1e-6}}
+    files = {"file": ("people.csv", people(20_000 + next(_numbers)))}
+    made = await steward.post("/v1/datasets", data={"spec": json.dumps(spec)}, files=files)
+    return str(made.json()["id"])
+
+
+def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(server: Live) -> None:
+    """The finding: 42 such quotes, and nothing was answered for 70 s."""
+
+    async def attack() -> None:
+        async with _caller(server) as steward:
+            dataset = await _dataset(steward)
+            token = (await steward.post("/v1/tokens", json={"name": "greedy", "role": "analyst"})).json()["token"]
+            async with _caller(server, token) as greedy:
+                quotes = [JOB | DEAR_JOB | {"dataset": dataset, "row_norm": 1 - i / 100} for i in range(EACH + 4)]
+                asking = [asyncio.create_task(greedy.post("/v1/quotes", json=quote)) for quote in quotes]
+                await until(lambda: _calculations(server) > 0 and sum(task.done() for task in asking) == 4)
+                for _ in range(10):
+                    for public in ("/health/live", "/health/ready", f"/v1/datasets/{dataset}/budget"):
+                        assert (await steward.get(public)).status_code == 200
+                assert sum(task.done() for task in asking) == 4, "all of that while prices are calculated"
+                assert _calculations(server) == 1, "and one slot is left for the others"
+                cheap = await steward.post("/v1/quotes", json=JOB | {"dataset": dataset})
+                assert cheap.status_code == 200
+                for refused in (task.result() for task in asking if task.done()):
+                    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+                    assert int(refused.headers["Retry-After"]) > 0
+                for task in asking:
+                    task.cancel()
+                await until(lambda: _calculations(server) == 0)  # who leaves takes the calculations along
+
+    asyncio.run(attack())
+
+
+def test_a_job_whose_caller_leaves_while_it_is_priced_is_none(server: Live) -> None:
+    async def leave() -> None:
+        async with _caller(server) as steward:
+            dataset = await _dataset(steward)
+            task = asyncio.create_task(steward.post("/v1/jobs", json=JOB | DEAR_JOB | {"dataset": dataset}))
+            await until(lambda: _calculations(server) == 1)
+            task.cancel()
+            await until(lambda: _calculations(server) == 0)
+            assert (await steward.get("/v1/jobs")).json()["items"] == []
+            metrics = (await steward.get("/metrics")).text
+            assert 'route="/v1/jobs",status="499"} 1.0' in metrics
+            assert 'status="500"' not in metrics
+
+    asyncio.run(leave())

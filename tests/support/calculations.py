@@ -1,0 +1,35 @@
+"""Calculations inside the test's process: on a thread, with the caches that all tests share."""
+
+from fastapi.concurrency import run_in_threadpool
+
+from app.calculation.questions import ANSWER, QUESTION, answer
+from app.datasets.store import DatasetRow
+from app.quotes import pricing
+from app.quotes.pricing import Priced
+from app.settings import Settings
+from app.wire.jobs import JobRequest
+
+
+class InlineCalculators:
+    """Answers as the service's own process would, without a process."""
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def is_warm(self) -> bool:
+        """At once."""
+        return True
+
+    async def ask(self, question: bytes) -> bytes:
+        """The answer, written and read as if it had come from afar."""
+        found = await run_in_threadpool(answer, QUESTION.validate_json(question))
+        return ANSWER.dump_json(found)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Priced:
+    """The price of a request, here and now."""
+    asked = pricing.ask(dataset, request, settings)
+    return pricing.priced(asked, answer(asked.question))
