@@ -1,11 +1,17 @@
-"""What `make quick` leaves out."""
+"""What `make quick` leaves out, and how laws are tried."""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent
 SLOW = ("e2e", "privacy")  # real servers; statistics with power
+
+# The same examples on every machine, however slow it is; `--hypothesis-profile=explore` draws others.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("suite", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("suite")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,6 +14,7 @@ from app.client import Client
 from app.demo import script
 from solvers import Release
 from tests.support.live import Live, live
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -48,7 +49,7 @@ def test_the_session_runs(
     ran = []
     for command in _commands():
         if not command.startswith("purse "):
-            subprocess.run(["bash", "-c", command], check=True, timeout=60, env=os.environ)
+            subprocess.run(["bash", "-c", command], check=True, timeout=PATIENCE, env=os.environ)
             continue
         arguments = shlex.split(JOB.sub(job, command))[1:]
         shown = SESSION.split(f"$ {command}\n")[1].split("\n$ ")[0]

@@ -16,6 +16,7 @@ import pytest
 from app.client import ClientError
 from app.demo import data, server
 from app.wire.datasets import Budget, CategoryColumn
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PURSE = (sys.executable, "-m", "app.cli")
@@ -39,7 +40,12 @@ def _answers(url: str) -> bool:
 
 def test_the_whole_story(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*PURSE, "demo", "--json"], env=_environment(tmp_path), capture_output=True, text=True, check=False, timeout=240
+        [*PURSE, "demo", "--json"],
+        env=_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
@@ -67,7 +73,7 @@ def test_a_demonstration_that_is_ended_stops_its_server(tmp_path: Path) -> None:
         url = next(found[0] for line in demo.stdout if (found := re.findall(r"http://[\d.]+:\d+", line.decode())))
         assert _answers(url)
         demo.send_signal(signal.SIGTERM)
-        assert demo.wait(60) == 128 + signal.SIGTERM
+        assert demo.wait(PATIENCE) == 128 + signal.SIGTERM
     assert not _answers(url)
     assert list(tmp_path.iterdir()) == []
 

@@ -26,16 +26,18 @@ from app.worker import task
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import DaskEngine
 from app.worker.execute import FAILED
+from tests.support.patience import PATIENCE
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people
 from tests.support.world import World, check_books
 
-LONG = {"method": {"name": "dp_gd", "steps": 80_000}, "privacy": {"epsilon": 0.2}}  # some seconds
+STEPS = 80_000
+LONG = {"method": {"name": "dp_gd", "steps": STEPS}, "privacy": {"epsilon": 0.2}}  # some seconds
 SHORT = {"method": {"name": "dp_gd", "steps": 10}, "privacy": {"epsilon": 0.2}}
 TIMES: dict[str, Any] = {"lease_seconds": 4.0, "renew_seconds": 0.5}
 
 
-def _until(what: Callable[[], Any], within: float = 60.0) -> Any:
+def _until(what: Callable[[], Any], within: float = PATIENCE) -> Any:
     """What it returns, once that is true."""
     deadline = time.monotonic() + within
     while not (found := what()):
@@ -147,8 +149,9 @@ def test_a_cancelled_job_stops_and_frees_its_slot(running: Running) -> None:
     worker = running.worker_of(job)
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
-    _until(lambda: not any(running.engine._client.processing().values()), within=5.0)
+    _until(lambda: not any(running.engine._client.processing().values()))
     assert worker in running.engine._client.run(os.getpid).values(), "it stopped by itself"
+    assert running.answers(job) < STEPS, "before its end"
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
@@ -201,7 +204,7 @@ def test_the_channel_is_authenticated(engine: DaskEngine) -> None:
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
     with (
-        socket.create_connection((host, int(port)), timeout=20) as plain,
+        socket.create_connection((host, int(port)), timeout=PATIENCE) as plain,
         anybody.wrap_socket(plain) as channel,
         pytest.raises((ssl.SSLError, ConnectionError)),
     ):
@@ -263,7 +266,7 @@ class TestServer:
             workers = server.workers()
             assert len(workers) == 1
             server.kill()
-            _until(lambda: not any(psutil.pid_exists(pid) for pid in workers), within=15.0)
+            _until(lambda: not any(psutil.pid_exists(pid) for pid in workers))
             with pytest.raises(httpx.HTTPError):
                 server.job(running)
             server.start()
@@ -286,7 +289,7 @@ class TestServer:
             server.submit(JOB | {"dataset": dataset} | LONG, "k1")
             workers = server.workers()
             server.stop()
-            _until(lambda: not any(psutil.pid_exists(pid) for pid in workers), within=15.0)
+            _until(lambda: not any(psutil.pid_exists(pid) for pid in workers))
             assert check_books(server.database(), server.keys())["running"] <= 1
         finally:
             server.kill()

@@ -13,6 +13,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE
 from tests.support.service import STEWARD, Service
 
 MakeService = Callable[..., AbstractContextManager[Service]]
@@ -29,7 +30,7 @@ def _made(home: Path, **settings: Any) -> Iterator[Service]:
             made = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
             assert made.status_code == 201, made.text
             service.tokens[role] = made.json()["token"]
-        assert app.state.services.ready.wait(60)
+        assert app.state.services.ready.wait(PATIENCE)
         yield service
         engine.close()
 

@@ -20,6 +20,7 @@ from app.ledger import store as ledger
 from app.persistence.tables import datasets
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE
 from tests.support.service import JOB, Service
 from tests.support.world import World, output
 
@@ -157,7 +158,7 @@ class Paused:
         """Lets the attempt of an engine run to its end, and its dispatcher look at it."""
         engine.gate.set()
         [running] = dispatcher._running
-        running.handle._thread.join(30)  # type: ignore[attr-defined]
+        running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
         dispatcher._renewed = float("inf")  # no renewal tells it that it has lost: only the commit does
         dispatcher.step(woken=False)
 
@@ -205,7 +206,7 @@ def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
     story.a.step()
     [running] = story.a._running
     assert not running.ours
-    running.handle._thread.join(30)  # type: ignore[attr-defined]
+    running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
     story.a.step()
     assert story.a._running == []
     story.end(story.engine_b, story.b)
@@ -225,7 +226,7 @@ def test_a_dispatcher_keeps_what_it_holds_however_late(tmp_path: Path) -> None:
     assert engine.submitted == [(job, 1)]
     engine.gate.set()
     [running] = dispatcher._running
-    running.handle._thread.join(30)  # type: ignore[attr-defined]
+    running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
     dispatcher.step()
     assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
 
@@ -237,7 +238,7 @@ def test_a_dispatcher_survives_a_database_that_does_not_answer(tmp_path: Path, m
     job = world.submit(world.dataset()).id
     dispatcher.step()
     [running] = dispatcher._running
-    running.handle._thread.join(30)  # type: ignore[attr-defined]
+    running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
     commit, down = service.commit, True
 
     def unsteady(*arguments: Any) -> bool:
@@ -265,7 +266,7 @@ def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, mon
     assert world.job(job).attempt == 1
     dispatcher.step()
     [running] = dispatcher._running
-    running.handle._thread.join(30)  # type: ignore[attr-defined]
+    running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
     dispatcher.step()
     assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
     world.check()

@@ -16,6 +16,7 @@ from app.operations.metrics import Metrics
 from app.settings import Settings
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE
 from tests.support.service import STEWARD, Service
 
 CANARY = "canary4711"
@@ -33,7 +34,7 @@ class _Cold(InlineCalculators):
         self.gate, self._ever = threading.Event(), ever
 
     def is_warm(self) -> bool:
-        self.gate.wait(30)
+        self.gate.wait(PATIENCE)
         return self._ever
 
 
@@ -46,7 +47,7 @@ def test_ready_waits_for_the_warm_up(tmp_path: Any) -> None:
         early = client.get("/health/ready")
         assert (early.status_code, early.json()["code"]) == (503, "not_ready")
         cold.gate.set()
-        assert application.state.services.ready.wait(60)
+        assert application.state.services.ready.wait(PATIENCE)
         assert client.get("/health/ready").status_code == 200
 
 

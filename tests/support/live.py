@@ -17,6 +17,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE
 from tests.support.service import STEWARD
 
 
@@ -43,11 +44,11 @@ def live(home: Path, calculators: Calculators | None = None) -> Iterator[Live]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [port]})
         thread.start()
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE
             while not server.started and thread.is_alive() and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert server.started
-            assert app.state.services.ready.wait(60)
+            assert app.state.services.ready.wait(PATIENCE)
             yield Live(f"http://127.0.0.1:{port.getsockname()[1]}", STEWARD, home, app, engine)
         finally:
             engine.close()

@@ -16,6 +16,7 @@ import psutil
 
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
+from tests.support.patience import PATIENCE
 from tests.support.service import STEWARD
 from tests.support.world import check_books
 
@@ -42,10 +43,10 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._log = home.with_name(f"{home.name}.log")
         self.client = httpx.Client(
-            base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {STEWARD}"}, timeout=30.0
+            base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {STEWARD}"}, timeout=PATIENCE
         )
 
-    def start(self, within: float = 90.0) -> None:
+    def start(self, within: float = PATIENCE) -> None:
         """Returns when it is ready."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -72,7 +73,7 @@ class Server:
             self._process.kill()
             self._process.wait()
 
-    def stop(self, within: float = 60.0) -> None:
+    def stop(self, within: float = PATIENCE) -> None:
         """The polite way."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
@@ -122,7 +123,7 @@ class Server:
         found: dict[str, Any] = answer.json()
         return found
 
-    def finished(self, job_id: str, within: float = 90.0) -> dict[str, Any]:
+    def finished(self, job_id: str, within: float = PATIENCE) -> dict[str, Any]:
         """A job, once it is over."""
         deadline = time.monotonic() + within
         while (job := self.job(job_id))["state"] in ("queued", "running"):

@@ -15,6 +15,7 @@ from httpx import Response
 from app.persistence.session import Database
 from app.persistence.tables import metadata
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE
 
 STEWARD = "steward-" + "s" * 32
 SPEC: dict[str, Any] = {
@@ -87,7 +88,7 @@ class Service:
         folders = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.is_dir())
         return tables, told, folders
 
-    def finished(self, job_id: str, within: float = 30.0) -> dict[str, Any]:
+    def finished(self, job_id: str, within: float = PATIENCE) -> dict[str, Any]:
         """The job, once it is over."""
         deadline = time.monotonic() + within
         while True:

@@ -42,6 +42,7 @@ from app.wire.models import Model
 from app.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
 from tests.support.live import Live, live
+from tests.support.patience import PATIENCE
 from tests.support.service import SPEC, people
 
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -609,7 +610,7 @@ def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
             asked: dict[str, Any] = {"dataset": dataset.id, "target": "income", "privacy": {"epsilon": 0.5}}
             assert (await purse.quote(**asked)).fits
             job = await purse.jobs.submit(**asked, method={"name": "dp_svrg"})
-            model = await job.result(timeout=60)
+            model = await job.result(timeout=PATIENCE)
             receipt = await job.receipt()
             assert receipt.verify(model=model).holds
             assert (await purse.verify(receipt)).valid

@@ -36,7 +36,7 @@ def test_the_pace_of_a_machine_whose_times_are_known_is_found(monkeypatch: pytes
         answer, rows = 1e-3 + 1e-5 * d, n * (2e-6 + 3e-8 * d)
         return (answer, answer) if n == 1 else (rows, 4 * 0.05 * rows)
 
-    monkeypatch.setattr("app.quotes.pace._seconds", seconds)
+    monkeypatch.setattr("app.calculation.pace._seconds", seconds)
     pace.cache_clear()
     try:
         found = pace()

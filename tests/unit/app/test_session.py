@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from app.persistence.session import Database, _Turn, new_id
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 ROUNDS = 30
@@ -70,7 +71,7 @@ def _two_processes(url: str, mode: str) -> None:
         writer.stdin.write("go\n")
         writer.stdin.flush()
     for writer in writers:
-        writer.communicate(timeout=60)
+        writer.communicate(timeout=PATIENCE)
         assert writer.returncode == 0
 
 

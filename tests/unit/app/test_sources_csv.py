@@ -16,6 +16,7 @@ from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
 from app.sources.ingest import ingest
 from app.sources.matrix import Floats, open_matrix
 from app.wire.datasets import CategoryColumn, Column, NumberColumn
+from tests.support.patience import PATIENCE
 
 SECRET = "s3cr3t"
 COLUMNS: list[Column] = [
@@ -165,7 +166,7 @@ def test_a_process_that_gives_up_a_file_midway_ends_by_itself(tmp_path: Path) ->
         (tmp_path / name).write_bytes(b"x,c\n" + before + odd + after)
     program = [sys.executable, "-c", _GIVE_UP, *(str(tmp_path / name) for name in contents)]
     for _ in range(4):
-        ended = subprocess.run(program, check=True, capture_output=True, text=True, timeout=120)
+        ended = subprocess.run(program, check=True, capture_output=True, text=True, timeout=PATIENCE)
         ragged, no_text, unclosed, dropped = ended.stdout.splitlines()
         assert (ragged, dropped) == ("Record 1000001 has 1 fields; the header has 2.", "dropped 2")
         assert "UTF-8" in no_text

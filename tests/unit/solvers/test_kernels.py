@@ -27,6 +27,7 @@ from solvers.losses import (
     Softmax,
     Squared,
 )
+from tests.support.patience import PATIENCE
 
 Vector = NDArray[np.float64]
 ROOT = Path(__file__).parents[3]
@@ -182,7 +183,7 @@ print(hits, misses, len(compiled))
 def _fresh(environment: dict[str, str]) -> list[int]:
     kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", _FRESH], env=kept | environment, capture_output=True, text=True, timeout=250
+        [sys.executable, "-c", _FRESH], env=kept | environment, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     return [int(word) for word in done.stdout.split()]
@@ -210,4 +211,4 @@ def test_server_and_worker_load_the_loops_as_they_start(entrance: str) -> None:
     """Before the one is ready and the other takes a job."""
     kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     code = f"import sys, {entrance}; sys.exit('solvers.data_access.kernels' not in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env=kept, timeout=250).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], env=kept, timeout=PATIENCE).returncode == 0
