@@ -16,6 +16,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "accuracy": ("accuracy", "report", False),
     "tuning": ("tuning", "report", False),
     "wide": ("wide", "report", False),
+    "running": ("running", "report", False),
     "last_iterate": ("last_iterate", "report", False),
     "erm_curves": ("erm_revisited", "curves", True),
     "erm_growth": ("erm_revisited", "growth", True),

@@ -28,7 +28,7 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
     ClientError
         if it does not start; its last words are in the message.
     """
-    url, token = f"http://127.0.0.1:{_free_port()}", secrets.token_urlsafe(32)
+    url, token = f"http://127.0.0.1:{free_port()}", secrets.token_urlsafe(32)
     log = home / "server.log"
     with _endings_raise(), log.open("wb") as output:
         process = subprocess.Popen(
@@ -52,7 +52,8 @@ def _environment(home: Path, url: str, token: str) -> dict[str, str]:
     return kept | {"PURSE_HOME": str(home), "PURSE_PORT": port, "PURSE_BOOTSTRAP_TOKEN": token}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
         number: int = port.getsockname()[1]

@@ -23,6 +23,7 @@ _BATCH_VALUES = 2**21
 _BUFFER_BYTES = 2**16
 
 _DAMAGED = "The file begins like Parquet but is damaged, encrypted, or not Parquet."
+_NAMES = "The file has a column whose name is not UTF-8."
 
 
 def batches(path: Path, columns: Sequence[Column], most_rows: int) -> Iterator[list[pa.Array]]:
@@ -55,6 +56,8 @@ def batches(path: Path, columns: Sequence[Column], most_rows: int) -> Iterator[l
 def _damage() -> Iterator[None]:
     try:
         yield
+    except UnicodeDecodeError:  # a name is all that is decoded here; values stay Arrow's
+        raise Unreadable(_NAMES) from None
     except (pa.ArrowException, OSError):  # Arrow says OSError for a thrift that it cannot read
         raise Unreadable(_DAMAGED) from None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import dask
-from distributed import Client, Future, LocalCluster
+from distributed import Client, Future, LocalCluster, scheduler
 from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 from distributed.core import Status
@@ -26,6 +26,20 @@ from app.worker.execute import FAILED
 _GRACE = 5.0  # seconds to stop by itself before the worker is restarted
 _START = 120.0
 _LOOK = 5.0  # seconds between two counts of the local workers
+_BEAT = 15.0  # seconds between two heartbeats of a local worker, whose end is seen by its connection and its nanny
+_QUIET: dict[str, Any] = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.http.routes": [],  # these pages ask nobody for a token
+    "distributed.worker.http.routes": [],
+    # An idle cluster does nothing: it neither profiles nor measures itself, and has no memory to move about.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1h",
+    "distributed.admin.tick.limit": "24h",
+    "distributed.admin.tick.cycle": "1h",
+    "distributed.admin.system-monitor.interval": "1h",
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.client.scheduler-info-interval": "1h",
+}
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -81,6 +95,7 @@ class DaskEngine:
     def __init__(self, settings: Settings) -> None:
         forget_secrets()  # for good: a worker that is replaced later inherits the environment too
         self._local, self._looked = settings.workers, 0.0
+        dask.config.set(_QUIET)  # for good, too: so does the configuration
         self._cluster = None if settings.scheduler is not None else _cluster(settings)
         self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
         self._progress: dict[str, Callable[[int], None]] = {}
@@ -111,10 +126,13 @@ class DaskEngine:
         return _DaskHandle(self._client, future, key)
 
     def close(self) -> None:
-        """Close the client; an embedded cluster goes with it."""
-        self._client.close(timeout=5)
-        if self._cluster is not None:
-            self._cluster.close(timeout=10)
+        """Close the client; an embedded cluster goes with it. What does not end in time ends with this process."""
+        for part, patience in ((self._client, 5), (self._cluster, 10)):
+            try:
+                if part is not None:
+                    part.close(timeout=patience)
+            except Exception as error:
+                logging.getLogger(__name__).warning("engine_not_closed %s", type(error).__name__)
 
     def _replace_lost(self, cluster: LocalCluster) -> None:
         """Dask restarts a killed worker by itself, but closes its nanny if it is away again when it is looked for."""
@@ -182,13 +200,8 @@ def _cluster(settings: Settings) -> LocalCluster:
     """
     scratch = settings.make_home() / "scratch"
     scratch.mkdir(mode=0o700, exist_ok=True)
-    chosen = {
-        "distributed.scheduler.allowed-failures": 0,
-        "distributed.scheduler.http.routes": [],  # these pages ask nobody for a token
-        "distributed.worker.http.routes": [],
-        "temporary-directory": str(scratch),  # the scheduler would make itself a folder in /tmp
-    }
-    with dask.config.set(chosen):
+    scheduler.heartbeat_interval = lambda n: _BEAT  # noqa: ARG005, half a second for a few; no setting names it
+    with dask.config.set({"temporary-directory": str(scratch)}):  # the scheduler would make itself a folder in /tmp
         return LocalCluster(
             n_workers=settings.workers,
             threads_per_worker=1,

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dask
 import httpx
 import psutil
 import pytest
@@ -189,6 +190,43 @@ def test_workers_have_imported_the_solvers_before_the_first_job(engine: DaskEngi
     assert all(engine._client.run(lambda: "solvers.solve" in sys.modules and "randomgen" in sys.modules).values())
 
 
+def _wakes(dask_worker: Any) -> float:
+    """How often a second one of Dask's servers looks at itself."""
+    calls = [call for call in dask_worker.periodic_callbacks.values() if call.is_running()]
+    return sum(1000 / call.callback_time for call in calls)
+
+
+def test_an_idle_engine_hardly_wakes_up(engine: DaskEngine) -> None:
+    """At Dask's defaults a worker wakes 150 times a second. One that was replaced has the same settings."""
+    _until(lambda: len(engine._client.nthreads()) == 2)
+    first = min(engine._client.run(os.getpid).values())
+    os.kill(first, signal.SIGKILL)
+    _until(lambda: first not in engine._client.run(os.getpid, on_error="ignore").values())
+    _until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    _until(lambda: all(wakes < 2 for wakes in engine._client.run(_wakes).values()))  # once a heartbeat was answered
+    assert engine._cluster is not None
+    assert sum(map(_wakes, (engine._cluster.scheduler, *engine._cluster.workers.values()))) < 12
+
+
+class Stuck:
+    """Part of an engine that does not end in time."""
+
+    def __init__(self) -> None:
+        self.patience: list[float] = []
+
+    def close(self, timeout: float) -> None:
+        self.patience.append(timeout)
+        raise TimeoutError
+
+
+def test_an_engine_that_does_not_close_in_time_fails_no_shutdown(caplog: pytest.LogCaptureFixture) -> None:
+    engine, client, cluster = DaskEngine.__new__(DaskEngine), Stuck(), Stuck()
+    engine._client, engine._cluster = client, cluster  # type: ignore[assignment]
+    engine.close()
+    assert (client.patience, cluster.patience) == ([5], [10])
+    assert "engine_not_closed TimeoutError" in caplog.text
+
+
 def test_an_attempt_that_raises_says_one_word(engine: DaskEngine) -> None:
     handle = engine.submit("job_x", 1, '{"folder": "of somebody"}', lambda _: None)
     _until(handle.done)
@@ -229,9 +267,13 @@ def test_a_remote_scheduler_with_mutual_tls(tmp_path: Path) -> None:
     ):
         files[f"scheduler_{name}"] = tmp_path / f"{name}.pem"
         files[f"scheduler_{name}"].write_text(text)
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, security=security, dashboard_address=None, silence_logs=logging.CRITICAL
-    ) as cluster:
+    theirs = dask.config.set({"distributed.scheduler.allowed-failures": 3})
+    with (
+        theirs,
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, security=security, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as cluster,
+    ):
         settings = Settings(home=tmp_path / "home", scheduler=cluster.scheduler_address, **files)
         engine = DaskEngine(settings)
         try:

@@ -152,6 +152,23 @@ def test_a_damaged_file_is_unreadable(tmp_path: Path, damage: Any) -> None:
         read(tmp_path, damage(whole), [X, C])
 
 
+@pytest.mark.parametrize("store_schema", [True, False])
+@pytest.mark.parametrize("name", ["x", "QQ"])
+def test_a_column_name_that_is_not_utf8_makes_the_file_unreadable(
+    tmp_path: Path, name: str, store_schema: bool
+) -> None:
+    """Whether the column is declared or not; the name is not quoted."""
+    whole = raw(pa.table({"x": [1.0], "QQ": [2.0]}), store_schema=store_schema)
+    with pytest.raises(Unreadable, match="name is not UTF-8") as caught:
+        read(tmp_path, whole.replace(b"QQ", b"\xff\xfe"), [X.model_copy(update={"name": name})])
+    assert caught.value.__suppress_context__
+
+
+def test_a_text_that_is_not_utf8_is_no_number_and_no_category(tmp_path: Path) -> None:
+    whole = raw(pa.table({"x": ["2.5", "QQ"], "c": ["red", "QQ"]}), use_dictionary=False)
+    assert read(tmp_path, whole.replace(b"QQ", b"\xff\xfe"), [X, C]).tolist() == [[-0.5, 0.0], [0.0, 2.0]]
+
+
 def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Unreadable, match="no records"):
         read(tmp_path, pa.table({"x": pa.array([], pa.float64())}), [X])

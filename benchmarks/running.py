@@ -1,0 +1,78 @@
+"""What a server costs that nobody asks anything: its start, from processes begun to ready, and its idle minutes.
+
+Wall time is of the machine as it is; CPU seconds are of the server and all its children and hold beside other work.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+
+from app.demo.server import free_port
+
+_SETTLE = 10.0  # seconds after ready, until imports that lag behind are done
+
+
+def report(repeats: int, seconds: float = 60.0) -> None:
+    """Print the start `repeats` times, then an idle minute.
+
+    Parameters
+    ----------
+    repeats : starts with what an earlier start has left on disk, after one with no compiled loops
+    seconds : how long the idle server is watched
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        empty = Path(folder) / "compiled"
+        empty.mkdir()
+        _start(Path(folder) / "cold", "cold, no compiled loops", {"NUMBA_CACHE_DIR": str(empty)})
+        for number in range(repeats):
+            _start(Path(folder) / "warm", f"warm {number + 1}", {})
+        _start(Path(folder) / "warm", "then idle", {}, seconds)
+
+
+def _start(home: Path, label: str, environment: dict[str, str], idle: float = 0.0) -> None:
+    port = free_port()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}
+    command = [sys.executable, "-m", "app.cli", "serve", "--home", str(home), "--port", str(port)]
+    begun = time.monotonic()
+    process = psutil.Popen(
+        command, env=kept | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        while not _is_ready(f"http://127.0.0.1:{port}/health/ready"):
+            time.sleep(0.02)
+            if process.poll() is not None:
+                raise SystemExit("the server did not start")
+        ready = time.monotonic() - begun
+        used = _cpu(process)
+        time.sleep(_SETTLE)
+        print(
+            f"  {label}: ready after {ready:.1f} s, {used:.1f} CPU s by then; {_cpu(process):.1f} CPU s once all is "
+            f"there (load {os.getloadavg()[0]:.1f})",
+            flush=True,
+        )
+        if idle:
+            before, then = _cpu(process), time.monotonic()
+            time.sleep(idle)
+            share = (_cpu(process) - before) / (time.monotonic() - then)
+            print(f"  idle for {idle:.0f} s: server and workers use {share:.2%} of a core", flush=True)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5.0).is_success
+    except httpx.TransportError:
+        return False
+
+
+def _cpu(process: psutil.Process) -> float:
+    """CPU seconds of a process and its descendants; user and system."""
+    return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))
