@@ -126,13 +126,13 @@ def test_random_pairs_of_regressions_keep_the_promise(d: int) -> None:
 
 
 def test_drawn_choices_have_that_loss() -> None:
-    """The draws themselves, not the weights: what an attacker finds from 20,000 of each."""
+    """The draws themselves, not the weights: what an attacker finds from 6,000 of each: 1.3 honestly, 2.7 of the mutant."""
     scores = [np.r_[np.ones(9), 0.0], np.r_[np.zeros(9), 1.0]]
     noise = Noise(SeededBits(3))
-    found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(20_000)]) for s in scores]
+    found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
     assert 1.0 < epsilon_lower_bound(found[0], found[1], 0.0) <= 2.0
     with mutated(exponential, "_SAFE", 2.0):
-        found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(20_000)]) for s in scores]
+        found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
         assert epsilon_lower_bound(found[0], found[1], 0.0) > 2.0
 
 
@@ -153,7 +153,16 @@ def released(which: int) -> tuple[Array, Array]:
     quote = plan(OutputPerturbation(steps=60), WIDE, Privacy(TOLD))
     noise, data = Noise(SeededBits(10 + which)), Data.of((X, other)[which], y, WIDE)
     method: Any = quote.method
-    found = [method.run(DataAccess(WIDE, data, quote.release.plan, noise), WIDE) for _ in range(RUNS)]
+    reached: list[Array] = []  # the minimizer of one dataset, the same for every run: only noise differs
+    minimize = Piece.minimize
+
+    def once(*arguments: Any) -> Array:
+        if not reached:
+            reached.append(minimize(*arguments))
+        return reached[0].copy()
+
+    with mutated(Piece, "minimize", once):
+        found = [method.run(DataAccess(WIDE, data, quote.release.plan, noise), WIDE) for _ in range(RUNS)]
     return np.array(found), np.array(centers)
 
 
