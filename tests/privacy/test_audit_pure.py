@@ -126,7 +126,7 @@ def test_random_pairs_of_regressions_keep_the_promise(d: int) -> None:
 
 
 def test_drawn_choices_have_that_loss() -> None:
-    """The draws themselves, not the weights: what an attacker finds from 6,000 of each: 1.3 honestly, 2.7 of the mutant."""
+    """The draws themselves, not the weights: from 6,000 of each an attacker finds 1.3, and 2.7 of the mutant."""
     scores = [np.r_[np.ones(9), 0.0], np.r_[np.zeros(9), 1.0]]
     noise = Noise(SeededBits(3))
     found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
