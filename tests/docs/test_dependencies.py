@@ -42,6 +42,7 @@ def _imported() -> set[str]:
     return names - set(OURS) - set(sys.stdlib_module_names)
 
 
+@pytest.mark.slow
 def test_imports_and_declared_dependencies_are_the_same() -> None:
     distributions = packages_distributions()
     imported = {_name(distributions[module][0]) for module in _imported()}

@@ -36,6 +36,7 @@ def _commands() -> list[str]:
     return re.findall(r"^\$ (.*<<'END'\n(?:.*\n)*?END|.*)$", SESSION, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_session_runs(
     service: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

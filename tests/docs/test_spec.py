@@ -39,6 +39,7 @@ def _citing() -> dict[str, set[str]]:
     return {file: numbers for file, numbers in cited.items() if numbers}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(_citing()))
 def test_every_number_cited_is_stated(file: str) -> None:
     assert _citing()[file] <= _stated()

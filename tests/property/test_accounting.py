@@ -57,6 +57,7 @@ def test_sampling_never_costs_more_than_not_sampling(q: float, z: float, a: list
     assert np.all(PoissonGaussian(q).rdp(z, a) <= Gaussian().rdp(z, a) * (1 + 2e-6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda a: a.name)
 @given(z=st.floats(0.8, 100.0), q=st.floats(0.01, 1.0), count=st.integers(1, 200), delta=st.floats(1e-8, 1e-2))
 @settings(max_examples=12, deadline=None)
@@ -111,6 +112,7 @@ def test_pure_plans_are_certified_at_every_delta(
     assert mine >= plain
 
 
+@pytest.mark.slow
 @given(
     epsilon=st.floats(0.01, 20.0),
     delta=st.floats(1e-9, 1e-3),

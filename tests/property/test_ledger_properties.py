@@ -188,6 +188,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(at=st.integers(0, 5), data=st.data())
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_tampering_with_any_field_of_any_entry_breaks_the_chain(at: int, data: st.DataObject) -> None:

@@ -92,6 +92,7 @@ def test_slopes_obey_their_bounds_and_rise(loss: Loss, a: float, b: float, y: fl
     assert high - low <= loss.curvature_bound * abs(a - b) * (1 + 1e-9) + 1e-9 * loss.slope_bound
 
 
+@pytest.mark.slow
 @given(
     loss=st.sampled_from(LOSSES),
     rows=st.lists(st.lists(values, min_size=2, max_size=2), min_size=6, max_size=6),
@@ -180,6 +181,7 @@ def dataset(kind: str, n: int, d: int) -> tuple[Vector, Vector]:
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "one class", "constant columns", "zeros", "absurd", "all broken"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("method", METHODS, ids=repr)

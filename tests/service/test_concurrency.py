@@ -99,6 +99,7 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
     assert all(spent > top for spent, top in zip(state.spent, state.filter.thresholds, strict=True))
 
 
+@pytest.mark.slow
 def test_fifty_times_the_same_key_is_one_job(shared: Service) -> None:
     dataset = shared.dataset()
 

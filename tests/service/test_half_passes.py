@@ -24,6 +24,7 @@ def _body(dataset: str, **changes: Any) -> dict[str, Any]:
     return {"dataset": dataset, "target": "y", "loss": {"name": "hinge"}, "privacy": {"epsilon": 2.0}} | changes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_a_hinge_job_from_quote_to_receipt(shared: Service, form: str) -> None:
     dataset = _dataset(shared, f"halves-{form}", "rdp")
@@ -45,6 +46,7 @@ def test_a_hinge_job_from_quote_to_receipt(shared: Service, form: str) -> None:
     assert document["coefficients"][0] > 0, "high goes with x"
 
 
+@pytest.mark.slow
 def test_under_gdp_there_is_no_curve_for_it(shared: Service) -> None:
     dataset = _dataset(shared, "halves-gdp", "gdp")
     named = _body(dataset, method={"name": "noisy_mirror_descent"})
@@ -54,6 +56,7 @@ def test_under_gdp_there_is_no_curve_for_it(shared: Service) -> None:
     assert (chosen["method"]["name"], chosen["accountant"]) == ("localization", "exact_gaussian")
 
 
+@pytest.mark.slow
 def test_with_a_slack_several_jobs_share_the_dataset(shared: Service) -> None:
     """Two hinge jobs and a logistic one; without the slack the second would not fit."""
     dataset, plain = _dataset(shared, "slack", "rdp", 1e-7), _dataset(shared, "no slack", "rdp")

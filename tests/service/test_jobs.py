@@ -92,6 +92,7 @@ def test_from_request_to_model_and_receipt(shared: Service) -> None:
     assert budget["remaining"] == quote["remaining_after"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -235,6 +236,7 @@ def test_a_loss_that_is_not_smooth_is_refused_by_smooth_methods_before_any_charg
     assert _kinds(shared, dataset) == ["opened"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "regularizer", [{"name": "l1", "strength": 0.01}, {"name": "elastic_net", "l1": 0.01, "l2": 0.1}]
 )
@@ -276,6 +278,7 @@ def test_two_jobs_get_different_noise(shared: Service) -> None:
 class TestOddData:
     """An error would be a look at the data: these train like any other."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "rows",
         [
@@ -563,6 +566,7 @@ class TestEvents:
                 found.append((fields["id"], json.loads(fields["data"])))
         return found
 
+    @pytest.mark.slow
     def test_tell_of_every_stage_and_end(self, service: Service) -> None:
         # long enough that step counts are noted while it runs
         job = _submit(service, service.dataset(), method={"name": "dp_gd", "steps": 20_000}).json()["id"]
@@ -583,6 +587,7 @@ class TestEvents:
         assert (identifier, last["state"]) == ("1.10.1", "done")
         assert len(self._stream(service, job, last=identifier)) == 1, "the end is always told"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("last", ["", "x", "1.2", "1.2.3.4", "-1.0.0", "1e9.0.0", "9" * 20 + ".0.0"])
     def test_an_id_that_is_none(self, shared: Service, last: str) -> None:
         job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
@@ -594,6 +599,7 @@ class TestEvents:
         assert self._stream(closed, job)[-1][1]["state"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_restart_picks_up_what_was_left(make_service: Any, tmp_path: Path) -> None:
     """The first server stops with one job running and one waiting; the second finishes both, under the same charges."""
     times = {"lease_seconds": 1.0, "renew_seconds": 0.2}

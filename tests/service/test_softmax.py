@@ -59,6 +59,7 @@ def test_from_quote_to_prediction(shared: Service, market: str, method: str) -> 
     assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

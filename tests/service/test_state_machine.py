@@ -135,6 +135,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prepare", STEPS, ids=[step.__name__.strip("_") for step in STEPS])
 def test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was(
     prepare: Callable[[World], Callable[[], object]], tmp_path: Path

@@ -29,6 +29,7 @@ def of_batch(batch: int, form: Form) -> RandomAllocation:
     return RandomAllocation(HALF // batch * batch / ROWS, HALF // batch, form)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "delta", "form", "wanted"),
     [
@@ -50,6 +51,7 @@ def test_the_noise_of_the_spec_s_table_comes_out(
         assert (found.accountant, found.epsilon <= epsilon) == ("pld", True)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_slots() -> None:
     found = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 100_000)),), Privacy(1.0, 1e-6))
     assert found.plan.queries[0].noise_multiplier == pytest.approx(0.435, rel=0.01)
@@ -94,6 +96,7 @@ def test_the_profile_against_the_reference(form: Form, slots: int, q: float, c: 
     assert hockey_stick(RandomAllocation(q, slots, form), 1 / c, epsilon) == pytest.approx(theirs, rel=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slots", "c", "epsilon"), [(20, 0.5, 0.3), (100, 1.0, 0.3), (300, 1.5, 0.5)])
 def test_the_independent_profile_is_reached_by_opposite_records(slots: int, c: float, epsilon: float) -> None:
     """Simulation of P against Q: the bound is not below, and within a few percent, of the truth."""

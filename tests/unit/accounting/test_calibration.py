@@ -33,6 +33,7 @@ def test_full_gradients_take_the_exact_gaussian(epsilon: float, delta: float) ->
     assert epsilon * (1 - 1e-6) <= release.epsilon <= epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
 def test_sampled_plans_take_the_least_noise(epsilon: float, delta: float) -> None:
     release = calibrate(svrg(), Privacy(epsilon, delta))
@@ -85,6 +86,7 @@ HARD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "epsilon", "delta"), HARD)
 def test_hard_targets_are_met_and_used_up(
     shape: tuple[tuple[int, float, float], ...], epsilon: float, delta: float

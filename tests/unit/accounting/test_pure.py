@@ -298,6 +298,7 @@ def test_a_common_shift_of_the_scores_changes_nothing() -> None:
     assert np.array_equal(weights(scores, 2.0, 0.5), weights(scores + 1000.0, 2.0, 0.5))
 
 
+@pytest.mark.slow
 def test_choices_have_the_law() -> None:
     scores, noise, runs = np.array([0.0, 1.0, 2.0, 3.0, 0.0]), Noise(SeededBits(5)), 40_000
     draws = [int(Exponential().perturb(scores, 1.0, 0.5, noise)[0]) for _ in range(runs)]

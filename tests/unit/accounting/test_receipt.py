@@ -456,6 +456,7 @@ def b64(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
+@pytest.mark.slow
 @given(
     field=st.sampled_from(sorted(GOOD["receipt"])),
     value=JSON,

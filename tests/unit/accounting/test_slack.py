@@ -174,6 +174,7 @@ def test_books_gauges_and_json() -> None:
             LedgerState.from_json(state.to_json() | {"spent": [str(s) for s in spent]})
 
 
+@pytest.mark.slow
 def test_an_empty_ledger_still_admits_one_job_whole() -> None:
     dear = calibrate((Query("half_pass", 1, MECHANISM),), Privacy(3.0, 1e-6)).plan
     state, _ = advance(None, Opened("d1", 1000, RULE), "t")

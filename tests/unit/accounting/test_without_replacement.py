@@ -67,6 +67,7 @@ def test_the_curve_is_a_number_grows_with_the_order_and_stays_below_the_unsample
             assert (curve <= Gaussian().rdp(z, orders) * (1 + 1e-12)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "mu"), [(0.01, 1.0), (0.3, 0.2), (1e-5, 2.5)])
 def test_the_profile_of_one_answer_is_the_theorems(q: float, mu: float) -> None:
     """The masses only grow the profile, and by little; the two directions are one."""
@@ -183,6 +184,7 @@ class TestPrintedStep:
             shares = [SvrgStep(batch, ROWS).multiplier(m) for m in (1e-12, 1e-8, 1e-4, 1.0, 100.0)]
             assert shares == sorted(shares, reverse=True)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("epsilon", "delta", "batch", "std"),
         [(1.0, 1e-3, 1000, 0.02254), (1.0, 1e-6, 100, 0.04963), (1.0, 1e-6, 1, 1.725)],

@@ -119,6 +119,7 @@ def test_every_command_has_help_with_an_example_and_speaks_json(path: tuple[str,
     assert "--json" in out
 
 
+@pytest.mark.slow
 def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))
@@ -156,6 +157,7 @@ def test_what_dp_gd_releases_is_asked_for_in_a_file(run: Run, people: tuple[Path
     assert job["quote"]["queries"][0]["mechanism"]["steps"] == 20
 
 
+@pytest.mark.slow
 def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     code, out, _ = run("upload", str(file), "--spec", str(spec))
@@ -226,6 +228,7 @@ def test_without_token_or_with_another_role(run: Run, named: Live, monkeypatch: 
     assert "PURSE_TOKEN" in err
 
 
+@pytest.mark.slow
 def test_an_auditor_gets_a_receipt(
     run: Run, people: tuple[Path, Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +267,7 @@ def test_the_same_idempotency_key_charges_once(run: Run, people: tuple[Path, Pat
     assert _document(run("budget", name, "--json"))["jobs"] == 1
 
 
+@pytest.mark.slow
 def test_a_changed_receipt_does_not_verify(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
@@ -294,6 +298,7 @@ def test_the_command_line_is_wrong(run: Run, people: tuple[Path, Path, str]) -> 
     assert (code, err.startswith("purse: not_found: ")) == (1, True)
 
 
+@pytest.mark.slow
 def test_health(run: Run, named: Live) -> None:
     assert _document(run("health", "--json")) == {"url": named.url, "live": True, "ready": True}
     gone = _document(run("health", "--url", "http://127.0.0.1:9", "--json"), 1)
@@ -316,6 +321,7 @@ def test_the_state_of_a_home_without_a_server(run: Run, tmp_path: Path, monkeypa
     assert (code, "PURSE_LEASE_SECONDS" in err) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_bar_is_for_terminals_only(run: Run, people: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
@@ -329,6 +335,7 @@ def test_a_bar_is_for_terminals_only(run: Run, people: tuple[Path, Path, str], m
     assert re.search(r"(\d+)/\1", terminal.getvalue())
 
 
+@pytest.mark.slow
 def test_purse_is_a_program() -> None:
     done = subprocess.run([sys.executable, "-m", "app.cli", "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0

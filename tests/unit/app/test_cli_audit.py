@@ -7,6 +7,7 @@ import pytest
 from app.cli import main
 
 
+@pytest.mark.slow
 def test_it_prints_promise_bound_and_power_for_a_method(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["audit", "output_perturbation", "--runs", "2000"])

@@ -130,6 +130,7 @@ def test_every_request_carries_the_token() -> None:
     assert seen == ["Bearer secret"]
 
 
+@pytest.mark.slow
 def test_submit_makes_the_key_before_it_sends_and_keeps_it_over_lost_connections() -> None:
     keys, bodies = [], []
 
@@ -153,6 +154,7 @@ def test_submit_makes_the_key_before_it_sends_and_keeps_it_over_lost_connections
     assert bodies[3] == {"dataset": "ds_a", "target": "y", "privacy": PRIVACY}
 
 
+@pytest.mark.slow
 def test_a_server_out_of_reach_is_said_after_a_few_attempts() -> None:
     tried = []
 
@@ -597,6 +599,7 @@ def test_a_model_read_back_from_its_file_has_the_digest_that_the_receipt_names(t
     assert Receipt(document, keys).verify(model=back).holds
 
 
+@pytest.mark.slow
 def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
     spec = {"name": "people", "columns": SPEC["columns"], "budget": {"epsilon": 1.0, "delta": 1e-6}}
     file = tmp_path / "people.csv"

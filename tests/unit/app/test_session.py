@@ -83,6 +83,7 @@ def _interleaved(database: Database) -> int:
     return sum(first != second for first, second in zip(marks[::2], marks[1::2], strict=True))
 
 
+@pytest.mark.slow
 def test_two_processes_never_interleave_and_the_test_would_see_it(tmp_path: Path, database: Database) -> None:
     url = f"sqlite:///{tmp_path}/purse.sqlite3"
     _two_processes(url, "locked")

@@ -214,6 +214,7 @@ def _csv(records: Sequence[tuple[str, str]]) -> bytes:
     return ("x,c\n" + "\n".join(lines) + "\n").encode(errors="replace")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(_RECORDS, st.data())
 def test_replacing_one_record_changes_one_row(

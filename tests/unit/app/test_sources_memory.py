@@ -50,6 +50,7 @@ def csv(path: Path, megabytes: int, width: int = 20) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_csv(tmp_path: Path) -> None:
     columns = [number(f"x{i}") for i in range(20)]
     few, small = peak(csv(tmp_path / "small", 80), columns)
@@ -59,6 +60,7 @@ def test_csv(tmp_path: Path) -> None:
     assert large < 500 * MiB
 
 
+@pytest.mark.slow
 def test_a_line_as_long_as_the_file_is_refused_without_being_held(tmp_path: Path) -> None:
     with (tmp_path / "line").open("wb") as file:
         file.write(b"x0\n")
@@ -69,6 +71,7 @@ def test_a_line_as_long_as_the_file_is_refused_without_being_held(tmp_path: Path
     assert "Unreadable: A record is longer than" in caught.value.stderr
 
 
+@pytest.mark.slow
 def test_parquet(tmp_path: Path) -> None:
     columns = [number(f"x{i}") for i in range(20)]
     batch = pa.table({f"x{i}": np.random.default_rng(i).random(2**16) for i in range(20)})

@@ -76,6 +76,7 @@ class TestObjectivePerturbation:
             (q.mechanism, q.noise_multiplier) for q in quoted.queries
         ]
 
+    @pytest.mark.slow
     def test_the_solver_ends_within_its_radius_whatever_the_data(self) -> None:
         for seed, scale in ((0, 1.0), (1, 0.0), (2, 1e6)):
             X, _, _ = _data(GLM.n, GLM.d, seed)
@@ -177,6 +178,7 @@ class TestAdaSsp:
 
 
 class TestNoisySgd:
+    @pytest.mark.slow
     @pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=["smooth", "hinge"])
     def test_it_learns_without_tuning(self, loss: Logistic | Hinge) -> None:
         X, target, _ = _data(20_000, 3)

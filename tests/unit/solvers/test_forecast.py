@@ -20,6 +20,7 @@ PRIVACY = Privacy(1.0, 1e-6)
 TASK = Problem(Logistic(), NoRegularizer(), L2Ball(2.0), n=500, d=3, row_norm=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [DpGd(), DpAccMd(), DpGd(steps=2), DpAccMd(steps=300)], ids=str)
 @pytest.mark.parametrize("privacy", [Privacy(0.1, 1e-6), Privacy(20.0, 1e-6)], ids=["noisy", "quiet"])
 def test_the_bound_holds(method: Method, privacy: Privacy) -> None:

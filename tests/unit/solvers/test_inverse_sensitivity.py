@@ -51,6 +51,7 @@ def column(problem: Problem, y: Array) -> tuple[Array, Array]:
     return np.ones((problem.n, 1)), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "regularizer", "domain", "d"),
     [
@@ -170,6 +171,7 @@ def test_inner_points_are_scored_by_their_gradient(monkeypatch: pytest.MonkeyPat
     assert scores[12] == pytest.approx(float(np.linalg.norm(gradient)) / (2 * problem.G), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_more_records_mean_less_error() -> None:
     rng, errors = np.random.default_rng(5), []
     for n in (101, 40_001):

@@ -189,6 +189,7 @@ def _fresh(environment: dict[str, str]) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_the_import_compiles_all_and_the_next_one_loads_it_from_the_cache(tmp_path: Path) -> None:
     """Nothing is compiled by a first call, so never in a job: a worker imports this module as it starts."""
     environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
@@ -198,6 +199,7 @@ def test_the_import_compiles_all_and_the_next_one_loads_it_from_the_cache(tmp_pa
     assert (hits, misses) == (count, 0)
 
 
+@pytest.mark.slow
 def test_without_a_folder_to_write_it_still_loads(tmp_path: Path) -> None:
     """A read-only source and no home, as a service may have: compiled in memory."""
     shutil.copytree(ROOT / "solvers", tmp_path / "solvers", ignore=shutil.ignore_patterns("__pycache__"))
@@ -206,6 +208,7 @@ def test_without_a_folder_to_write_it_still_loads(tmp_path: Path) -> None:
     assert _fresh({"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", **nowhere})[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entrance", ["app.main", "app.worker.task"])
 def test_server_and_worker_load_the_loops_as_they_start(entrance: str) -> None:
     """Before the one is ready and the other takes a job."""

@@ -42,6 +42,7 @@ def _step(problem: Problem, descent: LastIterateDescent, X: Vector, y: Vector, a
     return w - descent.step * access.mean_gradient(range(problem.n), w)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regularizer", [L2(0.3), ElasticNet(0.1, 0.3)], ids=repr)
 @pytest.mark.parametrize("domain", [Free(), L2Ball(0.7), L1Ball(0.7), LinfBall(0.4), Simplex()], ids=lambda c: c.name)
 def test_a_step_contracts_and_one_record_moves_it_within_the_bound(regularizer: Regularizer, domain: Domain) -> None:
@@ -158,6 +159,7 @@ def test_only_the_last_iterate_is_an_answer() -> None:
     assert np.isfinite(w).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["last", "random"])
 def test_learns_where_there_is_enough_data(release: str) -> None:
     """The last iterate near the minimizer; a random one at least downhill on average."""

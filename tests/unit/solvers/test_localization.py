@@ -38,6 +38,7 @@ def _access(problem: Problem, X: Vector, y: Vector, plan_: Plan | None = None) -
     return DataAccess(problem, Data.of(X, y, problem), plan_ or Plan(()), Noise(SeededBits(1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [Free(), L2Ball(0.5), L1Ball(0.5), LinfBall(0.3), Simplex()], ids=lambda d: d.name)
 @pytest.mark.parametrize("strength", [0.0, 0.1])
 def test_one_pass_moves_within_its_bound(domain: Domain, strength: float) -> None:
@@ -196,6 +197,7 @@ def test_runs_stay_in_the_domain_and_within_their_plan(method: Any, privacy: Pri
     assert transcript.event()["type"] == ("LaplaceDpEvent" if privacy.is_pure else "GaussianDpEvent")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [Localization(), EpochGrowth(), PhasedSgd()], ids=lambda m: m.name)
 def test_more_rows_mean_less_risk(method: Any) -> None:
     rng = np.random.default_rng(6)

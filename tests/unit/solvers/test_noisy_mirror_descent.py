@@ -96,6 +96,7 @@ def test_a_begun_use_counts_whole() -> None:
         oracle.gradient("half_pass", np.zeros(2))
 
 
+@pytest.mark.slow
 def test_it_learns_what_full_gradients_learn() -> None:
     """Logistic loss, 100,000 rows: most of the way from the start to the minimum, in half a pass."""
     rng = np.random.default_rng(3)
@@ -113,6 +114,7 @@ def test_it_learns_what_full_gradients_learn() -> None:
         assert risk(found.coefficients) - best < 0.3 * (math.log(2) - best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.9), Squared(), Logistic()], ids=lambda x: x.name)
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3), (60, 4), (1001, 2)])
 def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d: int) -> None:
@@ -128,6 +130,7 @@ def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d:
         assert quote.method.resolve(problem, PRIVACY) == quote.method
 
 
+@pytest.mark.slow
 def test_the_quoted_noise_is_that_of_a_slot() -> None:
     problem = Problem(Logistic(), n=10_000, d=4, row_norm=1.0)
     quote = plan(NoisyMirrorDescent(batch=100), problem, PRIVACY)
@@ -165,6 +168,7 @@ def test_auto_takes_for_a_loss_that_is_not_smooth_what_the_filter_can_charge() -
     assert isinstance(Auto().choose(problem, PRIVACY, currency="gaussian")[0], Localization)
 
 
+@pytest.mark.slow
 def test_the_potential_of_the_least_bound() -> None:
     """The entropy on a simplex of many coordinates, l_p on an l1 ball, l2 elsewhere; what does not fit is refused."""
     for domain, potential in ((Simplex(), NegativeEntropy), (L1Ball(1.0), HalfSquaredLp), (L2Ball(1.0), HalfSquaredL2)):

@@ -31,6 +31,7 @@ def _minimized(problem: Problem, X: np.ndarray, y: np.ndarray, pull: float, step
     return piece.minimize(access, problem.domain.project(center), problem.domain.project(center), steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [L2Ball(0.6), Simplex()], ids=["ball", "simplex"])
 @pytest.mark.parametrize("pull", [0.0, 0.2])
 @pytest.mark.parametrize("steps", [1, 7, 400])
@@ -75,6 +76,7 @@ def test_records_outside_the_piece_do_not_matter() -> None:
     assert np.array_equal(_minimized(PROBLEM, X, y, 0.1, 20), _minimized(PROBLEM, other, y, 0.1, 20))
 
 
+@pytest.mark.slow
 def test_more_data_means_less_error_and_the_receipt_states_one_gaussian_release() -> None:
     rng = np.random.default_rng(5)
     truth, errors = np.array([1.0, -2.0]), []

@@ -87,6 +87,7 @@ def test_the_anchors_gradient_is_summed_once_for_each_anchor(monkeypatch: pytest
     assert [list(w) for w in passes] == [[0.0, 0.0], [1.0, 1.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3)], ids=repr)
 def test_replacing_one_record_moves_both_parts_by_no_more_than_is_paid_for(loss: Any) -> None:
     problem = Problem(loss, n=6, d=2, row_norm=2.0)
@@ -151,6 +152,7 @@ def test_a_printed_run_ends_finite_and_within_its_plan(made: type[DpSvrg | DpSvr
     assert transcript == quote.release.plan
 
 
+@pytest.mark.slow
 def test_what_the_printed_form_costs() -> None:
     """Large batches: a printed step has about 3 / sqrt(4/3) times the noise of a change at its largest."""
     problem = Problem(Logistic(), n=20_000, d=20, row_norm=1.0)

@@ -49,6 +49,7 @@ def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> t
     return float(np.mean(found)) - least, quote.forecast.excess_risk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [GrowthReduction(), BootstrapReduction()], ids=lambda m: m.name)
 def test_the_bound_on_the_empirical_risk_holds_and_falls_with_n(method: Any) -> None:
     bounds = []

@@ -85,6 +85,7 @@ def test_every_regularizer_of_the_union_is_here() -> None:
     assert {type(r) for r in EACH} == set(get_args(Regularizer))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(regularizers, domains, vectors, st.sampled_from([0.05, 0.5, 2.0]))
 def test_the_proximal_step_is_the_minimizer_for_every_pair(

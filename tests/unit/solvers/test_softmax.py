@@ -60,6 +60,7 @@ class TestEveryNumberOfClasses:
         found.append(float(np.linalg.norm(far, axis=0).max()))
         assert loss.slope_bound * (1 - 1e-3) <= max(found) <= loss.slope_bound * (1 + 1e-15)
 
+    @pytest.mark.slow
     def test_its_curvature_bound_is_the_largest_rate_of_the_slope(self, classes: int) -> None:
         """By ascent over margins and directions; the largest is where two classes share all probability."""
         loss, rng, found = Softmax(classes), np.random.default_rng(3), []
@@ -161,6 +162,7 @@ def test_a_problem_needs_the_number_of_classes_and_room_for_all() -> None:
         Problem(Softmax(1001), n=10, d=1000, row_norm=1.0)
 
 
+@pytest.mark.slow
 def test_constants_of_a_problem_by_hand_and_by_numerical_maximization() -> None:
     """||grad f_i(w)|| <= G and ||grad f_i(w) - grad f_i(v)|| <= L ||w - v|| in the flat w, and both are approached."""
     problem, rng = Problem(Softmax(3), n=1, d=4, row_norm=2.0), np.random.default_rng(9)
@@ -260,6 +262,7 @@ def test_a_change_is_clipped_nowhere_as_long_as_the_safeguard_holds() -> None:
     np.testing.assert_allclose(oracle.sampled_change("batch", w, anchor), apart, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

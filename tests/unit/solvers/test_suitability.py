@@ -86,6 +86,7 @@ class TestRefusals:
         with pytest.raises(Unsuitable, match=r"dp_svrg needs a convex loss.*sigmoid is not: use dp_gd"):
             plan(DpSvrg(), _problem(Sigmoid()), PRIVACY)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", [DpGd(), DpSvrg(), Auto()], ids=repr)
     def test_nothing_else(self, method: DpGd | DpSvrg | Auto) -> None:
         for loss, regularizer, domain in product(SMOOTH, REGULARIZERS, DOMAINS):
@@ -99,6 +100,7 @@ class TestRefusals:
         assert "not convex" in quote.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [*SMOOTH, Sigmoid()], ids=repr)
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)
 def test_every_smooth_loss_trains_on_every_domain(loss: Loss, domain: Domain) -> None:
