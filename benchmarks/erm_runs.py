@@ -31,7 +31,6 @@ def by_steps(method: DpGd | DpAccMd) -> Variant:
 
     def shorter(problem: Problem, privacy: Privacy, share: float) -> Method:
         steps = method.resolve(problem, privacy).steps
-        assert steps is not None
         return method if share == 1 else replace(method, steps=math.ceil(share * steps))
 
     return shorter
@@ -42,8 +41,6 @@ def by_epochs(method: DpSvrg) -> Variant:
 
     def shorter(problem: Problem, privacy: Privacy, share: float) -> Method:
         full = method.resolve(problem, privacy)
-        assert full.epochs is not None
-        assert full.inner_steps is not None
         epochs = max(1, round(share * full.epochs))
         inner_steps = math.ceil(share * full.epochs * full.inner_steps / epochs)
         return method if share == 1 else replace(method, epochs=epochs, inner_steps=inner_steps)
@@ -56,8 +53,6 @@ def by_doublings(method: DpSvrgPp) -> Variant:
 
     def shorter(problem: Problem, privacy: Privacy, share: float) -> Method:
         full = method.resolve(problem, privacy)
-        assert full.epochs is not None
-        assert full.inner_steps is not None
         epochs = max(1, round(full.epochs + math.log2(share)))
         inner_steps = math.ceil(share * full.inner_steps * (2**full.epochs - 1) / (2**epochs - 1))
         return method if share == 1 else replace(method, epochs=epochs, inner_steps=inner_steps)
@@ -72,12 +67,12 @@ def twice_as_long(method: DpGd | DpSvrg) -> Variant:
     """
 
     def longer(problem: Problem, privacy: Privacy, share: float) -> Method:
-        full = method.resolve(problem, privacy)
-        if isinstance(full, DpGd):  # momentum: the time grows as the square of T
-            assert full.steps is not None
-            return replace(full, steps=math.ceil(share * full.steps * math.sqrt(2)))
-        assert full.inner_steps is not None
-        return replace(full, inner_steps=math.ceil(share * full.inner_steps * 2), batch=None)
+        if isinstance(method, DpGd):  # momentum: the time grows as the square of T
+            full = method.resolve(problem, privacy)
+            return replace(method, steps=math.ceil(share * full.steps * math.sqrt(2)), step=full.step)
+        once = method.resolve(problem, privacy)
+        steps = math.ceil(share * once.inner_steps * 2)
+        return replace(method, epochs=once.epochs, inner_steps=steps, step=once.step)
 
     return longer
 

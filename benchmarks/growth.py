@@ -19,7 +19,7 @@ from benchmarks.growth_instances import Instance, convex, linear, one_sided, pow
 from solvers import plan
 from solvers.data_access.data import Data
 from solvers.errors import Unsuitable
-from solvers.methods.data import EpochGrowth, Localization
+from solvers.methods import EpochGrowth, Localization
 from solvers.solve import run
 
 DELTA = 1e-6

@@ -4,7 +4,6 @@ Each at its own defaults, and with half as many steps again.
 """
 
 import sys
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -46,8 +45,7 @@ def block(split: Split, strength: float, seeds: int) -> None:
         for release in RELEASES:
             default = DpGd(release=release).resolve(problem, privacy)
             for factor in FACTORS:
-                assert default.steps is not None
-                method = replace(default, steps=max(1, round(default.steps * factor)))
+                method = DpGd(max(1, round(default.steps * factor)), default.step, release)
                 quote = plan(method, problem, privacy)
                 (query,) = quote.release.plan.queries
                 models = [solve(method, problem, split.X, split.y, privacy).coefficients for _ in range(seeds)]

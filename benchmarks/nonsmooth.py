@@ -16,8 +16,7 @@ from benchmarks.dual import Optimum, minimize, objective
 from solvers import Problem, plan
 from solvers.data_access.data import Data
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Loss
-from solvers.methods import Method, NoisyMirrorDescent, NoisySgd
-from solvers.methods.data import Localization, ObjectivePerturbation
+from solvers.methods import Localization, Method, NoisyMirrorDescent, NoisySgd, ObjectivePerturbation
 from solvers.regularizers import L2
 from solvers.solve import run
 

@@ -29,7 +29,7 @@ from benchmarks.datasets import DATA, Split, adult, california, covertype, prote
 from benchmarks.newton import minimize, objective
 from solvers import Problem, solve
 from solvers.losses import Logistic, Squared
-from solvers.methods.data import AdaSsp, ObjectivePerturbation, OutputPerturbation
+from solvers.methods import AdaSsp, ObjectivePerturbation, OutputPerturbation
 from solvers.regularizers import L2
 from solvers.selection import Auto
 

@@ -38,7 +38,6 @@ def row(split: Split, strength: float, seeds: int) -> None:
     for epsilon in EPSILONS:
         privacy = Privacy(epsilon, DELTA)
         default = DpGd().resolve(problem, privacy)
-        assert default.steps is not None
         risks = {}
         for factor in FACTORS:  # the descent time grows with the square of the number of steps
             method = DpGd(steps=max(1, round(default.steps * factor**0.5)), step=default.step)

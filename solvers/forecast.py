@@ -1,31 +1,15 @@
 """What theory says of a run before it happens: a function of public facts and of the calibrated noise."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.methods import DpAccMd, DpGd, Method, NoisyMirrorDescent
-from solvers.methods.data import BootstrapReduction, EpochGrowth, GrowthReduction, Localization, PhasedSgd
+from solvers.methods import Run
+from solvers.methods.run import Start
 from solvers.methods.tuning import distance
 from solvers.problem import Problem
 
-_UNPROVEN = (
-    "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
-    "theorems want fresh noise in every step."
-)
-_ONE_POINT = (
-    "No bound on the excess risk is proven for this release: a random iterate is nearly stationary in expectation "
-    "(docs/proofs/prox.md); the last iterate has a bound on a free domain with l2 alone."
-)
-_UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
-_NOT_COVERED = (
-    "No bound is proven for a loss that is not convex, nor for dp_gd on a domain without 0: runs start elsewhere there."
-)
-_FRESH = (
-    "No bound on the risk over these rows is proven: a half pass uses each row at most once, so theory bounds the risk "
-    "on new rows of the same kind."
-)
+_NOT_CONVEX = "No bound is proven for a loss that is not convex."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +28,16 @@ class Forecast:
     statement: str
 
 
-def forecast(method: Method, problem: Problem, noise_stds: Sequence[float]) -> Forecast:
-    """The forecast of a resolved method whose queries have these noise stds. Proofs: docs/proofs/forecast.md."""
+def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
+    """The forecast of a run whose first query's answers have this noise std. Proofs: docs/proofs/forecast.md."""
     reach, certain = _reach(problem)
     untrained = problem.G * reach
     if not problem.start.any():
         untrained = min(untrained, _start_loss(problem))
-    if not problem.is_convex or (problem.start.any() and isinstance(method, DpGd)):
-        return Forecast(None, reach, certain, untrained, _NOT_COVERED)
-    if isinstance(method, Localization | EpochGrowth | PhasedSgd):
-        return Forecast(None, reach, certain, untrained, method.statement(problem, noise_stds[0], reach))
-    bound: float | None = None
-    missing = _FRESH if isinstance(method, NoisyMirrorDescent) else _UNPROVEN
-    if isinstance(method, DpGd):
-        bound, missing = method.excess_risk(problem, noise_stds[0], reach, untrained), _ONE_POINT
-    elif isinstance(method, DpAccMd | GrowthReduction | BootstrapReduction):
-        bound, missing = method.excess_risk(problem, noise_stds[0], reach), _UNFINISHED
-    if bound is None:
-        return Forecast(None, reach, certain, untrained, missing)
+    start = Start(reach, certain, untrained)
+    bound = run.excess_risk(problem, noise_std, start) if problem.is_convex else _NOT_CONVEX
+    if isinstance(bound, str):
+        return Forecast(None, reach, certain, untrained, bound)
     source = "the domain or the regularizer ensures it" if certain else "a guess: no domain or regularizer ensures it"
     useless = " It promises no more than the untrained model." if bound >= untrained else ""
     statement = (

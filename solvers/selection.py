@@ -5,9 +5,19 @@ from typing import ClassVar, Literal
 
 from accounting.privacy import Privacy
 from solvers.domains import Free
-from solvers.methods import DpAccMd, DpGd, DpSvrg, Method, NoisySgd
+from solvers.methods import (
+    DpAccMd,
+    DpGd,
+    DpSvrg,
+    Localization,
+    Method,
+    NoisySgd,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    Run,
+)
 from solvers.methods.checks import check_loss
-from solvers.methods.data import Localization, ObjectivePerturbation, OutputPerturbation
+from solvers.methods.run import STRICT
 from solvers.methods.tuning import descent_time
 from solvers.potentials import HalfSquaredLp
 from solvers.problem import Problem
@@ -37,12 +47,12 @@ class Auto:
     the l1 ball (docs/benchmarks/wide.md), and about dp_gd's with the half squared l2 norm.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     name: Literal["auto"] = "auto"
 
-    def choose(self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi") -> tuple[Method, str]:
-        """The method and the reason.
+    def choose(self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi") -> tuple[Run, str]:
+        """The method, resolved, and the reason.
 
         Parameters
         ----------
@@ -54,29 +64,34 @@ class Auto:
         Unsuitable
             if no method minimizes such a problem.
         """
+        method: Method
         if privacy.is_pure:
-            return self._pure(problem)
+            method, reason = _pure(problem)
+            return method.resolve(problem, privacy), reason
         if not problem.is_smooth and problem.is_convex:
-            return _NON_SMOOTH[currency], f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
+            reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
+            return _NON_SMOOTH[currency].resolve(problem, privacy), reason
         check_loss("auto", problem)
+        full = DpGd().resolve(problem, privacy)
         if not problem.is_convex:
-            return DpGd(), "the loss is not convex: plain full gradient steps are what still descends"
+            return full, "the loss is not convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
-        facts = f"{kind}, n = {problem.n}, d = {problem.size}"
-        evaluations = DpGd().resolve(problem, privacy).gradient_evaluations(problem)
+        facts, evaluations = f"{kind}, n = {problem.n}, d = {problem.size}", full.gradient_evaluations(problem)
         if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
-            return DpSvrg(), f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
+            reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
+            return DpSvrg().resolve(problem, privacy), reason
         if problem.size > problem.n and HalfSquaredLp().refusal(problem) is None:
-            return DpAccMd(), f"{facts}, an l1 ball: {_SPARSE}"
+            return DpAccMd().resolve(problem, privacy), f"{facts}, an l1 ball: {_SPARSE}"
         if currency != "gaussian" and _curved(problem, privacy):
-            return ObjectivePerturbation(), f"{facts}: {_CURVED}"
-        return DpGd(), f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
+            return ObjectivePerturbation().resolve(problem, privacy), f"{facts}: {_CURVED}"
+        return full, f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
 
-    def _pure(self, problem: Problem) -> tuple[Method, str]:
-        """At delta = 0."""
-        if problem.is_smooth and problem.is_convex:
-            return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a problem with a ridge"
-        return Localization(), "delta = 0: Laplace noise on regularized problems over disjoint rows"
+
+def _pure(problem: Problem) -> tuple[Method, str]:
+    """At delta = 0."""
+    if problem.is_smooth and problem.is_convex:
+        return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a problem with a ridge"
+    return Localization(), "delta = 0: Laplace noise on regularized problems over disjoint rows"
 
 
 def _curved(problem: Problem, privacy: Privacy) -> bool:

@@ -1,5 +1,6 @@
-"""Plan and solve: resolve the method, calibrate its queries, run it through the oracle."""
+"""Plan and solve: resolve the method, calibrate its queries, run it through the door that it needs."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,21 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.calibration import calibrate
-from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep
+from accounting.errors import OutOfRange
 from accounting.mechanisms.events import Event
 from accounting.noise import Noise
-from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
-from solvers.data_access.sums import gradient_bound, sampled_bound
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
-from solvers.methods import Method, reviewed
-from solvers.methods.data import Perturbation
+from solvers.methods import Method, Run
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that a run may plan: expected per-record gradients, and private answers."""
+
+    evaluations: float = math.inf
+    answers: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Quote:
     unit, at its largest bound); expected per-record gradients; what theory forecasts.
     """
 
-    method: Method
+    method: Run
     reason: str
     release: ReleasePlan
     noise_stds: tuple[float, ...]
@@ -52,29 +59,46 @@ class Release:
     transcript: Plan
     accountant: str
     accountant_version: str
-    method: Method
+    method: Run
 
 
-def plan(method: Method | Auto, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi") -> Quote:
+def plan(
+    method: Method | Auto,
+    problem: Problem,
+    privacy: Privacy,
+    *,
+    currency: Currency = "renyi",
+    limits: Limits = Limits(),
+) -> Quote:
     """The quote of a method for a problem; touches no data.
 
     Parameters
     ----------
     currency : what the filter that will be charged can charge; "auto" heeds it
+    limits : checked before the noise is calibrated, which takes long for a huge run
+
+    Raises
+    ------
+    OutOfRange
+        if the run exceeds the limits.
     """
     if isinstance(method, Auto):
         chosen, reason = method.choose(problem, privacy, currency=currency)
     else:
-        chosen, reason = method, "asked for"
-    resolved = chosen.resolve(problem, privacy)
-    release = calibrate(resolved.queries(problem), privacy)
-    stds = tuple(_std(resolved, query, problem) for query in release.plan.queries)
-    evaluations = resolved.gradient_evaluations(problem)
-    return Quote(resolved, reason, release, stds, evaluations, forecast(resolved, problem, stds))
+        chosen, reason = method.resolve(problem, privacy), "asked for"
+    queries, evaluations = chosen.queries(problem), chosen.gradient_evaluations(problem)
+    if evaluations > limits.evaluations:
+        raise OutOfRange(f"the run would compute more than {limits.evaluations:g} per-record gradients, the most here")
+    if sum(query.answers for query in queries) > limits.answers:
+        raise OutOfRange(f"the run would take more than {limits.answers:g} private answers, the most here")
+    release = calibrate(queries, privacy)
+    bounds = chosen.bounds(problem)
+    stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)
+    return Quote(chosen, reason, release, stds, evaluations, forecast(chosen, problem, stds[0]))
 
 
 def run(
-    method: Method,
+    method: Run,
     problem: Problem,
     data: Data,
     release: ReleasePlan,
@@ -88,7 +112,15 @@ def run(
     RunFailed
         if the transcript is not covered by the plan or the result is not finite: then nothing is released.
     """
-    coefficients, transcript = _run(method, problem, data, release, Noise() if noise is None else noise, on_answer)
+    noise = Noise() if noise is None else noise
+    door: PrivateOracle | DataAccess
+    if method.door == "oracle":
+        door = PrivateOracle(problem, data, release.plan, noise, on_answer)
+        coefficients = method.run(door, problem)
+    else:
+        door = DataAccess(problem, data, release.plan, noise, on_answer)
+        coefficients = method.run(door, problem)
+    transcript = door.transcript()
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
     if coefficients.shape != (problem.size,) or not np.isfinite(coefficients).all():
@@ -121,37 +153,3 @@ def solve(
         release.accountant_version,
         quote.method,
     )
-
-
-def _run(
-    method: Method,
-    problem: Problem,
-    data: Data,
-    release: ReleasePlan,
-    noise: Noise,
-    on_answer: Callable[[int], None] | None,
-) -> tuple[Vector, Plan]:
-    """Behind the door that the method's kind needs."""
-    seeing = reviewed(method)
-    if seeing is not None:
-        access = DataAccess(problem, data, release.plan, noise, on_answer)
-        return seeing.run(access, problem), access.transcript()
-    assert not isinstance(method, Perturbation)
-    oracle = PrivateOracle(problem, data, release.plan, noise, on_answer)
-    return method.run(oracle, problem), oracle.transcript()
-
-
-def _std(method: Method, query: PlannedQuery, problem: Problem) -> float:
-    mechanism, dimension = query.mechanism, problem.size
-    seeing = reviewed(method)
-    if seeing is not None:
-        bound, dimension = seeing.releases(problem)[query.name]
-    elif isinstance(mechanism, PoissonGaussian):
-        bound = sampled_bound(problem, mechanism.rate * problem.n, problem.G)
-    elif isinstance(mechanism, SvrgStep):
-        bound = sampled_bound(problem, mechanism.batch, 2 * problem.G)
-    elif isinstance(mechanism, RandomAllocation):
-        bound = sampled_bound(problem, mechanism.normalizer(problem.n), problem.G)
-    else:
-        bound = gradient_bound(problem)
-    return mechanism.std(query.noise_multiplier, bound, dimension)

@@ -14,6 +14,7 @@ from app.calculation.pace import pace
 from solvers.errors import NeedsDelta
 from solvers.methods import Method
 from solvers.selection import Auto, Currency
+from solvers.solve import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +110,11 @@ def _price(question: Price) -> Answer:
 
 
 def _plan(question: Price) -> solvers.Quote:
-    """The calibrated plan; the size of the run is checked first, since calibrating a huge one takes long."""
-    method, problem, privacy = question.method, question.problem, question.privacy
-    # mu^2 has no price for a sampled mechanism
-    currency: Currency = "gaussian" if question.rule.kind == "gdp" else "renyi"
-    if isinstance(method, Auto):
-        method = method.choose(problem, privacy, currency=currency)[0]
-    resolved = method.resolve(problem, privacy)
-    if resolved.gradient_evaluations(problem) > (most := question.most_evaluations):
-        raise OutOfRange(f"the run would compute more than {most:g} per-record gradients, the most allowed here")
-    if sum(query.answers for query in resolved.queries(problem)) > question.most_answers:
-        raise OutOfRange(f"the run would take more than {question.most_answers} private answers, the most allowed here")
-    return solvers.plan(question.method, problem, privacy, currency=currency)
+    currency: Currency = (
+        "gaussian" if question.rule.kind == "gdp" else "renyi"
+    )  # mu^2 has no price for a sampled answer
+    limits = Limits(question.most_evaluations, question.most_answers)
+    return solvers.plan(question.method, question.problem, question.privacy, currency=currency, limits=limits)
 
 
 def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:

@@ -8,7 +8,7 @@ from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
 from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
-from solvers.methods import Method
+from solvers.methods import Method, Run
 from solvers.regularizers import L2, Regularizer
 from solvers.selection import Auto
 
@@ -111,7 +111,7 @@ class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
     dataset: Identifier
-    method: Annotated[Method, Field(discriminator="name", description="The method, every field filled in.")]
+    method: Annotated[Run, Field(discriminator="name", description="The method, every field filled in.")]
     reason: Annotated[str, Field(description="Why this method and these settings.")]
     epsilon: Annotated[float, Field(description="What the accountant certifies at delta.")]
     delta: Annotated[float, Field(description="delta")]

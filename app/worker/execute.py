@@ -19,7 +19,7 @@ from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest
 from solvers.data_access.data import Data
 from solvers.losses import Loss
-from solvers.methods import Method
+from solvers.methods import Run
 from solvers.problem import Problem
 from solvers.solve import run as solve
 
@@ -35,7 +35,7 @@ class Payload(Wire):
     spec: Annotated[DatasetSpec, Field(description="The dataset's declaration.")]
     request: Annotated[JobRequest, Field(description="The job as submitted.")]
     loss: Annotated[Annotated[Loss, Field(discriminator="name")], Field(description="The loss, resolved.")]
-    method: Annotated[Annotated[Method, Field(discriminator="name")], Field(description="The method, resolved.")]
+    method: Annotated[Annotated[Run, Field(discriminator="name")], Field(description="The method, resolved.")]
     release_plan: Annotated[dict[str, Any], Field(description="The queries with their noise, as charged.")]
 
 

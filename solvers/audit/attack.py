@@ -21,8 +21,8 @@ from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
-from solvers.methods import Method, Perturbation, reviewed
-from solvers.methods.data import InverseSensitivity
+from solvers.methods import Run
+from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.problem import Problem, Vector
 
 Statistic = Callable[[Vector], float]
@@ -117,6 +117,10 @@ class Attacker:
     def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
         """None: every answer is asked for by itself, and scored."""
 
+    def last_iterate(self, query: str, steps: int, step: float) -> Vector:
+        """The oracle's, unscored: its law is that of the released point."""
+        return self._oracle.last_iterate(query, steps, step)
+
     def _sampled(self, query: str, answer: Vector, sums: Sequence[Vector], bound: float) -> None:
         planned = self._plan.query(query)
         if not isinstance(planned.mechanism, PoissonGaussian):
@@ -147,7 +151,7 @@ def neighbor(problem: Problem, row: Row, position: int = 0) -> Data:
 
 
 def scores(
-    method: Method,
+    method: Run,
     problem: Problem,
     plan: Plan,
     rows: tuple[Row, Row],
@@ -173,7 +177,7 @@ def scores(
 
 
 def _score(
-    method: Method,
+    method: Run,
     problem: Problem,
     plan: Plan,
     data: Data,
@@ -181,12 +185,10 @@ def _score(
     noise: Noise,
     statistic: Statistic | None,
 ) -> float:
-    seeing = reviewed(method)
-    if seeing is not None:
+    if method.door == "data":
         if statistic is None:
             raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
-        return statistic(seeing.run(DataAccess(problem, data, plan, noise), problem))
-    assert not isinstance(method, Perturbation)
+        return statistic(method.run(DataAccess(problem, data, plan, noise), problem))
     attacker = Attacker(PrivateOracle(problem, data, plan, noise), problem, plan, *rows)
     released = method.run(attacker, problem)
     return attacker.score if statistic is None else statistic(released)
@@ -215,7 +217,7 @@ class _Choosing(DataAccess):
         return np.zeros(1)
 
 
-def law(method: InverseSensitivity, problem: Problem, plan: Plan, y: Vector) -> list[Fraction]:
+def law(method: InverseSensitivityRun, problem: Problem, plan: Plan, y: Vector) -> list[Fraction]:
     """The probability of each point of the grid, by the weights of a run on rows of ones."""
     data = Data.of(np.ones((problem.n, problem.d)), y, problem)
     access = _Choosing(problem, data, plan, Noise())

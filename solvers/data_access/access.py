@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Parallel, Resampled
@@ -16,7 +17,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.meter import Meter
-from solvers.data_access.sums import gradient_sum
+from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -79,6 +80,25 @@ class DataAccess:
             w = problem.prox(w - (step * min(max(slope, -bound), bound) * scale) * x, step)
             total += w
         return total / len(rows)
+
+    def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean of grad f_i over all rows at each point, (m, d), every record's first rounded to a lattice: see
+        `sums.lattice_mean_gradients`; without noise: never to be returned by a method.
+        """
+        return lattice_mean_gradients(self.data, points, self.meter.pulse)
+
+    def moments(self, limit: float) -> tuple[NDArray[np.float64], Vector]:
+        """X'X/n and X'y/n of the scaled rows and the targets clipped to [-limit, limit], without noise: never to be
+        returned by a method.
+        """
+        problem, data = self.problem, self.data
+        second, mixed = np.zeros((problem.d, problem.d)), np.zeros(problem.d)
+        for rows in blocks(problem.n, problem.d):
+            self.meter.pulse()
+            X = data.X[rows] * data.scale[rows, None]
+            second += X.T @ X
+            mixed += X.T @ np.clip(data.y[rows], -limit, limit)
+        return second / problem.n, mixed / problem.n
 
     def planned(self, query: str) -> PlannedQuery:
         """The query with its noise, as planned."""

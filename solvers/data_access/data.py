@@ -6,14 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.bounds import block_rows
 from solvers.data_access import kernels
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-BLOCK = 16_384
-"""The most rows of one block: their sum is one matrix product, and blocks are added in order."""
-
-_CACHED = 1 << 17  # entries of a block that stays in the second-level cache between its two products
 _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
 
 
@@ -66,11 +63,6 @@ class Data:
             X[broken], norms[broken] = 0.0, 0.0
         scale = problem.row_norm / np.maximum(norms, problem.row_norm)
         return Data(X, np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"]), scale, problem)
-
-
-def block_rows(width: int) -> int:
-    """Rows of a block of so many columns, between 1,024 and `BLOCK`."""
-    return max(1024, min(BLOCK, _CACHED // width))
 
 
 def blocks(n: int, width: int) -> Iterator[slice]:

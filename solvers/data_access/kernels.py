@@ -49,11 +49,8 @@ Walk = tuple[float, float, float, float, float, float, float, float, float, floa
 """What `walk` knows that is public: L, G, R, the batch's fixed size, two factors of the bound's rounding, the noise
 multiplier, two numbers of the lattice, the step, what it is divided by, the radius."""
 
-FARTHEST = 1e100
-"""The longest w that is answered: no margin overflows then."""
-
-# Those of accounting.noise, which a test holds; literal, since the cache sees this file alone.
-RELATIVE, ABSOLUTE = 1e-12, 1e-15
+# Those of solvers.bounds and of accounting.noise, which a test holds; literal, since the cache sees this file alone.
+FARTHEST, RELATIVE, ABSOLUTE = 1e100, 1e-12, 1e-15
 FINEST, COARSEST, LARGEST = 2.0**-960, 2.0**900, 2.0**51
 
 if numba.config.USING_SVML:

@@ -65,7 +65,11 @@ class Meter:
 
     def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
         """The value, to which each record adds at most `bound` in the mechanism's norm, made private."""
-        return self.count(planned.mechanism.perturb(value, planned.noise_multiplier, bound, self.noise))
+        return self.count(self.perturb(planned, value, bound))
+
+    def perturb(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        """The same, kept within the door: of hidden steps, whose last alone goes out."""
+        return planned.mechanism.perturb(value, planned.noise_multiplier, bound, self.noise)
 
     def count(self, answer: Vector) -> Vector:
         """An answer that goes out, reported."""

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Gaussian, PoissonGaussian, RandomAllocation, RandomIterate, SvrgStep
+from accounting.mechanisms import Gaussian, LastIterate, PoissonGaussian, RandomAllocation, RandomIterate, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers.bounds import FARTHEST, contraction, gradient_bound, sampled_bound
 from solvers.data_access.data import Data, blocks
-from solvers.data_access.kernels import FARTHEST, length
+from solvers.data_access.kernels import length
+from solvers.data_access.last_iterate import last_iterate
 from solvers.data_access.meter import Meter
-from solvers.data_access.sums import gradient_bound, gradient_sum, pieces, sampled_bound
+from solvers.data_access.sums import gradient_sum, pieces
 from solvers.data_access.walk import Walk
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
@@ -158,6 +160,15 @@ class PrivateOracle:
         rows, size = self._slot(planned)
         value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
         return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
+
+    def last_iterate(self, query: str, steps: int, step: float) -> Vector:
+        """The last of the points of noisy proximal gradient steps from the start, w <- prox(w - step (grad F(w) +
+        noise)), the others hidden; one answer. Raises as `gradient`, with the last iterate of just these steps.
+        """
+        planned = self._meter.take(query, LastIterate)
+        if planned.mechanism != LastIterate(steps, contraction(self._problem, step)):
+            raise OutOfPlan(f"query {query!r} is planned for other steps")
+        return self._meter.count(last_iterate(self._data, self._meter, planned, steps, step))
 
     def transcript(self) -> Plan:
         """What was really answered."""

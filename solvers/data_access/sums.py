@@ -1,18 +1,17 @@
-"""Sums of gradients over rows, exactly clipped, and how far floating point may take them from the exact ones."""
+"""Sums of gradients over rows, exactly clipped; `solvers.bounds` says what one record adds to them."""
 
-import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.bounds import lattice_bits
 from solvers.data_access import kernels
-from solvers.data_access.data import Data, block_rows, blocks
+from solvers.data_access.data import Data, blocks
 from solvers.problem import Problem, Vector
 
 Rows = slice | NDArray[np.int64]
 
-UNIT = 1.01 * 2.0**-53  # the rounding of one operation, with room for its second order
 _PULSE = 64  # points between two signs of life
 
 
@@ -74,60 +73,6 @@ def clip(slopes: Vector, bound: float) -> Vector:
     return slopes
 
 
-def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
-    """What one record adds to the mean gradient at a w of norm `reach`, on the computer: G/n, and its rounding."""
-    return problem.G * _long_rows(problem) / problem.n + _unlike(problem, problem.G, reach)
-
-
-def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.0) -> float:
-    """The same for a batch of at most n records over the fixed size, where a record adds up to `bound` before division.
-
-    Twice the rounding, because both the answer with the record and the answer without it have it.
-    """
-    long, summing = sampled_factors(problem)
-    slopes = 0.0 if kernels.slope_of(problem.loss) else 2 * problem.n * _slopes_error(problem, reach)
-    return (bound * long + bound * summing + slopes) / size
-
-
-def sampled_factors(problem: Problem) -> tuple[float, float]:
-    """The factors of `bound` in `sampled_bound`, which is their sum for a loss with a compiled slope."""
-    return _long_rows(problem), 2 * problem.n * _summing(problem, problem.n, 1.0)
-
-
-def gradient_error(problem: Problem, rows: int, reach: float) -> float:
-    """l2 distance of a computed mean gradient over so many rows, at a w of norm `reach`, from the exact one."""
-    return problem.G * (_long_rows(problem) - 1) + _summing(problem, rows, problem.G) + _slopes_error(problem, reach)
-
-
-def _long_rows(problem: Problem) -> float:
-    """How much longer than R a row may be once its norm, its scale and its product with a slope are rounded."""
-    return 1 + (problem.d + 8) * UNIT
-
-
-def _unlike(problem: Problem, bound: float, reach: float) -> float:
-    """How far 1/n of a computed sum may be from a sum of one vector per record that no other record can change.
-
-    A compiled slope is a function of its record and w, bit for bit, so only the adding up is left. A slope that NumPy
-    computes may depend on the record's place in its block, and is only known to be close to the exact one.
-    """
-    summing = _summing(problem, problem.n, bound)
-    return summing if kernels.slope_of(problem.loss) else summing + _slopes_error(problem, reach)
-
-
-def _summing(problem: Problem, rows: int, bound: float) -> float:
-    """l2 error of adding up at most so many products of norm up to `bound`, block by block, over their number."""
-    block = block_rows(problem.width)
-    return (min(block, rows) + rows / block + 8) * UNIT * bound
-
-
-def _slopes_error(problem: Problem, reach: float) -> float:
-    """l2 distance between one record's computed gradient and the exact one, at w of norm `reach`."""
-    slopes = (27 + 5 * problem.outputs) * UNIT * problem.G
-    # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
-    margins = (problem.d + 4) * UNIT * problem.L * reach if problem.is_smooth else math.inf
-    return slopes + min(margins, 2 * problem.G)
-
-
 def pieces(rows: NDArray[np.int64], width: int) -> Iterable[Rows]:
     """A batch cut as the whole is."""
     return (rows[block] for block in blocks(len(rows), width))
@@ -141,7 +86,7 @@ def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Calla
     another's.
     """
     problem, total = data.problem, np.zeros(points.shape, dtype=np.int64)
-    unit, bound = problem.G * 2.0 ** -_lattice_bits(problem), problem.loss.slope_bound
+    unit, bound = problem.G * 2.0 ** -lattice_bits(problem), problem.loss.slope_bound
     for block in blocks(problem.n, problem.d):
         columns, y = (data.X[block] * data.scale[block, None]).T.copy(), data.y[block]
         for j, w in enumerate(points):
@@ -154,13 +99,3 @@ def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Calla
             total[j] += np.rint(columns * slopes / unit).sum(axis=1).astype(np.int64)
     means: NDArray[np.float64] = total.astype(np.float64) * (unit / problem.n)
     return means
-
-
-def lattice_error(problem: Problem) -> float:
-    """By what share of G a gradient rounded to that lattice may be longer than G."""
-    return 8 * (problem.d + 8) * UNIT + math.sqrt(problem.d) * 2.0 ** -_lattice_bits(problem)
-
-
-def _lattice_bits(problem: Problem) -> int:
-    """k: a block's sum stays below 2^53, where floats are exact integers, and the whole below 2^62."""
-    return min(36, 60 - problem.n.bit_length())

@@ -17,9 +17,9 @@ from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise, Tails, batch_sizes
 from accounting.noise.lattice import fineness
 from accounting.plan import PlannedQuery
+from solvers.bounds import sampled_factors
 from solvers.data_access import kernels
 from solvers.data_access.data import Data
-from solvers.data_access.sums import sampled_factors
 from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector

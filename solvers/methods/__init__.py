@@ -1,32 +1,50 @@
-"""Every method by its name: those that ask the oracle, and those that are reviewed because they see the data."""
+"""Every method by its name: those that ask the oracle, and those that are reviewed because they see the data.
 
-from solvers.methods.data import (
-    AdaSsp,
-    BootstrapReduction,
-    EpochGrowth,
-    GrowthReduction,
-    InverseSensitivity,
-    Localization,
-    ObjectivePerturbation,
-    OutputPerturbation,
-    Perturbation,
-    PhasedSgd,
+`Method` is what a request may name, `Run` what its members resolve to. A method is one file and one line of the union.
+"""
+
+from typing import TYPE_CHECKING, Union, get_args, get_type_hints
+
+from solvers.methods.data.ada_ssp import AdaSsp
+from solvers.methods.data.bootstrap_reduction import BootstrapReduction
+from solvers.methods.data.epoch_growth import EpochGrowth
+from solvers.methods.data.growth_reduction import GrowthReduction
+from solvers.methods.data.inverse_sensitivity import InverseSensitivity
+from solvers.methods.data.localization import Localization
+from solvers.methods.data.objective_perturbation import ObjectivePerturbation
+from solvers.methods.data.output_perturbation import OutputPerturbation
+from solvers.methods.data.phased_sgd import PhasedSgd
+from solvers.methods.oracle.dp_acc_md import DpAccMd
+from solvers.methods.oracle.dp_gd import DpGd
+from solvers.methods.oracle.dp_svrg import DpSvrg
+from solvers.methods.oracle.dp_svrg_pp import DpSvrgPp
+from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescent
+from solvers.methods.oracle.noisy_sgd import NoisySgd
+from solvers.methods.run import DataRun, OracleRun
+
+Method = (
+    AdaSsp
+    | BootstrapReduction
+    | DpAccMd
+    | DpGd
+    | DpSvrg
+    | DpSvrgPp
+    | EpochGrowth
+    | GrowthReduction
+    | InverseSensitivity
+    | Localization
+    | NoisyMirrorDescent
+    | NoisySgd
+    | ObjectivePerturbation
+    | OutputPerturbation
+    | PhasedSgd
 )
-from solvers.methods.data.last_iterate import LastIterateDescent
-from solvers.methods.oracle import DpAccMd, DpGd, DpSvrg, DpSvrgPp, NoisyMirrorDescent, NoisySgd
-from solvers.methods.oracle import Method as OracleMethod
-
-Method = OracleMethod | Perturbation
 
 
-def reviewed(method: Method) -> Perturbation | LastIterateDescent | None:
-    """The run that sees data, of a resolved method that has one; None for a method that asks the oracle."""
-    if isinstance(method, Perturbation):
-        return method
-    if isinstance(method, DpGd) and method.release == "last" and method.steps and method.step:
-        return LastIterateDescent(method.steps, method.step)
-    return None
-
+if TYPE_CHECKING:
+    Run = OracleRun | DataRun
+else:  # what their `resolve` says it returns: nothing to be listed twice
+    Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007
 
 __all__ = [
     "AdaSsp",
@@ -43,9 +61,7 @@ __all__ = [
     "NoisyMirrorDescent",
     "NoisySgd",
     "ObjectivePerturbation",
-    "OracleMethod",
     "OutputPerturbation",
-    "Perturbation",
     "PhasedSgd",
-    "reviewed",
+    "Run",
 ]

@@ -23,6 +23,7 @@ from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
+from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescentRun
 from solvers.problem import Problem, Vector
 from tests.privacy.test_audit import half_noise, mutated
 from tests.support.seeded import SeededBits
@@ -32,7 +33,7 @@ PROMISE = Privacy(4.0, 1e-5)
 RUNS = 2000
 
 
-def method(form: Form, passes: int = 1) -> NoisyMirrorDescent:
+def method(form: Form, passes: int = 1) -> NoisyMirrorDescentRun:
     return NoisyMirrorDescent(passes=passes, batch=2, step=1e-4, form=form).resolve(PROBLEM, PROMISE)
 
 
@@ -62,7 +63,7 @@ class Attacker:
         return answer
 
 
-def violation(solver: NoisyMirrorDescent, runs: int = RUNS, seed: int = 1, plan: Plan | None = None) -> float:
+def violation(solver: NoisyMirrorDescentRun, runs: int = RUNS, seed: int = 1, plan: Plan | None = None) -> float:
     """What the audit finds beyond the promise of the plan; positive means caught."""
     plan = plan or calibrate(solver.queries(PROBLEM), PROMISE).plan
     rest = -1.0 if solver.form == "ordered" else 0.0

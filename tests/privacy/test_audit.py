@@ -25,7 +25,11 @@ from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.losses import Softmax, Squared
-from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.methods.oracle.dp_acc_md import DpAccMdRun
+from solvers.methods.oracle.dp_gd import DpGdRun
+from solvers.methods.oracle.dp_svrg import DpSvrgRun
+from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
+from solvers.methods.run import OracleRun
 from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
 from tests.support.audit import seeded_scores as scores
@@ -37,14 +41,14 @@ PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 # while the margin of the audited row stays near 0, so that its two gradients stay opposite: the worst case.
 WIDE = Problem(Squared(1.0), n=40, d=300, row_norm=1.0)
 RUNS = 1500
-GD = DpGd(steps=3, step=0.01)
-ACC = DpAccMd(steps=3, step=0.01, potential=HalfSquaredL2())
-FAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.5)
-FARTHER = DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
-NEAR = DpSvrg(epochs=1, inner_steps=6, batch=16, step=0.02)
-PP_FAR = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=0.5)
-PP_FARTHER = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0)
-PP_NEAR = DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=0.02)
+GD = DpGdRun(steps=3, step=0.01)
+ACC = DpAccMdRun(steps=3, step=0.01, potential=HalfSquaredL2())
+FAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.5)
+FARTHER = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
+NEAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.02)
+PP_FAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.5)
+PP_FARTHER = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=1.0)
+PP_NEAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.02)
 
 
 def rows(problem: Problem, length: float = 1.0) -> tuple[Row, Row]:
@@ -54,18 +58,18 @@ def rows(problem: Problem, length: float = 1.0) -> tuple[Row, Row]:
     return Row(x, 1.0), Row(x, -1.0)
 
 
-def planned(method: Method, problem: Problem) -> Plan:
+def planned(method: OracleRun, problem: Problem) -> Plan:
     return calibrate(method.queries(problem), PROMISE).plan
 
 
-def violation(method: Method, problem: Problem, runs: int = RUNS, length: float = 1.0) -> float:
+def violation(method: OracleRun, problem: Problem, runs: int = RUNS, length: float = 1.0) -> float:
     """What an audit finds beyond the promise; positive means caught."""
     plan = planned(method, problem)
     return excess(*scores(method, problem, plan, *rows(problem, length), runs, 1), plan)
 
 
 @pytest.mark.parametrize("method", [GD, ACC], ids=["dp_gd", "dp_acc_md"])
-def test_full_gradients_keep_their_promise_and_no_more(method: Method) -> None:
+def test_full_gradients_keep_their_promise_and_no_more(method: OracleRun) -> None:
     """The bound stays under mu*, and comes near it: the audit has power."""
     found = scores(method, PROBLEM, planned(method, PROBLEM), *rows(PROBLEM), 4000, 2)
     bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
@@ -82,7 +86,7 @@ def _softmax_audit(runs: int) -> tuple[float, float]:
     are paid for, which only rows that are not opposite come nearer.
     """
     problem, promise = Problem(Softmax(16), n=1, d=1, row_norm=1.0), Privacy(10.0, 1e-5)
-    method = DpGd(steps=3, step=2.0)
+    method = DpGdRun(steps=3, step=2.0)
     plan = calibrate(method.queries(problem), promise).plan
     found = scores(method, problem, plan, Row(np.ones(1), 0.0), Row(-np.ones(1), 0.0), runs, 2)
     return mu_lower_bound(*found) / gauss_mu(promise.epsilon, promise.delta), excess(*found, plan)
@@ -101,7 +105,7 @@ def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -
     [(FAR, WIDE), (NEAR, WIDE), (NEAR, PROBLEM), (PP_FAR, WIDE), (PP_NEAR, WIDE)],
     ids=["far", "near", "flat", "pp far", "pp near"],
 )
-def test_dp_svrg_keeps_its_promise(method: Method, problem: Problem) -> None:
+def test_dp_svrg_keeps_its_promise(method: OracleRun, problem: Problem) -> None:
     assert violation(method, problem) <= 0
 
 
@@ -149,7 +153,7 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
     [(GD, PROBLEM), (ACC, PROBLEM), (FARTHER, WIDE), (PP_FARTHER, WIDE)],
     ids=["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"],
 )
-def test_mutant_half_the_noise_is_caught(method: Method, problem: Problem) -> None:
+def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem) -> None:
     with mutated(Lattice, "perturb", half_noise):
         assert violation(method, problem) > 0
 
@@ -179,16 +183,16 @@ def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
     """The oracle refuses it; and where it would not, answers beyond the plan fail the plan's audit."""
     plan = planned(GD, PROBLEM)
     with pytest.raises(OutOfPlan):
-        scores(DpGd(steps=4, step=0.01), PROBLEM, plan, *rows(PROBLEM), 1, 1)
+        scores(DpGdRun(steps=4, step=0.01), PROBLEM, plan, *rows(PROBLEM), 1, 1)
     generous = Plan(tuple(PlannedQuery(q.name, 9, q.mechanism, q.noise_multiplier) for q in plan.queries))
-    found = scores(DpGd(steps=9, step=0.01), PROBLEM, generous, *rows(PROBLEM), RUNS, 1)
+    found = scores(DpGdRun(steps=9, step=0.01), PROBLEM, generous, *rows(PROBLEM), RUNS, 1)
     assert excess(*found, plan) > 0
 
 
-def _printed_acc_md(method: DpAccMd, oracle: Any, problem: Problem) -> Any:
+def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
     """Algorithm 3 as printed: noise in the z-step alone, and y, which is released, from the exact gradient."""
     exact: PrivateOracle = oracle._oracle
-    steps, step, _ = method._filled()
+    steps, step = method.steps, method.step
     y = z = problem.start
     for k in range(steps):
         tau = 2 / (k + 2)
@@ -199,7 +203,7 @@ def _printed_acc_md(method: DpAccMd, oracle: Any, problem: Problem) -> Any:
     return y
 
 
-def _released(method: DpAccMd, runs: int) -> float:
+def _released(method: DpAccMdRun, runs: int) -> float:
     """What an attacker finds who sees the released model alone, along the audited row: the excess over the promise."""
     plan, found = planned(method, PROBLEM), []
     for which, row in enumerate(rows(PROBLEM)):
@@ -214,15 +218,15 @@ def _released(method: DpAccMd, runs: int) -> float:
 @pytest.mark.parametrize("steps", [1, 2])
 def test_mutant_the_printed_step_without_noise_is_caught(steps: int) -> None:
     """T = 1: y_1 is a function of the data without any noise. At T = 2 some noise reaches it through x, too little."""
-    method = DpAccMd(steps=steps, step=0.4, potential=HalfSquaredL2())
+    method = DpAccMdRun(steps=steps, step=0.4, potential=HalfSquaredL2())
     assert _released(method, RUNS) <= 0
-    with mutated(DpAccMd, "run", _printed_acc_md):
+    with mutated(DpAccMdRun, "run", _printed_acc_md):
         assert _released(method, RUNS) > 0
 
 
 def test_mutant_half_the_steps_counted_is_caught() -> None:
     """The paper's Theorem 4.3 counts 2^T m of 2 m (2^T - 1) steps: the oracle refuses the rest."""
-    one_epoch = DpSvrgPp(epochs=1, inner_steps=2, batch=16, step=0.5)
+    one_epoch = DpSvrgPpRun(epochs=1, inner_steps=2, batch=16, step=0.5)
     with pytest.raises(OutOfPlan):
         scores(PP_FAR, WIDE, planned(one_epoch, WIDE), *rows(WIDE), 1, 1)
 

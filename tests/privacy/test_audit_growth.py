@@ -24,24 +24,26 @@ from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.losses import Squared
-from solvers.methods.data import EpochGrowth, Localization, PhasedSgd
 from solvers.methods.data import phased_sgd as phased
 from solvers.methods.data.descent import Piece
+from solvers.methods.data.epoch_growth import EpochGrowthRun
+from solvers.methods.data.localization import LocalizationRun
+from solvers.methods.data.phased_sgd import PhasedSgdRun
 from solvers.methods.data.phases import Phases
 from solvers.problem import Problem, Vector
 from tests.support.seeded import SeededBits
 
-Method = Localization | EpochGrowth | PhasedSgd
+Method = LocalizationRun | EpochGrowthRun | PhasedSgdRun
 PROMISE = Privacy(6.0, 1e-5)
 PROBLEM = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
 RUNS = 1200
 MUTANT_RUNS = 600
 STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
-LOCAL = Localization(phases=4, ratio=2.0, step=STEP, smoothing=0.0, steps=6, noise="gaussian")
-EPOCHS = EpochGrowth(kappa=2.0, epochs=2, phases=2, ratio=2.0, step=STEP, smoothing=0.0, steps=6, noise="gaussian")
-SGD = PhasedSgd(phases=4, ratio=2.0, step=STEP, noise="gaussian")
+LOCAL = LocalizationRun(phases=4, ratio=2.0, step=STEP, smoothing=0.0, steps=6, noise="gaussian")
+EPOCHS = EpochGrowthRun(kappa=2.0, epochs=2, phases=2, ratio=2.0, step=STEP, smoothing=0.0, steps=6, noise="gaussian")
+SGD = PhasedSgdRun(phases=4, ratio=2.0, step=STEP, noise="gaussian")
 METHODS = [LOCAL, EPOCHS, SGD]
-PURE = Localization(phases=4, ratio=2.0, step=STEP, smoothing=0.0, steps=6, noise="laplace")
+PURE = LocalizationRun(phases=4, ratio=2.0, step=STEP, smoothing=0.0, steps=6, noise="laplace")
 
 
 class Watching(DataAccess):

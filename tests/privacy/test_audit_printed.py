@@ -22,7 +22,9 @@ from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Squared
-from solvers.methods import DpSvrg, DpSvrgPp, Method
+from solvers.methods.oracle.dp_svrg import DpSvrgRun
+from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
+from solvers.methods.run import OracleRun
 from solvers.problem import Problem
 from tests.support.audit import seeded_scores
 from tests.support.seeded import SeededBits
@@ -100,15 +102,15 @@ def test_the_oracle_draws_every_batch_afresh() -> None:
 
 
 ROWS = (Row(np.array([1.0, 0.0]), 1.0), Row(np.array([1.0, 0.0]), -1.0))
-PRINTED: list[Method] = [
-    DpSvrg(epochs=2, inner_steps=3, batch=8, step=0.05, form="printed"),
-    DpSvrgPp(epochs=2, inner_steps=1, batch=8, step=0.05, form="printed"),
-    DpSvrg(epochs=1, inner_steps=4, batch=40, step=0.05, form="printed"),
+PRINTED: list[OracleRun] = [
+    DpSvrgRun(epochs=2, inner_steps=3, batch=8, step=0.05, form="printed"),
+    DpSvrgPpRun(epochs=2, inner_steps=1, batch=8, step=0.05, form="printed"),
+    DpSvrgRun(epochs=1, inner_steps=4, batch=40, step=0.05, form="printed"),
 ]
 
 
 @pytest.mark.parametrize("method", PRINTED, ids=["dp_svrg", "dp_svrg_pp", "all rows"])
-def test_the_printed_form_keeps_its_promise(method: Method) -> None:
+def test_the_printed_form_keeps_its_promise(method: OracleRun) -> None:
     plan = calibrate(method.queries(PROBLEM), PROMISE).plan
     assert excess(*seeded_scores(method, PROBLEM, plan, *ROWS, 600, 1), plan) <= 0
 
@@ -134,7 +136,7 @@ class Watcher:
         return answer
 
 
-def watched(problem: Problem, method: DpSvrg, plan: Plan, runs: int) -> tuple[Scores, Scores]:
+def watched(problem: Problem, method: DpSvrgRun, plan: Plan, runs: int) -> tuple[Scores, Scores]:
     """Scores on the data with the odd row, and on the data without."""
     found = []
     for odd in (True, False):
@@ -155,7 +157,7 @@ def test_the_papers_noise_is_refuted_at_batch_one() -> None:
     """
     n, steps, promise = 200, 75, Privacy(1.0, 1e-3)
     problem = Problem(Squared(1.0), n=n, d=1, row_norm=1.0)
-    method = DpSvrg(epochs=1, inner_steps=steps, batch=1, step=1 / 12, form="printed")
+    method = DpSvrgRun(epochs=1, inner_steps=steps, batch=1, step=1 / 12, form="printed")
     sigma = problem.G * math.sqrt(steps * math.log(1 / promise.delta)) / (n * promise.epsilon)
     printed = Plan((PlannedQuery("step", steps, SvrgStep(1, n), sigma / (2 * problem.G)),))
     found = watched(problem, method, printed, 500)

@@ -25,8 +25,11 @@ from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, HuberHinge, Logistic
-from solvers.methods.data import InverseSensitivity, OutputPerturbation
+from solvers.methods import InverseSensitivity, OutputPerturbation
 from solvers.methods.data.descent import Piece
+from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
+from solvers.methods.data.output_perturbation import OutputPerturbationRun
+from solvers.methods.run import Bounds
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from tests.support.seeded import SeededBits
@@ -96,7 +99,7 @@ def test_mutant_exponent_not_halved_is_caught() -> None:
 
 def test_mutant_sensitivity_forgotten_is_caught() -> None:
     """2 b = 1/2: as if a record moved a score by G/n, which is right for add-or-remove neighbors only."""
-    with mutated(InverseSensitivity, "_bound", lambda _self, _problem: 0.25):
+    with mutated(InverseSensitivityRun, "_bound", lambda _self, _problem: 0.25):
         assert median_loss() > 1.9 * EPSILON
 
 
@@ -182,14 +185,14 @@ def half_noise(lattice: Lattice, value: Array, noise: Noise) -> Array:
     return (steps + np.rint(noise.rounded_laplace(len(value), lattice.std / lattice.spacing) / 2)) * lattice.spacing
 
 
-def l2_bound(method: OutputPerturbation, problem: Problem) -> float:
+def l2_bound(method: OutputPerturbationRun, problem: Problem) -> Bounds:
     """As if the sensitivity were counted in l2: the factor sqrt(d) forgotten."""
-    return method._piece(problem).sensitivity() / 2
+    return {"minimizer": (method._piece(problem).sensitivity() / 2, problem.d)}
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "mutant"),
-    [(Lattice, "perturb_laplace", half_noise), (OutputPerturbation, "_bound", l2_bound)],
+    [(Lattice, "perturb_laplace", half_noise), (OutputPerturbationRun, "bounds", l2_bound)],
     ids=["half the noise", "sqrt(d) forgotten"],
 )
 def test_mutants_of_the_laplace_release_are_caught(owner: Any, name: str, mutant: Callable[..., Any]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import solvers.methods.data.last_iterate
+import solvers.data_access.oracle
 import solvers.methods.oracle.dp_gd
 from accounting import Privacy
 from accounting.calibration import calibrate
@@ -20,17 +20,17 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import LastIterate
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.plan import Plan
+from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
 from solvers.audit.bounds import mu_lower_bound
-from solvers.contraction import contraction
-from solvers.data_access.access import DataAccess
+from solvers.bounds import contraction, gradient_bound, step_bound
 from solvers.data_access.data import Data
-from solvers.data_access.sums import gradient_bound
+from solvers.data_access.meter import Meter
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sums import gradient_sum
 from solvers.domains import LinfBall
 from solvers.losses import HuberHinge
-from solvers.methods import DpGd
-from solvers.methods.data.last_iterate import LastIterateDescent
+from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from tests.privacy.test_audit import half_noise, mutated
@@ -47,18 +47,18 @@ Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def planned(problem: Problem, steps: int, promise: Privacy = PROMISE) -> Plan:
-    return calibrate(DpGd(steps=steps, step=STEP, release="last").queries(problem), promise).plan
+    return calibrate(DpGdRun(steps, STEP, "last").queries(problem), promise).plan
 
 
 def scores(problem: Problem, plan: Plan, steps: int, runs: int, score: Callable[[Vector], float]) -> Scores:
     """Of `runs` releases from each of two neighbors."""
-    descent, found = LastIterateDescent(steps, STEP), []
+    method, found = DpGdRun(steps, STEP, "last"), []
     for which, label in enumerate((1.0, -1.0)):
         X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
         X[0, 0], y[0] = 1.0, label
         data, noise = Data.of(X, y, problem), Noise(SeededBits(20 + which))
-        accesses = (DataAccess(problem, data, plan, noise) for _ in range(runs))
-        found.append(np.array([score(descent.run(access, problem)) for access in accesses]))
+        oracles = (PrivateOracle(problem, data, plan, noise) for _ in range(runs))
+        found.append(np.array([score(method.run(oracle, problem)) for oracle in oracles]))
     return found[0], found[1]
 
 
@@ -96,7 +96,7 @@ def test_the_law_is_the_known_gaussian() -> None:
     """Mean +- eta (c + .. + c^T) / n, variance tau^2 (c^2 + .. + c^2T); their ratio is the promise itself."""
     steps, c = 12, 0.8
     plan = planned(SLOW, steps)
-    tau = plan.queries[0].mechanism.std(plan.queries[0].noise_multiplier, LastIterateDescent(12, STEP).bound(SLOW), 2)
+    tau = plan.queries[0].mechanism.std(plan.queries[0].noise_multiplier, step_bound(SLOW, STEP), 2)
     mean = STEP / SLOW.n * sum(c**j for j in range(1, steps + 1))
     std = tau * math.sqrt(sum(c ** (2 * j) for j in range(1, steps + 1)))
     one, two = honest(SLOW, steps)
@@ -119,7 +119,7 @@ def test_mutant_a_stronger_contraction_claimed_is_caught() -> None:
 
     with (
         mutated(solvers.methods.oracle.dp_gd, "contraction", stronger),
-        mutated(solvers.methods.data.last_iterate, "contraction", stronger),
+        mutated(solvers.data_access.oracle, "contraction", stronger),
     ):
         assert violation(SLOW, 12) > 0
 
@@ -135,14 +135,13 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
         assert violation(SLOW, 12) > 0
 
 
-def _with_the_one_before(self: LastIterateDescent, access: DataAccess, problem: Problem) -> Vector:
+def _with_the_one_before(data: Data, meter: Meter, planned: PlannedQuery, steps: int, step: float) -> Vector:
     """The last iterate, and in its idle second coordinate the iterate before."""
-    planned = access.meter.take("last_iterate", LastIterate)
+    problem = data.problem
     w = before = problem.start
-    for _ in range(self.steps):
-        m = w - self.step * access.mean_gradient(range(problem.n), w)
-        y = planned.mechanism.perturb(m, planned.noise_multiplier, self.bound(problem), access.meter.noise)
-        before, w = w, problem.prox(y, self.step)
+    for _ in range(steps):
+        m = w - step * gradient_sum(data, [slice(0, problem.n)], w) / problem.n
+        before, w = w, problem.prox(meter.perturb(planned, m, step_bound(problem, step)), step)
     return np.array([w[0], before[0]])
 
 
@@ -155,7 +154,7 @@ def test_mutant_an_extra_iterate_released_is_caught() -> None:
         return float((w[0] / c - w[1]) + mean / spread * w[1])
 
     assert violation(FAST, 6, 3000, both) <= 0
-    with mutated(LastIterateDescent, "run", _with_the_one_before):
+    with mutated(solvers.data_access.oracle, "last_iterate", _with_the_one_before):
         assert violation(FAST, 6, 3000, both) > 0
 
 
@@ -170,7 +169,7 @@ DEPTH = 18
 def _spacings(plan: Plan) -> tuple[float, float]:
     """tau, and the spacing of the lattice, of iterates or of eta times gradients: they are the same here."""
     z = plan.queries[0].noise_multiplier
-    iterates = Lattice.fit(z, LastIterateDescent(STEPS, STEP).bound(HALF), HALF.d)
+    iterates = Lattice.fit(z, step_bound(HALF, STEP), HALF.d)
     gradients = Lattice.fit(z, gradient_bound(HALF), HALF.d)
     assert iterates.spacing == STEP * gradients.spacing
     return iterates.std, iterates.spacing
@@ -196,13 +195,12 @@ def _last_side(w: float, radius: float, spacing: float) -> int:
     return 0
 
 
-def _rounded_gradients(self: LastIterateDescent, access: DataAccess, problem: Problem) -> Vector:
+def _rounded_gradients(data: Data, meter: Meter, planned: PlannedQuery, steps: int, step: float) -> Vector:
     """T6 claimed for gradients rounded to a lattice: the form without a proof."""
-    planned = access.meter.take("last_iterate", LastIterate)
-    lattice, w = Lattice.fit(planned.noise_multiplier, gradient_bound(problem), problem.d), problem.start
-    for _ in range(self.steps):
-        g = lattice.perturb(access.mean_gradient(range(problem.n), w), access.meter.noise)
-        w = problem.prox(w - self.step * g, self.step)
+    w = data.problem.start
+    for _ in range(steps):
+        exact = gradient_sum(data, [slice(0, data.problem.n)], w) / data.problem.n
+        w = data.problem.prox(w - step * meter.perturb(planned, exact, gradient_bound(data.problem)), step)
     return w
 
 
@@ -215,7 +213,7 @@ def test_the_low_bits_of_the_last_iterate_carry_no_path() -> None:
     assert 100 < len(inside) < 300
     assert all(float(2 * w / spacing).is_integer() for w in inside)
     assert sum(_last_side(w, radius, spacing) != 0 for w in inside) <= 3
-    with mutated(LastIterateDescent, "run", _rounded_gradients):
+    with mutated(solvers.data_access.oracle, "last_iterate", _rounded_gradients):
         leaky = np.concatenate(scores(boxed, plan, STEPS, 150, first))
     inside = leaky[np.abs(leaky) < radius]
     assert np.mean([float(2 * w / spacing).is_integer() for w in inside]) < 0.5
@@ -230,7 +228,7 @@ def test_mutant_rounded_gradients_is_caught_by_its_low_bits() -> None:
         return REACH * _last_side(float(w[0]), radius, spacing) + 0.5 * float(w[0]) / (radius / REACH)
 
     assert violation(boxed, STEPS, 600, attack, MILD) <= 0
-    with mutated(LastIterateDescent, "run", _rounded_gradients):
+    with mutated(solvers.data_access.oracle, "last_iterate", _rounded_gradients):
         assert violation(boxed, STEPS, 600, attack, MILD) > 0
         assert (
             violation(boxed, STEPS, 600, first, MILD) <= 0

@@ -23,6 +23,7 @@ from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Square
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
+from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -209,6 +210,7 @@ def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> No
     oracle = PrivateOracle(
         problem, Data.of(*dataset("plain", 60, 4), problem), Plan(tuple(others)), Noise(SeededBits(2))
     )
+    assert quote.method.door == "oracle"
     with pytest.raises(OutOfPlan):
         quote.method.run(oracle, problem)
 
@@ -234,8 +236,7 @@ def test_resolving_is_final_and_in_range(
         row_norm=data.draw(st.floats(1e-6, 1e6)),
     )
     resolved = method.resolve(problem, Privacy(epsilon, delta))
-    assert resolved.resolve(problem, Privacy(epsilon, delta)) == resolved
-    assert resolved.step is not None
+    assert asked(resolved).resolve(problem, Privacy(epsilon, delta)) == resolved
     assert 0 < resolved.step * problem.L <= 1 + 1e-12
     assert 0 < resolved.gradient_evaluations(problem) < math.inf
     for query in resolved.queries(problem):

@@ -5,7 +5,7 @@ from accounting.plan import Plan
 from solvers.audit.attack import Row, Statistic
 from solvers.audit.attack import scores as attack
 from solvers.audit.bounds import Scores
-from solvers.methods import Method
+from solvers.methods import Run
 from solvers.problem import Problem
 from tests.support.seeded import SeededBits
 
@@ -16,7 +16,7 @@ def source(seed: int, which: int) -> Noise:
 
 
 def seeded_scores(
-    method: Method,
+    method: Run,
     problem: Problem,
     plan: Plan,
     one: Row,

@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
-from solvers.data_access.data import BLOCK, block_rows, blocks
-from solvers.data_access.sums import UNIT
+from solvers.bounds import BLOCK, UNIT, block_rows
 from solvers.domains import Free
+from solvers.doors import Access
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Squared
+from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
@@ -39,12 +38,12 @@ class AdaSsp:
     mu^2 for the eigenvalue, not a third; the off-diagonal noise has half the variance; the problem's l2 is added.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     name: Literal["ada_ssp"] = "ada_ssp"
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "AdaSsp":
-        """Itself: there is nothing to tune.
+    def resolve(self, problem: Problem, privacy: Privacy) -> "AdaSspRun":
+        """There is nothing to tune.
 
         Raises
         ------
@@ -59,9 +58,19 @@ class AdaSsp:
             raise Unsuitable(f"ada_ssp takes at most {_WIDEST} encoded columns: it releases their second moments")
         if privacy.is_pure:
             raise NeedsDelta("delta = 0 needs a pure mechanism; ada_ssp adds Gaussian noise, which needs delta > 0")
-        return self
+        return AdaSspRun()
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+
+@dataclass(frozen=True, slots=True)
+class AdaSspRun:
+    """It has no sizes."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    name: Literal["ada_ssp"] = "ada_ssp"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
         """The least eigenvalue, the second moments and the moments with the target."""
         rest = (1 - _LEAST_SHARE) / 2
         return (
@@ -70,7 +79,7 @@ class AdaSsp:
             Query("target_moments", 1, Gaussian(), rest),
         )
 
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+    def bounds(self, problem: Problem) -> Bounds:
         """Each query's per-record bound, half its sensitivity, and its number of coordinates."""
         d, square, error = problem.d, problem.row_norm**2, _error(problem)
         mixed = problem.row_norm * _target_bound(problem)
@@ -84,10 +93,14 @@ class AdaSsp:
         """About d / 2 gradients' work a row, for X'X."""
         return float(problem.n) * (1 + problem.d / 2)
 
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None is proven."""
+        return UNPROVEN
+
+    def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
-        bounds, d = self.releases(problem), problem.d
-        second, mixed = _moments(access, problem)
+        bounds, d = self.bounds(problem), problem.d
+        second, mixed = access.moments(_target_bound(problem))
         least = max(0.0, float(np.linalg.eigvalsh(second)[0]))
         least_std = self._std(access, "least_eigenvalue", bounds)
         noisy = access.release("least_eigenvalue", np.array([least]), bounds["least_eigenvalue"][0])[0]
@@ -107,21 +120,9 @@ class AdaSsp:
         floor = max(ridge, spread)
         return np.asarray(vectors @ ((vectors.T @ target) / np.maximum(values + ridge, floor)))
 
-    def _std(self, access: DataAccess, query: str, bounds: dict[str, tuple[float, int]]) -> float:
+    def _std(self, access: Access, query: str, bounds: Bounds) -> float:
         planned = access.planned(query)
         return planned.mechanism.std(planned.noise_multiplier, *bounds[query])
-
-
-def _moments(access: DataAccess, problem: Problem) -> tuple[NDArray[np.float64], Vector]:
-    """X'X/n and X'y/n of the scaled rows and the targets clipped to [-C, C]: never to be returned by a method."""
-    data, limit = access.data, _target_bound(problem)
-    second, mixed = np.zeros((problem.d, problem.d)), np.zeros(problem.d)
-    for rows in blocks(problem.n, problem.d):
-        access.meter.pulse()
-        X = data.X[rows] * data.scale[rows, None]
-        second += X.T @ X
-        mixed += X.T @ np.clip(data.y[rows], -limit, limit)
-    return second / problem.n, mixed / problem.n
 
 
 def _target_bound(problem: Problem) -> float:

@@ -7,10 +7,11 @@ from accounting.mechanisms import Laplace, Parallel, Resampled
 from accounting.mechanisms.resampled import run_epsilon
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
+from solvers.doors import Access
 from solvers.errors import Unsuitable
-from solvers.methods.data.localization import Localization
-from solvers.methods.data.output_perturbation import OutputPerturbation
+from solvers.methods.data.localization import Localization, LocalizationRun
+from solvers.methods.data.output_perturbation import OutputPerturbation, OutputPerturbationRun
+from solvers.methods.run import STRICT, UNFINISHED, Bounds, Start
 from solvers.problem import Problem, Vector
 
 
@@ -35,12 +36,12 @@ class BootstrapReduction:
     epsilon / (2 log(2 n)).
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     inner: Localization | OutputPerturbation = field(default_factory=Localization)
     name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "BootstrapReduction":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "BootstrapReductionRun":
         """Every open field filled from public facts.
 
         Raises
@@ -51,32 +52,43 @@ class BootstrapReduction:
         if problem.n < 2:
             raise Unsuitable("bootstrap_reduction needs two rows or more")
         own = Privacy(run_epsilon(privacy.epsilon, problem.n), 0.0)
-        return replace(self, inner=self.inner.resolve(problem, own))
+        return BootstrapReductionRun(self.inner.resolve(problem, own))
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapReductionRun:
+    """Its sizes as `BootstrapReduction` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    inner: LocalizationRun | OutputPerturbationRun
+    name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """Those of `inner`, on drawn rows."""
         found = []
         for query in self.inner.queries(problem):
-            mechanism = query.mechanism
-            if not isinstance(mechanism, Laplace | Parallel):
-                raise Unsuitable("bootstrap_reduction: resolve the method first")
-            found.append(replace(query, mechanism=Resampled(mechanism, problem.n)))
+            if not isinstance(query.mechanism, Laplace | Parallel):
+                raise Unsuitable("bootstrap_reduction: the noise within must be laplace")
+            found.append(replace(query, mechanism=Resampled(query.mechanism, problem.n)))
         return tuple(found)
 
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+    def bounds(self, problem: Problem) -> Bounds:
         """Those of `inner`."""
-        return self.inner.releases(problem)
+        return self.inner.bounds(problem)
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Those of `inner`."""
         return self.inner.gradient_evaluations(problem)
 
-    def excess_risk(self, problem: Problem, noise_std: float, reach: float) -> float | None:
-        """Bound on E[F(w)] - min F: what localization has for the expected loss; None for others."""
-        if isinstance(self.inner, Localization):
-            return self.inner.excess_risk(problem, noise_std, reach)
-        return None
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
+        """On E[F(w)] - min F: what localization has for the expected loss."""
+        if isinstance(self.inner, LocalizationRun):
+            found = self.inner.expected_risk(problem, noise_std, start.distance)
+            return UNFINISHED if found is None else found
+        return UNFINISHED
 
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
+    def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
         return self.inner.run(access.redrawn(), problem)

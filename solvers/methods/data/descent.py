@@ -9,9 +9,9 @@ floating point adds to it. Proof: docs/proofs/descent.md (docs/spec T7').
 import math
 from dataclasses import dataclass
 
-from solvers.data_access.access import DataAccess
-from solvers.data_access.sums import UNIT, gradient_error
+from solvers.bounds import UNIT, gradient_error
 from solvers.domains import Free, L1Ball, L2Ball, LinfBall, Simplex
+from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -105,7 +105,7 @@ class Piece:
         wanted = math.log(len(self.rows) / CLOSE) / -math.log1p(-self.gap)
         return max(1, math.ceil(min(most, wanted)))
 
-    def minimize(self, access: DataAccess, center: Vector, start: Vector, steps: int) -> Vector:
+    def minimize(self, access: Access, center: Vector, start: Vector, steps: int) -> Vector:
         """The T-th iterate: a function of the data that must not leave but through a release."""
         w = start
         for _ in range(steps):

@@ -1,7 +1,7 @@
 """Epochs of localization whose steps halve: the faster rate of a risk with growth, untold (Asi, Levy, Duchi 2021)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
+from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed
 from solvers.methods.checks import check_count, check_step
@@ -38,6 +38,7 @@ from solvers.methods.data.phases import (
     risk,
     spread,
 )
+from solvers.methods.run import STRICT, Bounds, Start
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
@@ -69,7 +70,7 @@ class EpochGrowth:
     of ceil(2 ln n / (kappa - 1)), which is several times as many; localization's own.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     kappa: float | None = None
     epochs: int | None = None
@@ -91,7 +92,7 @@ class EpochGrowth:
         check_ratio("epoch_growth", self.ratio)
         check_smoothing("epoch_growth", self.smoothing)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "EpochGrowth":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "EpochGrowthRun":
         """Every open field filled from public facts.
 
         Raises
@@ -113,49 +114,7 @@ class EpochGrowth:
                 f"that halves the distance to the minimizer at kappa = {kappa:g} needs less than {2**-kappa:.3g} G D: "
                 "take localization, or name the epochs"
             )
-        k, q, h = plan.count, plan.ratio, plan.step
-        return replace(self, kappa=kappa, epochs=T, phases=k, ratio=q, step=h, smoothing=width, noise=noise)
-
-    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
-        """A release a phase, at the cost of one."""
-        T, k, *_, noise = self._filled()
-        return parallel(noise, T * k)
-
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
-        """The first phase's per-record bound, the largest, and its number of coordinates."""
-        *_, width, noise = self._filled()
-        piece = piece_of(problem, self.schedule(problem, 0), 0, width)
-        moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
-        return {QUERY: (bound(noise, moved, problem.size), problem.size)}
-
-    def gradient_evaluations(self, problem: Problem) -> float:
-        """Sum of T_i m over all phases."""
-        T, k, _, _, width, _ = self._filled()
-        plans = [(self.schedule(problem, e), 2.0**-e * width) for e in range(T)]
-        pieces = [piece_of(problem, plan, i, h) for plan, h in plans for i in range(k)]
-        return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in pieces))
-
-    def schedule(self, problem: Problem, epoch: int) -> Phases:
-        """The phases of an epoch = 0..T-1."""
-        T, k, q, h, *_ = self._filled()
-        rows = problem.n // T
-        return Phases(epoch * rows, k, rows // k, q, 2.0**-epoch * h)
-
-    def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
-        """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
-        T, _, _, _, width, _ = self._filled()
-        off = bias(problem.loss, smoothed(problem.loss, width))
-        bound = expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, reach, off)
-        first = forecast_sentence(bound, reach, off)
-        return f"{first} That is for the first of {T} epochs; growth around the minimizer lets each later one halve it."
-
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
-        """The private model."""
-        T, *_, width, noise = self._filled()
-        x = problem.start
-        for e in range(T):
-            x = localize(access, problem, self.schedule(problem, e), x, 2.0**-e * width, self.steps, noise)
-        return x
+        return EpochGrowthRun(kappa, T, plan.count, plan.ratio, plan.step, width, self.steps, noise)
 
     def _halvings(self, problem: Problem, a: float, kappa: float) -> int:
         """The least T with T > log2(G D / (2^kappa risk of one epoch)) / (kappa - 1), beyond which epochs gain nothing;
@@ -181,8 +140,56 @@ class EpochGrowth:
         plan = choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
         return plan, risk(LAW, a, plan, D, problem.G)
 
-    def _filled(self) -> tuple[int, int, float, float, float, NoiseName]:
-        T, k, q, h, width, noise = self.epochs, self.phases, self.ratio, self.step, self.smoothing, self.noise
-        if T is None or k is None or q is None or h is None or width is None or noise is None:
-            raise Unsuitable("epoch_growth: resolve the method first")
-        return T, k, q, h, width, noise
+
+@dataclass(frozen=True, slots=True)
+class EpochGrowthRun:
+    """Its sizes as `EpochGrowth` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    kappa: float
+    epochs: int
+    phases: int
+    ratio: float
+    step: float
+    smoothing: float
+    steps: int
+    noise: NoiseName
+    name: Literal["epoch_growth"] = "epoch_growth"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """A release a phase, at the cost of one."""
+        return parallel(self.noise, self.epochs * self.phases)
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """The first phase's per-record bound, the largest, and its number of coordinates."""
+        piece = piece_of(problem, self.schedule(problem, 0), 0, self.smoothing)
+        moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
+        return {QUERY: (bound(self.noise, moved, problem.size), problem.size)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Sum of T_i m over all phases."""
+        plans = [(self.schedule(problem, e), 2.0**-e * self.smoothing) for e in range(self.epochs)]
+        pieces = [piece_of(problem, plan, i, h) for plan, h in plans for i in range(self.phases)]
+        return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in pieces))
+
+    def schedule(self, problem: Problem, epoch: int) -> Phases:
+        """The phases of an epoch = 0..T-1."""
+        rows = problem.n // self.epochs
+        return Phases(epoch * rows, self.phases, rows // self.phases, self.ratio, 2.0**-epoch * self.step)
+
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None over these rows; what is proven of the first epoch's, over their distribution, in words."""
+        off = bias(problem.loss, smoothed(problem.loss, self.smoothing))
+        bound = expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
+        first, later = forecast_sentence(bound, start.distance, off), "growth around the minimizer lets each later one"
+        return f"{first} That is for the first of {self.epochs} epochs; {later} halve it."
+
+    def run(self, access: Access, problem: Problem) -> Vector:
+        """The private model."""
+        x = problem.start
+        for e in range(self.epochs):
+            width = 2.0**-e * self.smoothing
+            x = localize(access, problem, self.schedule(problem, e), x, width, self.steps, self.noise)
+        return x

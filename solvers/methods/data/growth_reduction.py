@@ -1,7 +1,7 @@
 """From growth to none: rounds of output perturbation whose pull towards the last one grows (Asi, Levy, Duchi 2021)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,11 +10,11 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, Laplace
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
-from solvers.errors import Unsuitable
+from solvers.doors import Access
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
+from solvers.methods.run import STRICT, UNFINISHED, Bounds, Start
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 from solvers.regularizers import NoRegularizer
@@ -52,7 +52,7 @@ class GrowthReduction:
     place of the ball around x_(i-1), which never binds.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     rounds: int | None = None
     strength: float | None = None
@@ -65,7 +65,7 @@ class GrowthReduction:
         check_count("growth_reduction: steps", self.steps, MOST_STEPS)
         check_step("growth_reduction: strength", self.strength)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "GrowthReduction":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "GrowthReductionRun":
         """Every open field filled from public facts.
 
         Raises
@@ -81,51 +81,57 @@ class GrowthReduction:
             best = math.sqrt(2 * errors) / D if self.strength is None else self.strength
             found.append((best * D**2 / 2 + errors / best, k, best))
         _, rounds, strength = min(found)
-        return replace(self, rounds=rounds, strength=strength, noise=noise)
+        return GrowthReductionRun(rounds, strength, self.steps, noise)
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+
+@dataclass(frozen=True, slots=True)
+class GrowthReductionRun:
+    """Its sizes as `GrowthReduction` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    rounds: int
+    strength: float
+    steps: int
+    noise: NoiseName
+    name: Literal["growth_reduction"] = "growth_reduction"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
         """A release a round."""
-        k, _, noise = self._filled()
-        return (Query(_QUERY, k, Laplace() if noise == "laplace" else Gaussian()),)
+        return (Query(_QUERY, self.rounds, Laplace() if self.noise == "laplace" else Gaussian()),)
 
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+    def bounds(self, problem: Problem) -> Bounds:
         """The first round's per-record bound, the largest, and its number of coordinates."""
         moved = self._piece(problem, 0).sensitivity(float(np.linalg.norm(problem.start)))
-        return {_QUERY: (bound(self._filled()[2], moved, problem.size), problem.size)}
+        return {_QUERY: (bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Sum of T_i n."""
-        return float(sum(self._piece(problem, i).steps(self.steps) for i in range(self._filled()[0]))) * problem.n
+        return float(sum(self._piece(problem, i).steps(self.steps) for i in range(self.rounds))) * problem.n
 
-    def excess_risk(self, problem: Problem, noise_std: float, reach: float) -> float | None:
-        """Bound on E[F(w)] - min F from the std of the first round's noise; None with a regularizer, or where `steps`
-        cuts a round short.
-        """
-        k, s, _ = self._filled()
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
+        """On E[F(w)] - min F, without a regularizer, where `steps` cuts no round short."""
+        k, s = self.rounds, self.strength
         short = any(self._piece(problem, i).steps(MOST_STEPS) > self.steps for i in range(k))
         if short or not isinstance(problem.regularizer, NoRegularizer):
-            return None
+            return UNFINISHED
         a = problem.size * (noise_std * problem.n * s / (2 * problem.G)) ** 2 + (CLOSE / 2) ** 2
-        return s * reach**2 / 2 + _errors(problem, a, k) / s
+        return s * start.distance**2 / 2 + _errors(problem, a, k) / s
 
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
+    def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
-        x, (k, _, noise) = problem.start, self._filled()
-        for i in range(k):
+        x = problem.start
+        for i in range(self.rounds):
             piece = self._piece(problem, i)
             w = piece.minimize(access, x, x, piece.steps(self.steps))
             moved = piece.sensitivity(float(np.linalg.norm(x)))
             # the move and not the point: late rounds' lattices are too fine to reach as far as x is from 0
-            x = problem.domain.project(x + access.release(_QUERY, w - x, bound(noise, moved, problem.size)))
+            x = problem.domain.project(x + access.release(_QUERY, w - x, bound(self.noise, moved, problem.size)))
         return x
 
     def _piece(self, problem: Problem, i: int) -> Piece:
-        return Piece(problem, range(problem.n), 2.0**i * self._filled()[1])
-
-    def _filled(self) -> tuple[int, float, NoiseName]:
-        if self.rounds is None or self.strength is None or self.noise is None:
-            raise Unsuitable("growth_reduction: resolve the method first")
-        return self.rounds, self.strength, self.noise
+        return Piece(problem, range(problem.n), 2.0**i * self.strength)
 
 
 def _spread(noise: NoiseName, privacy: Privacy, d: int, rounds: int) -> float:

@@ -1,7 +1,7 @@
 """Inverse sensitivity: a point of a public grid, chosen by how many records would have to change to make it optimal."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,11 +11,12 @@ from accounting.mechanisms import Exponential
 from accounting.mechanisms.exponential import MOST_CHOICES
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
-from solvers.data_access.sums import UNIT, lattice_error, lattice_mean_gradients
+from solvers.bounds import UNIT, lattice_error
 from solvers.domains import Free, Simplex
+from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_scalar
+from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
 from solvers.problem import Problem, Vector
 
 Points = NDArray[np.float64]
@@ -50,7 +51,7 @@ class InverseSensitivity:
     and the edge of C, where a minimizer's gradient is not 0.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     grid: int | None = None
     name: Literal["inverse_sensitivity"] = "inverse_sensitivity"
@@ -58,7 +59,7 @@ class InverseSensitivity:
     def __post_init__(self) -> None:
         check_count("inverse_sensitivity: grid", self.grid, MOST_CHOICES)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "InverseSensitivity":  # noqa: ARG002
+    def resolve(self, problem: Problem, privacy: Privacy) -> "InverseSensitivityRun":
         """Every open field filled from public facts.
 
         Raises
@@ -75,18 +76,29 @@ class InverseSensitivity:
         if not problem.is_convex:
             raise Unsuitable(f"inverse_sensitivity needs a convex loss; {problem.loss.name} is not")
         _sides(problem)
-        made = replace(self, grid=self.grid or _default_grid(problem))
+        made = InverseSensitivityRun(self.grid or _default_grid(problem))
         if made._size(problem) > MOST_CHOICES:
             raise Unsuitable(f"inverse_sensitivity: the grid may hold at most {MOST_CHOICES} points in all")
         if made._rounding(problem) > _MOST_ROUNDING:
             raise Unsuitable("inverse_sensitivity: the grid is too fine to be told apart in floats at so many rows")
         return made
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+
+@dataclass(frozen=True, slots=True)
+class InverseSensitivityRun:
+    """Its sizes as `InverseSensitivity` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    grid: int
+    name: Literal["inverse_sensitivity"] = "inverse_sensitivity"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
         """One choice."""
         return (Query("point", 1, Exponential()),)
 
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+    def bounds(self, problem: Problem) -> Bounds:
         """The query's per-record bound, half of what a record may move a score, and its number of scores."""
         return {"point": (self._bound(problem), self._size(problem))}
 
@@ -94,10 +106,14 @@ class InverseSensitivity:
         """n for every point at which the gradient is computed."""
         return float(self._size(problem) + (problem.d == 1)) * problem.n
 
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None is proven."""
+        return UNPROVEN
+
+    def run(self, access: Access, problem: Problem) -> Vector:
         """The private model: a point of the grid."""
         nodes, step = self._nodes(problem), self._step(problem)
-        means = lattice_mean_gradients(access.data, nodes, access.meter.pulse)
+        means = access.mean_gradients(nodes)
         moves = np.array([_move(problem, w, g, step) for w, g in zip(nodes, means, strict=True)])
         scale = problem.n / (2 * problem.G)
         if problem.d == 1:
@@ -108,25 +124,20 @@ class InverseSensitivity:
         chosen: Vector = nodes[int(access.release("point", scores, self._bound(problem))[0])]
         return chosen
 
-    def _filled(self) -> int:
-        if self.grid is None:
-            raise Unsuitable("inverse_sensitivity: resolve the method first")
-        return self.grid
-
     def _size(self, problem: Problem) -> int:
-        size: int = self._filled() ** problem.d
+        size: int = self.grid**problem.d
         return size
 
     def _nodes(self, problem: Problem) -> Points:
         """Where gradients are computed: the ends of the cells (d = 1), or the points, brought to C; shape (., d)."""
         low, high = _sides(problem)
-        along = np.linspace(low, high, self._filled() + (problem.d == 1))
+        along = np.linspace(low, high, self.grid + (problem.d == 1))
         box = np.stack(np.meshgrid(*[along] * problem.d, indexing="ij"), axis=-1).reshape(-1, problem.d)
         return np.array([problem.domain.project(w) for w in box])
 
     def _spacing(self, problem: Problem) -> float:
         low, high = _sides(problem)
-        return (high - low) / self._filled()
+        return (high - low) / self.grid
 
     def _step(self, problem: Problem) -> float:
         """t: short enough that an inner point's step stays within the spacing, and r's curvature changes little."""

@@ -8,7 +8,7 @@ import numpy as np
 from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
+from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed
 from solvers.methods.checks import check_count, check_step
@@ -28,6 +28,7 @@ from solvers.methods.data.phases import (
     risk,
     spread,
 )
+from solvers.methods.run import STRICT, Bounds, Start
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
@@ -67,7 +68,7 @@ class Localization:
     ceil(ln n), 16 and constants left open; T_i fixed in place of "the output of the optimization algorithm".
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     phases: int | None = None
     ratio: float | None = None
@@ -84,7 +85,7 @@ class Localization:
         check_ratio("localization", self.ratio)
         check_smoothing("localization", self.smoothing)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "Localization":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "LocalizationRun":
         """Every open field filled from public facts.
 
         Raises
@@ -98,66 +99,72 @@ class Localization:
         D, a = distance(problem), spread(noise, privacy, problem.size)
         plan = choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
         width = envelope("localization", problem, self.smoothing, risk(LAW, a, plan, D, problem.G))
-        return replace(self, phases=plan.count, ratio=plan.ratio, step=plan.step, smoothing=width, noise=noise)
+        return LocalizationRun(plan.count, plan.ratio, plan.step, width, self.steps, noise)
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+
+@dataclass(frozen=True, slots=True)
+class LocalizationRun:
+    """Its sizes as `Localization` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    phases: int
+    ratio: float
+    step: float
+    smoothing: float
+    steps: int
+    noise: NoiseName
+    name: Literal["localization"] = "localization"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
         """A release a phase, at the cost of one."""
-        return parallel(self._filled()[4], self._filled()[0])
+        return parallel(self.noise, self.phases)
 
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+    def bounds(self, problem: Problem) -> Bounds:
         """The first phase's per-record bound, the largest, and its number of coordinates."""
-        *_, width, noise = self._filled()
-        piece = piece_of(problem, self.schedule(problem), 0, width)
+        piece = piece_of(problem, self.schedule(problem), 0, self.smoothing)
         moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
-        return {QUERY: (bound(noise, moved, problem.size), problem.size)}
+        return {QUERY: (bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Sum of T_i m."""
-        plan, width = self.schedule(problem), self._filled()[3]
-        pieces = (piece_of(problem, plan, i, width) for i in range(plan.count))
-        return float(sum(piece.steps(self.steps) * plan.rows for piece in pieces))
+        return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in self._pieces(problem)))
 
     def schedule(self, problem: Problem) -> Phases:
         """The phases."""
-        k, q, h, *_ = self._filled()
-        return Phases(0, k, problem.n // k, q, h)
+        return Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
 
-    def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
-        """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
-        return forecast_sentence(self._expected(problem, noise_std, reach), reach, self._bias(problem))
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None over these rows; what is proven over their distribution, in words."""
+        expected = expected_risk(LAW, self.schedule(problem), problem, noise_std, start.distance, self._bias(problem))
+        return forecast_sentence(expected, start.distance, self._bias(problem))
 
-    def excess_risk(self, problem: Problem, noise_std: float, reach: float) -> float | None:
+    def expected_risk(self, problem: Problem, noise_std: float, distance: float) -> float | None:
         """Bound on the expected loss over the law of the rows, less the least; None with a regularizer, or where
         `steps` cuts a phase short.
         """
-        plan, width = self.schedule(problem), self._filled()[3]
-        pieces = [piece_of(problem, plan, i, width) for i in range(plan.count)]
-        if any(piece.steps(MOST_STEPS) > self.steps for piece in pieces):
+        if any(piece.steps(MOST_STEPS) > self.steps for piece in self._pieces(problem)):
             return None
-        found = self._expected(problem, noise_std, reach)
+        plan = self.schedule(problem)
+        found = expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
         unfinished = CLOSE / 2 * problem.G**2 * sum(plan.eta(i) for i in range(plan.count))
         return None if found is None else found + unfinished
 
-    def _expected(self, problem: Problem, noise_std: float, reach: float) -> float | None:
-        return expected_risk(LAW, self.schedule(problem), problem, noise_std, reach, self._bias(problem))
+    def run(self, access: Access, problem: Problem) -> Vector:
+        """The private model."""
+        plan = self.schedule(problem)
+        return localize(access, problem, plan, problem.start, self.smoothing, self.steps, self.noise)
+
+    def _pieces(self, problem: Problem) -> list[Piece]:
+        return [piece_of(problem, self.schedule(problem), i, self.smoothing) for i in range(self.phases)]
 
     def _bias(self, problem: Problem) -> float:
-        return bias(problem.loss, smoothed(problem.loss, self._filled()[3]))
-
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
-        """The private model."""
-        *_, width, noise = self._filled()
-        return localize(access, problem, self.schedule(problem), problem.start, width, self.steps, noise)
-
-    def _filled(self) -> tuple[int, float, float, float, NoiseName]:
-        k, q, h, width, noise = self.phases, self.ratio, self.step, self.smoothing, self.noise
-        if k is None or q is None or h is None or width is None or noise is None:
-            raise Unsuitable("localization: resolve the method first")
-        return k, q, h, width, noise
+        return bias(problem.loss, smoothed(problem.loss, self.smoothing))
 
 
 def localize(
-    access: DataAccess, problem: Problem, plan: Phases, start: Vector, width: float, most: int, noise: NoiseName
+    access: Access, problem: Problem, plan: Phases, start: Vector, width: float, most: int, noise: NoiseName
 ) -> Vector:
     """x_k of Algorithm 1 from the public x_0 = `start`; one part of the parallel query a phase."""
     x = start

@@ -1,7 +1,7 @@
 """Objective perturbation with approximate minima (Iyengar et al. 2019; Redberg, Koskela and Wang 2023)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,11 +12,12 @@ from accounting.mechanisms import Gaussian
 from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
-from solvers.data_access.sums import UNIT, gradient_error
+from solvers.bounds import UNIT, gradient_error
 from solvers.domains import Simplex
+from solvers.doors import Access
 from solvers.errors import NeedsDelta, RunFailed, Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
+from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
@@ -54,7 +55,7 @@ class ObjectivePerturbation:
     projection afterwards.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     ridge: float | None = None
@@ -67,7 +68,7 @@ class ObjectivePerturbation:
             raise Unsuitable("objective_perturbation: ridge must lie in [0, 1e6]")
         check_step("objective_perturbation: radius", self.radius)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "ObjectivePerturbation":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "ObjectivePerturbationRun":
         """Every open field filled from public facts.
 
         Raises
@@ -90,7 +91,7 @@ class ObjectivePerturbation:
         std = _AMPLE * problem.G / gauss_mu(privacy.epsilon, privacy.delta)
         return self._filled_in(problem, problem.mu + ridge, ridge, std)
 
-    def _filled_in(self, problem: Problem, strong: float, ridge: float, std: float) -> "ObjectivePerturbation":
+    def _filled_in(self, problem: Problem, strong: float, ridge: float, std: float) -> "ObjectivePerturbationRun":
         """Radius and steps, for a b whose std is at most `std`."""
         farthest = (problem.G + std * (math.sqrt(problem.d) + _TAIL) / problem.n) / strong
         lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
@@ -106,7 +107,20 @@ class ObjectivePerturbation:
         steps = max(1, math.ceil(needed)) if self.steps is None else self.steps
         if steps < needed:
             raise Unsuitable(f"objective_perturbation: steps must be at least {math.ceil(needed)} here")
-        return replace(self, steps=steps, ridge=ridge, radius=radius)
+        return ObjectivePerturbationRun(steps, ridge, radius)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectivePerturbationRun:
+    """Its sizes as `ObjectivePerturbation` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    steps: int
+    ridge: float
+    radius: float
+    name: Literal["objective_perturbation"] = "objective_perturbation"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """The minimizer, and the noise that hides the solver's distance from it."""
@@ -116,52 +130,51 @@ class ObjectivePerturbation:
             Query("approximation", 1, Gaussian(), _SHARE),
         )
 
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+    def bounds(self, problem: Problem) -> Bounds:
         """Each query's per-record bound and number of coordinates."""
-        return {"minimizer": (_bound(problem), problem.d), "approximation": (self._filled()[2], problem.d)}
+        return {"minimizer": (_bound(problem), problem.d), "approximation": (self.radius, problem.d)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """(T + 1) n."""
-        return float(self._filled()[0] + 1) * problem.n
+        return float(self.steps + 1) * problem.n
 
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None is proven."""
+        return UNPROVEN
+
+    def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
         planned = access.planned("minimizer")
         b = access.release("minimizer", np.zeros(problem.d), _bound(problem))
         std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)
         lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
         w = self._minimize(access, problem, b, lattice)
-        return problem.domain.project(access.release("approximation", w, self._filled()[2]))
+        return problem.domain.project(access.release("approximation", w, self.radius))
 
-    def _minimize(self, access: DataAccess, problem: Problem, b: Vector, lattice: float) -> Vector:
+    def _minimize(self, access: Access, problem: Problem, b: Vector, lattice: float) -> Vector:
         """A point within r of theta: the gradient's norm over m bounds the distance, whatever the steps did.
 
         T accelerated steps get there by their rate, on every dataset; how many more were needed would tell of the data.
         """
-        (steps, _, radius), strong = self._filled(), self._strong(problem)
-        curvature, rows = problem.L + strong, range(problem.n)
+        strong, rows = self._strong(problem), range(problem.n)
+        curvature = problem.L + strong
         momentum = (math.sqrt(curvature) - math.sqrt(strong)) / (math.sqrt(curvature) + math.sqrt(strong))
 
         def gradient(w: Vector) -> Vector:
             return access.mean_gradient(rows, w) + strong * w + b / problem.n
 
         w = v = np.zeros(problem.d)
-        for _ in range(steps):
+        for _ in range(self.steps):
             before, w = w, v - gradient(v) / curvature
             v = w + momentum * (w - before)
         g = gradient(w)
         uncertain = _rounding(problem, strong, float(np.linalg.norm(w))) + lattice / problem.n
-        if not (float(np.linalg.norm(g)) * (1 + 1e-9) + uncertain) / strong <= radius:
+        if not (float(np.linalg.norm(g)) * (1 + 1e-9) + uncertain) / strong <= self.radius:
             raise RunFailed("the solver did not come as close as planned")
         return w
 
     def _strong(self, problem: Problem) -> float:
-        return problem.mu + self._filled()[1]
-
-    def _filled(self) -> tuple[int, float, float]:
-        if self.steps is None or self.ridge is None or self.radius is None:
-            raise Unsuitable("objective_perturbation: resolve the method first")
-        return self.steps, self.ridge, self.radius
+        return problem.mu + self.ridge
 
 
 def _bound(problem: Problem) -> float:

@@ -1,18 +1,19 @@
 """Output perturbation: the minimizer of a strongly convex problem plus noise (Chaudhuri, Monteleoni, Sarwate 2011)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, Laplace
 from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
-from solvers.errors import NeedsDelta, Unsuitable
+from solvers.doors import Access
+from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss
 from solvers.methods.data.descent import Piece
+from solvers.methods.data.phases import NoiseName, bound, noise_for, spread
+from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
@@ -43,21 +44,19 @@ class OutputPerturbation:
     in place of "the minimizer", which no solver returns.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     ridge: float | None = None
-    noise: Literal["gaussian", "laplace"] | None = None
+    noise: NoiseName | None = None
     name: Literal["output_perturbation"] = "output_perturbation"
 
     def __post_init__(self) -> None:
         check_count("output_perturbation: steps", self.steps, MOST_STEPS)
         if self.ridge is not None and not 0 <= finite(self.ridge, "ridge") <= 1e6:
             raise Unsuitable("output_perturbation: ridge must lie in [0, 1e6]")
-        if self.noise not in (None, "gaussian", "laplace"):
-            raise Unsuitable("output_perturbation: noise must be gaussian or laplace")
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "OutputPerturbation":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "OutputPerturbationRun":
         """Every open field filled from public facts.
 
         Raises
@@ -67,56 +66,55 @@ class OutputPerturbation:
             Gaussian noise was asked for.
         """
         check_loss("output_perturbation", problem, convex=True)
-        if privacy.is_pure and self.noise == "gaussian":
-            raise NeedsDelta("delta = 0 needs a pure mechanism: leave out `noise`, or make it laplace")
-        noise = self.noise or ("laplace" if privacy.is_pure else "gaussian")
+        noise = noise_for("output_perturbation", self.noise, privacy)
         ridge = _balanced(problem, privacy, noise) if self.ridge is None else self.ridge
         if problem.mu + ridge <= 0:
             raise Unsuitable("output_perturbation needs strong convexity: a ridge, or regularizer l2 or elastic_net")
-        filled = replace(self, ridge=ridge, noise=noise)
-        return replace(filled, steps=self.steps or filled._piece(problem).steps(_MOST_DEFAULT_STEPS))
+        steps = self.steps or Piece(problem, range(problem.n), ridge).steps(_MOST_DEFAULT_STEPS)
+        return OutputPerturbationRun(steps, ridge, noise)
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+
+@dataclass(frozen=True, slots=True)
+class OutputPerturbationRun:
+    """Its sizes as `OutputPerturbation` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    steps: int
+    ridge: float
+    noise: NoiseName
+    name: Literal["output_perturbation"] = "output_perturbation"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
         """One release."""
         return (Query("minimizer", 1, Laplace() if self.noise == "laplace" else Gaussian()),)
 
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
-        """Each query's per-record bound in its mechanism's norm, half its sensitivity, and its coordinates."""
-        return {"minimizer": (self._bound(problem), problem.size)}
+    def bounds(self, problem: Problem) -> Bounds:
+        """Half the sensitivity, in the mechanism's norm, and the coordinates."""
+        return {"minimizer": (bound(self.noise, self._piece(problem).sensitivity(), problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n."""
-        return float(self._filled()) * problem.n
+        return float(self.steps) * problem.n
 
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None is proven."""
+        return UNPROVEN
+
+    def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
-        piece = self._piece(problem)
-        w = piece.minimize(access, problem.start, problem.start, self._filled())
-        return problem.domain.project(access.release("minimizer", w, self._bound(problem)))
-
-    def _bound(self, problem: Problem) -> float:
-        """Half the sensitivity; ||u||_1 <= sqrt(d) ||u||_2."""
-        return self._piece(problem).sensitivity() / 2 * (math.sqrt(problem.size) if self.noise == "laplace" else 1.0)
+        w = self._piece(problem).minimize(access, problem.start, problem.start, self.steps)
+        return problem.domain.project(access.release("minimizer", w, self.bounds(problem)["minimizer"][0]))
 
     def _piece(self, problem: Problem) -> Piece:
-        if self.ridge is None:
-            raise Unsuitable("output_perturbation: resolve the method first")
         return Piece(problem, range(problem.n), self.ridge)
 
-    def _filled(self) -> int:
-        if self.steps is None:
-            raise Unsuitable("output_perturbation: resolve the method first")
-        return self.steps
 
-
-def _balanced(problem: Problem, privacy: Privacy, noise: str) -> float:
+def _balanced(problem: Problem, privacy: Privacy, noise: NoiseName) -> float:
     """argmin over m of m D^2 / 2 + (L / 2) E||noise||^2, less mu; the noise falls as 1 / m^2. A quarter of tuning's D:
     minimizers are nearer than it looks for them, and here the bias is paid in full.
     """
-    moved = 2 * problem.G / problem.n
-    if noise == "laplace":
-        variance = 2 * problem.size * (math.sqrt(problem.size) * moved / privacy.epsilon) ** 2
-    else:
-        variance = problem.size * (moved / gauss_mu(privacy.epsilon, privacy.delta)) ** 2
+    variance = spread(noise, privacy, problem.size) * (2 * problem.G / problem.n) ** 2
     strong = math.cbrt(2 * problem.L * variance / (distance(problem) / 4) ** 2)
     return min(1e6, max(0.0, strong - problem.mu))

@@ -1,14 +1,14 @@
 """Phased SGD: one pass of single-record steps a phase, averaged (Feldman, Koren, Talwar 2020)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access.access import DataAccess
-from solvers.data_access.sums import UNIT, gradient_error
+from solvers.bounds import UNIT, gradient_error
+from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
 from solvers.methods.data.descent import step_error
@@ -27,6 +27,7 @@ from solvers.methods.data.phases import (
     parallel,
     spread,
 )
+from solvers.methods.run import STRICT, Bounds, Start
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
@@ -61,7 +62,7 @@ class PhasedSgd:
     q = 4); proximal steps, which take a regularizer.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     phases: int | None = None
     ratio: float | None = None
@@ -74,7 +75,7 @@ class PhasedSgd:
         check_step("phased_sgd: step", self.step)
         check_ratio("phased_sgd", self.ratio)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "PhasedSgd":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "PhasedSgdRun":
         """Every open field filled from public facts.
 
         Raises
@@ -103,17 +104,31 @@ class PhasedSgd:
             step=self.step,
             longest=longest,
         )
-        return replace(self, phases=plan.count, ratio=plan.ratio, step=plan.step, noise=noise)
+        return PhasedSgdRun(plan.count, plan.ratio, plan.step, noise)
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+
+@dataclass(frozen=True, slots=True)
+class PhasedSgdRun:
+    """Its sizes as `PhasedSgd` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["data"]] = "data"
+
+    phases: int
+    ratio: float
+    step: float
+    noise: NoiseName
+    name: Literal["phased_sgd"] = "phased_sgd"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
         """A release a phase, at the cost of one."""
-        return parallel(self._filled()[3], self._filled()[0])
+        return parallel(self.noise, self.phases)
 
-    def releases(self, problem: Problem) -> dict[str, tuple[float, int]]:
+    def bounds(self, problem: Problem) -> Bounds:
         """The first phase's per-record bound, the largest, and its number of coordinates."""
         plan = self.schedule(problem)
         moved = sensitivity(problem, plan.rows, plan.eta(0), problem.start)
-        return {QUERY: (bound(self._filled()[3], moved, problem.d), problem.d)}
+        return {QUERY: (bound(self.noise, moved, problem.d), problem.d)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """k m."""
@@ -122,28 +137,22 @@ class PhasedSgd:
 
     def schedule(self, problem: Problem) -> Phases:
         """The phases."""
-        k, q, h, _ = self._filled()
-        return Phases(0, k, problem.n // k, q, h)
+        return Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
 
-    def statement(self, problem: Problem, noise_std: float, reach: float) -> str:
-        """What is proven of the risk, in words; a minimizer is supposed within `reach` of the start."""
-        bound = expected_risk(LAW, self.schedule(problem), problem, noise_std, reach, 0.0)
-        return forecast_sentence(bound, reach, 0.0)
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None over these rows; what is proven over their distribution, in words."""
+        expected = expected_risk(LAW, self.schedule(problem), problem, noise_std, start.distance, 0.0)
+        return forecast_sentence(expected, start.distance, 0.0)
 
-    def run(self, access: DataAccess, problem: Problem) -> Vector:
+    def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
         plan, x = self.schedule(problem), problem.start
         for i in range(plan.count):
             mean = access.one_pass(plan.positions(i), x, plan.eta(i))
             moved = sensitivity(problem, plan.rows, plan.eta(i), x)
             # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
-            x = problem.domain.project(x + access.release(QUERY, mean - x, bound(self._filled()[3], moved, problem.d)))
+            x = problem.domain.project(x + access.release(QUERY, mean - x, bound(self.noise, moved, problem.d)))
         return x
-
-    def _filled(self) -> tuple[int, float, float, NoiseName]:
-        if self.phases is None or self.ratio is None or self.step is None or self.noise is None:
-            raise Unsuitable("phased_sgd: resolve the method first")
-        return self.phases, self.ratio, self.step, self.noise
 
 
 def sensitivity(problem: Problem, rows: int, eta: float, start: Vector) -> float:

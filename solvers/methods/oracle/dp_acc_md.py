@@ -1,6 +1,6 @@
 """DP-AccMD: noisy accelerated mirror descent (Wang, Ye and Xu 2017, Algorithm 3, made private)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,10 +8,12 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
+from solvers.bounds import gradient_bound
+from solvers.doors import Oracle
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.run import STRICT, Bounds, Start
 from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
-from solvers.oracle_protocol import Oracle
 from solvers.potentials import POTENTIALS, HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
 
@@ -45,7 +47,7 @@ class DpAccMd:
     serves both steps. The y-step has constant 2 L instead of L, to pay for its noise. Proximal: r is in both steps.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     step: float | None = None
@@ -56,7 +58,7 @@ class DpAccMd:
         check_count("dp_acc_md: steps", self.steps, MOST_STEPS)
         check_step("dp_acc_md: step", self.step)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "DpAccMd":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "DpAccMdRun":
         """Every open field filled from public facts.
 
         Raises
@@ -80,43 +82,50 @@ class DpAccMd:
         step = self.step or min(longest, accelerated_step(time, steps))
         if step > longest * (1 + 1e-12):
             raise Unsuitable(f"dp_acc_md: step must not exceed 1/(2L) = {longest:.6g} here: the proof needs it")
-        return replace(self, steps=steps, step=step, potential=potential)
+        return DpAccMdRun(steps, step, potential)
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
+
+@dataclass(frozen=True, slots=True)
+class DpAccMdRun:
+    """Its sizes as `DpAccMd` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["oracle"]] = "oracle"
+
+    steps: int
+    step: float
+    potential: Potential
+    name: Literal["dp_acc_md"] = "dp_acc_md"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
         """T full gradients."""
-        return (Query("gradient", self._filled()[0], Gaussian()),)
+        return (Query("gradient", self.steps, Gaussian()),)
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """Of a gradient."""
+        return {"gradient": (gradient_bound(problem), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n."""
-        return float(self._filled()[0]) * problem.n
+        return float(self.steps) * problem.n
 
-    def excess_risk(self, problem: Problem, noise_std: float, distance: float) -> float:
-        """A bound on E[F + r] at the answer minus its least value, for a minimizer within `distance` of the start.
-
-        4 B / (eta (T+1)^2) + sum_(j=2..T+1) j^2 / (T+1)^2 * noise_std^2 E||N(0, I)||_*^2 / (2 (1/eta - L)).
-        """
-        steps, step, potential = self._filled()
-        weights = float(np.sum(np.arange(2.0, steps + 2) ** 2)) / (steps + 1) ** 2
-        noise = noise_std**2 * potential.noise_norm(problem)
-        start = 4 * potential.bregman(problem, distance) / (step * (steps + 1) ** 2)
-        return start + weights * noise / (2 * (1 / step - potential.smoothness(problem)))
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float:
+        """4 B / (eta (T+1)^2) + sum_(j=2..T+1) j^2 / (T+1)^2 * noise_std^2 E||N(0, I)||_*^2 / (2 (1/eta - L))."""
+        weights = float(np.sum(np.arange(2.0, self.steps + 2) ** 2)) / (self.steps + 1) ** 2
+        noise = noise_std**2 * self.potential.noise_norm(problem)
+        missed = 4 * self.potential.bregman(problem, start.distance) / (self.step * (self.steps + 1) ** 2)
+        return missed + weights * noise / (2 * (1 / self.step - self.potential.smoothness(problem)))
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        steps, step, potential = self._filled()
         y = z = problem.start
-        for k in range(steps):
+        for k in range(self.steps):
             tau = 2 / (k + 2)
             x = tau * z + (1 - tau) * y
             g = oracle.gradient("gradient", x)
-            z = potential.mirror(problem, z, g, (k + 2) * step / 2)
-            y = potential.descend(problem, x, g, step, tau * z + (1 - tau) * y)
+            z = self.potential.mirror(problem, z, g, (k + 2) * self.step / 2)
+            y = self.potential.descend(problem, x, g, self.step, tau * z + (1 - tau) * y)
         return y
-
-    def _filled(self) -> tuple[int, float, Potential]:
-        if self.steps is None or self.step is None or self.potential is None:
-            raise Unsuitable("dp_acc_md: resolve the method first")
-        return self.steps, self.step, self.potential
 
 
 def _least_bound(problem: Problem) -> Potential:

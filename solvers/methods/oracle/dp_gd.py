@@ -1,7 +1,7 @@
 """DP-GD: noisy proximal gradient descent (Wang, Ye and Xu 2017, Algorithm 4), with momentum or without."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, assert_never, get_args
 
 import numpy as np
@@ -9,13 +9,14 @@ import numpy as np
 from accounting.mechanisms import Gaussian, LastIterate, RandomIterate
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.contraction import contraction
+from solvers.bounds import contraction, gradient_bound, step_bound
 from solvers.domains import Free
+from solvers.doors import Oracle
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
+from solvers.methods.run import STRICT, Bounds, Start
 from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time
-from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 
@@ -23,6 +24,11 @@ MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 500
 _LAST_TIME = 0.5  # of s: where the mean's points lie, in their weighted mean
 _MOST_LAST_STEPS = 2_000  # without momentum steps go less far; their number costs hidden iterates nothing
+_NOT_COVERED = "No bound is proven for dp_gd on a domain without 0: runs start elsewhere there."
+_ONE_POINT = (
+    "No bound on the excess risk is proven for this release: a random iterate is nearly stationary in expectation "
+    "(docs/proofs/prox.md); the last iterate has a bound on a free domain with l2 alone."
+)
 
 Release = Literal["average", "last", "random"]
 
@@ -40,8 +46,8 @@ class DpGd:
 
     release "last": plain steps w <- prox_(eta r)(w - eta (grad F(w) + noise)), and nothing leaves but w_T. Where F is
     convex and r mu-strongly convex, a step contracts by c = 1 / (1 + eta mu), and mu^2 = T_eff (2/z)^2 with T_eff < T,
-    at most 1 + 2 / (eta mu), however many steps are taken. The iterates are hidden and on a lattice, so the run sees
-    data: `solvers.methods.data.last_iterate`. eta T = s/2, T <= 2000. It needs as much data as "average" and many more
+    at most 1 + 2 / (eta mu), however many steps are taken. The iterates are hidden and on a lattice: the
+    oracle takes the steps. eta T = s/2, T <= 2000. It needs as much data as "average" and many more
     gradients (docs/proofs/last_iterate.md): it is for those who want the last point, or its proven bound.
 
     release "random": plain steps; w_m, m uniform on {0..T-1} and drawn before the run, from m noisy gradients; they
@@ -68,7 +74,7 @@ class DpGd:
     constant.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     step: float | None = None
@@ -83,7 +89,7 @@ class DpGd:
         if self.release == "random" and self.steps == 1:
             raise Unsuitable("dp_gd: a random iterate needs at least 2 steps to choose from")
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "DpGd":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "DpGdRun":
         """Every open field filled from public facts.
 
         Raises
@@ -110,57 +116,72 @@ class DpGd:
         if step is None:
             step = min(1 / problem.L, accelerated_step(time, steps) if momentum else time / steps)
         check_smooth("dp_gd: step", step, problem)
-        return replace(self, steps=steps, step=step, release=release)
+        return DpGdRun(steps, step, release)
+
+
+@dataclass(frozen=True, slots=True)
+class DpGdRun:
+    """Its sizes as `DpGd` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["oracle"]] = "oracle"
+
+    steps: int
+    step: float
+    release: Release = "average"
+    name: Literal["dp_gd"] = "dp_gd"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """T full gradients; or one last iterate; or a random number of full gradients."""
-        steps, step, release = self._filled()
-        match release:
+        match self.release:
             case "average":
-                return (Query("gradient", steps, Gaussian()),)
+                return (Query("gradient", self.steps, Gaussian()),)
             case "last":
-                return (Query("last_iterate", 1, LastIterate(steps, contraction(problem, step))),)
+                return (Query("last_iterate", 1, LastIterate(self.steps, contraction(problem, self.step))),)
             case "random":
-                return (Query("gradient", 1, RandomIterate(steps)),)
+                return (Query("gradient", 1, RandomIterate(self.steps)),)
             case _:
-                assert_never(release)
+                assert_never(self.release)
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """Of a gradient, or of a hidden step."""
+        if self.release == "last":
+            return {"last_iterate": (step_bound(problem, self.step), problem.size)}
+        return {"gradient": (gradient_bound(problem), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n; at most and not in expectation for release "random", whose m is not known before."""
-        return float(self._filled()[0]) * problem.n
+        return float(self.steps) * problem.n
 
-    def excess_risk(
-        self, problem: Problem, noise_std: float, distance: float, untrained: float = math.inf
-    ) -> float | None:
-        """A bound on E[F + r] at the answer minus its least value, for a minimizer within `distance` of the start 0.
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
+        """Runs start at 0, a minimizer being within D.
 
         "average": the weighted mean, over t = 1..T with weights t, of
-        4 / (t+2)^2 (distance^2 / (2 eta) + (3/4) G distance + eta m noise_std^2 sum_(i=1..t) (i+2)^2 / 4), where m is
+        4 / (t+2)^2 (D^2 / (2 eta) + (3/4) G D + eta m noise_std^2 sum_(i=1..t) (i+2)^2 / 4), where m is
         `Problem.directions`, d at most.
-        "last", on a free domain with l2, noise_std being that of the iterate, and `untrained` the start's own excess:
-        c^T untrained + (c noise_std)^2 (K L + mu d) / (2 (1 - c)), K outputs. Else None: no bound is proven.
+        "last", on a free domain with l2, noise_std being that of the iterate: with K outputs
+        c^T untrained + (c noise_std)^2 (K L + mu d) / (2 (1 - c)).
         """
-        steps, step, release = self._filled()
-        if release == "last" and isinstance(problem.domain, Free) and isinstance(problem.regularizer, L2):
-            shrink = step * problem.mu / (1 + step * problem.mu)
+        if problem.start.any():
+            return _NOT_COVERED
+        if self.release == "last" and isinstance(problem.domain, Free) and isinstance(problem.regularizer, L2):
+            shrink = self.step * problem.mu / (1 + self.step * problem.mu)
             curvatures = problem.outputs * problem.L + problem.mu * problem.size
             spread = ((1 - shrink) * noise_std) ** 2 * curvatures / (2 * shrink)
-            return (1 - shrink) ** steps * untrained + spread
-        if release != "average":
-            return None
-        t = np.arange(1.0, steps + 1)
-        start = distance**2 / (2 * step) + 0.75 * problem.G * distance
-        noise = step * problem.directions * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
-        return float(np.average(4 / (t + 2) ** 2 * (start + noise), weights=t))
+            return (1 - shrink) ** self.steps * start.untrained + spread
+        if self.release != "average":
+            return _ONE_POINT
+        t = np.arange(1.0, self.steps + 1)
+        missed = start.distance**2 / (2 * self.step) + 0.75 * problem.G * start.distance
+        noise = self.step * problem.directions * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
+        return float(np.average(4 / (t + 2) ** 2 * (missed + noise), weights=t))
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        steps, step, release = self._filled()
-        if release == "last":
-            raise Unsuitable("dp_gd: a last iterate is no oracle's answer; see solvers.methods.data.last_iterate")
-        if release == "random":
-            steps = oracle.horizon("gradient")
-        momentum = release == "average" and problem.is_convex
+        if self.release == "last":
+            return oracle.last_iterate("last_iterate", self.steps, self.step)
+        steps, step = oracle.horizon("gradient") if self.release == "random" else self.steps, self.step
+        momentum = self.release == "average" and problem.is_convex
         w = before = problem.start
         mean = Average()
         for t in range(steps):
@@ -168,8 +189,3 @@ class DpGd:
             before, w = w, problem.prox(v - step * oracle.gradient("gradient", v), step)
             mean.add(w, t + 1)
         return mean.value if momentum else w
-
-    def _filled(self) -> tuple[int, float, Release]:
-        if self.steps is None or self.step is None:
-            raise Unsuitable("dp_gd: resolve the method first")
-        return self.steps, self.step, self.release or "average"

@@ -1,16 +1,16 @@
 """DP-SVRG: variance-reduced noisy proximal gradients, with safeguard (Wang, Ye and Xu 2017, Algorithm 1)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.errors import Unsuitable
+from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.oracle import variance_reduced
-from solvers.oracle_protocol import Oracle
+from solvers.methods.run import STRICT, Bounds, Start
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -45,7 +45,7 @@ class DpSvrg:
     iterate as anchor (Johnson and Zhang 2013, option I), and step sizes that owe nothing to exact gradients.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     epochs: int | None = None
     inner_steps: int | None = None
@@ -62,7 +62,7 @@ class DpSvrg:
         check_step("dp_svrg: step", self.step)
         variance_reduced.check_forms("dp_svrg", self.form, self.step_rule)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrg":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgRun":
         """Every open field filled from public facts.
 
         Raises
@@ -77,31 +77,47 @@ class DpSvrg:
         total = epochs * inner_steps
         batch = variance_reduced.fill_batch("dp_svrg", self.batch, problem, privacy, total)
         step = variance_reduced.fill_step("dp_svrg", self.step, problem, batch, time / total)
-        return replace(self, epochs=epochs, inner_steps=inner_steps, batch=batch, step=step)
+        return DpSvrgRun(epochs, inner_steps, batch, step, self.form, self.step_rule)
+
+
+@dataclass(frozen=True, slots=True)
+class DpSvrgRun:
+    """Its sizes as `DpSvrg` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["oracle"]] = "oracle"
+
+    epochs: int
+    inner_steps: int
+    batch: int
+    step: float
+    form: variance_reduced.Form = "safeguarded"
+    step_rule: variance_reduced.StepRule = "fixed"
+    name: Literal["dp_svrg"] = "dp_svrg"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """T snapshots over all rows, T m changes over Poisson batches of rate b / n; or T m printed steps."""
-        epochs, inner_steps, batch, _ = self._filled()
-        return variance_reduced.queries(problem, epochs, epochs * inner_steps, batch, self.form)
+        return variance_reduced.queries(problem, self.epochs, self.epochs * self.inner_steps, self.batch, self.form)
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """Of a snapshot and of a batch's mean, or of a printed step."""
+        return variance_reduced.bounds(problem, self.batch, self.form)
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T (n + 2 m b), in expectation and at most."""
-        epochs, inner_steps, batch, _ = self._filled()
-        return float(epochs) * (problem.n + 2.0 * inner_steps * batch)
+        return float(self.epochs) * (problem.n + 2.0 * self.inner_steps * self.batch)
+
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None is proven."""
+        return variance_reduced.UNPROVEN
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        epochs, inner_steps, batch, step = self._filled()
-        w, mean, total = problem.start, Average(), epochs * inner_steps
-        estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, step, batch)
-        for epoch in range(epochs):
-            eta, done = estimates.move(w, inner_steps), epoch * inner_steps
-            for points in estimates.walk(w, eta, inner_steps):
+        w, mean, total = problem.start, Average(), self.epochs * self.inner_steps
+        estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
+        for epoch in range(self.epochs):
+            eta, done = estimates.move(w, self.inner_steps), epoch * self.inner_steps
+            for points in estimates.walk(w, eta, self.inner_steps):
                 mean.add_all(points[max(0, total // 2 - done) :])
                 w, done = points[-1], done + len(points)
         return mean.value
-
-    def _filled(self) -> tuple[int, int, int, float]:
-        if self.epochs is None or self.inner_steps is None or self.batch is None or self.step is None:
-            raise Unsuitable("dp_svrg: resolve the method first")
-        return self.epochs, self.inner_steps, self.batch, self.step

@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.errors import Unsuitable
+from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.oracle import variance_reduced
-from solvers.oracle_protocol import Oracle
+from solvers.methods.run import STRICT, Bounds, Start
 from solvers.problem import Problem, Vector
 
 MOST_EPOCHS = 30
@@ -42,7 +42,7 @@ class DpSvrgPp:
     2 m (2^T - 1) steps, where the paper's Theorem 4.3 counts 2^T m, about half of them.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     epochs: int | None = None
     inner_steps: int | None = None
@@ -59,7 +59,7 @@ class DpSvrgPp:
         check_step("dp_svrg_pp: step", self.step)
         variance_reduced.check_forms("dp_svrg_pp", self.form, self.step_rule)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgPp":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgPpRun":
         """Every open field filled from public facts.
 
         Raises
@@ -76,35 +76,52 @@ class DpSvrgPp:
         total = _steps(epochs, inner_steps)
         batch = variance_reduced.fill_batch("dp_svrg_pp", self.batch, problem, privacy, total)
         step = variance_reduced.fill_step("dp_svrg_pp", self.step, problem, batch, time / total)
-        return replace(self, epochs=epochs, inner_steps=inner_steps, batch=batch, step=step)
+        return DpSvrgPpRun(epochs, inner_steps, batch, step, self.form, self.step_rule)
+
+
+@dataclass(frozen=True, slots=True)
+class DpSvrgPpRun:
+    """Its sizes as `DpSvrgPp` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["oracle"]] = "oracle"
+
+    epochs: int
+    inner_steps: int
+    batch: int
+    step: float
+    form: variance_reduced.Form = "safeguarded"
+    step_rule: variance_reduced.StepRule = "fixed"
+    name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """T snapshots over all rows, K = 2 m (2^T - 1) changes over Poisson batches at b / n; or K printed steps."""
-        epochs, inner_steps, batch, _ = self._filled()
-        return variance_reduced.queries(problem, epochs, _steps(epochs, inner_steps), batch, self.form)
+        changes = _steps(self.epochs, self.inner_steps)
+        return variance_reduced.queries(problem, self.epochs, changes, self.batch, self.form)
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """Of a snapshot and of a batch's mean, or of a printed step."""
+        return variance_reduced.bounds(problem, self.batch, self.form)
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n + 4 m (2^T - 1) b, in expectation and at most."""
-        epochs, inner_steps, batch, _ = self._filled()
-        return float(epochs) * problem.n + 2.0 * _steps(epochs, inner_steps) * batch
+        return float(self.epochs) * problem.n + 2.0 * _steps(self.epochs, self.inner_steps) * self.batch
+
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None is proven."""
+        return variance_reduced.UNPROVEN
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        epochs, inner_steps, batch, step = self._filled()
         w = anchor = problem.start
-        estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, step, batch)
-        for length in _lengths(epochs, inner_steps):
+        estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
+        for length in _lengths(self.epochs, self.inner_steps):
             eta, mean = estimates.move(anchor, length), Average()
             for points in estimates.walk(w, eta, length):
                 mean.add_all(points)
                 w = points[-1]
             anchor = mean.value
         return anchor
-
-    def _filled(self) -> tuple[int, int, int, float]:
-        if self.epochs is None or self.inner_steps is None or self.batch is None or self.step is None:
-            raise Unsuitable("dp_svrg_pp: resolve the method first")
-        return self.epochs, self.inner_steps, self.batch, self.step
 
 
 def _lengths(epochs: int, inner_steps: int) -> Iterator[int]:

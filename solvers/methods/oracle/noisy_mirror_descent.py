@@ -1,7 +1,7 @@
 """Noisy mirror descent in half passes, each record used at most once a pass (Arora, Marinov and Ullah 2020)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.calibration import calibrate
@@ -9,16 +9,22 @@ from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
 from accounting.plan import Query
 from accounting.privacy import Privacy
+from solvers.bounds import sampled_bound
+from solvers.doors import Oracle
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
+from solvers.methods.run import STRICT, Bounds, Start
 from solvers.methods.tuning import distance
-from solvers.oracle_protocol import Oracle
 from solvers.potentials import POTENTIALS, Potential
 from solvers.problem import Problem, Vector
 
 MOST_PASSES = 1_000
 _MOST_DEFAULT_SLOTS = 2_000
+_FRESH = (
+    "No bound on the risk over these rows is proven: a half pass uses each row at most once, so theory bounds the risk "
+    "on new rows of the same kind."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class NoisyMirrorDescent:
     not by the paper's composition over q = 1/n, which is not proved.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     passes: int | None = None
     batch: int | None = None
@@ -63,7 +69,7 @@ class NoisyMirrorDescent:
         check_count("noisy_mirror_descent: batch", self.batch, 10**10)
         check_step("noisy_mirror_descent: step", self.step)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "NoisyMirrorDescent":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "NoisyMirrorDescentRun":
         """Every open field filled from public facts.
 
         Raises
@@ -85,43 +91,20 @@ class NoisyMirrorDescent:
             raise Unsuitable(f"noisy_mirror_descent: batch must not exceed n / 2 = {problem.n / 2:g}")
         if half // batch > MOST_SLOTS:
             raise Unsuitable(f"noisy_mirror_descent: batch must be at least n / {2 * MOST_SLOTS}, for as many slots")
-        filled = replace(self, passes=self.passes or 1, batch=batch)
-        return filled._with_step(problem, privacy)
+        phi, step = self._potential_and_step(problem, privacy, batch)
+        return NoisyMirrorDescentRun(self.passes or 1, batch, step, phi, self.form)
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """P allocations of T answers each."""
-        passes, batch = self._sizes()
-        slots = (problem.n // 2 + 1) // batch
-        rate = min(1.0, slots * batch / problem.n)
-        return (Query("half_pass", passes, RandomAllocation(rate, slots, self.form)),)
-
-    def gradient_evaluations(self, problem: Problem) -> float:
-        """P T b, in expectation or exactly."""
-        return float(self._steps(problem)) * self._sizes()[1]
-
-    def run(self, oracle: Oracle, problem: Problem) -> Vector:
-        """The private model."""
-        if self.step is None or self.potential is None:
-            raise Unsuitable("noisy_mirror_descent: resolve the method first")
-        w, mean = problem.start, Average()
-        steps = self._steps(problem)
-        for t in range(steps):
-            if 2 * (t + 1) > steps:
-                mean.add(w)
-            w = self.potential.mirror(problem, w, oracle.allocated_gradient("half_pass", w), self.step)
-        return mean.value
-
-    def _with_step(self, problem: Problem, privacy: Privacy) -> "NoisyMirrorDescent":
-        """Phi and eta where they are open; the noise is that of the plan, which owes nothing to either."""
+    def _potential_and_step(self, problem: Problem, privacy: Privacy, batch: int) -> tuple[Potential, float]:
+        """Where they are open, of the least bound at the noise of the plan, which depends on neither."""
         refusals = {phi: phi.refusal(problem) for phi in ((self.potential,) if self.potential else POTENTIALS)}
         covered = [phi for phi, refusal in refusals.items() if refusal is None]
         if not covered:
             phi, refusal = next(iter(refusals.items()))
             raise Unsuitable(f"noisy_mirror_descent: potential {phi.name} does not cover this problem: {refusal}")
         if self.step is not None and self.potential is not None:
-            return self
-        noise = calibrate(self.queries(problem), privacy).plan.queries[0].noise_multiplier
-        std = noise * problem.G / self._sizes()[1]
+            return self.potential, self.step
+        query = Query("half_pass", self.passes or 1, _half_pass(problem, batch, self.form))
+        std = calibrate((query,), privacy).plan.queries[0].noise_multiplier * problem.G / batch
         reach = distance(problem)
 
         def start(phi: Potential) -> float:
@@ -131,14 +114,51 @@ class NoisyMirrorDescent:
             return problem.G**2 + std**2 * phi.noise_norm(problem)
 
         phi = min(covered, key=lambda phi: start(phi) * force(phi))
-        step = self.step or math.sqrt(2 * start(phi) / (self._steps(problem) * force(phi)))
-        return replace(self, potential=phi, step=step)
+        return phi, self.step or math.sqrt(2 * start(phi) / (query.answers * force(phi)))
 
-    def _steps(self, problem: Problem) -> int:
-        """P T."""
-        return sum(query.answers for query in self.queries(problem))
 
-    def _sizes(self) -> tuple[int, int]:
-        if self.passes is None or self.batch is None:
-            raise Unsuitable("noisy_mirror_descent: resolve the method first")
-        return self.passes, self.batch
+@dataclass(frozen=True, slots=True)
+class NoisyMirrorDescentRun:
+    """Its sizes as `NoisyMirrorDescent` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["oracle"]] = "oracle"
+
+    passes: int
+    batch: int
+    step: float
+    potential: Potential
+    form: Form = "independent"
+    name: Literal["noisy_mirror_descent"] = "noisy_mirror_descent"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """P allocations of T answers each."""
+        return (Query("half_pass", self.passes, _half_pass(problem, self.batch, self.form)),)
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """Of a slot's mean."""
+        size = _half_pass(problem, self.batch, self.form).normalizer(problem.n)
+        return {"half_pass": (sampled_bound(problem, size, problem.G), problem.size)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """P T b, in expectation or exactly."""
+        return float(self.queries(problem)[0].answers) * self.batch
+
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None is proven."""
+        return _FRESH
+
+    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+        """The private model."""
+        w, mean, steps = problem.start, Average(), self.queries(problem)[0].answers
+        for t in range(steps):
+            if 2 * (t + 1) > steps:
+                mean.add(w)
+            w = self.potential.mirror(problem, w, oracle.allocated_gradient("half_pass", w), self.step)
+        return mean.value
+
+
+def _half_pass(problem: Problem, batch: int, form: Form) -> RandomAllocation:
+    """T slots of b records."""
+    slots = (problem.n // 2 + 1) // batch
+    return RandomAllocation(min(1.0, slots * batch / problem.n), slots, form)

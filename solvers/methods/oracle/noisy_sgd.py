@@ -1,18 +1,19 @@
 """Noisy SGD: projected stochastic (sub)gradient steps on Poisson batches (Bassily, Smith and Thakurta 2014; DP-SGD)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.errors import Unsuitable
+from solvers.bounds import sampled_bound
+from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
 from solvers.methods.oracle import variance_reduced
+from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
 from solvers.methods.tuning import answers_std, distance
-from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -42,7 +43,7 @@ class NoisySgd:
     clipped at its proven bound.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     batch: int | None = None
@@ -54,7 +55,7 @@ class NoisySgd:
         check_count("noisy_sgd: batch", self.batch, 10**10)
         check_step("noisy_sgd: step", self.step)
 
-    def resolve(self, problem: Problem, privacy: Privacy) -> "NoisySgd":
+    def resolve(self, problem: Problem, privacy: Privacy) -> "NoisySgdRun":
         """Every open field filled from public facts.
 
         Raises
@@ -71,39 +72,48 @@ class NoisySgd:
             steps = self.steps or _non_smooth_steps(problem, single)
             longest = distance(problem) / math.sqrt(steps * (problem.G**2 + steps * problem.size * single**2))
         batch = variance_reduced.fill_batch("noisy_sgd", self.batch, problem, privacy, steps)
+        step = self.step or longest
         if problem.is_smooth:
-            return replace(
-                self,
-                steps=steps,
-                batch=batch,
-                step=variance_reduced.fill_step("noisy_sgd", self.step, problem, batch, longest),
-            )
-        return replace(self, steps=steps, batch=batch, step=self.step or longest)
+            step = variance_reduced.fill_step("noisy_sgd", self.step, problem, batch, longest)
+        return NoisySgdRun(steps, batch, step)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySgdRun:
+    """Its sizes as `NoisySgd` has them."""
+
+    __pydantic_config__: ClassVar = STRICT
+    door: ClassVar[Literal["oracle"]] = "oracle"
+
+    steps: int
+    batch: int
+    step: float
+    name: Literal["noisy_sgd"] = "noisy_sgd"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """K sampled gradients at rate b / n."""
-        steps, batch, _ = self._filled()
-        return (Query("gradient", steps, PoissonGaussian(batch / problem.n)),)
+        return (Query("gradient", self.steps, PoissonGaussian(self.batch / problem.n)),)
 
-    def gradient_evaluations(self, problem: Problem) -> float:  # noqa: ARG002
+    def bounds(self, problem: Problem) -> Bounds:
+        """Of a batch's mean."""
+        return {"gradient": (sampled_bound(problem, self.batch, problem.G), problem.size)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
         """K b, in expectation."""
-        steps, batch, _ = self._filled()
-        return float(steps) * batch
+        return float(self.steps) * self.batch
+
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """None is proven."""
+        return UNPROVEN
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        steps, _, step = self._filled()
         w, mean = problem.start, Average()
-        for t in range(steps):
-            w = problem.prox(w - step * oracle.sampled_gradient("gradient", w), step)
-            if 2 * (t + 1) > steps:
+        for t in range(self.steps):
+            w = problem.prox(w - self.step * oracle.sampled_gradient("gradient", w), self.step)
+            if 2 * (t + 1) > self.steps:
                 mean.add(w)
         return mean.value if problem.is_convex else w
-
-    def _filled(self) -> tuple[int, int, float]:
-        if self.steps is None or self.batch is None or self.step is None:
-            raise Unsuitable("noisy_sgd: resolve the method first")
-        return self.steps, self.batch, self.step
 
 
 def _non_smooth_steps(problem: Problem, single: float) -> int:

@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
 from accounting.privacy import Privacy
+from solvers.bounds import gradient_bound, sampled_bound
+from solvers.doors import Oracle
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_smooth
+from solvers.methods.run import Bounds
 from solvers.methods.tuning import answers_std, descent_time
-from solvers.oracle_protocol import Oracle
 from solvers.problem import Problem, Vector
 
 Form = Literal["safeguarded", "printed"]
 StepRule = Literal["fixed", "barzilai_borwein"]
 
+UNPROVEN = (
+    "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
+    "theorems want fresh noise in every step."
+)
 _SNAPSHOT_SHARE = 0.25
 _TOGETHER, _NUMBERS = 1_000, 1 << 18  # points, and their coordinates, between two reports of progress
 _TIME = 0.4  # of dp_gd's: plain steps let less noise average out
@@ -97,6 +103,14 @@ def queries(problem: Problem, snapshots: int, changes: int, batch: int, form: Fo
         Query("snapshot", snapshots, Gaussian(), _SNAPSHOT_SHARE),
         Query("change", changes, PoissonGaussian(batch / problem.n), 1 - _SNAPSHOT_SHARE),
     )
+
+
+def bounds(problem: Problem, batch: int, form: Form) -> Bounds:
+    """Of a snapshot and of a batch's mean at its largest, or of a printed step."""
+    if form == "printed":
+        return {"step": (sampled_bound(problem, batch, 2 * problem.G), problem.size)}
+    change = sampled_bound(problem, batch, problem.G)
+    return {"snapshot": (gradient_bound(problem), problem.size), "change": (change, problem.size)}
 
 
 class Estimates:

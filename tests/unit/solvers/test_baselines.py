@@ -20,7 +20,8 @@ from solvers.domains import L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, Logistic, Sigmoid, Squared
 from solvers.methods import NoisySgd
-from solvers.methods.data.ada_ssp import _moments
+from solvers.methods.data.ada_ssp import AdaSspRun
+from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2
 from tests.support.seeded import SeededBits
@@ -82,8 +83,7 @@ class TestObjectivePerturbation:
             X, _, _ = _data(GLM.n, GLM.d, seed)
             y = np.where(np.arange(GLM.n) % 3 == 0, 1.0, -1.0)
             method = plan(methods.ObjectivePerturbation(), GLM, PRIVACY).method
-            assert isinstance(method, methods.ObjectivePerturbation)
-            assert method.radius is not None
+            assert isinstance(method, ObjectivePerturbationRun)
             access = DataAccess(GLM, Data.of(X * scale, y, GLM), Plan(()), Noise(SeededBits(1)))
             b = np.array([30.0, -20.0, 10.0])
             w = method._minimize(access, GLM, b, 0.0)
@@ -122,7 +122,7 @@ class TestObjectivePerturbation:
 
 class TestAdaSsp:
     def test_neighbors_move_each_statistic_within_its_bound_and_nearly_reach_it(self) -> None:
-        rng, bounds = np.random.default_rng(2), methods.AdaSsp().releases(LEAST_SQUARES)
+        rng, bounds = np.random.default_rng(2), AdaSspRun().bounds(LEAST_SQUARES)
         farthest = dict.fromkeys(bounds, 0.0)
         for trial in range(60):
             X, y, _ = _data(400, 3, trial)
@@ -135,7 +135,7 @@ class TestAdaSsp:
                 access = DataAccess(
                     LEAST_SQUARES, Data.of(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
                 )
-                second, mixed = _moments(access, LEAST_SQUARES)
+                second, mixed = access.moments(LEAST_SQUARES.loss.slope_bound)
                 upper = np.triu_indices(3)
                 weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
                 seen.append((np.linalg.eigvalsh(second)[:1], second[upper] * weight, mixed))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from solvers import Problem
-from solvers.data_access.data import BLOCK, Data, block_rows, blocks
+from solvers.bounds import BLOCK, block_rows
+from solvers.data_access.data import Data, blocks
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 

@@ -16,24 +16,31 @@ from solvers.domains import Domain, Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.methods.oracle.dp_acc_md import DpAccMdRun
+from solvers.methods.oracle.dp_gd import DpGdRun
+from solvers.methods.oracle.dp_svrg import DpSvrgRun
+from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
+from solvers.methods.run import OracleRun, Start
 from solvers.potentials import HalfSquaredL2
 from solvers.problem import Vector
 from solvers.regularizers import L2, NoRegularizer
 from tests.support.quiet_oracle import QuietOracle
+from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
 N, D = 300, 4
 PRIVACY = Privacy(1.0, 1e-6)
-LONG: tuple[Method, ...] = (
-    DpGd(steps=3000, step=0.99),
-    DpAccMd(steps=2000, step=1.0, potential=HalfSquaredL2()),
-    DpSvrg(epochs=40, inner_steps=40, batch=60, step=0.5),
-    DpSvrgPp(epochs=9, inner_steps=4, batch=60, step=0.5),
+LONG: tuple[OracleRun, ...] = (
+    DpGdRun(steps=3000, step=0.99),
+    DpAccMdRun(steps=2000, step=1.0, potential=HalfSquaredL2()),
+    DpSvrgRun(epochs=40, inner_steps=40, batch=60, step=0.5),
+    DpSvrgPpRun(epochs=9, inner_steps=4, batch=60, step=0.5),
 )
+DEFAULTS = (DpGd(), DpAccMd(), DpSvrg(), DpSvrgPp())
 RATES = {"dp_svrg": 0.2, "dp_svrg_pp": 0.2}
 
 
-def names(method: Method) -> str:
+def names(method: Method | OracleRun) -> str:
     return method.name
 
 
@@ -75,7 +82,7 @@ def optimum(task: Problem) -> float:
     "task", [problem(), problem(L2Ball(1.0), 0.0), problem(L2Ball(0.5))], ids=["l2", "ball", "both"]
 )
 @pytest.mark.parametrize("method", LONG, ids=names)
-def test_with_exact_answers_it_reaches_the_optimum(method: Method, task: Problem) -> None:
+def test_with_exact_answers_it_reaches_the_optimum(method: OracleRun, task: Problem) -> None:
     X, y = rows()
     found = method.run(QuietOracle(task, X, y, RATES.get(method.name, 1.0)), task)
     assert objective(task, found) - optimum(task) < 2e-5
@@ -83,11 +90,11 @@ def test_with_exact_answers_it_reaches_the_optimum(method: Method, task: Problem
 
 
 @pytest.mark.parametrize("method", LONG, ids=names)
-def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: Method) -> None:
+def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: OracleRun) -> None:
     """epsilon = 100 on these 300 rows would be noise; an oracle with a plan of tiny multipliers is all but exact."""
     X, y = rows()
     task = problem()
-    short = replace(method, steps=300) if isinstance(method, DpGd | DpAccMd) else method
+    short = replace(method, steps=300) if isinstance(method, DpGdRun | DpAccMdRun) else method
     release = calibrate(short.queries(task), PRIVACY).plan
     quiet = replace(release, queries=tuple(replace(q, noise_multiplier=1e-4) for q in release.queries))
     oracle = PrivateOracle(task, Data.of(X, y, task), quiet, Noise(SeededBits(1)))
@@ -96,28 +103,29 @@ def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: M
     assert quiet.covers(oracle.transcript())
 
 
-@pytest.mark.parametrize("method", [type(m)() for m in LONG], ids=names)
+@pytest.mark.parametrize("method", DEFAULTS, ids=names)
 @pytest.mark.parametrize("task", [problem(), problem(L2Ball(2.0)), Problem(Squared(), n=50, d=9, row_norm=3.0)])
 def test_it_asks_for_exactly_what_it_planned(method: Method, task: Problem) -> None:
     quote = plan(method, task, PRIVACY)
     assert None not in [getattr(quote.method, field) for field in quote.method.__dataclass_fields__]
     oracle = QuietOracle(task, np.zeros((task.n, task.d)), np.zeros(task.n))
+    assert quote.method.door == "oracle"
     quote.method.run(oracle, task)
     assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
-    assert quote.method.resolve(task, PRIVACY) == quote.method
+    assert asked(quote.method).resolve(task, PRIVACY) == quote.method
 
 
-@pytest.mark.parametrize("method", [type(m)() for m in LONG], ids=names)
+@pytest.mark.parametrize("method", DEFAULTS, ids=names)
 def test_a_release_is_within_its_plan_and_its_promise(method: Method) -> None:
     X, y = rows()
     release = solve(method, problem(), X, y, PRIVACY)
     assert release.epsilon <= PRIVACY.epsilon
-    assert plan(release.method, problem(), PRIVACY).release.plan.covers(release.transcript)
+    assert plan(asked(release.method), problem(), PRIVACY).release.plan.covers(release.transcript)
 
 
 class TestDpSvrgPp:
     def test_epochs_double_and_all_their_steps_are_counted(self) -> None:
-        method = DpSvrgPp(epochs=4, inner_steps=3, batch=10, step=0.1)
+        method = DpSvrgPpRun(epochs=4, inner_steps=3, batch=10, step=0.1)
         snapshot, change = method.queries(problem())
         assert (snapshot.count, change.count) == (4, 2 * 3 * (2**4 - 1)) == (4, 6 + 12 + 24 + 48)
         assert method.gradient_evaluations(problem()) == 4 * N + 2 * 90 * 10
@@ -126,7 +134,7 @@ class TestDpSvrgPp:
         """Two epochs of 2 and 4 plain gradient steps: with batches of everything, v is the gradient itself."""
         X, y = rows()
         task, eta = problem(), 0.5
-        method = DpSvrgPp(epochs=2, inner_steps=1, batch=N, step=eta)
+        method = DpSvrgPpRun(epochs=2, inner_steps=1, batch=N, step=eta)
         oracle = QuietOracle(task, X, y)
         found = method.run(oracle, task)
         exact, points = QuietOracle(task, X, y), [task.start]
@@ -144,7 +152,7 @@ class TestDpSvrgPp:
 
     def test_given_fields_stay(self) -> None:
         given = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2)
-        assert given.resolve(problem(), PRIVACY) == given
+        assert asked(given.resolve(problem(), PRIVACY)) == given
 
     @pytest.mark.parametrize(
         "fields",
@@ -174,7 +182,7 @@ class TestDpAccMd:
             x = r * b + (1 - r) * a
             g = exact.gradient("g", x)
             a, b = task.domain.project(x - g / (2 * L)), task.domain.project(b - alpha * g)
-        found = DpAccMd(steps=20, step=1 / (2 * L), potential=HalfSquaredL2()).run(QuietOracle(task, X, y), task)
+        found = DpAccMdRun(steps=20, step=1 / (2 * L), potential=HalfSquaredL2()).run(QuietOracle(task, X, y), task)
         assert np.allclose(found, a, atol=1e-12)
 
     def test_accelerates(self) -> None:
@@ -182,12 +190,12 @@ class TestDpAccMd:
         X, y = rows()
         task = problem(L2Ball(20.0), 0.0)
         best, steps = optimum(task), 60
-        found = DpAccMd(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2()).run(
+        found = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2()).run(
             QuietOracle(task, X, y), task
         )
         reached = objective(task, found) - best
-        method = DpAccMd(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2())
-        assert reached <= method.excess_risk(task, 0.0, 20.0)
+        method = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2())
+        assert reached <= method.excess_risk(task, 0.0, Start(20.0, True, 1.0))
         w, exact = task.start, QuietOracle(task, X, y)
         for _ in range(steps):
             w = task.prox(w - exact.gradient("g", w) / (2 * task.L), 1 / (2 * task.L))
@@ -199,10 +207,10 @@ class TestDpAccMd:
         X, y = rows()
         task = problem(L2Ball(3.0))
         quote = plan(DpAccMd(), task, Privacy(epsilon, 1e-6))
-        assert isinstance(quote.method, DpAccMd)
-        found = [solve(quote.method, task, X, y, Privacy(epsilon, 1e-6)).coefficients for _ in range(40)]
+        assert isinstance(quote.method, DpAccMdRun)
+        found = [solve(asked(quote.method), task, X, y, Privacy(epsilon, 1e-6)).coefficients for _ in range(40)]
         mean = float(np.mean([objective(task, w) for w in found])) - optimum(task)
-        assert 0 <= mean <= quote.method.excess_risk(task, quote.noise_stds[0], 3.0)
+        assert 0 <= mean <= quote.method.excess_risk(task, quote.noise_stds[0], Start(3.0, True, 1.0))
 
     def test_the_defaults_minimize_the_bound(self) -> None:
         """Among all T, at the longest step, d small beside n: within 2 % of the least bound; T <= 500."""
@@ -212,8 +220,8 @@ class TestDpAccMd:
 
         def bound(method: DpAccMd) -> float:
             quote = plan(method, task, privacy)
-            assert isinstance(quote.method, DpAccMd)
-            return quote.method.excess_risk(task, quote.noise_stds[0], distance)
+            assert isinstance(quote.method, DpAccMdRun)
+            return quote.method.excess_risk(task, quote.noise_stds[0], Start(distance, False, 1.0))
 
         longest = 1 / (2 * task.L)
         least = min(bound(DpAccMd(steps=steps, step=longest)) for steps in range(1, 300))

@@ -10,14 +10,28 @@ from accounting import Privacy
 from solvers import Problem, plan, solve
 from solvers.domains import Free, L1Ball, L2Ball, Simplex
 from solvers.losses import Hinge, Logistic, Squared
-from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
-from solvers.methods.data import Localization, ObjectivePerturbation, OutputPerturbation
+from solvers.methods import (
+    DpAccMd,
+    DpGd,
+    DpSvrg,
+    DpSvrgPp,
+    Method,
+)
+from solvers.methods.data.localization import LocalizationRun
+from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
+from solvers.methods.data.output_perturbation import OutputPerturbationRun
+from solvers.methods.oracle.dp_acc_md import DpAccMdRun
+from solvers.methods.oracle.dp_gd import DpGdRun
+from solvers.methods.oracle.dp_svrg import DpSvrgRun
+from solvers.methods.run import Start
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
+from tests.support.runs import asked
 
 PRIVACY = Privacy(1.0, 1e-6)
 TASK = Problem(Logistic(), NoRegularizer(), L2Ball(2.0), n=500, d=3, row_norm=1.0)
+NEAR = Start(distance=3.0, certain=True, untrained=1.0)
 
 
 @pytest.mark.slow
@@ -37,13 +51,13 @@ def test_the_bound_holds(method: Method, privacy: Privacy) -> None:
 
 def test_dp_gds_bound_by_hand() -> None:
     """T = 1: 4/9 (D^2 / (2 eta) + 3 G D / 4 + eta d sigma^2 9/4)."""
-    found = DpGd(steps=1, step=2.0).excess_risk(TASK, 0.1, 3.0)
+    found = DpGdRun(steps=1, step=2.0).excess_risk(TASK, 0.1, NEAR)
     assert found == pytest.approx(4 / 9 * (9 / 4 + 0.75 * 3 + 2.0 * 3 * 0.01 * 9 / 4))
 
 
 def test_dp_acc_mds_bound_by_hand() -> None:
     """T = 1, L = 1/4, eta = 2: 4 (D^2 / 2) / (2 * 4) + d sigma^2 / (2 (1/2 - 1/4))."""
-    found = DpAccMd(steps=1, step=2.0, potential=HalfSquaredL2()).excess_risk(TASK, 0.1, 3.0)
+    found = DpAccMdRun(steps=1, step=2.0, potential=HalfSquaredL2()).excess_risk(TASK, 0.1, NEAR)
     assert found == pytest.approx(4 * 4.5 / 8 + 3 * 0.01 / 0.5)
 
 
@@ -77,15 +91,17 @@ def test_dp_acc_md_is_covered_where_runs_do_not_start_at_zero() -> None:
     assert found.excess_risk < found.untrained
 
 
-@pytest.mark.parametrize("method", [DpGd(steps=5, step=1.0), DpAccMd(steps=5, step=1.0, potential=HalfSquaredL2())])
-def test_noise_counts_in_as_many_directions_as_there_are_rows(method: DpGd | DpAccMd) -> None:
+@pytest.mark.parametrize(
+    "method", [DpGdRun(steps=5, step=1.0), DpAccMdRun(steps=5, step=1.0, potential=HalfSquaredL2())]
+)
+def test_noise_counts_in_as_many_directions_as_there_are_rows(method: DpGdRun | DpAccMdRun) -> None:
     """On a free domain without r, a d above n costs no more than d = n; elsewhere it does."""
     free = replace(TASK, domain=Free())
-    bounds = [method.excess_risk(replace(free, d=d), 0.1, 1.0) for d in (100, 500, 10**6)]
+    bounds = [method.excess_risk(replace(free, d=d), 0.1, NEAR) for d in (100, 500, 10**6)]
     assert bounds[0] < bounds[1] == bounds[2]
     ridge = replace(free, regularizer=L2(0.1))
-    assert method.excess_risk(replace(ridge, d=500), 0.1, 1.0) < method.excess_risk(replace(ridge, d=501), 0.1, 1.0)
-    assert plan(method, replace(free, d=10**5), PRIVACY).forecast.distance == 5 * math.sqrt(500)
+    assert method.excess_risk(replace(ridge, d=500), 0.1, NEAR) < method.excess_risk(replace(ridge, d=501), 0.1, NEAR)
+    assert plan(asked(method), replace(free, d=10**5), PRIVACY).forecast.distance == 5 * math.sqrt(500)
 
 
 def test_the_untrained_model_of_squares() -> None:
@@ -117,7 +133,7 @@ class TestAuto:
     def test_is_dp_acc_md_on_an_l1_ball_of_many_coordinates(self) -> None:
         wide = replace(TASK, domain=L1Ball(3.0), d=600)
         quote = plan(Auto(), wide, PRIVACY)
-        assert isinstance(quote.method, DpAccMd)
+        assert isinstance(quote.method, DpAccMdRun)
         assert quote.method.potential == HalfSquaredLp()
         assert "l1 ball" in quote.reason
         for other in (
@@ -131,20 +147,20 @@ class TestAuto:
     def test_is_dp_svrg_for_very_many_gradients_if_it_may_sample(self) -> None:
         huge = Problem(Logistic(), NoRegularizer(), n=10**8, d=50, row_norm=4.0)
         method, reason = Auto().choose(huge, PRIVACY)
-        assert isinstance(method, DpSvrg)
+        assert isinstance(method, DpSvrgRun)
         assert "gradient evaluations" in reason
         saved = DpGd().resolve(huge, PRIVACY).gradient_evaluations(huge)
-        assert method.resolve(huge, PRIVACY).gradient_evaluations(huge) < saved / 3
-        assert isinstance(Auto().choose(huge, PRIVACY, currency="gaussian")[0], DpGd)
+        assert method.gradient_evaluations(huge) < saved / 3
+        assert isinstance(Auto().choose(huge, PRIVACY, currency="gaussian")[0], DpGdRun)
 
     def test_at_delta_zero_it_takes_a_pure_method(self) -> None:
         ridged = replace(TASK, regularizer=L2(0.1))
-        assert isinstance(Auto().choose(ridged, Privacy(1.0, 0.0))[0], OutputPerturbation)
-        assert isinstance(Auto().choose(replace(TASK, loss=Hinge()), Privacy(1.0, 0.0))[0], Localization)
+        assert isinstance(Auto().choose(ridged, Privacy(1.0, 0.0))[0], OutputPerturbationRun)
+        assert isinstance(Auto().choose(replace(TASK, loss=Hinge()), Privacy(1.0, 0.0))[0], LocalizationRun)
 
     def test_a_perturbed_objective_where_l2_is_strong_beside_the_noise(self) -> None:
         problem = Problem(Logistic(), L2(0.01), n=200_000, d=55, row_norm=7.42)
-        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6))[0], ObjectivePerturbation)
-        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6), currency="gaussian")[0], DpGd)
-        assert isinstance(Auto().choose(problem, Privacy(0.1, 1e-6))[0], DpGd)
-        assert isinstance(Auto().choose(replace(problem, regularizer=L2(1e-4)), Privacy(4.0, 1e-6))[0], DpGd)
+        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6))[0], ObjectivePerturbationRun)
+        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6), currency="gaussian")[0], DpGdRun)
+        assert isinstance(Auto().choose(problem, Privacy(0.1, 1e-6))[0], DpGdRun)
+        assert isinstance(Auto().choose(replace(problem, regularizer=L2(1e-4)), Privacy(4.0, 1e-6))[0], DpGdRun)

@@ -12,13 +12,15 @@ from accounting import Privacy
 from accounting.mechanisms import Exponential
 from accounting.noise import Noise
 from solvers import plan, solve
+from solvers.bounds import lattice_error
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
-from solvers.data_access.sums import gradient_sum, lattice_error, lattice_mean_gradients
+from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Logistic, Loss, Quantile, Sigmoid, Squared
-from solvers.methods.data import InverseSensitivity
+from solvers.methods import InverseSensitivity
+from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
 from tests.reference.median import least_slope
@@ -40,7 +42,7 @@ def scored(
 
     monkeypatch.setattr(Exponential, "perturb", least)
     quote = plan(method, problem, Privacy(1.0))
-    assert isinstance(quote.method, InverseSensitivity)
+    assert isinstance(quote.method, InverseSensitivityRun)
     access = DataAccess(problem, Data.of(X, y, problem), quote.release.plan, Noise(SeededBits(1)))
     point = quote.method.run(access, problem)
     assert access.transcript() == quote.release.plan

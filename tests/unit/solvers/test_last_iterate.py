@@ -12,18 +12,19 @@ from accounting.mechanisms import Gaussian, LastIterate, RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import Problem, plan, solve
-from solvers.contraction import contraction
+from solvers.bounds import contraction, gradient_error, reach, step_bound
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
-from solvers.data_access.sums import gradient_error
+from solvers.data_access.last_iterate import pulled_back
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import HuberHinge, Logistic, Sigmoid, Softmax, Squared
 from solvers.methods import DpGd
-from solvers.methods.data.last_iterate import LastIterateDescent, _pulled_back
+from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Vector
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
 from solvers.solve import run
+from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
 PRIVACY = Privacy(1.0, 1e-6)
@@ -35,11 +36,11 @@ def _rows(problem: Problem, seed: int = 0) -> tuple[Vector, Vector]:
     return rng.normal(size=(problem.n, problem.d)), np.sign(rng.normal(size=problem.n))
 
 
-def _step(problem: Problem, descent: LastIterateDescent, X: Vector, y: Vector, at: Vector) -> Vector:
+def _step(problem: Problem, step: float, X: Vector, y: Vector, at: Vector) -> Vector:
     """y -> m before it is rounded: P, then the gradient step."""
     access = DataAccess(problem, Data.of(X, y, problem), Plan(()), Noise(SeededBits(1)))
-    w = problem.prox(_pulled_back(at, descent.reach(problem)), descent.step)
-    return w - descent.step * access.mean_gradient(range(problem.n), w)
+    w = problem.prox(pulled_back(at, reach(problem, step)), step)
+    return w - step * access.mean_gradient(range(problem.n), w)
 
 
 @pytest.mark.slow
@@ -48,15 +49,15 @@ def _step(problem: Problem, descent: LastIterateDescent, X: Vector, y: Vector, a
 def test_a_step_contracts_and_one_record_moves_it_within_the_bound(regularizer: Regularizer, domain: Domain) -> None:
     """||m - m'|| <= c ||y - x|| + 2 b for any y, x, near and far, and any two neighbors: what the proof builds on."""
     problem = Problem(HuberHinge(0.5), regularizer, domain, n=20, d=3, row_norm=1.0)
-    descent = LastIterateDescent(5, 1 / problem.L)
-    c, bound, rng, tightest = contraction(problem, descent.step), descent.bound(problem), np.random.default_rng(3), 0.0
+    step = 1 / problem.L
+    c, bound, rng, tightest = contraction(problem, step), step_bound(problem, step), np.random.default_rng(3), 0.0
     for k in range(200):
         X, y = _rows(problem, k)
         other = X.copy()
         other[4] = -X[4] * rng.choice([1.0, 50.0])
         one = rng.normal(size=3) * rng.choice([0.1, 1.0, 10.0, 1e6])
         two = one + rng.normal(size=3) * rng.choice([0.0, 1e-3, 1.0, 1e5])
-        moved = float(np.linalg.norm(_step(problem, descent, X, y, one) - _step(problem, descent, other, y, two)))
+        moved = float(np.linalg.norm(_step(problem, step, X, y, one) - _step(problem, step, other, y, two)))
         assert moved <= c * float(np.linalg.norm(one - two)) + 2 * bound
         tightest = max(tightest, moved / (2 * bound) if (one == two).all() else 0.0)
     assert tightest > 0.5
@@ -66,7 +67,7 @@ def test_rounding_is_a_small_part_of_the_bound() -> None:
     """And the std that pays for it and for the lattice stays within a thousandth of z eta G / n."""
     problem = Problem(Logistic(), L2(1e-3), n=200_000, d=60, row_norm=3.0)
     quote = plan(DpGd(release="last"), problem, PRIVACY)
-    assert quote.method == DpGd(steps=2000, step=1 / problem.L, release="last")
+    assert quote.method == DpGdRun(steps=2000, step=1 / problem.L, release="last")
     (query,) = quote.release.plan.queries
     exact = query.noise_multiplier / problem.L * problem.G / problem.n
     assert exact < quote.noise_stds[0] < exact * 1.002
@@ -75,10 +76,10 @@ def test_rounding_is_a_small_part_of_the_bound() -> None:
 def test_the_bound_counts_the_rounding_of_margins() -> None:
     """Two runs compute slopes at two points: a slope that is its record's own bits is off the exact map, too."""
     problem = Problem(Logistic(), L2(1e-6), n=10**6, d=5000, row_norm=3.0)
-    descent = LastIterateDescent(5, 1 / problem.L)
-    error = gradient_error(problem, problem.n, descent.reach(problem))
+    step = 1 / problem.L
+    error = gradient_error(problem, problem.n, reach(problem, step))
     assert error > 0.1 * problem.G / problem.n
-    assert descent.bound(problem) >= descent.step * (problem.G / problem.n + error)
+    assert step_bound(problem, step) >= step * (problem.G / problem.n + error)
 
 
 def test_the_contraction_by_hand_and_its_limits() -> None:
@@ -93,19 +94,17 @@ def test_the_contraction_by_hand_and_its_limits() -> None:
 def test_queries_and_defaults() -> None:
     assert DpGd().resolve(PROBLEM, PRIVACY).release == "average"
     last = DpGd(release="last").resolve(PROBLEM, PRIVACY)
-    assert last.step is not None
-    assert last.steps is not None
     assert last.step <= 1 / PROBLEM.L
     (query,) = last.queries(PROBLEM)
     assert (query.name, query.count) == ("last_iterate", 1)
     assert query.mechanism == LastIterate(last.steps, contraction(PROBLEM, last.step))
     assert last.gradient_evaluations(PROBLEM) == last.steps * PROBLEM.n
-    (query,) = DpGd(steps=9, step=0.1, release="random").queries(PROBLEM)
+    (query,) = DpGdRun(steps=9, step=0.1, release="random").queries(PROBLEM)
     assert (query.count, query.mechanism, query.answers) == (1, RandomIterate(9), 8)
-    (query,) = DpGd(steps=9, step=0.1, release="average").queries(PROBLEM)
+    (query,) = DpGdRun(steps=9, step=0.1, release="average").queries(PROBLEM)
     assert (query.count, query.mechanism) == (9, Gaussian())
     for method in (last, DpGd(release="random").resolve(PROBLEM, PRIVACY)):
-        assert method.resolve(PROBLEM, PRIVACY) == method
+        assert asked(method).resolve(PROBLEM, PRIVACY) == method
 
 
 @pytest.mark.parametrize(
@@ -133,9 +132,7 @@ def test_options_that_are_none_are_refused() -> None:
 def test_a_plan_made_for_other_steps_is_refused() -> None:
     """More steps, or a step that contracts less, would cost more than the plan says."""
     quote = plan(DpGd(release="last"), PROBLEM, PRIVACY)
-    assert isinstance(quote.method, DpGd)
-    assert quote.method.steps is not None
-    assert quote.method.step is not None
+    assert isinstance(quote.method, DpGdRun)
     data = Data.of(*_rows(PROBLEM), PROBLEM)
     for other in (
         replace(quote.method, steps=quote.method.steps + 1),
@@ -144,8 +141,6 @@ def test_a_plan_made_for_other_steps_is_refused() -> None:
     ):
         with pytest.raises(OutOfPlan):
             run(other, PROBLEM, data, quote.release, Noise(SeededBits(1)))
-    with pytest.raises(Unsuitable, match="oracle"):
-        quote.method.run(None, PROBLEM)  # type: ignore[arg-type]
 
 
 def test_only_the_last_iterate_is_an_answer() -> None:
@@ -188,7 +183,7 @@ def test_a_random_iterate_by_hand() -> None:
             return w - 1
 
     problem = Problem(Squared(), L2(1.0), n=10, d=1, row_norm=1.0)
-    answer = DpGd(steps=9, step=0.5, release="random").run(Two(), problem)  # type: ignore[arg-type]
+    answer = DpGdRun(steps=9, step=0.5, release="random").run(Two(), problem)  # type: ignore[arg-type]
     first = 0.5 / 1.5
     assert answer[0] == pytest.approx((first - 0.5 * (first - 1)) / 1.5)
 
@@ -235,9 +230,9 @@ def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: s
 def test_losses_of_several_outputs() -> None:
     """The same contraction and bound on the flat w of softmax; curvatures add up to at most K L."""
     problem = Problem(Softmax(3), L2(0.3), n=30, d=2, row_norm=1.0)
-    descent = LastIterateDescent(5, 1 / problem.L)
-    c, bound, rng = contraction(problem, descent.step), descent.bound(problem), np.random.default_rng(3)
-    assert descent.releases(problem)["last_iterate"][1] == 6
+    step = 1 / problem.L
+    c, bound, rng = contraction(problem, step), step_bound(problem, step), np.random.default_rng(3)
+    assert DpGdRun(5, step, "last").bounds(problem) == {"last_iterate": (bound, 6)}
     for k in range(100):
         X, _ = _rows(problem, k)
         y = rng.integers(0, 3, problem.n).astype(float)
@@ -245,7 +240,7 @@ def test_losses_of_several_outputs() -> None:
         other[4] = -50 * X[4]
         one = rng.normal(size=6) * rng.choice([0.1, 10.0])
         two = one + rng.normal(size=6) * rng.choice([0.0, 1e-3, 10.0])
-        moved = float(np.linalg.norm(_step(problem, descent, X, y, one) - _step(problem, descent, other, y, two)))
+        moved = float(np.linalg.norm(_step(problem, step, X, y, one) - _step(problem, step, other, y, two)))
         assert moved <= c * float(np.linalg.norm(one - two)) + 2 * bound
     release = solve(DpGd(release="last"), problem, X, y, PRIVACY)
     assert release.coefficients.shape == (6,)

@@ -21,13 +21,14 @@ from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
 from solvers.losses.smoothing import bias, smoothed
-from solvers.methods.data import EpochGrowth, Localization, PhasedSgd
+from solvers.methods import EpochGrowth, Localization, PhasedSgd
 from solvers.methods.data.localization import LAW
 from solvers.methods.data.phased_sgd import sensitivity
 from solvers.methods.data.phases import Law, Phases, choose, risk
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
+from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
 TARGET = Privacy(1.0, 1e-6)
@@ -185,7 +186,7 @@ def test_runs_stay_in_the_domain_and_within_their_plan(method: Any, privacy: Pri
     X, y = rng.normal(size=(400, 3)), np.sign(rng.normal(size=400))
     quote = plan(method, problem, privacy)
     assert None not in [getattr(quote.method, f) for f in quote.method.__dataclass_fields__]
-    assert quote.method.resolve(problem, privacy) == quote.method
+    assert asked(quote.method).resolve(problem, privacy) == quote.method
     [query] = quote.release.plan.queries
     heard: list[int] = []
     w, transcript = run(

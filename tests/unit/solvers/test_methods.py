@@ -17,9 +17,12 @@ from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, Method
 from solvers.methods.average import Average
+from solvers.methods.oracle.dp_gd import DpGdRun
+from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.tuning import answers_std, at_stake, descent_time
 from solvers.regularizers import L2
 from solvers.selection import Auto
+from tests.support.runs import asked
 
 Vector = NDArray[np.float64]
 PRIVACY = Privacy(1.0, 1e-6)
@@ -75,7 +78,7 @@ def test_dp_gd_by_hand() -> None:
         v = w + momentum * (w - before)
         before, w = w, (v - 0.5 * (v - 1)) / 1.5
         points.append(w)
-    answer = DpGd(steps=3, step=0.5).run(oracle, problem)
+    answer = DpGdRun(steps=3, step=0.5).run(oracle, problem)
     assert answer[0] == pytest.approx((points[0] + 2 * points[1] + 3 * points[2]) / 6)
     assert oracle.asked == [("gradient", "gradient")] * 3
 
@@ -91,7 +94,7 @@ def test_dp_gd_converges_as_its_momentum_promises() -> None:
             return super().gradient(query, w) * np.array([1.0, 1e-3])
 
     for steps in (10, 40, 160):
-        w = DpGd(steps=steps, step=1.0).run(Narrow(np.array([1.0, 5.0])), problem)
+        w = DpGdRun(steps=steps, step=1.0).run(Narrow(np.array([1.0, 5.0])), problem)
         gap = ((w - [1.0, 5.0]) ** 2 * [1.0, 1e-3]).sum() / 2
         assert gap <= 4 * 26 / steps**2
 
@@ -104,7 +107,7 @@ def test_dp_svrg_by_hand() -> None:
     for _ in range(4):
         w = w - 0.25 * (w - 0.5)
         points.append(w)
-    answer = DpSvrg(epochs=2, inner_steps=2, batch=5, step=0.25).run(oracle, problem)
+    answer = DpSvrgRun(epochs=2, inner_steps=2, batch=5, step=0.25).run(oracle, problem)
     assert answer[0] == pytest.approx((points[2] + points[3]) / 2)
     epoch = [("gradient", "snapshot"), ("sampled_change", "change"), ("sampled_change", "change")]
     assert oracle.asked == epoch * 2
@@ -114,7 +117,7 @@ def test_dp_svrg_asks_plain_gradients_far_from_its_anchor() -> None:
     """G = L = 1: beyond distance 1 from the anchor the safeguard takes over, until the next anchor."""
     problem = Problem(Squared(), n=10, d=1, row_norm=1.0)
     oracle = Quadratic(np.full(1, 4.0))
-    DpSvrg(epochs=2, inner_steps=3, batch=5, step=0.25).run(oracle, problem)
+    DpSvrgRun(epochs=2, inner_steps=3, batch=5, step=0.25).run(oracle, problem)
     # w: 0, 1 (distance 1: near), 1.75 (far), 2.3125 = anchor, 2.734 (near), 3.05 (near)
     kinds = [kind for kind, _ in oracle.asked]
     assert kinds[:4] == ["gradient", "sampled_change", "sampled_change", "sampled_gradient"]
@@ -123,10 +126,10 @@ def test_dp_svrg_asks_plain_gradients_far_from_its_anchor() -> None:
 
 def test_queries_and_costs() -> None:
     problem = Problem(Logistic(), n=1000, d=3, row_norm=1.0)
-    (query,) = DpGd(steps=7, step=1.0).queries(problem)
+    (query,) = DpGdRun(steps=7, step=1.0).queries(problem)
     assert (query.name, query.count, query.mechanism) == ("gradient", 7, Gaussian())
-    assert DpGd(steps=7, step=1.0).gradient_evaluations(problem) == 7000
-    svrg = DpSvrg(epochs=2, inner_steps=10, batch=100, step=1.0)
+    assert DpGdRun(steps=7, step=1.0).gradient_evaluations(problem) == 7000
+    svrg = DpSvrgRun(epochs=2, inner_steps=10, batch=100, step=1.0)
     snapshot, change = svrg.queries(problem)
     assert (snapshot.count, snapshot.mechanism, snapshot.weight) == (2, Gaussian(), 0.25)
     assert (change.count, change.mechanism, change.weight) == (20, PoissonGaussian(0.1), 0.75)
@@ -214,9 +217,6 @@ def test_dp_gd_spends_its_time_in_few_steps() -> None:
 def test_dp_svrg_resolves_to_public_numbers() -> None:
     method = DpSvrg().resolve(ADULT, PRIVACY)
     assert method.epochs == 5
-    assert method.inner_steps is not None
-    assert method.batch is not None
-    assert method.step is not None
     total, mu = 5 * method.inner_steps, gauss_mu(1.0, 1e-6)
     assert total == pytest.approx(0.4 * descent_time(ADULT, PRIVACY) * ADULT.L, abs=5)
     assert method.batch == math.ceil(1.5 * 32_561 * mu / math.sqrt(total))
@@ -237,7 +237,7 @@ def test_every_problem_resolves(method: Method, n: int, epsilon: float) -> None:
         for regularizer in (L2(0.0), L2(1e-12), L2(1e6)):
             problem = Problem(Logistic(), regularizer, L2Ball(1.0), n=n, d=10, row_norm=row_norm)
             resolved = method.resolve(problem, Privacy(epsilon, 1e-12))
-            assert resolved.resolve(problem, Privacy(epsilon, 1e-12)) == resolved
+            assert asked(resolved).resolve(problem, Privacy(epsilon, 1e-12)) == resolved
             assert all(query.count >= 1 for query in resolved.queries(problem))
             assert math.isfinite(resolved.gradient_evaluations(problem))
 
@@ -278,11 +278,9 @@ def test_what_the_theory_does_not_cover_is_named() -> None:
     for method in (DpGd(), DpSvrg()):
         with pytest.raises(Unsuitable, match="delta > 0"):
             method.resolve(ADULT, Privacy(1.0))
-        with pytest.raises(Unsuitable, match="resolve"):
-            method.queries(ADULT)
 
 
 def test_auto_is_dp_gd_and_says_why() -> None:
     method, reason = Auto().choose(ADULT, PRIVACY)
-    assert method == DpGd()
+    assert method == DpGd().resolve(ADULT, PRIVACY)
     assert "noise" in reason

@@ -11,9 +11,9 @@ from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem
-from solvers.data_access.data import BLOCK, Data
+from solvers.bounds import BLOCK, gradient_bound, gradient_error, sampled_bound
+from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
-from solvers.data_access.sums import gradient_bound, gradient_error, sampled_bound
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Loss, Squared

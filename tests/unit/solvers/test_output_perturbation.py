@@ -15,10 +15,11 @@ from solvers.data_access.data import Data
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic
-from solvers.methods.data import OutputPerturbation
+from solvers.methods import OutputPerturbation
 from solvers.methods.data.descent import Piece
 from solvers.problem import Problem
 from solvers.regularizers import L2
+from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Logistic(), L2(0.05), n=60, d=3, row_norm=1.0)
@@ -122,7 +123,7 @@ def test_pure_privacy_by_laplace_noise_of_sqrt_d_times_the_bound() -> None:
     scale = math.sqrt(PROBLEM.d) * Piece(PROBLEM, range(60), 0.0).sensitivity() / 1.0  # l1-sensitivity over epsilon
     assert std == pytest.approx(math.sqrt(2) * scale, rel=1e-5)
     rng = np.random.default_rng(5)
-    release = solve(quote.method, PROBLEM, rng.normal(size=(60, 3)), np.sign(rng.normal(size=60)), Privacy(1.0))
+    release = solve(asked(quote.method), PROBLEM, rng.normal(size=(60, 3)), np.sign(rng.normal(size=60)), Privacy(1.0))
     assert release.event == {"type": "LaplaceDpEvent", "noise_multiplier": query.noise_multiplier}
 
 
@@ -138,9 +139,8 @@ def test_the_default_ridge_keeps_the_noise_from_drowning_a_weak_regularizer() ->
     ridges = []
     for epsilon in (0.1, 1.0, 10.0):
         method = OutputPerturbation().resolve(weak, Privacy(epsilon, 1e-6))
-        assert method.ridge is not None
         ridges.append(method.ridge)
-        bound, _ = method.releases(weak)["minimizer"]
+        bound, _ = method.bounds(weak)["minimizer"]
         assert bound == pytest.approx(weak.G / (weak.n * (method.ridge + 1e-6)), rel=1e-3)
     assert ridges[0] > ridges[1] > ridges[2] > 0
     strong = Problem(Logistic(), L2(50.0), n=2_000, d=20, row_norm=1.0)

@@ -13,9 +13,12 @@ from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic
 from solvers.methods import DpAccMd
+from solvers.methods.oracle.dp_acc_md import DpAccMdRun
+from solvers.methods.run import Start
 from solvers.potentials import POTENTIALS, HalfSquaredL2, HalfSquaredLp, NegativeEntropy, Potential
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from tests.support.quiet_oracle import QuietOracle
+from tests.support.runs import asked
 
 Vector = NDArray[np.float64]
 PRIVACY = Privacy(1.0, 1e-6)
@@ -230,16 +233,16 @@ class TestMethod:
         for _ in range(3000):
             w = task.prox(w - 1.0 * QuietOracle(task, X, y).gradient("g", w), 1.0)
         for steps in (5, 50, 500):
-            method = DpAccMd(steps=steps, step=1 / (2 * task.L), potential=potential)
+            method = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=potential)
             found = method.run(QuietOracle(task, X, y), task)
-            assert self.risk(task, found) - self.risk(task, w) <= method.excess_risk(task, 0.0, 6.0)
+            assert self.risk(task, found) - self.risk(task, w) <= method.excess_risk(task, 0.0, Start(6.0, True, 1.0))
         assert self.risk(task, found) - self.risk(task, w) <= 1e-3
 
     def test_with_noise_it_keeps_its_bound_and_the_domain(self, potential: Potential, domain: Domain) -> None:
         task, privacy = problem(domain, 60), Privacy(20.0, 1e-6)
         X, y = self.rows(60)
         quote = plan(DpAccMd(potential=potential), task, privacy)
-        models = [solve(quote.method, task, X, y, privacy).coefficients for _ in range(20)]
+        models = [solve(asked(quote.method), task, X, y, privacy).coefficients for _ in range(20)]
         w = task.start
         for _ in range(3000):
             w = task.prox(w - 1.0 * QuietOracle(task, X, y).gradient("g", w), 1.0)
@@ -255,5 +258,5 @@ class TestMethod:
         oracle = QuietOracle(task, *self.rows(60))
         quote.method.run(oracle, task)
         assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
-        euclidean = plan(replace(quote.method, potential=HalfSquaredL2()), task, PRIVACY)
+        euclidean = plan(replace(asked(quote.method), potential=HalfSquaredL2()), task, PRIVACY)
         assert euclidean.release == quote.release  # the privacy is the same whatever the potential

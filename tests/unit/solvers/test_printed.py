@@ -13,15 +13,17 @@ from accounting.mechanisms import Gaussian, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
+from solvers.bounds import gradient_bound
 from solvers.data_access import oracle as oracles
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
-from solvers.data_access.sums import gradient_bound
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
+from solvers.methods.oracle.dp_svrg import DpSvrgRun
+from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from solvers.methods.oracle.variance_reduced import Form, barzilai_borwein
 from solvers.regularizers import L2
 from solvers.solve import run
@@ -128,8 +130,8 @@ def test_what_the_oracle_refuses() -> None:
         PrivateOracle(PROBLEM, data, wrong, Noise(SeededBits(1))).printed_change("step", w, w)
 
 
-@pytest.mark.parametrize("made", [DpSvrg, DpSvrgPp])
-def test_the_printed_form_asks_printed_steps_alone(made: type[DpSvrg | DpSvrgPp]) -> None:
+@pytest.mark.parametrize("made", [DpSvrgRun, DpSvrgPpRun])
+def test_the_printed_form_asks_printed_steps_alone(made: type[DpSvrgRun | DpSvrgPpRun]) -> None:
     problem = Problem(Squared(), domain=L2Ball(3.0), n=6, d=2, row_norm=2.0)
     X, y = rows(6, 2)
     oracle = QuietOracle(problem, X, y)
@@ -203,7 +205,7 @@ class TestBarzilaiBorwein:
                 """None: every answer is asked for."""
 
         oracle = Bent()
-        DpSvrg(epochs=2, inner_steps=2, batch=1000, step=0.1, step_rule="barzilai_borwein").run(oracle, problem)  # type: ignore[arg-type]
+        DpSvrgRun(epochs=2, inner_steps=2, batch=1000, step=0.1, step_rule="barzilai_borwein").run(oracle, problem)  # type: ignore[arg-type]
         one, two, three, four = oracle.points
         assert two - one == pytest.approx(0.1 * (1 - curvature * one))
         assert four - three == pytest.approx(expected * (1 - curvature * three))
@@ -222,7 +224,7 @@ class TestBarzilaiBorwein:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Problem, "prox", prox)
-            DpSvrgPp(epochs=3, inner_steps=50, batch=6, step=0.3, step_rule="barzilai_borwein").run(
+            DpSvrgPpRun(epochs=3, inner_steps=50, batch=6, step=0.3, step_rule="barzilai_borwein").run(
                 QuietOracle(problem, X, y),  # type: ignore[arg-type]
                 problem,
             )

@@ -20,11 +20,13 @@ from solvers.data_access.data import Data
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Softmax
-from solvers.methods.data import BootstrapReduction, GrowthReduction, Localization, OutputPerturbation
+from solvers.methods import BootstrapReduction, GrowthReduction, Localization, OutputPerturbation
+from solvers.methods.data.growth_reduction import GrowthReductionRun
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
 from tests.reference.bootstrap import bootstrap_epsilon
+from tests.support.runs import asked
 from tests.support.seeded import ScriptedBits, SeededBits
 
 
@@ -72,14 +74,14 @@ def test_rounds_are_composed(privacy: Privacy) -> None:
     assert transcript == quote.release.plan
     assert heard[-1] == query.count
     assert quote.release.epsilon <= privacy.epsilon
-    assert quote.method.resolve(problem, privacy) == quote.method
+    assert asked(quote.method).resolve(problem, privacy) == quote.method
 
 
 def test_one_record_moves_a_round_of_many_outputs_within_its_bound_in_l1() -> None:
     """Softmax has d K coordinates, and its gradients point into all of them."""
     problem = Problem(Softmax(64), n=2, d=4, row_norm=1.0)
     method = plan(GrowthReduction(rounds=1, strength=1e3), problem, Privacy(1.0, 0.0)).method
-    assert isinstance(method, GrowthReduction)
+    assert isinstance(method, GrowthReductionRun)
     made = Plan((PlannedQuery("round", 1, Laplace(), 2.0),))
     X, ends, bounds = np.full((2, 4), 0.5), [], []
 
@@ -174,7 +176,7 @@ def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any) -> None:
     assert transcript == quote.release.plan == plan_from_json(plan_to_json(transcript))
     assert np.linalg.norm(w) <= 2 + 1e-9
     assert event_to_plan(transcript.event()).pure() == pytest.approx(quote.release.plan.pure())
-    assert quote.method.resolve(problem, privacy) == quote.method
+    assert asked(quote.method).resolve(problem, privacy) == quote.method
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, domains, methods, plan, regularizers, solve
-from solvers.data_access.data import Data, block_rows
+from solvers.bounds import block_rows, gradient_bound, sampled_bound
+from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
-from solvers.data_access.sums import clip, gradient_bound, sampled_bound
+from solvers.data_access.sums import clip
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax
-from solvers.methods import Method
-from solvers.methods.data import AdaSsp, ObjectivePerturbation, OutputPerturbation
+from solvers.methods import AdaSsp, Method, ObjectivePerturbation, OutputPerturbation
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]

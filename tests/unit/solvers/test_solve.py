@@ -13,6 +13,7 @@ from solvers import Problem, domains, losses, methods, plan, regularizers, solve
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.errors import RunFailed, Unsuitable
+from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.selection import Auto
 from solvers.solve import run
 from tests.support.seeded import SeededBits
@@ -106,7 +107,7 @@ def test_what_is_not_a_finite_vector_is_not_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     quote, data = plan(methods.DpGd(steps=3), PROBLEM, PRIVACY), Data.of(*rows(), PROBLEM)
-    monkeypatch.setattr(methods.DpGd, "run", lambda *_: result)
+    monkeypatch.setattr(DpGdRun, "run", lambda *_: result)
     with pytest.raises(RunFailed):
         run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
 

@@ -12,13 +12,14 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Privacy
 from solvers import plan, solve
+from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
-from solvers.data_access.sums import gradient_bound, gradient_error, sampled_bound
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
 from solvers.methods import DpGd, DpSvrg
+from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.selection import Auto
@@ -138,7 +139,7 @@ def test_without_convexity_descent_is_plain_and_pays_for_every_step(regularizer:
     problem = _problem(Sigmoid(), regularizer, domain)
     oracle = _Exact(problem, *_data(problem))
     step = 1 / problem.L
-    w = DpGd(steps=40, step=step).run(oracle, problem)
+    w = DpGdRun(steps=40, step=step).run(oracle, problem)
     points = [*oracle.asked, w]  # the answer is the last point, each question the point before
     heights = [oracle.objective(v) for v in points]
     for (u, v), (before, after) in zip(pairwise(points), pairwise(heights), strict=True):

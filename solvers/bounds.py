@@ -1,0 +1,134 @@
+"""What one record adds to an answer, and how far floating point may take it from the exact one: from public facts.
+
+The door makes its noise by these, methods plan by them. Proofs: docs/proofs/oracle.md, docs/proofs/last_iterate.md.
+"""
+
+import math
+
+from solvers.domains import L1Ball, Simplex
+from solvers.errors import Unsuitable
+from solvers.losses import Loss, Power
+from solvers.problem import Problem
+
+UNIT = 1.01 * 2.0**-53  # the rounding of one operation, with room for its second order
+FARTHEST = 1e100
+"""The longest w that is answered: no margin overflows then."""
+
+BLOCK = 16_384
+"""The most rows of one block: their sum is one matrix product, and blocks are added in order."""
+
+_CACHED = 1 << 17  # entries of a block that stays in the second-level cache between its two products
+_ROUNDING = 1e-9  # granted to eta L <= 2: more than L's own rounding and that of the rows' norms
+_ROOM = 4.0  # how many times farther than any minimizer hidden steps may go before they are pulled back
+
+
+def block_rows(width: int) -> int:
+    """Rows of a block of so many columns, between 1,024 and `BLOCK`."""
+    return max(1024, min(BLOCK, _CACHED // width))
+
+
+def is_compiled(loss: Loss) -> bool:
+    """Whether a slope is a function of its record and w, bit for bit: `kernels.slope_of` knows the loss."""
+    return loss.outputs == 1 and not (isinstance(loss, Power) and loss.smoothing > 0)
+
+
+def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
+    """What one record adds to the mean gradient at a w of norm `reach`, on the computer: G/n, and its rounding."""
+    return problem.G * _long_rows(problem) / problem.n + _unlike(problem, problem.G, reach)
+
+
+def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.0) -> float:
+    """The same for a batch of at most n records over the fixed size, where a record adds up to `bound` before division.
+
+    Twice the rounding, because both the answer with the record and the answer without it have it.
+    """
+    long, summing = sampled_factors(problem)
+    slopes = 0.0 if is_compiled(problem.loss) else 2 * problem.n * _slopes_error(problem, reach)
+    return (bound * long + bound * summing + slopes) / size
+
+
+def sampled_factors(problem: Problem) -> tuple[float, float]:
+    """The factors of `bound` in `sampled_bound`, which is their sum for a loss with a compiled slope."""
+    return _long_rows(problem), 2 * problem.n * _summing(problem, problem.n, 1.0)
+
+
+def gradient_error(problem: Problem, rows: int, reach: float) -> float:
+    """l2 distance of a computed mean gradient over so many rows, at a w of norm `reach`, from the exact one."""
+    return problem.G * (_long_rows(problem) - 1) + _summing(problem, rows, problem.G) + _slopes_error(problem, reach)
+
+
+def _long_rows(problem: Problem) -> float:
+    """How much longer than R a row may be once its norm, its scale and its product with a slope are rounded."""
+    return 1 + (problem.d + 8) * UNIT
+
+
+def _unlike(problem: Problem, bound: float, reach: float) -> float:
+    """How far 1/n of a computed sum may be from a sum of one vector per record that no other record can change.
+
+    A compiled slope is a function of its record and w, bit for bit, so only the adding up is left. A slope that NumPy
+    computes may depend on the record's place in its block, and is only known to be close to the exact one.
+    """
+    summing = _summing(problem, problem.n, bound)
+    return summing if is_compiled(problem.loss) else summing + _slopes_error(problem, reach)
+
+
+def _summing(problem: Problem, rows: int, bound: float) -> float:
+    """l2 error of adding up at most so many products of norm up to `bound`, block by block, over their number."""
+    block = block_rows(problem.width)
+    return (min(block, rows) + rows / block + 8) * UNIT * bound
+
+
+def _slopes_error(problem: Problem, reach: float) -> float:
+    """l2 distance between one record's computed gradient and the exact one, at w of norm `reach`."""
+    slopes = (27 + 5 * problem.outputs) * UNIT * problem.G
+    # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
+    margins = (problem.d + 4) * UNIT * problem.L * reach if problem.is_smooth else math.inf
+    return slopes + min(margins, 2 * problem.G)
+
+
+def lattice_error(problem: Problem) -> float:
+    """By what share of G a gradient rounded to that lattice may be longer than G."""
+    return 8 * (problem.d + 8) * UNIT + math.sqrt(problem.d) * 2.0 ** -lattice_bits(problem)
+
+
+def lattice_bits(problem: Problem) -> int:
+    """k: a block's sum stays below 2^53, where floats are exact integers, and the whole below 2^62."""
+    return min(36, 60 - problem.n.bit_length())
+
+
+def contraction(problem: Problem, step: float) -> float:
+    """c = 1 / (1 + eta mu), rounded up: a Lipschitz constant of w -> prox_(eta r, C)(w) - eta grad F(prox..(w)).
+
+    For f convex and L-smooth and eta <= 2/L, the gradient step is 1-Lipschitz; the prox, r being mu-strongly convex, is
+    1 / (1 + eta mu)-Lipschitz. Proof: docs/proofs/last_iterate.md.
+
+    Raises
+    ------
+    Unsuitable
+        if f is not convex, or eta exceeds 2/L.
+    """
+    if not problem.is_convex or not step * problem.L <= 2 * (1 - _ROUNDING):
+        raise Unsuitable("a step contracts where the loss is convex and smooth and the step is below 2/L")
+    return min(1.0, 1 / (1 + step * problem.mu) * (1 + 1e-15))
+
+
+def step_bound(problem: Problem, step: float) -> float:
+    """b, half of how far replacing one record moves a step from the same y, the rounding of both runs included."""
+    limit = reach(problem, step)
+    # The distance to the exact map, margins included: steps from different points are compared through it.
+    gradient = step * (problem.G / problem.n + gradient_error(problem, problem.n, limit))
+    own = (problem.size + 24) * UNIT * (limit + step * problem.G)
+    if isinstance(problem.domain, L1Ball | Simplex):
+        own += 16 * (problem.size + 8) ** 1.5 * UNIT * problem.domain.diameter(problem.size)
+    return (gradient + own) * (1 + 1e-12)
+
+
+def reach(problem: Problem, step: float) -> float:
+    """B, a bound on ||w|| in the steps, beyond every minimizer: over C, which holds 0, those have norm G / mu."""
+    farthest = problem.domain.diameter(problem.size)
+    if not problem.start.any() and problem.mu > 0:
+        farthest = min(farthest, problem.G / problem.mu)
+    limit = _ROOM * (farthest + step * problem.G)
+    if not limit <= FARTHEST:
+        raise Unsuitable("hidden steps: the l2 is too weak: points could leave the range of floats")
+    return limit

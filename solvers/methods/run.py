@@ -1,0 +1,88 @@
+"""What a resolved method is: a run with nothing left open. The quote prices it, the job stores it, the worker runs it.
+
+Its JSON is its fields and its name, as a request's method has them, every one filled.
+"""
+
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+from accounting.plan import Query
+from solvers.doors import Access, Oracle
+from solvers.problem import Problem, Vector
+
+STRICT = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+"""How pydantic reads a method and a run."""
+
+UNPROVEN = "No bound with constants is proven for this method."
+UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
+
+Bounds = dict[str, tuple[float, int]]
+"""For each query the largest per-record bound of an answer, half its sensitivity, and the answer's coordinates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How much there is to win, from public facts.
+
+    Parameters
+    ----------
+    distance : D, how far from the start a minimizer is supposed to lie
+    certain : whether the domain or the regularizer ensures D; else it is a guess
+    untrained : the most by which the start can miss the least value
+    """
+
+    distance: float
+    certain: bool
+    untrained: float
+
+
+class Run(Protocol):
+    """A frozen dataclass; all but `run` is a function of public facts."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def name(self) -> str:
+        """The method's."""
+        ...
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """What will be asked."""
+        ...
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """How much one record adds to an answer."""
+        ...
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Expected per-record gradients."""
+        ...
+
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
+        """A proven bound on E[F(w) + r(w)] - min over C of F + r, f convex; or the sentence why there is none.
+
+        Parameters
+        ----------
+        noise_std : of the first query's answers
+        """
+        ...
+
+
+class OracleRun(Run, Protocol):
+    """A run that sees answers, never data."""
+
+    door: ClassVar[Literal["oracle"]]
+
+    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+        """The private model."""
+        ...
+
+
+class DataRun(Run, Protocol):
+    """A run that sees data, and is reviewed for it."""
+
+    door: ClassVar[Literal["data"]]
+
+    def run(self, access: Access, problem: Problem) -> Vector:
+        """The private model."""
+        ...
