@@ -12,7 +12,7 @@ from app.calculation.pace import Pace, pace
 from solvers import Problem
 from solvers.data_access.data import Data
 from solvers.losses import Logistic, Softmax
-from solvers.methods import DpGd
+from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.solve import run
 
 PACE = Pace(per_row=1e-6, per_entry=1e-8, scatter=3.0, per_answer=1e-3, per_coordinate=1e-5)
@@ -53,7 +53,7 @@ def test_predicts_a_run_to_the_order_of_magnitude() -> None:
     """Both are CPU time of the same loops, so a busy machine slows neither; caches and clocks make less than 30."""
     problem = Problem(Logistic(), n=100_000, d=30, row_norm=1.0)
     X = np.sin(np.arange(3_000_000.0)).reshape(100_000, 30)
-    method = DpGd(steps=20, step=0.1)
+    method = DpGdRun(steps=20, step=0.1)
     plan = Plan((PlannedQuery("gradient", 20, Gaussian(), 10.0),))
     data = Data.of(X, X[:, 0].copy(), problem)
     start = time.thread_time()

@@ -227,8 +227,8 @@ def test_losses_that_are_not_smooth_are_taken_with_a_stated_bias() -> None:
 def test_epochs_follow_the_guess_of_kappa() -> None:
     problem = Problem(Absolute(), NoRegularizer(), L2Ball(1.0), n=100_000, d=1, row_norm=1.0)
     epochs = [plan(EpochGrowth(kappa=k), problem, TARGET).method.epochs for k in (1.25, 1.5, 2.0, 3.0)]  # type: ignore[union-attr]
-    assert epochs == sorted(epochs, reverse=True)  # type: ignore[type-var]
-    assert epochs[0] > epochs[-1] >= 1  # type: ignore[operator]
+    assert epochs == sorted(epochs, reverse=True)
+    assert epochs[0] > epochs[-1] >= 1
     assert plan(EpochGrowth(), problem, TARGET).method.kappa == 1.5  # type: ignore[union-attr]
     assert plan(EpochGrowth(), replace(problem, loss=Squared()), TARGET).method.kappa == 2.0  # type: ignore[union-attr]
 
