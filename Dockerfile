@@ -1,6 +1,9 @@
 ARG BASE=python:3.11-slim-bookworm
+# What the loops are compiled for: x86-64-v2 is what the locked wheels need anyway. On another architecture: generic.
+ARG LOOPS=x86-64-v2
 
 FROM ${BASE} AS build
+ARG LOOPS
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
 # A private registry: --secret id=pip.conf,src=... and, for its authority, --secret id=ca.pem,src=... ; neither is
@@ -19,19 +22,26 @@ COPY app app
 RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /dist . && \
     /opt/venv/bin/pip install --no-cache-dir --no-deps --no-index /dist/*.whl && \
     /opt/venv/bin/pip uninstall --yes setuptools pip
+# Importing what a worker runs compiles its loops. They are kept for one kind of processor, not for the one that builds.
+RUN NUMBA_CACHE_DIR=/opt/compiled NUMBA_CPU_NAME=${LOOPS} NUMBA_CPU_FEATURES='' \
+    /opt/venv/bin/python -c 'import app.worker.task'
 
 FROM ${BASE}
+ARG LOOPS
 LABEL org.opencontainers.image.title="Privy Purse" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN groupadd --gid 10001 purse && \
     useradd --no-log-init --uid 10001 --gid purse --home-dir /data --no-create-home --shell /usr/sbin/nologin purse && \
     install --directory --owner purse --group purse --mode 0700 /data
 COPY --from=build /opt/venv /opt/venv
-# The root file system may be read-only: state is in the volume, scratch is in /tmp. Compiled loops are state, too: they fit
-# the machine that the volume is on, and nobody else can write there.
+COPY --from=build /opt/compiled /opt/compiled
+# The root file system may be read-only: state is in the volume, scratch is in /tmp, compiled loops are in the image.
 ENV PATH=/opt/venv/bin:$PATH \
     PURSE_HOME=/data \
-    NUMBA_CACHE_DIR=/data/compiled \
+    NUMBA_CACHE_DIR=/opt/compiled \
+    NUMBA_CACHE_LOCATOR_CLASSES=app.worker.compiled.Compiled \
+    NUMBA_CPU_NAME=${LOOPS} \
+    NUMBA_CPU_FEATURES='' \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1

@@ -121,6 +121,8 @@ $(RUNTIME): requirements.lock requirements-build.lock pyproject.toml | $(VENV)/p
 	@echo "installing what the service needs"
 	$(call install,--require-hashes -r requirements-build.lock -r requirements.lock)
 	$(call install,--no-deps --no-build-isolation --editable .)
+	@echo "compiling the loops"
+	@$(BIN)/python -c 'import app.worker.task'
 	@touch $@
 
 $(TESTING): requirements-test.lock $(RUNTIME)
