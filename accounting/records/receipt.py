@@ -26,7 +26,10 @@ Receipt = dict[str, Any]
 
 NEIGHBORS = "replace_one"
 NUMERICS = "exactly rounded"
-_TOLERANCE = 1 + 1e-9  # another platform's last digits
+# Another processor's last digits, relative to the stated epsilon. An FFT's count in far tails: 2e-8 was seen. Its
+# pessimistic grid costs some 3e-4 of epsilon, so what holds within a third of that is still true.
+_LAST_DIGITS = {"pld": 1e-4}
+_FEW = 1e-9  # of accountants that compose no masses
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)", re.ASCII)
 
@@ -182,7 +185,7 @@ def verify(
     if reason is not None:
         return Verification(False, False, False, chain, stated, None, None, reason)
     found = found or recompute(receipt)
-    within = found.epsilon <= stated * _TOLERANCE
+    within = _within(found, stated)
     if not within:
         reason = "the events cost more than the stated epsilon"
     elif chain is False:
@@ -217,11 +220,15 @@ def recompute(receipt: Receipt) -> Recomputation:
         epsilon = _certified(accountant, plan, receipt["delta"])
         if epsilon is not None and (best is None or epsilon < best.epsilon):
             best = Recomputation(epsilon, accountant.name, accountant.version)
-        if best is not None and best.epsilon <= receipt["epsilon"] * _TOLERANCE:
+        if best is not None and _within(best, receipt["epsilon"]):
             break
     if best is None:
         raise ReceiptInvalid("no accountant covers these events at this delta")
     return best
+
+
+def _within(found: Recomputation, stated: float) -> bool:
+    return found.epsilon <= stated * (1 + _LAST_DIGITS.get(found.accountant, _FEW))
 
 
 def _certified(accountant: "Accountant", plan: "Plan", delta: float) -> float | None:

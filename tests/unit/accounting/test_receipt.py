@@ -150,6 +150,16 @@ def test_what_was_answered_is_within_what_was_planned() -> None:
         make(transcript=Plan((replace(query, noise_multiplier=query.noise_multiplier / 2),)))
 
 
+@pytest.mark.parametrize(("queries", "off"), [(GD, 5e-10), (SVRG, 5e-5)])
+def test_a_receipt_from_another_processor_holds(queries: tuple[Query, ...], off: float) -> None:
+    """Stated with other last digits: of an FFT's tails those are some 1e-8, and the grid costs 3e-4."""
+    plan = calibrate(queries, Privacy(1.0, 1e-6))
+    for stated, holds in ((plan.epsilon * (1 - off), True), (plan.epsilon * (1 - 4 * off), False)):
+        other = replace(plan, epsilon=stated)
+        found = receipt.verify(document(make(release_plan=other, transcript=plan.plan)), KEYS, ENTRY)
+        assert (found.holds, found.signature, found.epsilon) == (holds, True, holds)
+
+
 @pytest.mark.parametrize("factor", [0.5, 0.99])
 def test_a_receipt_that_states_too_little_does_not_hold(factor: float) -> None:
     for queries in (GD, SVRG):
