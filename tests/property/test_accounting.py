@@ -48,7 +48,7 @@ def test_curves_are_positive_finite_and_fall_with_noise(m: Mechanism, z: float, 
     curve, quieter = m.rdp(z, a), m.rdp(z * 1.1, a)
     assert np.isfinite(curve).all()
     assert np.all(curve > 0)
-    assert np.all(quieter <= curve)
+    assert np.all(quieter <= curve * (1 + 1e-12))  # where both are the unsampled one, to a few roundings
 
 
 @given(st.floats(1e-4, 0.99), multipliers, orders)
@@ -109,7 +109,7 @@ def test_pure_plans_are_certified_at_every_delta(
     mine = release.plan.gdp_bound()
     assert plain is not None
     assert mine is not None
-    assert mine >= plain
+    assert mine >= plain * (1 - 1e-9)  # the same plan, found by another search
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_prox_is_the_minimizer_over_the_ball() -> None:
         u = problem.prox(w, 0.8)
         best = 0.4 / 2 * u @ u + (u - w) @ (u - w) / 2
         values = 0.4 / 2 * (points**2).sum(-1) + ((points - w) ** 2).sum(-1) / 2
-        assert np.linalg.norm(u) <= 1 + 1e-15
+        assert np.linalg.norm(u) <= 1 + 1e-14  # two norms and a quotient of two entries
         assert best <= values.min() + 1e-12
 
 

@@ -58,7 +58,8 @@ class TestEveryNumberOfClasses:
             found.append(-float(ascent.fun))
         far = loss.slope(rng.standard_normal((classes, 2000)) * 1e3, np.zeros(2000))
         found.append(float(np.linalg.norm(far, axis=0).max()))
-        assert loss.slope_bound * (1 - 1e-3) <= max(found) <= loss.slope_bound * (1 + 1e-15)
+        assert max(found) <= loss.slope_bound * (1 + 1e-13)  # K exponentials, their sum and a norm: 4 K roundings
+        assert max(found) >= loss.slope_bound * (1 - 1e-3)
 
     @pytest.mark.slow
     def test_its_curvature_bound_is_the_largest_rate_of_the_slope(self, classes: int) -> None:
@@ -78,7 +79,7 @@ class TestEveryNumberOfClasses:
         for scale in (1e-3, 1.0, 30.0):
             a, b = rng.standard_normal((2, classes, 5000)) * scale
             moved = np.linalg.norm(loss.slope(a, np.zeros(5000)) - loss.slope(b, np.zeros(5000)), axis=0)
-            assert (moved <= 0.5 * np.linalg.norm(a - b, axis=0) * (1 + 1e-9) + 1e-15).all()
+            assert (moved <= 0.5 * np.linalg.norm(a - b, axis=0) * (1 + 1e-9) + 1e-13).all()
 
     def test_it_is_convex(self, classes: int) -> None:
         loss, rng = Softmax(classes), np.random.default_rng(5)
@@ -91,13 +92,13 @@ class TestEveryNumberOfClasses:
         moved = loss.slope(margin, np.zeros(100)) - loss.slope(margin, np.ones(100))
         expected = np.zeros((classes, 1))
         expected[:2, 0] = -1.0, 1.0
-        np.testing.assert_allclose(moved, np.broadcast_to(expected, moved.shape), atol=1e-15)
+        np.testing.assert_allclose(moved, np.broadcast_to(expected, moved.shape), atol=1e-14)
 
     def test_targets_are_classes_whatever_comes(self, classes: int) -> None:
         odd = np.array([0.0, classes - 1, classes, -1.0, 0.5, math.nan, math.inf, -math.inf, 1e300, 5e-324, -0.0])
         mapped = Softmax(classes).targets(odd)
         assert mapped.tolist() == [0.0, classes - 1] + [0.0] * 9
-        assert Softmax(classes).slope(np.zeros((classes, 11)), mapped).sum(axis=0) == pytest.approx(0, abs=1e-15)
+        assert Softmax(classes).slope(np.zeros((classes, 11)), mapped).sum(axis=0) == pytest.approx(0, abs=1e-13)
 
     def test_far_margins_have_finite_slopes_and_values(self, classes: int) -> None:
         margin = np.random.default_rng(7).standard_normal((classes, 100)) * np.logspace(0, 200, 100)
@@ -137,7 +138,7 @@ def test_of_two_classes_it_is_the_logistic_loss_of_the_difference() -> None:
     two, y = Softmax(2), np.where(np.arange(101) % 2, 1.0, -1.0)
     margins, classes = np.stack([np.zeros(101), m]), (y + 1) / 2
     np.testing.assert_allclose(two.value(margins, classes), Logistic().value(m, y), atol=1e-12)
-    np.testing.assert_allclose(two.slope(margins, classes)[1], Logistic().slope(m, y), atol=1e-15)
+    np.testing.assert_allclose(two.slope(margins, classes)[1], Logistic().slope(m, y), atol=1e-14)
 
 
 def test_values_by_hand() -> None:
@@ -186,7 +187,7 @@ def test_constants_of_a_problem_by_hand_and_by_numerical_maximization() -> None:
 def test_clipping_cuts_the_length_of_each_column_and_leaves_the_others() -> None:
     slopes = np.array([[3.0, 0.3, 0.0, -6e-5], [4.0, 0.4, 0.0, 8e-5]])
     cut = clip(slopes.copy(), 1.0)
-    np.testing.assert_allclose(cut, [[0.6, 0.3, 0.0, -6e-5], [0.8, 0.4, 0.0, 8e-5]], rtol=1e-15)
+    np.testing.assert_allclose(cut, [[0.6, 0.3, 0.0, -6e-5], [0.8, 0.4, 0.0, 8e-5]], rtol=1e-14)
     np.testing.assert_array_equal(cut[:, 1:], slopes[:, 1:])
     least = clip(slopes.copy(), 5e-324)
     assert np.isfinite(least).all()
@@ -244,7 +245,8 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     ]
     reach = norm + float(np.linalg.norm(anchor))
     assert gap(asked, true) <= sampled_bound(problem, n, limit, reach)
-    assert meter.bound == pytest.approx(sampled_bound(problem, n, limit, reach), rel=1e-14)
+    # BLAS takes the norms in an order of its own
+    assert meter.bound == pytest.approx(sampled_bound(problem, n, limit, reach), rel=1e-12)
 
 
 def test_the_granted_error_is_small_where_it_should_be() -> None:
@@ -259,7 +261,7 @@ def test_a_change_is_clipped_nowhere_as_long_as_the_safeguard_holds() -> None:
     anchor = w + 0.3 * rng.standard_normal(12)
     oracle, _ = unmasked(problem, X, y)
     apart = oracle.gradient("full", w) - oracle.gradient("full", anchor)
-    np.testing.assert_allclose(oracle.sampled_change("batch", w, anchor), apart, atol=1e-15)
+    np.testing.assert_allclose(oracle.sampled_change("batch", w, anchor), apart, atol=1e-13)
 
 
 @pytest.mark.slow
