@@ -35,6 +35,7 @@ from app.openapi import document as openapi
 from app.openapi import routes as documentation
 from app.operations import routes as operations
 from app.operations.metrics import Metrics
+from app.persistence.clock import Clock
 from app.persistence.session import Database
 from app.quotes import routes as quotes
 from app.settings import Settings, forget_secrets
@@ -72,7 +73,12 @@ class Services:
     lock: IO[bytes]
 
 
-def create_app(settings: Settings, engine: Engine | None = None, calculators: Calculators | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    engine: Engine | None = None,
+    calculators: Calculators | None = None,
+    clock: Clock | None = None,
+) -> FastAPI:
     """The application on its home; nothing starts before the server does.
 
     Parameters
@@ -80,6 +86,7 @@ def create_app(settings: Settings, engine: Engine | None = None, calculators: Ca
     settings : the operator's choices
     engine : runs the jobs instead of the one that the settings name; whoever made it closes it
     calculators : calculate prices instead of processes of our own
+    clock : a test's, instead of the machine's
     """
     forget_secrets()
     check_installation()
@@ -87,7 +94,7 @@ def create_app(settings: Settings, engine: Engine | None = None, calculators: Ca
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
-        services = await run_in_threadpool(_start, settings, engine, calculators)
+        services = await run_in_threadpool(_start, settings, engine, calculators, clock)
         application.state.services = services
         metrics.watch(services.database)
         threading.Thread(
@@ -149,13 +156,13 @@ def check_installation() -> None:
         raise RuntimeError("accounting, solvers and app were loaded from different folders; start somewhere else")
 
 
-def _start(settings: Settings, engine: Engine | None, calculators: Calculators | None) -> Services:
+def _start(settings: Settings, engine: Engine | None, calculators: Calculators | None, clock: Clock | None) -> Services:
     os.umask(0o077)  # what is written from here on is the operator's alone
     home = settings.make_home()
     lock = _only_one(home)
     calculating = calculators or ForkedCalculators(settings.calculation_seconds)
     calculating.start()
-    database = open_database(settings)
+    database = open_database(settings, clock)
     with database.write() as connection:
         sweep(home, connection)
     written = ensure_steward(database, settings)

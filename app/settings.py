@@ -49,8 +49,10 @@ class Settings(BaseSettings):
     calculation_seconds: Annotated[
         int, Field(ge=1, le=3600, description="The most CPU seconds that one price may take.")
     ] = 60
-    lease_seconds: Annotated[float, Field(gt=0, le=3600, description="How long a job is the dispatcher's own.")] = 30.0
-    renew_seconds: Annotated[float, Field(gt=0, description="How often a lease is renewed; at most half of it.")] = 10.0
+    lease_seconds: Annotated[float, Field(gt=0, le=3600, description="How long a silent server keeps its jobs.")] = 30.0
+    renew_seconds: Annotated[
+        float, Field(gt=0, description="How often it says that it lives; at most half of that.")
+    ] = 10.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="The least severity that is logged.")
     ] = "info"

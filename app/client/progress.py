@@ -1,4 +1,4 @@
-"""A job's steps as a bar on a terminal. The counts depend on the plan alone, never on the data."""
+"""A job as a bar on a terminal: it moves while the job runs, and is full when it is done."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def watching(label: str, progress: bool | Watch | None) -> Iterator[Watch]:
         task = bar.add_task(label, total=None, state="waiting")
 
         def show(event: JobEvent) -> None:
-            total = event.progress.total or None
+            total = event.progress.total if event.progress.done else None  # nobody is told how far it is
             bar.update(task, completed=event.progress.done, total=total, state=event.state)
 
         yield show

@@ -101,7 +101,7 @@ def _register(
     try:
         with database.write() as connection:
             store.refuse_known(connection, spec.name, file_sha256)
-            at = database.timestamp(connection)
+            at = database.timestamp()
             row = store.add(connection, Opened(dataset_id, rows, rule), spec, file_sha256, dataset_id, at)
             folders.publish(made, home, dataset_id)
     except BaseException:

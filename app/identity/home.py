@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from app.persistence.clock import Clock
 from app.persistence.session import Database, new_id
 from app.persistence.tables import datasets, service
 from app.settings import Settings
@@ -20,7 +21,7 @@ class Misplaced(RuntimeError):
     """The home and the database are not of one service; the message says what to do."""
 
 
-def open_database(settings: Settings) -> Database:
+def open_database(settings: Settings, clock: Clock | None = None) -> Database:
     """The home's database, made and brought up to date if need be; a new service gets its identity here, once.
 
     Raises
@@ -28,7 +29,7 @@ def open_database(settings: Settings) -> Database:
     Misplaced
         if the two belong to different services, or one of them has lost what the other one knows.
     """
-    home, database = settings.make_home(), Database(settings.database)
+    home, database = settings.make_home(), Database(settings.database, clock)
     try:
         with database.read() as connection:
             says_whose = sa.inspect(connection).has_table(service.name)

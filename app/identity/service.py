@@ -17,7 +17,7 @@ def create(database: Database, request: TokenRequest) -> NewToken:
     """A new token; its text is in the answer and nowhere else."""
     secret = store.draw()
     with database.write() as connection:
-        token = store.add(connection, request.name, request.role, secret, database.timestamp(connection))
+        token = store.add(connection, request.name, request.role, secret, database.timestamp())
     return NewToken(**token.model_dump(), token=secret)
 
 
@@ -42,7 +42,7 @@ def revoke(database: Database, token_id: str) -> None:
             raise ApiError("not_found")
         if token.role == "steward" and store.stewards(connection) == 1:
             raise ApiError("last_steward")
-        store.revoke(connection, token_id, database.timestamp(connection))
+        store.revoke(connection, token_id, database.timestamp())
 
 
 def ensure_steward(database: Database, settings: Settings) -> Path | None:
@@ -64,7 +64,7 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
         secret = store.draw()
         # The file comes first: a token that nobody was told would lock everybody out.
         path = _write_secret(settings.home / TOKEN_FILE, secret)
-        store.add(connection, "first steward", "steward", secret, database.timestamp(connection))
+        store.add(connection, "first steward", "steward", secret, database.timestamp())
     return path
 
 
@@ -74,7 +74,7 @@ def _ensure(database: Database, secret: str) -> None:
             return
     with database.write() as connection:
         if not store.known(connection, secret):
-            store.add(connection, "bootstrap", "steward", secret, database.timestamp(connection))
+            store.add(connection, "bootstrap", "steward", secret, database.timestamp())
 
 
 def _write_secret(path: Path, secret: str) -> Path:

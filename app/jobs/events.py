@@ -9,10 +9,10 @@ from fastapi.sse import ServerSentEvent
 
 from app.jobs import store
 from app.persistence.session import Database
-from app.wire.jobs import JobEvent, JobState, Progress
+from app.wire.jobs import JobEvent, JobState
 
 FINAL: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
-_INTERVAL = 0.3  # seconds between two looks; step counts are noted every 0.5 s
+_INTERVAL = 0.3  # seconds between two looks
 
 Place = tuple[int, int, int]
 
@@ -49,6 +49,4 @@ def _look(database: Database, job_id: str) -> JobEvent:
     if row is None:
         raise RuntimeError("jobs are never deleted")
     job = row.to_wire()
-    return JobEvent(
-        state=job.state, attempt=job.attempt, progress=Progress(done=row.progress, total=job.progress.total)
-    )
+    return JobEvent(state=job.state, attempt=job.attempt, progress=job.progress)

@@ -95,7 +95,7 @@ def listing(
 
 @router.get("/jobs/{job_id}", summary="Look at a job", responses=responses("not_found"))
 def show(job: Annotated[Job, Depends(_seen)]) -> Job:
-    """State, step counts and the price as charged."""
+    """Its state, and the price as charged. An end is told on a public grid of times: 1/4, 1/2, 1, 2, ... seconds."""
     return job
 
 

@@ -1,55 +1,27 @@
-"""The life of a job, one transaction a step; the ledger moves in the same transaction as the job.
+"""What people ask of jobs: a price, a job, its state, its end; one transaction each, the ledger in the same one.
 
-    queued -> running(1) -> done | failed | cancelled        running(1) -> running(2) when its lease has run out
-
-Every step of an attempt is a compare-and-set on (id, running, attempt): an attempt that lost its lease to another can
-no longer renew, fail or be released. Proof of at most one release: docs/decisions/0004-job-engine.md.
+What a running job goes through is in `app.jobs.attempts`. Nothing here shows an attempt that has ended before its time.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from accounting.filter import cost_from_json, cost_to_json
 from accounting.records.documents import canonical
-from accounting.records.ledger import Cancelled, Charged, Failed, Refunded, Released, Started
-from app.datasets import store as datasets
-from app.datasets.store import DatasetRow
+from accounting.records.ledger import Cancelled, Charged, Refunded
 from app.http.errors import ApiError
 from app.identity.store import Principal
-from app.jobs import release, store
+from app.jobs import store
 from app.jobs.store import JobRow
 from app.ledger import store as ledger
-from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
 from app.wire.base import Page
-from app.wire.jobs import Job, JobRequest, Quote
-
-ATTEMPTS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One attempt of one job, ours until its lease runs out."""
-
-    job: JobRow
-    dataset: DatasetRow
-
-    @property
-    def id(self) -> str:
-        """The job."""
-        return self.job.id
-
-    @property
-    def attempt(self) -> int:
-        """The attempt: with the id, the fence."""
-        return self.job.attempt
+from app.wire.jobs import Job, JobRequest
 
 
 def known(database: Database, owner: Principal, key: str, request: JobRequest) -> Job | None:
@@ -72,88 +44,6 @@ def submit(database: Database, owner: Principal, key: str, priced: Priced) -> Jo
         return before or _reserve(database, connection, owner, key, digest, priced)
 
 
-def claim(database: Database, lease_seconds: float) -> Claim | None:
-    """The oldest job that waits for a slot, started in the ledger before anything of the data is read.
-
-    A job whose second attempt's lease has run out fails on the way.
-    """
-    while True:
-        with database.write() as connection:
-            row = store.claimable(connection, database.now(connection))
-            if row is None:
-                return None
-            at = database.timestamp(connection)
-            if row.attempt >= ATTEMPTS:
-                _fail(connection, row, "worker_lost", at)
-                continue
-            store.start(connection, row, database.now(connection) + lease_seconds, at)
-            ledger.apply(connection, row.dataset_id, Started(row.id, row.attempt + 1), at)
-            started = store.held(connection, row.id, row.attempt + 1)
-            dataset = datasets.get(connection, row.dataset_id)
-            assert started is not None
-            assert dataset is not None
-            return Claim(started, dataset)
-
-
-def is_held(database: Database, job_id: str, attempt: int) -> bool:
-    """Whether this attempt is the job's own at this moment."""
-    with database.read() as connection:
-        return store.held(connection, job_id, attempt) is not None
-
-
-def renew(database: Database, claims: Iterable[tuple[Claim, int]], lease_seconds: float) -> list[Claim]:
-    """Prolongs the leases and notes the step counts; returns the claims that are lost and must be abandoned."""
-    with database.write() as connection:
-        until = database.now(connection) + lease_seconds
-        return [c for c, done in claims if not store.renew(connection, c.id, c.attempt, until, done)]
-
-
-def commit(database: Database, keys: SigningKeys, claim: Claim, output: str) -> bool:
-    """Model, receipt, ledger entry and state `done` in one transaction; False if the claim is lost.
-
-    Raises
-    ------
-    release.Unreleasable
-        if the output is not what the plan allows; nothing has changed then, and the caller fails the job.
-    """
-    result = release.read(claim.job, output)
-    model = release.model(claim.job, claim.dataset, result)
-    digest = hashlib.sha256(model.encode()).hexdigest()
-    with database.write() as connection:
-        row = store.held(connection, claim.id, claim.attempt)
-        if row is None:
-            return False
-        at = database.timestamp(connection)
-        entry = ledger.apply(connection, row.dataset_id, Released(row.id, row.attempt, digest), at)
-        receipt = release.receipt(row, claim.dataset, result, digest, entry, at, keys)
-        done = store.answers(Quote.model_validate_json(row.quote))
-        store.release(connection, row.id, row.attempt, progress=done, model=model, receipt=receipt, at=at)
-    return True
-
-
-def fail(database: Database, claim: Claim) -> bool:
-    """An attempt that raised: failed at once, charged, and no word of why; False if the claim is lost."""
-    with database.write() as connection:
-        row = store.held(connection, claim.id, claim.attempt)
-        if row is None:
-            return False
-        _fail(connection, row, "job_failed", database.timestamp(connection))
-    return True
-
-
-def vanish(database: Database, claim: Claim) -> bool:
-    """An attempt whose worker is gone: up for its second attempt, or failed after it; False if the claim is lost."""
-    with database.write() as connection:
-        row = store.held(connection, claim.id, claim.attempt)
-        if row is None:
-            return False
-        if row.attempt >= ATTEMPTS:
-            _fail(connection, row, "worker_lost", database.timestamp(connection))
-        else:
-            store.expire(connection, row.id, row.attempt, database.now(connection))
-    return True
-
-
 def cancel(database: Database, principal: Principal, job_id: str) -> Job:
     """queued -> cancelled and refunded; running -> cancelled, still charged, and its attempt has lost its claim.
 
@@ -164,7 +54,7 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
     """
     with database.write() as connection:
         row = _visible(store.get(connection, job_id), principal)
-        at = database.timestamp(connection)
+        at = database.timestamp()
         match row.state:
             case "queued":
                 charge = json.loads(row.charge)
@@ -232,7 +122,7 @@ def _reserve(
     quote = priced.quote(state)
     if priced.cost is None or not quote.fits:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(state))
-    job_id, at = new_id("job"), database.timestamp(connection)
+    job_id, at = new_id("job"), database.timestamp()
     entry = ledger.apply(connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee), at, owner.id)
     charge = {"cost": cost_to_json(priced.cost), "whole": entry.body["whole"]}
     row = JobRow(
@@ -249,8 +139,11 @@ def _reserve(
         charge=_text(charge),
         state="queued",
         attempt=0,
-        lease_until=None,
-        progress=0,
+        lost=0,
+        holder=None,
+        boot=database.clock.boot,
+        ticks=database.clock.ticks(),
+        due=None,
         error=None,
         created_at=at,
         started_at=None,
@@ -258,11 +151,6 @@ def _reserve(
     )
     store.insert(connection, row)
     return row.to_wire()
-
-
-def _fail(connection: sa.Connection, row: JobRow, error: str, at: str) -> None:
-    ledger.apply(connection, row.dataset_id, Failed(row.id, row.attempt), at)
-    store.end(connection, row, "failed", at, error)
 
 
 def _visible(row: JobRow | None, principal: Principal) -> JobRow:

@@ -1,19 +1,30 @@
 """Jobs in the database. Every function works inside the caller's transaction."""
 
+import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from app.persistence.tables import jobs
+from app.persistence.tables import holders, jobs
 from app.wire.jobs import Job, JobState, Progress, Quote
 
-_LISTED = tuple(column for column in jobs.c if column.name not in ("model", "receipt"))
+_LISTED = tuple(column for column in jobs.c if column.name not in ("model", "receipt", "ended"))
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as stored, its model and receipt left where they are. Documents are JSON text."""
+    """A job as stored, its model, its receipt and how its attempt ended left where they are. Documents are JSON text.
+
+    Parameters
+    ----------
+    lost : attempts whose worker or holder vanished; one that was given back is not counted
+    holder : whose attempt it is now
+    boot, ticks : when it was submitted, as `Clock` measures
+    due : when its end may be told, in seconds from then; None while its attempt goes on
+    """
 
     id: str
     number: int
@@ -28,23 +39,33 @@ class JobRow:
     charge: str
     state: JobState
     attempt: int
-    lease_until: float | None
-    progress: int
+    lost: int
+    holder: str | None
+    boot: str
+    ticks: float
+    due: float | None
     error: Any
     created_at: str
     started_at: str | None
     finished_at: str | None
 
+    @property
+    def forecast(self) -> float:
+        """The seconds that its quote predicted."""
+        found = json.loads(self.quote).get("forecast")
+        return float(found["seconds"]) if found else 0.0
+
     def to_wire(self) -> Job:
         """What its owner sees."""
         quote = Quote.model_validate_json(self.quote)
+        total = answers(quote)
         return Job(
             id=self.id,
             dataset=self.dataset_id,
             analyst=self.analyst,
             state=self.state,
             attempt=self.attempt,
-            progress=Progress(done=self.progress, total=answers(quote)),
+            progress=Progress(done=total if self.state == "done" else 0, total=total),
             quote=quote,
             error=self.error,
             created_at=self.created_at,
@@ -69,7 +90,7 @@ def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
 
 
 def held(connection: sa.Connection, job_id: str, attempt: int) -> JobRow | None:
-    """The job, if it is running and this is its attempt: what every step of an attempt must ask first."""
+    """The job, if this is its attempt and has not ended: what every step of an attempt must ask first."""
     return _one(connection, _running(job_id, attempt))
 
 
@@ -91,48 +112,79 @@ def insert(connection: sa.Connection, row: JobRow) -> None:
     connection.execute(sa.insert(jobs).values(**{c.name: getattr(row, c.name) for c in _LISTED}))
 
 
-def claimable(connection: sa.Connection, now: float) -> JobRow | None:
-    """A job that waits, or whose attempt's lease has run out: of the owner with the fewest running, the oldest."""
-    waiting = (jobs.c.state == "queued") | ((jobs.c.state == "running") & (jobs.c.lease_until <= now))
-    others = jobs.alias()
-    busy = sa.select(sa.func.count()).where(others.c.owner_id == jobs.c.owner_id, others.c.state == "running")
-    query = sa.select(*_LISTED).where(waiting).order_by(busy.scalar_subquery(), jobs.c.number).limit(1)
-    query = query.with_for_update(skip_locked=True)
-    row = connection.execute(query).one_or_none()
-    return None if row is None else JobRow(**row._mapping)
+def beats(connection: sa.Connection) -> dict[str, int]:
+    """Every holder's counter."""
+    return {row.id: row.beat for row in connection.execute(sa.select(holders))}
 
 
-def start(connection: sa.Connection, row: JobRow, lease_until: float, at: str) -> None:
-    """queued, or running(n) -> running(n + 1), with no progress yet."""
-    values = {"state": "running", "attempt": row.attempt + 1, "lease_until": lease_until, "progress": 0}
+def beat(connection: sa.Connection, holder: str) -> None:
+    """Moves a holder's counter."""
+    moved = sa.update(holders).where(holders.c.id == holder).values(beat=holders.c.beat + 1)
+    if connection.execute(moved).rowcount == 0:
+        connection.execute(sa.insert(holders).values(id=holder, beat=0))
+
+
+def forget(connection: sa.Connection, dead: Sequence[str]) -> None:
+    """Takes counters away: whose is gone is dead to everybody at once."""
+    connection.execute(sa.delete(holders).where(holders.c.id.in_(dead)))
+
+
+def is_idle(connection: sa.Connection) -> bool:
+    """Whether every job is over."""
+    return connection.scalar(sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)) is None
+
+
+def claimable(connection: sa.Connection, living: Sequence[str]) -> JobRow | None:
+    """What nobody living holds: an interrupted job first, else of the owner with the fewest running ones the oldest."""
+    columns = (jobs.c.owner_id, jobs.c.number, jobs.c.holder)
+    going = connection.execute(sa.select(*columns).where(jobs.c.state == "running", jobs.c.ended.is_(None))).all()
+    interrupted = [row.number for row in going if row.holder not in living]
+    if interrupted:
+        return _one(connection, jobs.c.number == min(interrupted))
+    busy = Counter(row.owner_id for row in going)
+    oldest = sa.select(jobs.c.owner_id, sa.func.min(jobs.c.number)).where(jobs.c.state == "queued")
+    waiting = [(busy[owner], number) for owner, number in connection.execute(oldest.group_by(jobs.c.owner_id))]
+    return _one(connection, jobs.c.number == min(waiting)[1]) if waiting else None
+
+
+def start(connection: sa.Connection, row: JobRow, at: str, **values: Any) -> None:
+    """queued, or running(n) -> running(n + 1), in the hands of a holder."""
+    unchanged = (jobs.c.id == row.id) & (jobs.c.attempt == row.attempt)
     _update(
-        connection, (jobs.c.id == row.id) & (jobs.c.attempt == row.attempt), started_at=row.started_at or at, **values
+        connection,
+        unchanged,
+        state="running",
+        attempt=row.attempt + 1,
+        started_at=row.started_at or at,
+        **values,
     )
 
 
-def renew(connection: sa.Connection, job_id: str, attempt: int, lease_until: float, progress: int) -> bool:
-    """Moves the lease's end; False if the attempt is not the job's own any more."""
-    statement = sa.update(jobs).where(_running(job_id, attempt)).values(lease_until=lease_until, progress=progress)
-    return connection.execute(statement).rowcount == 1
+def give_back(connection: sa.Connection, job_id: str, attempt: int, lost: int) -> None:
+    """The attempt is nobody's any more: the next claim takes the job."""
+    _update(connection, _running(job_id, attempt), holder=None, lost=lost)
 
 
-def expire(connection: sa.Connection, job_id: str, attempt: int, now: float) -> None:
-    """Ends the attempt's lease now, so that the next claim takes the job."""
-    _update(connection, _running(job_id, attempt), lease_until=now)
+def keep(connection: sa.Connection, job_id: str, attempt: int, *, ended: str, due: float, lost: int) -> None:
+    """How the attempt ended, until it may be told."""
+    _update(connection, _running(job_id, attempt), holder=None, ended=ended, due=due, lost=lost)
 
 
-def release(
-    connection: sa.Connection, job_id: str, attempt: int, *, progress: int, model: str, receipt: str, at: str
-) -> None:
-    """running(n) -> done, with its model and its receipt."""
-    values = {"progress": progress, "model": model, "receipt": receipt}
-    _update(connection, _running(job_id, attempt), state="done", lease_until=None, finished_at=at, **values)
+def kept(connection: sa.Connection) -> list[JobRow]:
+    """The jobs whose attempt has ended and of which nobody has been told, in the order of submission."""
+    query = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
+    return [JobRow(**row._mapping) for row in connection.execute(query)]
 
 
-def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, error: str | None = None) -> None:
-    """Any open state -> failed or cancelled, as the row was read in this transaction."""
+def ended(connection: sa.Connection, job_id: str) -> str | None:
+    """How the attempt ended that is kept: `raised`, `vanished`, or its output."""
+    return connection.scalar(sa.select(jobs.c.ended).where(jobs.c.id == job_id))
+
+
+def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **values: Any) -> None:
+    """Any open state -> done with model and receipt, failed with an error, or cancelled; as the row was read before."""
     unchanged = (jobs.c.id == row.id) & (jobs.c.state == row.state) & (jobs.c.attempt == row.attempt)
-    _update(connection, unchanged, state=state, lease_until=None, finished_at=at, error=error)
+    _update(connection, unchanged, state=state, holder=None, ended=None, due=None, finished_at=at, **values)
 
 
 def model(connection: sa.Connection, job_id: str) -> str | None:
@@ -151,7 +203,8 @@ def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> JobRow
 
 
 def _running(job_id: str, attempt: int) -> sa.ColumnElement[bool]:
-    return (jobs.c.id == job_id) & (jobs.c.state == "running") & (jobs.c.attempt == attempt)
+    live = (jobs.c.state == "running") & jobs.c.ended.is_(None)
+    return (jobs.c.id == job_id) & (jobs.c.attempt == attempt) & live
 
 
 def _update(connection: sa.Connection, condition: sa.ColumnElement[bool], **values: Any) -> None:

@@ -21,6 +21,8 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
+from app.persistence.clock import Clock, SystemClock, stamp
+
 _BUSY_MILLISECONDS = 60_000
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -36,11 +38,13 @@ class Database:
     Parameters
     ----------
     url : sqlite:///<file>; the file's folder must exist
+    clock : what stamps and leases go by; the machine's own if None
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
         if not url.startswith("sqlite:///"):
             raise ValueError("only sqlite:///<file> is supported")
+        self.clock = clock or SystemClock()
         self._turn = _Turn()
         self._writer = _engine(url, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
         self._reader = _engine(url, "BEGIN", ("query_only=ON",))
@@ -61,15 +65,9 @@ class Database:
         with self._reader.begin() as connection:
             yield connection
 
-    def now(self, connection: sa.Connection) -> float:
-        """The database's clock: seconds since 1970."""
-        days = connection.scalar(sa.text("SELECT julianday('now')"))
-        assert isinstance(days, float)
-        return (days - 2440587.5) * 86400.0
-
-    def timestamp(self, connection: sa.Connection) -> str:
-        """The database's clock: UTC, ISO 8601, milliseconds."""
-        return str(connection.scalar(sa.text("SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')")))
+    def timestamp(self) -> str:
+        """Now: UTC, ISO 8601, milliseconds."""
+        return stamp(self.clock.wall())
 
     def migrate(self) -> None:
         """Brings the schema up to date, in one transaction; a second process waits and finds it done."""

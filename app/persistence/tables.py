@@ -1,4 +1,4 @@
-"""The tables, in SQLAlchemy core. Documents are canonical JSON; times are UTC ISO 8601 from the database's clock."""
+"""The tables, in SQLAlchemy core. Documents are canonical JSON; times are UTC ISO 8601."""
 
 import sqlalchemy as sa
 
@@ -52,7 +52,17 @@ ledger_entries = sa.Table(
     sa.Column("hash", sa.String(64), nullable=False),
 )
 
-# `lease_until` and `started_at` are set when a job is claimed; `receipt` and `model` only together with state = 'done'.
+# Each life of each dispatcher, and a counter that it moves while it lives (app.jobs.leases).
+holders = sa.Table(
+    "holders",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("beat", sa.BigInteger, nullable=False),
+)
+
+# A running job has a `holder`, or has lost it and waits for another (`lost` counts those that were not given back), or
+# has `ended`, which nobody is told before `due` (app.jobs.grid): seconds from its submission, at `ticks` of `boot`.
+# `receipt` and `model` are there only together with state = 'done'.
 jobs = sa.Table(
     "jobs",
     metadata,
@@ -69,8 +79,12 @@ jobs = sa.Table(
     sa.Column("charge", sa.Text, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
-    sa.Column("lease_until", sa.Float),
-    sa.Column("progress", sa.Integer, nullable=False),
+    sa.Column("lost", sa.Integer, nullable=False),
+    sa.Column("holder", sa.String(64)),
+    sa.Column("boot", sa.String(64), nullable=False),
+    sa.Column("ticks", sa.Float, nullable=False),
+    sa.Column("due", sa.Float),
+    sa.Column("ended", sa.Text),
     sa.Column("error", sa.String(32)),
     sa.Column("model", sa.Text),
     sa.Column("receipt", sa.Text),
@@ -82,7 +96,9 @@ jobs = sa.Table(
     sa.CheckConstraint(
         "(state = 'done') = (model is not null) and (state = 'done') = (receipt is not null)", name="release"
     ),
-    sa.CheckConstraint("attempt between 0 and 2", name="attempt"),
+    sa.CheckConstraint("lost between 0 and 2", name="lost"),
+    sa.CheckConstraint("holder is null or (state = 'running' and ended is null)", name="holder"),
+    sa.CheckConstraint("(ended is null) = (due is null) and (ended is null or state = 'running')", name="ended"),
     sa.Index("ix_jobs_dataset_owner", "dataset_id", "owner_id"),
     sa.Index("ix_jobs_owner", "owner_id", "number"),
     sa.Index("ix_jobs_open", "state", "number"),

@@ -137,9 +137,9 @@ class Quote(Wire):
 
 
 class Progress(Wire):
-    """Answers given so far, of the fixed number planned."""
+    """How many answers were planned. They are not counted one by one: the time of an answer would tell its batch."""
 
-    done: Annotated[int, Field(description="Private answers so far in this attempt.")]
+    done: Annotated[int, Field(description="All of them once the job is done, none before.")]
     total: Annotated[int, Field(description="Private answers planned.")]
 
 
@@ -150,8 +150,8 @@ class Job(Wire):
     dataset: Identifier
     analyst: Name
     state: Annotated[JobState, Field(description="queued, running, done, failed or cancelled.")]
-    attempt: Annotated[int, Field(description="0 until started; a second attempt runs under the same charge.")]
-    progress: Annotated[Progress, Field(description="Step counts; they depend on the plan alone.")]
+    attempt: Annotated[int, Field(description="0 until started; another one runs under the same charge.")]
+    progress: Annotated[Progress, Field(description="The planned answers.")]
     quote: Annotated[Quote, Field(description="The price as it was charged.")]
     error: Annotated[
         Literal["job_failed", "worker_lost"] | None,
@@ -159,7 +159,10 @@ class Job(Wire):
     ] = None
     created_at: Timestamp
     started_at: Annotated[Timestamp | None, Field(description="When it was claimed for the first time.")] = None
-    finished_at: Annotated[Timestamp | None, Field(description="When it was done, failed or cancelled.")] = None
+    finished_at: Annotated[
+        Timestamp | None,
+        Field(description="When it was done, failed or cancelled; an end is told on a public grid of times only."),
+    ] = None
 
 
 class JobEvent(Wire):
@@ -167,4 +170,4 @@ class JobEvent(Wire):
 
     state: Annotated[JobState, Field(description="The state now.")]
     attempt: Annotated[int, Field(description="The attempt.")]
-    progress: Annotated[Progress, Field(description="Step counts.")]
+    progress: Annotated[Progress, Field(description="The planned answers.")]

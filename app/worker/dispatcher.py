@@ -1,7 +1,8 @@
-"""Hands jobs to the engine: claims, submits, renews, commits. One thread, beside the server or alone.
+"""Hands jobs to the engine: claims, submits, keeps what they end with, tells it when it is due. One thread.
 
-It keeps nothing that is not also in the database: killed at any point, the leases of what it held run out, and
-whoever claims next goes on. A log line holds an identifier and a code, never a word of an exception.
+It keeps nothing that is not also in the database: killed at any point, whoever claims next goes on. It looks at an
+attempt only at the points of a public grid, so that neither a state nor a free slot ever tells when an attempt really
+ended (`app.jobs.grid`). A log line holds an identifier and a code, never a word of an exception.
 """
 
 import json
@@ -9,15 +10,15 @@ import logging
 import math
 import shutil
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from app.datasets import folders
-from app.jobs import service
-from app.jobs.service import Claim
+from app.jobs import attempts, grid
+from app.jobs.attempts import Claim
+from app.jobs.leases import Holder
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.settings import Settings
@@ -25,31 +26,44 @@ from app.worker.engine import Engine, Handle, Outcome
 
 _log = logging.getLogger(__name__)
 
-_BUSY = 0.1  # seconds between two looks while something runs
 _IDLE = 1.0  # seconds between two looks at the queue when nobody wakes us
-_NOTE = 0.5  # seconds between two writes of step counts
-
-
-@dataclass(slots=True)
-class _Steps:
-    """Answers given so far, as the engine's thread heard of them."""
-
-    done: int = 0
-
-    def heard(self, done: int) -> None:
-        self.done = max(self.done, done)
+_STOPPED = (
+    8.0  # seconds within which a cancelled attempt has ended, however long its steps: the engine's grace and more
+)
 
 
 @dataclass(slots=True)
 class _Running:
-    """An attempt on the engine. `ours` is False once its claim is lost: then only its slot is waited for."""
+    """An attempt on the engine. `ours` is False once its claim is lost: then only its slot is waited for.
+
+    Parameters
+    ----------
+    began : the tick from which its slot's grid counts; that of its claim, or of the loss of it
+    least : the seconds from then before which it is not looked at
+    look : the tick of the next look
+    """
 
     claim: Claim
     handle: Handle
     scratch: Path
-    steps: _Steps
-    noted: int = 0
+    began: float
+    least: float
+    look: float = 0.0
     ours: bool = True
+    outcome: Outcome | None = None
+
+    def ended(self) -> Outcome | None:
+        """How it ended, if it has; nobody may be told before the next look."""
+        if self.outcome is None and self.handle.done():
+            self.outcome = self.handle.result()
+        return self.outcome
+
+    def look_after(self, now: float) -> None:
+        """The next look: at the next point of the grid from its slot's begin, or of that from its submission."""
+        submitted = self.claim.job.ticks
+        slot = self.began + grid.next_point(now - self.began, self.least)
+        told = submitted + grid.next_point(now - submitted, self.began + self.least - submitted)
+        self.look = min(slot, told)
 
 
 class Dispatcher:
@@ -64,16 +78,17 @@ class Dispatcher:
 
     def __init__(self, settings: Settings, database: Database, keys: SigningKeys, engine: Engine) -> None:
         self._settings, self._database, self._keys, self._engine = settings, database, keys, engine
+        self._clock = database.clock
+        self._holder = Holder(self._clock, settings.lease_seconds)
         self._running: list[_Running] = []
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._left = threading.Event()
-        self._renewed = self._noted = 0.0
-        self._swept = -math.inf
+        self._beaten = self._swept = -math.inf
         self._thread = threading.Thread(target=self._loop, name="dispatcher", daemon=True)
 
     def start(self) -> None:
-        """Begin; what an earlier dispatcher left is picked up as its leases run out."""
+        """Begin; what an earlier dispatcher held is picked up as its leases run out."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -81,99 +96,132 @@ class Dispatcher:
         self._woken.set()
 
     def stop(self, patience: float = 5.0) -> None:
-        """Claim nothing more, wait a little for what runs, then leave it to its lease."""
+        """Claim nothing more, wait a little for what runs, then give it back."""
         self._stopping.set()
         self._woken.set()
         self._thread.join(patience)
         self._left.set()
+        self._woken.set()
         self._thread.join(patience)
 
     def _loop(self) -> None:
-        while not self._left.is_set() and not (self._stopping.is_set() and not self._running):
-            woken = self._woken.is_set()
+        while not self._left.is_set() and not (self._stopping.is_set() and all(r.ended() for r in self._running)):
             self._woken.clear()
+            rest = _IDLE
             try:
-                self.step(woken)
+                rest = self.step()
             except Exception as error:
                 _log.error("dispatcher_error %s", type(error).__name__)
-            self._woken.wait(_BUSY if self._running else _IDLE)
+            self._clock.wait(self._woken, rest)
+        try:
+            self.leave()
+        except Exception as error:
+            _log.error("dispatcher_error %s", type(error).__name__)
 
-    def step(self, woken: bool = True) -> None:
-        """One look: finish what has ended, renew what runs, claim what fits."""
-        for running in [r for r in self._running if r.handle.done()]:
-            self._finish(running)
-        self._renew(woken)
-        while not self._stopping.is_set() and len(self._running) < self._engine.slots and self._claim():
-            pass
+    def step(self) -> float:
+        """One look: finish what has ended, tell what is due, claim what fits. The seconds until the next one."""
+        soon = _IDLE
+        if self._running or not attempts.is_idle(self._database):
+            self._look()
+            soon = self._tell()
+            self._beat()
+            self._notice_losses()
+            while not self._stopping.is_set() and len(self._running) < self._engine.slots and self._claim():
+                pass
         self._sweep()
+        return max(
+            0.0, min(_IDLE, soon, self._settings.renew_seconds, *(r.look - self._clock.ticks() for r in self._running))
+        )
+
+    def leave(self) -> None:
+        """An orderly end: what has ended by now is kept, and the rest is given back, uncounted."""
+        for running in [r for r in self._running if r.ours and r.ended()]:
+            self._finish(running, self._clock.ticks())
+        attempts.leave(self._database, self._holder, [r.claim for r in self._running if r.ours])
+        self._running.clear()
+
+    def _look(self) -> None:
+        """At the points of the grid, and never between; but a worker that is gone is not the data's doing.
+
+        If the database does not answer, the next step tries again.
+        """
+        for running in list(self._running):
+            ended, now = running.ended(), self._clock.ticks()
+            if ended is not None and ended.kind == "vanished":
+                self._finish(running, now)
+            elif running.look <= now and ended is not None:
+                self._finish(running, running.look)
+            elif running.look <= now:
+                running.look_after(now)
+
+    def _finish(self, running: _Running, seen: float) -> None:
+        claim, outcome = running.claim, running.ended()
+        assert outcome is not None
+        if running.ours:
+            held = attempts.end(self._database, claim, _word(outcome), seen)
+            _log.info("attempt_%s %s %d", outcome.kind if held else "lost", claim.id, claim.attempt)
+        self._running.remove(running)
+        shutil.rmtree(running.scratch, ignore_errors=True)
+
+    def _tell(self) -> float:
+        """What may be told now becomes the state of its job; the seconds until there is more."""
+        ready, soon = attempts.due(self._database)
+        for claim in ready:
+            try:
+                said = attempts.tell(self._database, self._keys, claim)
+            except sa.exc.OperationalError:
+                raise
+            except Exception as error:
+                _log.error("release_failed %s %d %s", claim.id, claim.attempt, type(error).__name__)
+                said = attempts.fail(self._database, claim)
+            _log.info("job_%s %s %d", said, claim.id, claim.attempt)
+        return soon
 
     def _claim(self) -> bool:
-        claim = service.claim(self._database, self._settings.lease_seconds)
+        claim = attempts.claim(self._database, self._holder)
         if claim is None:
             return False
         scratch = self._settings.home / "scratch" / f"{claim.id}-{claim.attempt}"
         _log.info("attempt_started %s %d", claim.id, claim.attempt)
-        steps = _Steps()
+        now = self._clock.ticks()
         try:
-            handle = self._engine.submit(claim.id, claim.attempt, self._payload(claim, scratch), steps.heard)
+            handle = self._engine.submit(claim.id, claim.attempt, self._payload(claim, scratch))
         except Exception as error:
             _log.error("engine_refused %s %s", claim.id, type(error).__name__)
-            service.vanish(self._database, claim)
+            attempts.end(self._database, claim, attempts.VANISHED, now)
             return False
-        self._running.append(_Running(claim, handle, scratch, steps))
+        running = _Running(claim, handle, scratch, now, claim.job.forecast)
+        running.look_after(now)
+        self._running.append(running)
+        self._beaten = now
         return True
 
-    def _renew(self, woken: bool) -> None:
-        """Every `renew_seconds`; sooner to note progress, and at once when woken, which may be by a cancellation."""
-        now = time.monotonic()
-        news = any(r.steps.done > r.noted for r in self._running) and now - self._noted >= _NOTE
+    def _beat(self) -> None:
+        """Every `renew_seconds`, as long as anything is held."""
+        now = self._clock.ticks()
+        if any(r.ours for r in self._running) and now - self._beaten >= self._settings.renew_seconds:
+            attempts.beat(self._database, self._holder)
+            self._beaten = now
+
+    def _notice_losses(self) -> None:
+        """What was cancelled, or taken over, is stopped. Its slot comes free on a grid of its own, from here."""
         held = [r for r in self._running if r.ours]
-        if not held or not (woken or news or now - self._renewed >= self._settings.renew_seconds):
-            return
-        counts = [(r.claim, r.steps.done) for r in held]
-        lost = service.renew(self._database, counts, self._settings.lease_seconds)
-        self._renewed = self._noted = now
-        for running, (_, done) in zip(held, counts, strict=True):
-            running.noted = done
-            if running.claim in lost:
-                _log.info("attempt_abandoned %s %d", running.claim.id, running.claim.attempt)
-                running.ours = False
-                running.handle.cancel()
-
-    def _finish(self, running: _Running) -> None:
-        """Records how an attempt ended. If the database does not answer, the next look tries again."""
-        claim = running.claim
-        if running.ours:
-            try:
-                said = self._record(claim, running.handle.result())
-            except sa.exc.OperationalError:
-                raise
-            except Exception as error:
-                _log.error("commit_failed %s %d %s", claim.id, claim.attempt, type(error).__name__)
-                service.fail(self._database, claim)
-                said = "attempt_failed"
-            _log.info("%s %s %d", said, claim.id, claim.attempt)
-        self._running.remove(running)
-        shutil.rmtree(running.scratch, ignore_errors=True)
-
-    def _record(self, claim: Claim, outcome: Outcome) -> str:
-        match outcome.kind:
-            case "ok":
-                held, said = service.commit(self._database, self._keys, claim, outcome.output), "attempt_released"
-            case "raised":
-                held, said = service.fail(self._database, claim), "attempt_failed"
-            case "vanished":
-                held, said = service.vanish(self._database, claim), "attempt_vanished"
-        return said if held else "attempt_lost"
+        lost = attempts.lost(self._database, [r.claim for r in held])
+        for running in (r for r in held if r.claim in lost):
+            _log.info("attempt_abandoned %s %d", running.claim.id, running.claim.attempt)
+            running.ours = False
+            running.handle.cancel()
+            running.began, running.least = self._clock.ticks(), _STOPPED
+            running.look = running.began + grid.point_at(0.0, _STOPPED)
 
     def _sweep(self) -> None:
         """Removes what attempts that were killed have left on the scratch disk."""
-        if time.monotonic() - self._swept < self._settings.lease_seconds:
+        if self._clock.ticks() - self._swept < self._settings.lease_seconds:
             return
-        self._swept = time.monotonic()
+        self._swept = self._clock.ticks()
         for folder in (self._settings.home / "scratch").glob("job_*-*"):
             job_id, _, attempt = folder.name.rpartition("-")
-            if not (attempt.isdecimal() and service.is_held(self._database, job_id, int(attempt))):
+            if not (attempt.isdecimal() and attempts.is_held(self._database, job_id, int(attempt))):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _payload(self, claim: Claim, scratch: Path) -> str:
@@ -190,3 +238,7 @@ class Dispatcher:
             "release_plan": plan["release_plan"],
         }
         return json.dumps(document)
+
+
+def _word(outcome: Outcome) -> str:
+    return {"ok": outcome.output, "raised": attempts.RAISED, "vanished": attempts.VANISHED}[outcome.kind]

@@ -7,7 +7,6 @@ Its channel is mutually authenticated TLS even when embedded, since an open Dask
 import logging
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -75,8 +74,8 @@ class Engine(Protocol):
         """How many attempts may run at once; 0 while there is nobody to run them."""
         ...
 
-    def submit(self, job_id: str, attempt: int, payload: str, on_progress: Callable[[int], None]) -> Handle:
-        """Start an attempt; `on_progress` hears, on any thread, how many answers have been given."""
+    def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
+        """Start an attempt. How far it is, nobody hears: the time of a step tells what its batch was."""
         ...
 
     def close(self) -> None:
@@ -98,12 +97,10 @@ class DaskEngine:
         dask.config.set(_QUIET)  # for good, too: so does the configuration
         self._cluster = None if settings.scheduler is not None else _cluster(settings)
         self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
-        self._progress: dict[str, Callable[[int], None]] = {}
         if self._cluster is None:
             self._client.run_on_scheduler(_never_retry)
         self._client.wait_for_workers(1, timeout=_START)
         self._client.register_plugin(task.Prepare(local=self._cluster is not None))
-        self._client.subscribe_topic(task.TOPIC, self._heard)
 
     @property
     def slots(self) -> int:
@@ -117,12 +114,10 @@ class DaskEngine:
             self._replace_lost(self._cluster)
         return self._local
 
-    def submit(self, job_id: str, attempt: int, payload: str, on_progress: Callable[[int], None]) -> Handle:
+    def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
         """Start an attempt on whichever worker is free."""
         key = f"{job_id}-{attempt}"
-        self._progress[key] = on_progress
         future = self._client.submit(task.attempt, payload, key, key=key, pure=False, retries=0)
-        future.add_done_callback(lambda _: self._progress.pop(key, None))
         return _DaskHandle(self._client, future, key)
 
     def close(self) -> None:
@@ -147,12 +142,6 @@ class DaskEngine:
             cluster.scale(self._local)
 
         loop.add_callback(replace)
-
-    def _heard(self, event: tuple[float, Any]) -> None:
-        key, done = event[1]
-        callback = self._progress.get(key)
-        if callback is not None:
-            callback(int(done))
 
 
 class _DaskHandle:

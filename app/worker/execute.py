@@ -39,20 +39,20 @@ class Payload(Wire):
     release_plan: Annotated[dict[str, Any], Field(description="The queries with their noise, as charged.")]
 
 
-def run(payload: str, progress: Callable[[int], None] | None = None) -> str:
+def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
     """`{"coefficients": [...], "transcript": {...}}`, or `FAILED`, whatever went wrong; nothing is raised.
 
     Parameters
     ----------
     payload : JSON of `Payload`
-    progress : called with the number of answers given so far; may raise to stop the run
+    on_answer : called after each answer; may raise to stop the run. What it is called with stays on the worker
     """
     scratch: Path | None = None
     try:
         job = Payload.model_validate_json(payload)
         scratch = Path(job.scratch)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _run(job, scratch, progress)
+        return _run(job, scratch, on_answer)
     except BaseException:
         return FAILED
     finally:
@@ -60,7 +60,7 @@ def run(payload: str, progress: Callable[[int], None] | None = None) -> str:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _run(job: Payload, scratch: Path, progress: Callable[[int], None] | None) -> str:
+def _run(job: Payload, scratch: Path, on_answer: Callable[[int], None] | None) -> str:
     design = Design.of(job.spec, job.request)
     problem = Problem(
         loss=job.loss,
@@ -72,6 +72,6 @@ def _run(job: Payload, scratch: Path, progress: Callable[[int], None] | None) ->
     )
     release = release_plan_from_json(job.release_plan)
     data = Data.of(*design.load(Path(job.folder), scratch), problem)
-    coefficients, transcript = solve(job.method, problem, data, release, on_answer=progress)
+    coefficients, transcript = solve(job.method, problem, data, release, on_answer=on_answer)
     output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}
     return json.dumps(output, allow_nan=False)

@@ -1,19 +1,15 @@
-"""What a Dask worker runs for us: one attempt of one job, its step count going out, a request to stop coming in."""
+"""What a Dask worker runs for us: one attempt of one job, and a request to stop it coming in."""
 
 import logging
 import os
 import signal
 import threading
-import time
 import warnings
 
 import numpy as np
-from distributed import Worker, WorkerPlugin, get_worker
+from distributed import Worker, WorkerPlugin
 
 from app.worker.execute import FAILED, run
-
-TOPIC = "purse-progress"
-_INTERVAL = 0.25  # seconds between two step counts, so that a fast solver does not flood the scheduler
 
 _stopped: set[str] = set()
 
@@ -30,18 +26,12 @@ def stop(key: str) -> None:
 def attempt(payload: str, key: str) -> str:
     """The output document of one attempt. Never raises: Dask would log a traceback, of code that had the data."""
     try:
-        worker, last = get_worker(), 0.0
 
-        def progress(done: int) -> None:
-            nonlocal last
+        def obey(_done: int) -> None:
             if key in _stopped:
                 raise Stopped
-            now = time.monotonic()
-            if now - last >= _INTERVAL:
-                last = now
-                worker.log_event(TOPIC, [key, done])
 
-        return run(payload, progress)
+        return run(payload, obey)
     except BaseException:
         return FAILED
     finally:

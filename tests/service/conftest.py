@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from app.main import create_app
 from app.settings import Settings
 from tests.support.calculations import InlineCalculators
+from tests.support.clocks import FastClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
 from tests.support.service import STEWARD, Service
@@ -23,7 +24,7 @@ MakeService = Callable[..., AbstractContextManager[Service]]
 def _made(home: Path, **settings: Any) -> Iterator[Service]:
     engine = InlineEngine()
     chosen = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **settings)
-    app = create_app(chosen, engine=engine, calculators=InlineCalculators())
+    app = create_app(chosen, engine=engine, calculators=InlineCalculators(), clock=FastClock())
     with TestClient(app, raise_server_exceptions=False) as client:
         service = Service(app, home, engine, client, {"steward": STEWARD})
         for role in ("analyst", "auditor"):

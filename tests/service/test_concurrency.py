@@ -15,14 +15,13 @@ from accounting.errors import BudgetExhausted
 from accounting.records.documents import canonical
 from accounting.records.ledger import Charged, advance
 from app.http.errors import ApiError
-from app.jobs import service, store
+from app.jobs import attempts, store
 from app.ledger import store as ledger
 from app.persistence.tables import datasets
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
-from tests.support.patience import PATIENCE
 from tests.support.service import JOB, Service
-from tests.support.world import World, output
+from tests.support.world import World, output, run_out
 
 CLIENTS = 50
 
@@ -123,14 +122,18 @@ def test_every_job_is_claimed_once(tmp_path: Path) -> None:
     world.check()
 
 
-def test_only_one_of_fifty_commits_is_a_release(tmp_path: Path) -> None:
+def test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
     world.submit(dataset)
     claim = world.claim()
     assert claim is not None
-    results = _at_once(lambda _: service.commit(world.database, world.keys, claim, output(claim)))
-    assert results.count(True) == 1
+    ended = _at_once(lambda _: attempts.end(world.database, claim, output(claim), 0.0))
+    assert ended.count(True) == 1
+    world.clock.pass_(1000.0)
+    [[kept], _] = attempts.due(world.database)
+    told = _at_once(lambda _: attempts.tell(world.database, world.keys, kept))
+    assert Counter(told) == {"done": 1, None: CLIENTS - 1}
     assert world.kinds(dataset).count("released") == 1
     world.check()
 
@@ -156,12 +159,9 @@ class Paused:
         assert self.engine_b.submitted == [(self.job, 2)]
 
     def end(self, engine: InlineEngine, dispatcher: Dispatcher) -> None:
-        """Lets the attempt of an engine run to its end, and its dispatcher look at it."""
+        """Lets the attempt of an engine run to its end, and its dispatcher look at it, before it hears of its loss."""
         engine.gate.set()
-        [running] = dispatcher._running
-        running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
-        dispatcher._renewed = float("inf")  # no renewal tells it that it has lost: only the commit does
-        dispatcher.step(woken=False)
+        run_out(self.world, dispatcher)
 
     def releases(self) -> list[int]:
         """The attempts that were released."""
@@ -207,8 +207,7 @@ def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
     story.a.step()
     [running] = story.a._running
     assert not running.ours
-    running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
-    story.a.step()
+    run_out(story.world, story.a, 8.0)
     assert story.a._running == []
     story.end(story.engine_b, story.b)
     assert story.releases() == [2]
@@ -226,9 +225,7 @@ def test_a_dispatcher_keeps_what_it_holds_however_late(tmp_path: Path) -> None:
     dispatcher.step()
     assert engine.submitted == [(job, 1)]
     engine.gate.set()
-    [running] = dispatcher._running
-    running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
-    dispatcher.step()
+    run_out(world, dispatcher)
     assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
 
 
@@ -238,22 +235,18 @@ def test_a_dispatcher_survives_a_database_that_does_not_answer(tmp_path: Path, m
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     job = world.submit(world.dataset()).id
     dispatcher.step()
-    [running] = dispatcher._running
-    running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
-    commit, down = service.commit, True
-
-    def unsteady(*arguments: Any) -> bool:
-        if down:
-            raise sa.exc.OperationalError("commit", {}, Exception("database is locked"))
-        return commit(*arguments)
-
-    monkeypatch.setattr(service, "commit", unsteady)
-    with pytest.raises(sa.exc.OperationalError):
-        dispatcher.step()
-    assert world.job(job).state == "running"
-    down = False
+    for name in ("end", "tell"):
+        with monkeypatch.context() as patch:
+            patch.setattr(attempts, name, _not_now)
+            with pytest.raises(sa.exc.OperationalError):
+                run_out(world, dispatcher)
+        assert world.job(job).state == "running"
     dispatcher.step()
     assert world.job(job).state == "done"
+
+
+def _not_now(*_: Any) -> bool:
+    raise sa.exc.OperationalError("commit", {}, Exception("database is locked"))
 
 
 def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,9 +259,7 @@ def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, mon
         dispatcher.step()
     assert world.job(job).attempt == 1
     dispatcher.step()
-    [running] = dispatcher._running
-    running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
-    dispatcher.step()
+    run_out(world, dispatcher)
     assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
     world.check()
 

@@ -1,6 +1,7 @@
 """The job's life under every kill: at each statement of each transaction, and in any order of steps."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from app.http.errors import ApiError
-from app.jobs import service
-from app.jobs.release import Unreleasable
-from app.jobs.service import Claim
+from app.jobs import attempts, service
+from app.jobs.attempts import RAISED, VANISHED, Claim
+from app.jobs.leases import Holder
 from app.persistence.session import Database
 from tests.support.world import World, check_books, output
 
@@ -70,29 +71,53 @@ def _give_up(world: World) -> Callable[[], object]:
     return world.claim
 
 
-def _renew(world: World) -> Callable[[], object]:
-    claim = _first(world)
-    return lambda: service.renew(world.database, [(claim, 3)], 60.0)
+def _beat(world: World) -> Callable[[], object]:
+    _first(world)
+    holder = Holder(world.database.clock, 60.0)
+    return lambda: attempts.beat(world.database, holder)
 
 
-def _commit(world: World) -> Callable[[], object]:
+def _keep(world: World) -> Callable[[], object]:
     claim = _first(world)
-    return lambda: service.commit(world.database, world.keys, claim, output(claim))
+    return lambda: attempts.end(world.database, claim, output(claim), 0.0)
+
+
+def _release(world: World) -> Callable[[], object]:
+    return _told(world, None)
 
 
 def _fail(world: World) -> Callable[[], object]:
-    claim = _first(world)
-    return lambda: service.fail(world.database, claim)
+    return _told(world, RAISED)
 
 
 def _vanish(world: World) -> Callable[[], object]:
     claim = _first(world)
-    return lambda: service.vanish(world.database, claim)
+    return lambda: attempts.end(world.database, claim, VANISHED, 0.0)
 
 
 def _vanish_again(world: World) -> Callable[[], object]:
     claim = _second(world)
-    return lambda: service.vanish(world.database, claim)
+    return lambda: attempts.end(world.database, claim, VANISHED, 0.0)
+
+
+def _leave(world: World) -> Callable[[], object]:
+    claim = _first(world)
+    return lambda: attempts.leave(world.database, Holder(world.database.clock, 60.0), [claim])
+
+
+def _cancel_ended(world: World) -> Callable[[], object]:
+    _told(world, None)
+    [job] = service.page(world.database, world.analyst, 0, 9).items
+    return lambda: service.cancel(world.database, world.analyst, job.id)
+
+
+def _told(world: World, how: str | None) -> Callable[[], object]:
+    """An end that is kept, its time come."""
+    claim = _first(world)
+    attempts.end(world.database, claim, how or output(claim), 0.0)
+    world.clock.pass_(1000.0)
+    [[kept], _] = attempts.due(world.database)
+    return lambda: attempts.tell(world.database, world.keys, kept)
 
 
 def _cancel_queued(world: World) -> Callable[[], object]:
@@ -125,11 +150,14 @@ STEPS = [
     _claim,
     _reclaim,
     _give_up,
-    _renew,
-    _commit,
+    _beat,
+    _keep,
+    _release,
     _fail,
     _vanish,
     _vanish_again,
+    _leave,
+    _cancel_ended,
     _cancel_queued,
     _cancel_running,
 ]
@@ -153,7 +181,7 @@ def test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was(
                 continue
             assert prepare is _give_up, "only this one takes a second transaction, to look for another job"
         break
-    assert statement >= 3, "there was something to kill"
+    assert statement >= 2, "there was something to kill"
     assert world.dump() != before, "and then the step was taken"
     world.check()
     _everything_ends(world)
@@ -171,11 +199,10 @@ def test_a_kill_after_the_commit_is_heard_of_by_asking_again(tmp_path: Path) -> 
 
 def _everything_ends(world: World) -> None:
     """Whoever comes next can take every job to its end."""
-    while (claim := world.claim()) is not None:
-        assert service.commit(world.database, world.keys, claim, output(claim))
     world.expire()
     while (claim := world.claim()) is not None:
-        assert service.commit(world.database, world.keys, claim, output(claim))
+        assert world.end(claim)
+    world.tell()
     assert set(world.check()) <= {"done", "failed", "cancelled"}
 
 
@@ -204,28 +231,37 @@ class Jobs(RuleBasedStateMachine):
         shutil.copytree(self.template, home)
         self.world = World.at(home)
         self.released: set[str] = set()
-        self.live: dict[str, int] = {}  # the attempt that holds each running job
-        self.expired: set[str] = set()  # the running jobs that anybody may take
+        self.order: list[str] = []
+        self.live: dict[str, int] = {}  # the running jobs whose attempt has not ended, and which it is
+        self.dead: set[str] = set()  # of these, the ones whose holder is dead
+        self.given: set[str] = set()  # of these, the ones that were given back
+        self.lost: Counter[str] = Counter()
+        self.kept: dict[str, str] = {}  # the running jobs whose attempt has ended, and how
 
     def teardown(self) -> None:
         states = self.world.check()
         assert states["done"] == len(self.released)
-        assert states["running"] == len(self.live)
+        assert states["running"] == len(self.live) + len(self.kept)
         self.world.database.close()
         self.folder.cleanup()
 
     @initialize(target=ids)
     def first(self) -> str:
-        return self.world.submit(self.dataset).id
+        return self._submitted(self.world.submit(self.dataset).id)
 
     @rule(target=ids, key=st.sampled_from(["a", "b", None]), epsilon=st.sampled_from([0.2, 0.9]))
     def submit(self, key: str | None, epsilon: float) -> Any:
         try:
-            return self.world.submit(self.dataset, key=key, privacy={"epsilon": epsilon}).id
+            return self._submitted(self.world.submit(self.dataset, key=key, privacy={"epsilon": epsilon}).id)
         except ApiError as problem:
             refused = problem.code
         assert refused in ("budget_exhausted", "idempotency_conflict")
         return multiple()
+
+    def _submitted(self, job: str) -> str:
+        if job not in self.order:
+            self.order.append(job)
+        return job
 
     @rule(target=claims)
     def claim(self) -> Any:
@@ -235,58 +271,72 @@ class Jobs(RuleBasedStateMachine):
     def take_over(self) -> Any:
         """Everybody who holds a job pauses for too long, and somebody else looks at the queue."""
         self.world.expire()
-        self.expired = set(self.live)
+        self.dead = self.live.keys() - self.given
         return self._claim()
 
     def _claim(self) -> Any:
-        before, expired = dict(self.live), set(self.expired)
+        """Interrupted jobs go first, those aside that are lost for good; nobody takes what a living holder has."""
+        expected = None
+        for job in (job for job in self.order if job in self.dead | self.given):
+            self.lost[job] += job in self.dead
+            if self.lost[job] < 2:
+                expected = job
+                break
+            self._over(job)
+            self.kept[job] = VANISHED
+        queued = [job for job in self.order if self.world.job(job).state == "queued"]
         claim = self.world.claim()
-        rows = service.page(self.world.database, self.world.analyst, 0, 500).items
-        self.live = {job.id: job.attempt for job in rows if job.state == "running"}
-        self.expired &= set(self.live)
-        assert before.items() <= self.live.items() or expired, "nobody takes a job whose lease holds"
-        assert max(self.live.values(), default=0) <= 2
-        if claim is None:
+        if expected is None and not queued:
+            assert claim is None
             return multiple()
-        assert claim.attempt == self.live[claim.id] == before.get(claim.id, 0) + 1
-        assert claim.id not in before or claim.id in expired
-        self.expired.discard(claim.id)
+        assert claim is not None
+        assert claim.id == (expected or queued[0])
+        assert claim.attempt == self.world.job(claim.id).attempt == self.live.get(claim.id, 0) + 1
+        self._over(claim.id)
+        self.live[claim.id] = claim.attempt
         return claim
 
-    @rule(claim=claims, step=st.integers(0, 50))
-    def renew(self, claim: Claim, step: int) -> None:
-        lost = service.renew(self.world.database, [(claim, step)], 60.0)
-        assert (lost == []) == self._holds(claim)
-        if not lost:
-            self.expired.discard(claim.id)
+    @rule(claim=claims)
+    def beat(self, claim: Claim) -> None:
+        """A holder that was dead to all others wakes, and has what nobody took."""
+        attempts.beat(self.world.database, self.world.holders[claim.id, claim.attempt])
+        assert (attempts.lost(self.world.database, [claim]) == []) == self._goes_on(claim)
+        if self._goes_on(claim):
+            self.dead.discard(claim.id)
+
+    @rule(claim=claims, how=st.sampled_from(["an output", "spoiled", RAISED, VANISHED]))
+    def end(self, claim: Claim, how: str) -> None:
+        said = {"an output": output(claim), "spoiled": '{"coefficients": [1.0]}'}.get(how, how)
+        goes_on = self._goes_on(claim)
+        assert attempts.end(self.world.database, claim, said, self.world.clock.ticks()) == goes_on
+        if not goes_on:
+            return
+        self.lost[claim.id] += how == VANISHED
+        self.dead.discard(claim.id)
+        if how == VANISHED and self.lost[claim.id] < 2:
+            self.given.add(claim.id)
+        else:
+            self._over(claim.id)
+            self.kept[claim.id] = how
 
     @rule(claim=claims)
-    def commit(self, claim: Claim) -> None:
-        holds = self._holds(claim)
-        assert service.commit(self.world.database, self.world.keys, claim, output(claim)) == holds
-        if holds:
-            assert claim.id not in self.released
-            self.released.add(claim.id)
-        self._ended(claim)
+    def leave(self, claim: Claim) -> None:
+        attempts.leave(self.world.database, self.world.holders[claim.id, claim.attempt], [claim])
+        if self._goes_on(claim):
+            self.dead.discard(claim.id)
+            self.given.add(claim.id)
 
-    @rule(claim=claims)
-    def spoil(self, claim: Claim) -> None:
-        with pytest.raises(Unreleasable):
-            service.commit(self.world.database, self.world.keys, claim, '{"coefficients": [1.0]}')
-
-    @rule(claim=claims)
-    def fail(self, claim: Claim) -> None:
-        assert service.fail(self.world.database, claim) == self._holds(claim)
-        self._ended(claim)
-
-    @rule(claim=claims)
-    def vanish(self, claim: Claim) -> None:
-        holds = self._holds(claim)
-        assert service.vanish(self.world.database, claim) == holds
-        if holds and claim.attempt == 1:
-            self.expired.add(claim.id)
-        elif holds:
-            del self.live[claim.id]
+    @rule()
+    def tell(self) -> None:
+        self.world.tell()
+        for job, how in self.kept.items():
+            found = self.world.job(job)
+            errors = {"an output": None, VANISHED: "worker_lost"}
+            assert found.error == errors.get(how, "job_failed")
+            assert found.state == ("done" if how == "an output" else "failed")
+            assert job not in self.released
+            self.released |= {job} if how == "an output" else set()
+        self.kept.clear()
 
     @rule(job=ids)
     def cancel(self, job: str) -> None:
@@ -297,20 +347,24 @@ class Jobs(RuleBasedStateMachine):
         except ApiError as problem:
             refused = problem.code
         assert refused == (None if state in ("queued", "running") else "already_finished")
-        self.live.pop(job, None)
-        self.expired.discard(job)
+        self._over(job)
+        self.kept.pop(job, None)
 
     @invariant()
     def books_balance(self) -> None:
         check_books(self.world.database, {}, recompute=False)
 
-    def _holds(self, claim: Claim) -> bool:
+    @invariant()
+    def an_end_is_not_seen_before_it_is_told(self) -> None:
+        assert {self.world.job(job).state for job in (*self.live, *self.kept)} <= {"running"}
+
+    def _goes_on(self, claim: Claim) -> bool:
         return self.live.get(claim.id) == claim.attempt
 
-    def _ended(self, claim: Claim) -> None:
-        if self._holds(claim):
-            del self.live[claim.id]
-            self.expired.discard(claim.id)
+    def _over(self, job: str) -> None:
+        self.live.pop(job, None)
+        self.dead.discard(job)
+        self.given.discard(job)
 
 
 TestJobs = Jobs.TestCase

@@ -1,7 +1,6 @@
 """An engine inside the test's process: each attempt on a thread, held back or ended otherwise if a test says so."""
 
 import threading
-from collections.abc import Callable
 
 from app.worker.engine import Outcome
 from app.worker.execute import FAILED, run
@@ -19,6 +18,8 @@ class InlineEngine:
     slots : how many attempts at once
     """
 
+    THREAD = "inline attempt"
+
     def __init__(self, slots: int = 2) -> None:
         self.slots = slots
         self.submitted: list[tuple[str, int]] = []
@@ -26,10 +27,10 @@ class InlineEngine:
         self.gate.set()
         self.ends: dict[int, Outcome] = {}  # attempt number -> how it ends, whatever the code does
 
-    def submit(self, job_id: str, attempt: int, payload: str, on_progress: Callable[[int], None]) -> "InlineHandle":
+    def submit(self, job_id: str, attempt: int, payload: str) -> "InlineHandle":
         """Start an attempt on a thread of its own."""
         self.submitted.append((job_id, attempt))
-        return InlineHandle(self.gate, payload, on_progress, self.ends.get(attempt))
+        return InlineHandle(self.gate, payload, self.ends.get(attempt))
 
     def close(self) -> None:
         """Let everything end."""
@@ -39,13 +40,11 @@ class InlineEngine:
 class InlineHandle:
     """One attempt."""
 
-    def __init__(
-        self, gate: threading.Event, payload: str, on_progress: Callable[[int], None], end: Outcome | None
-    ) -> None:
-        self._gate, self._payload, self._on_progress = gate, payload, on_progress
+    def __init__(self, gate: threading.Event, payload: str, end: Outcome | None) -> None:
+        self._gate, self._payload = gate, payload
         self._outcome = end
         self._cancelled = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread = threading.Thread(target=self._work, name=InlineEngine.THREAD, daemon=True)
         self._thread.start()
 
     def done(self) -> bool:
@@ -68,12 +67,11 @@ class InlineHandle:
         if self._outcome is not None:
             return
         try:
-            output = run(self._payload, self._progress)
+            output = run(self._payload, self._obey)
         except Stopped:
             output = FAILED
         self._outcome = Outcome("raised") if output == FAILED else Outcome("ok", output)
 
-    def _progress(self, done: int) -> None:
+    def _obey(self, _done: int) -> None:
         if self._cancelled.is_set():
             raise Stopped
-        self._on_progress(done)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +14,30 @@ from accounting.records.codec import plan_to_json, release_plan_from_json
 from accounting.records.ledger import replay
 from accounting.records.receipt import Jwks, verify
 from app.datasets import service as datasets
-from app.datasets import store
+from app.datasets import store as dataset_store
 from app.datasets.upload import Upload
 from app.identity import store as tokens
 from app.identity.home import open_database
 from app.identity.store import Principal
-from app.jobs import service
-from app.jobs.service import Claim
+from app.jobs import attempts, service, store
+from app.jobs.attempts import Claim
+from app.jobs.leases import Holder
+from app.jobs.release import Unreleasable
+from app.jobs.store import JobRow
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
+from app.persistence.clock import Clock
 from app.persistence.session import Database, new_id
 from app.persistence.tables import analyst_spend
 from app.persistence.tables import datasets as dataset_table
+from app.persistence.tables import holders as holder_table
 from app.persistence.tables import jobs as job_table
 from app.quotes.pricing import Priced
 from app.settings import Settings
 from app.wire.jobs import Job, JobRequest
+from app.worker.dispatcher import Dispatcher
 from tests.support.calculations import price
+from tests.support.clocks import SetClock
 from tests.support.service import JOB, SPEC, people
 
 
@@ -43,16 +50,17 @@ class World:
     keys: SigningKeys
     analyst: Principal
     made: int = 0
+    holders: dict[tuple[str, int], Holder] = field(default_factory=dict)
 
     @staticmethod
-    def at(home: Path, **chosen: Any) -> "World":
-        """A fresh one in this folder, or the one that is there already."""
+    def at(home: Path, clock: Clock | None = None, **chosen: Any) -> "World":
+        """A fresh one in this folder, or the one that is there already; its clock stands still if it is set by none."""
         settings = Settings(home=home, **chosen)
-        database = open_database(settings)
+        database = open_database(settings, clock or SetClock())
         with database.write() as connection:
             found = tokens.find(connection, "secret of ada")
             if found is None:
-                at = database.timestamp(connection)
+                at = database.timestamp()
                 tokens.add(connection, "ada", "analyst", "secret of ada", at)
                 found = tokens.find(connection, "secret of ada")
         assert found is not None
@@ -71,29 +79,61 @@ class World:
         upload = Upload(json.dumps(SPEC | {"name": name} | changes).encode(), file, digest)
         return datasets.create(self.database, self.settings, steward, upload).id
 
-    def submit(self, dataset: str, key: str | None = None, **changes: Any) -> Job:
-        """A job of JOB's kind."""
+    def submit(self, dataset: str, key: str | None = None, owner: Principal | None = None, **changes: Any) -> Job:
+        """A job of JOB's kind, ada's if nobody is named."""
+        owner = owner or self.analyst
         asked, key = request(dataset, **changes), key or new_id("key")
-        before = service.known(self.database, self.analyst, key, asked)
+        before = service.known(self.database, owner, key, asked)
         if before is not None:
             return before
-        return service.submit(self.database, self.analyst, key, self.priced(dataset, **changes))
+        return service.submit(self.database, owner, key, self.priced(dataset, **changes))
 
     def priced(self, dataset: str, **changes: Any) -> Priced:
         """Such a job's price."""
         with self.database.read() as connection:
-            row = store.get(connection, dataset)
+            row = dataset_store.get(connection, dataset)
         assert row is not None
         return price(row, request(dataset, **changes), self.settings)
 
-    def claim(self, lease_seconds: float = 60.0) -> Claim | None:
-        """The next attempt."""
-        return service.claim(self.database, lease_seconds)
+    @property
+    def clock(self) -> SetClock:
+        """The clock that stands still."""
+        assert isinstance(self.database.clock, SetClock)
+        return self.database.clock
+
+    def claim(self) -> Claim | None:
+        """The next attempt, in the hands of a holder of its own that takes nobody for dead by itself."""
+        holder = Holder(self.database.clock, float("inf"))
+        claim = attempts.claim(self.database, holder)
+        if claim is not None:
+            self.holders[claim.id, claim.attempt] = holder
+        return claim
+
+    def end(self, claim: Claim, how: str | None = None) -> bool:
+        """The attempt ends with an output, or otherwise, and this is told at once."""
+        if not attempts.end(self.database, claim, how or output(claim), self.database.clock.ticks()):
+            return False
+        return how == attempts.VANISHED or self.tell() > 0
+
+    def tell(self) -> int:
+        """Lets the time come at which all that has ended may be told: how many ends that are."""
+        count = 0
+        while True:
+            ready, soon = attempts.due(self.database)
+            for claim in ready:
+                try:
+                    attempts.tell(self.database, self.keys, claim)
+                except Unreleasable:
+                    attempts.fail(self.database, claim)
+            count += len(ready)
+            if soon == float("inf"):
+                return count
+            self.clock.pass_(soon)
 
     def expire(self) -> None:
-        """All leases run out now."""
+        """Every holder is dead."""
         with self.database.write() as connection:
-            connection.execute(sa.update(job_table).where(job_table.c.state == "running").values(lease_until=0.0))
+            connection.execute(sa.delete(holder_table))
 
     def job(self, job_id: str) -> Job:
         """As its owner sees it."""
@@ -107,7 +147,7 @@ class World:
     def dump(self) -> list[Any]:
         """Everything that is stored."""
         with self.database.read() as connection:
-            tables = ("datasets", "ledger_entries", "analyst_spend", "jobs")
+            tables = ("datasets", "ledger_entries", "analyst_spend", "jobs", "holders")
             return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
 
     def check(self) -> Counter[str]:
@@ -122,9 +162,29 @@ def request(dataset: str, **changes: Any) -> JobRequest:
 
 def output(claim: Claim) -> str:
     """What a worker would hand back: some coefficients, and a transcript of the whole plan."""
-    release = release_plan_from_json(json.loads(claim.job.plan)["release_plan"])
-    width = json.loads(claim.job.quote)["dimension"]
+    return _output(claim.job)
+
+
+def output_of(world: World, job_id: str) -> str:
+    """The same of a job by its id."""
+    with world.database.read() as connection:
+        row = store.get(connection, job_id)
+    assert row is not None
+    return _output(row)
+
+
+def _output(job: JobRow) -> str:
+    release = release_plan_from_json(json.loads(job.plan)["release_plan"])
+    width = json.loads(job.quote)["dimension"]
     return json.dumps({"coefficients": [0.25] * width, "transcript": plan_to_json(release.plan)})
+
+
+def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> None:
+    """Lets the attempts that the dispatcher holds run to their ends, so much time pass, and it look."""
+    for running in dispatcher._running:
+        running.handle._thread.join(30)  # type: ignore[attr-defined]
+    world.clock.pass_(seconds)
+    dispatcher.step()
 
 
 def check_books(database: Database, keys: Jwks, recompute: bool = True) -> Counter[str]:
@@ -175,7 +235,7 @@ def _check_job(connection: sa.Connection, job: Any, keys: Jwks, recompute: bool)
     kinds = [e.kind for e in mine]
     assert kinds.count("charged") == 1
     assert [e.body["attempt"] for e in mine if e.kind == "started"] == list(range(1, job.attempt + 1))
-    assert job.attempt <= 2
+    assert job.lost <= 2
     ends = [kind for kind in kinds if kind not in ("charged", "started")]
     expected = {
         "queued": [],

@@ -1,0 +1,210 @@
+"""The attempts of a job, one transaction a step; the ledger moves in the same transaction as the job.
+
+    queued -> running(1) -> running(2) -> ... -> ended -> done | failed        running(n) -> cancelled at any time
+
+A job is claimed again when its attempt was given back, or when its worker or its holder vanished: after the second one
+that vanished it has failed. Every step of an attempt is a compare-and-set on (id, running, attempt, not ended): one
+that was overtaken can no longer end. What has ended is kept, and told when the grid says (`app.jobs.grid`). Proof of at
+most one release: docs/decisions/0004-job-engine.md.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from accounting.records.ledger import Failed, Released, Started
+from app.datasets import store as datasets
+from app.datasets.store import DatasetRow
+from app.jobs import grid, release, store
+from app.jobs.leases import Holder
+from app.jobs.store import JobRow
+from app.ledger import store as ledger
+from app.ledger.keys import SigningKeys
+from app.persistence.clock import Clock, stamp
+from app.persistence.session import Database
+
+RAISED, VANISHED = "raised", "vanished"  # how an attempt ended, if not with an output
+_LOSSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One attempt of one job."""
+
+    job: JobRow
+    dataset: DatasetRow
+
+    @property
+    def id(self) -> str:
+        """The job."""
+        return self.job.id
+
+    @property
+    def attempt(self) -> int:
+        """The attempt: with the id, the fence."""
+        return self.job.attempt
+
+
+def claim(database: Database, holder: Holder) -> Claim | None:
+    """The next job that waits for a slot, started in the ledger before anything of the data is read."""
+    clock = database.clock
+    while True:
+        with database.write() as connection:
+            row = store.claimable(connection, holder.living(store.beats(connection)))
+            if row is None:
+                return None
+            lost = row.lost + (row.holder is not None)
+            if lost >= _LOSSES:
+                _keep(connection, clock, row, VANISHED, lost, clock.ticks())
+                continue
+            at = database.timestamp()
+            here = row.boot == clock.boot
+            origin = (
+                {} if here else {"boot": clock.boot, "ticks": clock.ticks()}
+            )  # its submission was not measured here
+            store.beat(connection, holder.id)
+            store.start(connection, row, at, holder=holder.id, lost=lost, **origin)
+            ledger.apply(connection, row.dataset_id, Started(row.id, row.attempt + 1), at)
+            return _claim(connection, store.held(connection, row.id, row.attempt + 1))
+
+
+def is_held(database: Database, job_id: str, attempt: int) -> bool:
+    """Whether this attempt is the job's own and goes on."""
+    with database.read() as connection:
+        return store.held(connection, job_id, attempt) is not None
+
+
+def is_idle(database: Database) -> bool:
+    """Whether every job is over."""
+    with database.read() as connection:
+        return store.is_idle(connection)
+
+
+def beat(database: Database, holder: Holder) -> None:
+    """The holder lives; the counters of those who do not are taken away."""
+    with database.write() as connection:
+        store.beat(connection, holder.id)
+        beats = store.beats(connection)
+        store.forget(connection, sorted(beats.keys() - set(holder.living(beats))))
+
+
+def lost(database: Database, claims: Sequence[Claim]) -> list[Claim]:
+    """Those of the claims that are somebody else's now, or nobody's: cancelled, or taken over."""
+    with database.read() as connection:
+        return [c for c in claims if store.held(connection, c.id, c.attempt) is None]
+
+
+def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
+    """The attempt ended: its output, RAISED or VANISHED is kept until it may be told; False if the claim is lost.
+
+    A job whose worker vanished is up for another attempt instead, the first time.
+
+    Parameters
+    ----------
+    seen : the tick at which it was looked at
+    """
+    with database.write() as connection:
+        row = store.held(connection, claim.id, claim.attempt)
+        if row is None:
+            return False
+        gone = row.lost + (how == VANISHED)
+        if how == VANISHED and gone < _LOSSES:
+            store.give_back(connection, row.id, row.attempt, gone)
+        else:
+            _keep(connection, database.clock, row, how, gone, seen)
+    return True
+
+
+def leave(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
+    """An orderly end of the holder: what it holds goes back, uncounted, since nothing happened to it."""
+    with database.write() as connection:
+        for claim in claims:
+            row = store.held(connection, claim.id, claim.attempt)
+            if row is not None:
+                store.give_back(connection, row.id, row.attempt, row.lost)
+        store.forget(connection, [holder.id])
+
+
+def due(database: Database) -> tuple[list[Claim], float]:
+    """What has ended and may be told now, in the order of its times; and the seconds until the next is, if any is."""
+    clock, now = database.clock, database.clock.ticks()
+    with database.read() as connection:
+        waiting = sorted((_due_at(clock, row), row.number, row) for row in store.kept(connection))
+        ready = [_claim(connection, row) for at, _, row in waiting if at <= now]
+    return ready, min((at - now for at, _, _ in waiting if at > now), default=float("inf"))
+
+
+def tell(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
+    """The kept end of a job becomes its state: the release, or the error. What it is now; None if it was cancelled.
+
+    Raises
+    ------
+    release.Unreleasable
+        if the output is not what the plan allows; nothing has changed then, and the caller fails the job.
+    """
+    with database.read() as connection:
+        how = store.ended(connection, claim.id)
+    if how is None:
+        return None
+    if how in (RAISED, VANISHED):
+        return fail(database, claim, "worker_lost" if how == VANISHED else "job_failed")
+    return _release(database, keys, claim, how)
+
+
+def fail(database: Database, claim: Claim, error: str = "job_failed") -> str | None:
+    """An ended attempt without a release: charged, and no word of why; None if the job was cancelled."""
+    with database.write() as connection:
+        if not _is_told(connection, claim):
+            return None
+        at = _told_at(database.clock, claim.job)
+        ledger.apply(connection, claim.job.dataset_id, Failed(claim.id, claim.attempt), at)
+        store.end(connection, claim.job, "failed", at, error=error)
+    return "failed"
+
+
+def _release(database: Database, keys: SigningKeys, claim: Claim, output: str) -> str | None:
+    """Model, receipt, ledger entry and state `done` in one transaction."""
+    result = release.read(claim.job, output)
+    model = release.model(claim.job, claim.dataset, result)
+    digest = hashlib.sha256(model.encode()).hexdigest()
+    with database.write() as connection:
+        if not _is_told(connection, claim):
+            return None
+        at = _told_at(database.clock, claim.job)
+        entry = ledger.apply(connection, claim.job.dataset_id, Released(claim.id, claim.attempt, digest), at)
+        receipt = release.receipt(claim.job, claim.dataset, result, digest, entry, at, keys)
+        store.end(connection, claim.job, "done", at, model=model, receipt=receipt)
+    return "done"
+
+
+def _keep(connection: sa.Connection, clock: Clock, row: JobRow, how: str, gone: int, seen: float) -> None:
+    elapsed = seen - row.ticks if row.boot == clock.boot else 0.0
+    due = grid.point_at(elapsed, row.forecast)
+    store.keep(connection, row.id, row.attempt, ended=how, due=due, lost=gone)
+
+
+def _claim(connection: sa.Connection, row: JobRow | None) -> Claim:
+    assert row is not None
+    dataset = datasets.get(connection, row.dataset_id)
+    assert dataset is not None
+    return Claim(row, dataset)
+
+
+def _is_told(connection: sa.Connection, claim: Claim) -> bool:
+    """Whether this very end is the job's to be told."""
+    row = store.get(connection, claim.id)
+    return row is not None and row.state == "running" and row.due is not None and row.attempt == claim.attempt
+
+
+def _due_at(clock: Clock, row: JobRow) -> float:
+    """The tick at which the end may be told; what another boot has measured is over by now."""
+    assert row.due is not None
+    return row.ticks + row.due if row.boot == clock.boot else float("-inf")
+
+
+def _told_at(clock: Clock, row: JobRow) -> str:
+    """The stamp of the moment at which the end may be told, whenever that then happens."""
+    late = clock.ticks() - _due_at(clock, row)
+    return stamp(clock.wall() - (late if late < float("inf") else 0.0))

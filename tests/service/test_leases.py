@@ -1,0 +1,199 @@
+"""Who holds a job: interrupted ones first, orderly stops free of charge, and no clock on any wall that matters."""
+
+from pathlib import Path
+
+import pytest
+
+from app.identity import store as tokens
+from app.identity.store import Principal
+from app.jobs import attempts, service
+from app.jobs.attempts import VANISHED
+from app.jobs.leases import Holder
+from app.worker.dispatcher import Dispatcher
+from tests.support.clocks import SetClock
+from tests.support.inline_engine import InlineEngine
+from tests.support.world import World, output, run_out
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World.at(tmp_path / "home")
+
+
+def _dispatcher(world: World, slots: int = 1, gate: bool = False) -> tuple[Dispatcher, InlineEngine]:
+    engine = InlineEngine(slots)
+    if not gate:
+        engine.gate.clear()
+    return Dispatcher(world.settings, world.database, world.keys, engine), engine
+
+
+def _another(world: World, name: str) -> Principal:
+    with world.database.write() as connection:
+        tokens.add(connection, name, "analyst", f"secret of {name}", "t")
+        found = tokens.find(connection, f"secret of {name}")
+    assert found is not None
+    return found
+
+
+class TestOrderlyStops:
+    def test_cost_a_job_no_attempt_however_many(self, world: World) -> None:
+        """Review: the second one failed a healthy job, and charged it."""
+        job = world.submit(world.dataset()).id
+        for life in range(1, 6):
+            dispatcher, engine = _dispatcher(world)
+            dispatcher.step()
+            assert engine.submitted == [(job, life)], "at once: nothing was left to run out"
+            dispatcher.leave()
+            assert world.job(job).state == "running"
+        dispatcher, engine = _dispatcher(world, gate=True)
+        dispatcher.step()
+        run_out(world, dispatcher)
+        assert (world.job(job).state, world.job(job).attempt, world.job(job).error) == ("done", 6, None)
+        world.check()
+
+    def test_lose_nothing_that_has_ended(self, world: World) -> None:
+        """It is kept, not run again, and told when its time comes, by whoever is there then."""
+        dataset = world.dataset()
+        job = world.submit(dataset).id
+        dispatcher, _ = _dispatcher(world, gate=True)
+        dispatcher.step()
+        dispatcher._running[0].handle._thread.join(30)  # type: ignore[attr-defined]
+        dispatcher.leave()
+        assert world.job(job).state == "running"
+        later, engine = _dispatcher(world)
+        later.step()
+        assert (world.job(job).state, engine.submitted) == ("running", [])
+        world.clock.pass_(0.25)
+        later.step()
+        assert (world.job(job).state, world.job(job).attempt, engine.submitted) == ("done", 1, [])
+        assert world.kinds(dataset) == ["opened", "charged", "started", "released"]
+
+    def test_and_then_two_lost_workers_are_still_two(self, world: World) -> None:
+        job = world.submit(world.dataset()).id
+        for _ in range(3):
+            dispatcher, _ = _dispatcher(world)
+            dispatcher.step()
+            dispatcher.leave()
+        for lost in (1, 2):
+            claim = world.claim()
+            assert claim is not None
+            attempts.end(world.database, claim, VANISHED, world.clock.ticks())
+            assert world.job(job).state == "running", lost
+        world.tell()
+        assert (world.job(job).state, world.job(job).error, world.job(job).attempt) == ("failed", "worker_lost", 5)
+
+    def test_cancelling_what_was_given_back_refunds_nothing(self, world: World) -> None:
+        dataset = world.dataset()
+        job = world.submit(dataset).id
+        dispatcher, _ = _dispatcher(world)
+        dispatcher.step()
+        dispatcher.leave()
+        service.cancel(world.database, world.analyst, job)
+        assert world.kinds(dataset) == ["opened", "charged", "started", "cancelled"]
+        world.check()
+
+
+class TestOrder:
+    def test_an_interrupted_job_goes_before_all_that_others_queue(self, world: World) -> None:
+        """Review: it waited 783 s behind another analyst's queue, since its own dead attempt made its owner busy."""
+        dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
+        job = world.submit(dataset).id
+        first, _ = _dispatcher(world)
+        first.step()
+        rival = _another(world, "bob")
+        for _ in range(5):
+            world.submit(dataset, owner=rival, privacy={"epsilon": 0.1})
+        world.expire()
+        second, engine = _dispatcher(world)
+        second.step()
+        assert engine.submitted == [(job, 2)]
+
+    def test_who_has_fewer_live_attempts_goes_first(self, world: World) -> None:
+        """One that has ended, and that nobody has been told of, makes its owner busy no more."""
+        dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
+        bob = _another(world, "bob")
+
+        def submit(owner: Principal) -> None:
+            world.submit(dataset, owner=owner, privacy={"epsilon": 0.1})
+
+        for owner in (world.analyst, bob):
+            submit(owner)
+            claim = world.claim()
+            assert claim is not None
+            if owner is world.analyst:
+                attempts.end(world.database, claim, output(claim), world.clock.ticks())
+        for owner in (bob, world.analyst):
+            submit(owner)
+        order = [claim.job.analyst for claim in (world.claim(), world.claim()) if claim]
+        assert order == ["ada", "bob"]
+
+
+class TestClocks:
+    @pytest.mark.parametrize("jump", [-3600.0, 3600.0, -1e9, 1e9])
+    def test_a_clock_that_is_set_changes_nothing(self, world: World, jump: float) -> None:
+        """Review: an hour back blocked a job for an hour; an hour forward, and the server claimed its own."""
+        job = world.submit(world.dataset()).id
+        dispatcher, engine = _dispatcher(world)
+        world.clock.set_wall(jump)
+        dispatcher.step()
+        world.clock.set_wall(jump)
+        for _ in range(20):
+            world.clock.pass_(10.0)
+            dispatcher.step()
+        assert engine.submitted == [(job, 1)]
+        engine.gate.set()
+        run_out(world, dispatcher)
+        assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
+
+    def test_a_dead_holders_job_is_taken_after_the_lease_and_no_sooner(self, world: World) -> None:
+        job = world.submit(world.dataset()).id
+        dead, _ = _dispatcher(world)
+        dead.step()
+        other, engine = _dispatcher(world)
+        for _ in range(3):
+            world.clock.set_wall(-3600.0)
+            other.step()
+            world.clock.pass_(9.9)
+        assert engine.submitted == []
+        world.clock.pass_(0.4)
+        other.step()
+        assert engine.submitted == [(job, 2)]
+
+    def test_two_servers_on_one_database_compare_no_clocks(self, world: World) -> None:
+        """Each has its own boot and its own ticks; what one holds and renews, the other leaves alone."""
+        job = world.submit(world.dataset()).id
+        here, _ = _dispatcher(world)
+        here.step()
+        there = World.at(world.settings.home, SetClock("another boot"))
+        there.clock.pass_(1e6)
+        other, engine = _dispatcher(there)
+        for _ in range(10):
+            world.clock.pass_(10.0)
+            here.step()
+            there.clock.pass_(10.0)
+            other.step()
+        assert engine.submitted == []
+        for _ in range(4):  # the first one is paused
+            there.clock.pass_(10.0)
+            other.step()
+        assert engine.submitted == [(job, 2)]
+        world.clock.pass_(10.0)
+        here.step()
+        assert [running.ours for running in here._running] == [False]
+        engine.gate.set()
+        run_out(there, other)
+        assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
+
+
+def test_a_holder_is_judged_by_its_counter_alone() -> None:
+    clock = SetClock()
+    holder = Holder(clock, 30.0)
+    assert holder.living({"a": 1, "b": 1}) == sorted(["a", "b", holder.id])
+    clock.pass_(29.0)
+    assert "a" in holder.living({"a": 2, "b": 1})
+    clock.pass_(1.0)
+    assert holder.living({"a": 2, "b": 1, holder.id: 0}) == sorted(["a", holder.id]), "b stood still; never oneself"
+    assert "b" in holder.living({"a": 2, "b": 2}), "it has moved again"
+    assert holder.living({}) == [holder.id], "whose counter is gone is dead at once"
+    clock.pass_(1e9)
+    assert holder.living({"c": 7}) == sorted(["c", holder.id]), "never seen before: its time begins now"

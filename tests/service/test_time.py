@@ -1,0 +1,274 @@
+"""When a job really ends is seen by nobody: not in its state, not in what leaves, not in when another one starts."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from pydantic import SecretStr
+
+from app.calculation import questions
+from app.jobs import service as jobs
+from app.jobs import store
+from app.ledger import service as ledgers
+from app.main import create_app
+from app.settings import Settings
+from app.worker.dispatcher import Dispatcher
+from app.worker.engine import Outcome
+from tests.support.calculations import InlineCalculators
+from tests.support.clocks import HeldClock
+from tests.support.inline_engine import InlineEngine
+from tests.support.service import JOB, STEWARD, Service
+from tests.support.world import World, output_of
+
+QUICK: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 0.2}}
+
+
+@dataclass
+class Forecast:
+    """A machine's pace, as a test wants it."""
+
+    forecast: float = 0.0
+
+    def seconds(self, *_: Any) -> float:
+        return self.forecast
+
+
+@pytest.fixture
+def pace(monkeypatch: pytest.MonkeyPatch) -> Forecast:
+    found = Forecast()
+    monkeypatch.setattr(questions, "pace", lambda: found)
+    return found
+
+
+@dataclass
+class Held:
+    """A service whose time stands still, and whose only slot has run every attempt to its end by the next step."""
+
+    service: Service
+    clock: HeldClock
+    dataset: str
+
+    def submit(self) -> str:
+        answer = self.service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": self.dataset} | QUICK)
+        assert answer.status_code == 202, answer.text
+        self.clock.settle()
+        for thread in [t for t in threading.enumerate() if t.name == InlineEngine.THREAD]:
+            thread.join(30)
+        self.clock.settle()
+        return str(answer.json()["id"])
+
+    def pass_(self, seconds: float) -> None:
+        self.clock.pass_(seconds)
+        self.clock.settle()
+
+    def job(self, job: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.service.call("analyst", "GET", f"/v1/jobs/{job}").json()
+        return found
+
+    def everything(self, job: str) -> dict[str, Any]:
+        """What every route tells of the job."""
+
+        def get(path: str, role: str = "analyst") -> Any:
+            answer = self.service.call(role, "GET", path)
+            return answer.status_code, answer.json()
+
+        metrics = self.service.client.get("/metrics").text
+        return {
+            "job": get(f"/v1/jobs/{job}"),
+            "list": get("/v1/jobs"),
+            "model": get(f"/v1/jobs/{job}/model"),
+            "receipt": get(f"/v1/jobs/{job}/receipt", "auditor"),
+            "ledger": get(f"/v1/datasets/{self.dataset}/ledger", "auditor"),
+            "budget": get(f"/v1/datasets/{self.dataset}/budget", "steward"),
+            "metrics": [line for line in metrics.splitlines() if line.startswith(("purse_jobs", "purse_queue"))],
+        }
+
+
+@pytest.fixture
+def held(tmp_path: Path, pace: Forecast) -> Iterator[Held]:
+    """Jobs are forecast to take no time."""
+    assert pace.forecast == 0.0
+    engine, clock = InlineEngine(slots=1), HeldClock()
+    app = create_app(
+        Settings(home=tmp_path / "home", bootstrap_token=SecretStr(STEWARD)),
+        engine=engine,
+        calculators=InlineCalculators(),
+        clock=clock,
+    )
+    with TestClient(app, raise_server_exceptions=False) as client:
+        service = Service(app, tmp_path / "home", engine, client, {"steward": STEWARD})
+        for role in ("analyst", "auditor"):
+            made = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
+            service.tokens[role] = made.json()["token"]
+        assert app.state.services.ready.wait(60)
+        yield Held(service, clock, service.dataset())
+        engine.close()
+        clock.pass_(1e6)
+
+
+def _elapsed(job: dict[str, Any]) -> float:
+    began, ended = (datetime.fromisoformat(job[name]) for name in ("created_at", "finished_at"))
+    return (ended - began).total_seconds()
+
+
+def test_a_job_that_has_ended_runs_on_to_everybody_until_the_grids_next_point(held: Held) -> None:
+    job = held.submit()
+    running = held.everything(job)
+    assert running["job"][1]["state"] == "running"
+    assert running["job"][1]["progress"] == {"done": 0, "total": 3}
+    assert running["model"][0] == running["receipt"][0] == 409
+    assert [entry["kind"] for entry in running["ledger"][1]["items"]] == ["opened", "charged", "started"]
+    for _ in range(4):
+        held.pass_(0.06)
+        assert held.everything(job) == running
+    held.pass_(0.01)
+    done = held.everything(job)
+    assert (done["job"][1]["state"], _elapsed(done["job"][1])) == ("done", 0.25)
+    assert done["job"][1]["progress"] == {"done": 3, "total": 3}
+    assert done["model"][0] == done["receipt"][0] == 200
+    last = done["ledger"][1]["items"][-1]
+    assert (last["kind"], last["body"]["at"]) == ("released", done["job"][1]["finished_at"])
+    assert done["receipt"][1]["receipt"]["issued_at"] == done["job"][1]["finished_at"]
+
+
+def test_and_not_before_its_forecast(held: Held, pace: Forecast) -> None:
+    pace.forecast = 5.0
+    job = held.submit()
+    held.pass_(7.99)
+    assert held.job(job)["state"] == "running"
+    held.pass_(0.01)
+    assert (held.job(job)["state"], _elapsed(held.job(job))) == ("done", 8.0)
+
+
+def test_a_failure_is_told_on_the_grid_too(held: Held) -> None:
+    held.service.engine.ends[1] = Outcome("raised")
+    job = held.submit()
+    held.pass_(0.2)
+    running = held.everything(job)
+    assert running["job"][1]["state"] == "running"
+    held.pass_(0.05)
+    assert (held.job(job)["state"], held.job(job)["error"], _elapsed(held.job(job))) == ("failed", "job_failed", 0.25)
+
+
+def test_the_next_job_starts_at_a_point_of_the_grid(held: Held) -> None:
+    """Its slot has long been free; a queue of one's own would otherwise tell when."""
+    first = held.submit()
+    held.pass_(0.1)
+    second = held.submit()
+    held.pass_(0.14)
+    assert (held.job(first)["state"], held.job(second)["state"]) == ("running", "queued")
+    held.pass_(0.01)
+    assert (held.job(first)["state"], held.job(second)["state"]) == ("done", "running")
+
+
+class TestCancel:
+    def test_what_has_ended_and_is_not_told_is_cancelled_like_what_runs(self, held: Held) -> None:
+        job = held.submit()
+        answer = held.service.call("analyst", "DELETE", f"/v1/jobs/{job}")
+        assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
+        held.pass_(1000.0)
+        after = held.everything(job)
+        assert (after["job"][1]["state"], after["model"][0], after["receipt"][0]) == ("cancelled", 409, 409)
+        kinds = [entry["kind"] for entry in after["ledger"][1]["items"]]
+        assert kinds == ["opened", "charged", "started", "cancelled"]
+
+    @pytest.mark.parametrize("ends", [True, False])
+    def test_its_slot_comes_free_at_the_same_time_either_way(self, held: Held, ends: bool) -> None:
+        if not ends:
+            held.service.engine.gate.clear()  # it waits until it is told to stop
+            job = held.service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": held.dataset} | QUICK).json()[
+                "id"
+            ]
+            held.clock.settle()
+        else:
+            job = held.submit()
+        held.service.call("analyst", "DELETE", f"/v1/jobs/{job}")
+        held.clock.settle()
+        held.service.engine.gate.set()
+        next_ = held.submit()
+        held.pass_(7.99)
+        assert held.job(next_)["state"] == "queued"
+        held.pass_(0.01)
+        assert held.job(next_)["state"] == "running"
+
+
+class _Timed:
+    """An engine whose attempts end at the given ticks after their start."""
+
+    def __init__(self, world: World, lengths: list[float]) -> None:
+        self.world, self.slots, self._lengths = world, 1, iter(lengths)
+
+    def submit(self, job_id: str, _attempt: int, _payload: str) -> "_Timed.Handle":
+        return _Timed.Handle(self.world, job_id, self.world.clock.ticks() + next(self._lengths))
+
+    def close(self) -> None:
+        pass
+
+    class Handle:
+        def __init__(self, world: World, job: str, end: float) -> None:
+            self._world, self._job, self._end = world, job, end
+
+        def done(self) -> bool:
+            return self._world.clock.ticks() >= self._end
+
+        def result(self) -> Outcome:
+            return Outcome("ok", output_of(self._world, self._job))
+
+        def cancel(self) -> None:
+            self._end = self._world.clock.ticks()
+
+
+def _seen(home: Path, lengths: list[float], meanwhile: Callable[[World, int], None]) -> list[str]:
+    """All that anybody could see, fifty times a second, of jobs that take so long one after the other."""
+    world = World.at(home)
+    dataset = world.dataset(budget={"epsilon": 20.0, "delta": 1e-6})
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, _Timed(world, lengths))
+    names = {dataset: "the dataset"}
+    frames = []
+    for frame in range(150):
+        meanwhile(world, frame)
+        if frame % 37 == 0 and frame < 37 * len(lengths):
+            names[world.submit(dataset, **QUICK).id] = f"job {len(names)}"
+        dispatcher.step()
+        told = jobs.page(world.database, world.analyst, 0, 99).model_dump_json()
+        entries = [entry.body | {"kind": entry.kind} for entry in ledgers.page(world.database, dataset, 0, 99).items]
+        text = told + json.dumps([{k: v for k, v in e.items() if k != "model_sha256"} for e in entries])
+        for identifier, name in names.items():
+            text = text.replace(identifier, name)
+        frames.append(text)
+        world.clock.pass_(0.02)
+    world.database.close()
+    return frames
+
+
+def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody(tmp_path: Path, pace: Forecast) -> None:
+    """Three jobs on one slot, submitted at odd times: their states, the ledger, and when each of them starts."""
+    assert pace.forecast == 0.0
+
+    def nothing(_world: World, _frame: int) -> None:
+        pass
+
+    early = _seen(tmp_path / "early", [0.52, 0.01, 0.3], nothing)
+    late = _seen(tmp_path / "late", [0.99, 0.2, 0.49], nothing)
+    assert early == late
+    assert early[-1].count('"state":"done"') == 3
+    other = _seen(tmp_path / "other", [1.02, 0.01, 0.3], nothing)
+    assert other != early, "the control: another cell is seen"
+
+
+def test_not_even_when_one_is_cancelled_in_between(tmp_path: Path, pace: Forecast) -> None:
+    assert pace.forecast == 0.0
+
+    def cancel(world: World, frame: int) -> None:
+        if frame == 38:  # at .76 s: one run's first job has ended, the other's has not
+            with world.database.read() as connection:
+                [first, *_] = store.page(connection, None, 0, 9)
+            jobs.cancel(world.database, world.analyst, first.id)
+
+    assert _seen(tmp_path / "early", [0.52, 0.01, 0.3], cancel) == _seen(tmp_path / "late", [0.99, 0.2, 0.49], cancel)
