@@ -10,23 +10,23 @@ from accounting.accountants import (
     GaussianAccountant,
     PldAccountant,
     PureAccountant,
-    RandomIterateAccountant,
     RdpAccountant,
+    SingleUseAccountant,
 )
 from accounting.accountants.rdp import ORDERS
-from accounting.divergences.allocation import hockey_stick
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
-from accounting.mechanisms import RandomAllocation, Resampled
-from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
+from accounting.mechanisms import Mechanism
+from accounting.plan import MULTIPLIERS, Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy
 
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
-_GLANCE = 5e-3  # and so close on a coarser grid, where it only looks for a place to begin
+_COARSE = 5e-3  # and so close on a coarser grid, where it only looks for a place to begin
 _ROUNDS = 24
 _NARROW = 1e-6  # a bracket of log mu^2 not worth halving
-_NUDGE = 1e-10
-_PURE_NUDGE = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
+_MARGIN = 1e-10
+_PURE_MARGIN = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
+_ROUNDED = 1 + 1e-15  # what two divisions may be off by
 _NEAR = 1.05
 _WASTEFUL = 0.97
 
@@ -62,12 +62,12 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if plan.pure() is not None:
         return _least_of_pure(queries, privacy, budget)
     if plan.gdp() is not None and all(q.mechanism.pure(q.noise_multiplier) is None for q in plan.queries):
-        return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _NUDGE))
-    if RandomIterateAccountant().supports(_plan(queries, budget), privacy.delta):
-        exact = RandomIterateAccountant()
+        return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _MARGIN))
+    exact = SingleUseAccountant()
+    if exact.supports(plan, privacy.delta):
         return _certified(queries, privacy, exact, _largest(queries, privacy, exact.epsilon, budget))
     found: list[tuple[float, Accountant]] = []
-    coarse = _largest(queries, privacy, _rough(queries, privacy), budget, _GLANCE)
+    coarse = _largest(queries, privacy, _rough(queries, privacy), budget, _COARSE)
     total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)
     if total > 0:
         found.append((total, PldAccountant()))
@@ -75,7 +75,7 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     plan, glance = _plan(queries, total or budget), RdpAccountant(ORDERS[::6])
     left = total == 0 or PldAccountant().epsilon(plan, privacy.delta) < privacy.epsilon * _WASTEFUL
     if left or glance.epsilon(plan, privacy.delta) < privacy.epsilon * _NEAR:
-        begin = _largest(queries, privacy, glance.epsilon, total or budget, _GLANCE)
+        begin = _largest(queries, privacy, glance.epsilon, total or budget, _COARSE)
         found.append((_largest(queries, privacy, RdpAccountant().epsilon, begin or budget), RdpAccountant()))
     # what the answers would cost without sampling is always there, and best where the rate is near 1
     found.append((_largest(queries, privacy, GaussianAccountant().epsilon, budget), GaussianAccountant()))
@@ -86,20 +86,31 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
 
 
 def _pure_plan(queries: Sequence[Query], privacy: Privacy) -> Plan:
-    """The plan in which the queries share epsilon by their weights; z = 2 / epsilon but for drawn rows."""
-    total, weights = privacy.epsilon * (1 - _PURE_NUDGE), sum(q.weight for q in queries)
+    """The plan in which the queries share epsilon by their weights."""
+    return _shared(queries, privacy.epsilon * (1 - _PURE_MARGIN), _pure_multiplier)
+
+
+def _pure_multiplier(mechanism: Mechanism, epsilon: float) -> float:
+    """The z at which one use is epsilon-DP: 2 / epsilon, or more where one use costs more than that."""
+    low = high = 2 / epsilon
+    while (mechanism.pure(high) or 0.0) > epsilon * _ROUNDED:
+        low, high = high, high * 2
+    while low < high / _ROUNDED:
+        middle = (low + high) / 2
+        low, high = (middle, high) if (mechanism.pure(middle) or 0.0) > epsilon else (low, middle)
+    return high
+
+
+def _shared(queries: Sequence[Query], total: float, multiplier: Callable[[Mechanism, float], float]) -> Plan:
+    """The plan in which the queries share a total by their weights, each use of one as much as every other."""
+    weights, (least, most) = sum(q.weight for q in queries), MULTIPLIERS
+    found = [multiplier(q.mechanism, total * q.weight / weights / q.count) for q in queries]
     return Plan(
         tuple(
-            PlannedQuery(q.name, q.count, q.mechanism, _pure_multiplier(q, total * q.weight / weights)) for q in queries
+            PlannedQuery(q.name, q.count, q.mechanism, min(max(z, least), most))
+            for q, z in zip(queries, found, strict=True)
         )
     )
-
-
-def _pure_multiplier(query: Query, epsilon: float) -> float:
-    """The z at which the query's uses spend epsilon together."""
-    if isinstance(query.mechanism, Resampled):
-        return query.mechanism.pure_multiplier(epsilon / query.count)
-    return 2 * query.count / epsilon
 
 
 def _least_of_pure(queries: Sequence[Query], privacy: Privacy, budget: float) -> ReleasePlan:
@@ -117,28 +128,22 @@ def _least_of_pure(queries: Sequence[Query], privacy: Privacy, budget: float) ->
 
 def _rough(queries: Sequence[Query], privacy: Privacy) -> Callable[[Plan, float], float]:
     """An epsilon that is cheap and about right, to begin with."""
-    if len(queries) > 1 or queries[0].count > 1 or not isinstance(queries[0].mechanism, RandomAllocation):
+    if len(queries) > 1 or queries[0].count > 1:
         return PldAccountant(coarseness=4.0).epsilon
-
-    mechanism = queries[0].mechanism
 
     def from_delta(plan: Plan, delta: float) -> float:
         """One point of the profile, where it should pass; delta falls about like e^(-16 epsilon / target) there."""
-        reached = hockey_stick(mechanism, plan.queries[0].noise_multiplier, privacy.epsilon)
-        return privacy.epsilon * math.pow(reached / delta, 1 / 16)
+        profile = plan.queries[0].curves.delta
+        if profile is None:
+            return PldAccountant(coarseness=4.0).epsilon(plan, delta)
+        return privacy.epsilon * math.pow(profile(privacy.epsilon) / delta, 1 / 16)
 
     return from_delta
 
 
 def _plan(queries: Sequence[Query], total: float) -> Plan:
     """The plan in which the queries share a total mu^2 by their weights."""
-    weights = sum(q.weight for q in queries)
-    return Plan(
-        tuple(
-            PlannedQuery(q.name, q.count, q.mechanism, q.mechanism.multiplier(total * q.weight / weights / q.count))
-            for q in queries
-        )
-    )
+    return _shared(queries, total, lambda mechanism, mu_squared: mechanism.multiplier(mu_squared))
 
 
 def _largest(

@@ -1,22 +1,31 @@
 """What a run may ask of the data: queries, and the same queries with their noise fixed."""
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from accounting.errors import OutOfPlan, OutOfRange
-from accounting.mechanisms import Mechanism, RandomAllocation
-from accounting.mechanisms.events import Event, composed, self_composed
-from accounting.numbers import finite
+from accounting.mechanisms import Mechanism
+from accounting.mechanisms.mechanism import Curves, Event, composed, self_composed
+from accounting.numbers import finite, whole, within
 
 MAX_COUNT = 10**9
+MULTIPLIERS = (1e-3, 1e12)
+"""The noise multipliers of plans that are calibrated, and of all that are written down."""
+
+_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
 
 
-def _check_count(name: str, count: int) -> None:
-    if type(count) is not int or not 1 <= count <= MAX_COUNT:
-        raise OutOfRange(f"query {name!r}: count must be an integer in [1, {MAX_COUNT}]")
+def _check(name: str, count: int) -> None:
+    if not _NAME.fullmatch(name):
+        raise OutOfRange("a query's name has 1 to 64 characters, none of them a control")
+    whole(count, "the count of a query", 1, MAX_COUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +46,8 @@ class Query:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_count(self.name, self.count)
-        if not 1e-6 <= finite(self.weight, "weight") <= 1e6:
-            raise OutOfRange("weight must lie in [1e-6, 1e6]")
+        _check(self.name, self.count)
+        within(self.weight, "weight", 1e-6, 1e6)
 
     @property
     def answers(self) -> int:
@@ -51,13 +59,15 @@ class Query:
 class PlannedQuery:
     """A query whose noise multiplier (noise std over per-record bound, unitless) is fixed."""
 
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
     name: str
     count: int
-    mechanism: Mechanism
+    mechanism: Annotated[Mechanism, Field(discriminator="name")]
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _check_count(self.name, self.count)
+        _check(self.name, self.count)
         if finite(self.noise_multiplier, "noise multiplier") <= 0:
             raise OutOfRange("noise multiplier must be positive")
 
@@ -65,6 +75,11 @@ class PlannedQuery:
     def answers(self) -> int:
         """How many answers the solver gets: `count` uses of a mechanism that may answer several times a use."""
         return self.count * self.mechanism.answers
+
+    @property
+    def curves(self) -> Curves:
+        """What one use costs."""
+        return self.mechanism.curves(self.noise_multiplier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +99,7 @@ class Plan:
         """rho(a) = sum over queries of count * rho_query(a), an upper bound of the Renyi divergence at each order."""
         total = np.zeros(len(orders))
         for query in self.queries:
-            total += query.count * query.mechanism.rdp(query.noise_multiplier, orders)
+            total += query.count * query.curves.rdp(orders)
         if not (total >= 0).all():
             raise OutOfRange("a Renyi curve is nonnegative and never NaN")
         return total
@@ -92,49 +107,35 @@ class Plan:
     def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
         """The Renyi curve of a composition that the plan's differs from with probability at most `slack`.
 
-        Each use of a random allocation gives up its share of the slack, on which its loss is largest; the other queries
-        give up nothing. None where no query is one, or where a share is too small for that.
+        Each use that has an approximation gives up its share of the slack, on which its loss is largest; the others
+        give up nothing. None where no query has one, or where a share is too small for it.
         """
-        from accounting.divergences.allocation import conditioned_rdp
-
-        uses = sum(q.count for q in self.queries if isinstance(q.mechanism, RandomAllocation))
+        approximated = sum(query.count for query in self.queries if query.curves.approximate_rdp)
+        if not approximated:
+            return None
         total = np.zeros(len(orders))
         for query in self.queries:
-            curve: NDArray[np.float64] | None
-            if isinstance(query.mechanism, RandomAllocation):
-                curve = conditioned_rdp(query.mechanism, query.noise_multiplier, orders, slack / uses)
-            else:
-                curve = query.mechanism.rdp(query.noise_multiplier, orders)
+            curves = query.curves
+            near = curves.approximate_rdp
+            curve = near(orders, slack / approximated) if near else curves.rdp(orders)
             if curve is None:
                 return None
             total += query.count * curve
-        return total if uses and (total >= 0).all() else None
+        return total if (total >= 0).all() else None
 
     def gdp(self) -> float | None:
         """mu with mu^2 = sum count * mu_query^2, or None when a query is not Gaussian-DP."""
-        total = 0.0
-        for query in self.queries:
-            mu = query.mechanism.gdp(query.noise_multiplier)
-            if mu is None:
-                return None
-            total += query.count * mu * mu
-        return float(np.sqrt(total))
+        return self._mu(lambda curves: curves.gdp)
 
     def gdp_bound(self) -> float | None:
         """mu of a Gaussian pair that dominates the whole plan, mu^2 = sum count * mu_query^2; None if there is none."""
-        total = 0.0
-        for query in self.queries:
-            mu = query.mechanism.gdp_bound(query.noise_multiplier)
-            if mu is None:
-                return None
-            total += query.count * mu * mu
-        return float(np.sqrt(total))
+        return self._mu(lambda curves: curves.gdp_bound)
 
     def pure(self) -> float | None:
         """epsilon at delta = 0, the sum of count * epsilon_query, or None when a query has none."""
         total = 0.0
         for query in self.queries:
-            epsilon = query.mechanism.pure(query.noise_multiplier)
+            epsilon = query.curves.pure
             if epsilon is None:
                 return None
             total += query.count * epsilon
@@ -155,6 +156,15 @@ class Plan:
             and q.count <= mine[q.name].count
             for q in other.queries
         )
+
+    def _mu(self, of: Callable[[Curves], float | None]) -> float | None:
+        total = 0.0
+        for query in self.queries:
+            mu = of(query.curves)
+            if mu is None:
+                return None
+            total += query.count * mu * mu
+        return math.sqrt(total)
 
 
 @dataclass(frozen=True, slots=True)

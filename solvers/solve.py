@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from accounting.calibration import calibrate
 from accounting.errors import OutOfRange
-from accounting.mechanisms.events import Event
+from accounting.mechanisms.mechanism import Event
 from accounting.noise import Noise
 from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy

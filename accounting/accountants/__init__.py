@@ -1,24 +1,19 @@
 """The accountants: each certifies an epsilon for a plan at a delta; the least of them is what a job is charged as."""
 
 from accounting.accountants.pure import PureAccountant
-from accounting.accountants.random_iterate import RandomIterateAccountant
 from accounting.accountants.rdp import RdpAccountant
+from accounting.accountants.single_use import SingleUseAccountant
 from accounting.accountants.tight import GaussianAccountant, PldAccountant
 
-Accountant = PureAccountant | GaussianAccountant | RandomIterateAccountant | PldAccountant | RdpAccountant
+Accountant = PureAccountant | GaussianAccountant | SingleUseAccountant | PldAccountant | RdpAccountant
 ACCOUNTANTS: tuple[Accountant, ...] = (
     PureAccountant(),
     GaussianAccountant(),
-    RandomIterateAccountant(),
+    SingleUseAccountant(),
     PldAccountant(),
     RdpAccountant(),
 )
 """In order of preference: the first that supports a plan and is least wins."""
-
-
-def accountant(name: str) -> Accountant:
-    """The accountant of that name (`KeyError` if there is none)."""
-    return {a.name: a for a in ACCOUNTANTS}[name]
 
 
 __all__ = [
@@ -27,7 +22,6 @@ __all__ = [
     "GaussianAccountant",
     "PldAccountant",
     "PureAccountant",
-    "RandomIterateAccountant",
     "RdpAccountant",
-    "accountant",
+    "SingleUseAccountant",
 ]

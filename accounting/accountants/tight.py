@@ -5,18 +5,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from accounting.accountants import guard
-from accounting.accountants.loss import LARGEST_SHIFT, Loss, answers, losses
 from accounting.divergences.gaussian import gauss_epsilon
+from accounting.divergences.losses import GaussianLoss, Loss
 from accounting.plan import Plan
 
 # Absolute error in delta granted to the float FFT that composes the masses: raising a transform to the power `count`
 # multiplies its rounding by it (3.1e-16 a use was measured against 80-bit arithmetic).
 _FFT_FLOOR, _FFT_USE = 1e-11, 1e-15
 _FLOORS = 50  # delta must be so many times that error
-_MOST_ANSWERS = 200_000
+_MOST_LOSSES = 200_000
+_LARGEST_SHIFT = 20.0  # in noise stds; beyond it no plan of interest is private, and exponentials overflow
 _COARSENESS = (1.0, 2.0, 4.0, 8.0)
 _MOST_CELLS = 1 << 18
 _MOST_COMPOSED = 1 << 21
+
+Losses = list[tuple[Loss, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,8 @@ class GaussianAccountant:
 class PldAccountant:
     """epsilon(delta) of the composed pessimistic privacy-loss distribution of the plan's dominating pairs.
 
-    The masses on the grid come from `accounting.accountants.loss`. The composition is a float FFT; its error, which
-    grows with the number of answers, is taken off delta.
+    Each mechanism owns its losses, and they their masses on the grid. The composition is a float FFT; its error, which
+    grows with the number of losses, is taken off delta.
 
     Parameters
     ----------
@@ -59,26 +62,34 @@ class PldAccountant:
 
     def supports(self, plan: Plan, delta: float) -> bool:
         """Whether each answer has a loss, delta is far above the FFT's error, and some grid is fine and small."""
-        if not plan.queries or answers(plan) > _MOST_ANSWERS or delta < _FLOORS * _fft_error(plan):
-            return False
-        found = losses(plan, coarse=self.coarseness > 1)
-        return bool(found) and self._interval(found or []) is not None
+        return self._grid(plan, delta) is not None
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan."""
-        found = losses(plan, coarse=self.coarseness > 1) if self.supports(plan, delta) else None
-        interval = self._interval(found) if found else None
-        if not found or interval is None:
+        grid = self._grid(plan, delta)
+        if grid is None:
             return math.inf
-        pmfs = [(loss.pmf(interval), count) for loss, count in found]
-        return guard.epsilon(guard.compose(pmfs), delta - _fft_error(plan))
+        losses, interval, error = grid
+        pmfs = [(guard.pessimistic_pmf(*loss.masses(interval)), count) for loss, count in losses]
+        return guard.epsilon(guard.compose(pmfs), delta - error)
 
-    def _interval(self, found: list[tuple[Loss, int]]) -> float | None:
-        """Cells a twelfth of the typical loss of one answer, costing about 0.03 % of epsilon; coarser if need be."""
-        if any(loss.shift > LARGEST_SHIFT for loss, _ in found):
+    def _grid(self, plan: Plan, delta: float) -> tuple[Losses, float, float] | None:
+        """The plan's losses, their grid's interval and the FFT's error in delta."""
+        parts = [((self.coarseness > 1 and c.rough) or c.losses, q.count) for q in plan.queries for c in (q.curves,)]
+        total = sum(len(losses) * count for losses, count in parts)
+        error = _FFT_FLOOR + _FFT_USE * total
+        if not all(losses for losses, _ in parts) or not 0 < total <= _MOST_LOSSES or delta < _FLOORS * error:
             return None
-        step = min(loss.deviation for loss, _ in found)
-        widest, total = max(loss.widest for loss, _ in found), _typical_total(found)
+        losses = _merged([(loss, count) for losses, count in parts for loss in losses])
+        interval = self._interval(losses)
+        return None if interval is None else (losses, interval, error)
+
+    def _interval(self, losses: Losses) -> float | None:
+        """Cells a twelfth of the typical loss of one answer, costing about 0.03 % of epsilon; coarser if need be."""
+        if any(loss.shift > _LARGEST_SHIFT for loss, _ in losses):
+            return None
+        step = min(loss.deviation for loss, _ in losses)
+        widest, total = max(loss.widest for loss, _ in losses), _typical_total(losses)
         for coarseness in _COARSENESS:
             interval = self.coarseness * coarseness * min(1e-2, step / 12)
             if widest / interval <= _MOST_CELLS and (widest + total) / interval <= _MOST_COMPOSED:
@@ -86,11 +97,14 @@ class PldAccountant:
         return None
 
 
-def _fft_error(plan: Plan) -> float:
-    return _FFT_FLOOR + _FFT_USE * answers(plan)
+def _merged(losses: Losses) -> Losses:
+    """All Gaussian losses as one, mu^2 = their sum."""
+    squared = sum(count * loss.mu * loss.mu for loss, count in losses if isinstance(loss, GaussianLoss))
+    others = [(loss, count) for loss, count in losses if not isinstance(loss, GaussianLoss)]
+    return [*others, (GaussianLoss(math.sqrt(squared)), 1)] if squared > 0 else others
 
 
-def _typical_total(found: list[tuple[Loss, int]]) -> float:
+def _typical_total(losses: Losses) -> float:
     """The mean of all losses together and twelve standard deviations: where most of the composition lies."""
-    moments = [loss.moments(count) for loss, count in found]
+    moments = [loss.moments(count) for loss, count in losses]
     return sum(mean for mean, _ in moments) + 12 * math.sqrt(sum(variance for _, variance in moments))

@@ -40,7 +40,9 @@ def gdp(epsilon: float) -> float:
 
 
 def epsilon_of_gdp(mu: float) -> float:
-    """The epsilon whose `gdp` is about mu."""
+    """The epsilon whose `gdp` is about mu: ln(Phi(mu/2) / Phi(-mu/2))."""
+    if mu < 1:  # the difference of logarithms would lose the digits of a small one, in the end all of them
+        return 2 * math.atanh(math.erf(mu / math.sqrt(8)))
     return float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
 
 

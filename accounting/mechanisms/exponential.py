@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
-from accounting.mechanisms import events
+from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
 from accounting.numbers import finite
 
@@ -40,7 +40,7 @@ _ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
+class Exponential(AbstractMechanism):
     """epsilon = 2 / z for one choice: P(j) is proportional to e^(-score_j / (2 z b)).
 
     Reference: McSherry and Talwar 2007; docs/spec T10, 7. Deviation: weights are relative to the least
@@ -48,37 +48,25 @@ class Exponential:
     """
 
     name: Literal["exponential"] = "exponential"
+    answers: ClassVar[int] = 1
 
-    @property
-    def answers(self) -> int:
-        """One use is one answer."""
-        return 1
-
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> Floats:
-        """rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other; at each a > 1."""
+    def curves(self, noise_multiplier: float) -> Curves:
+        """epsilon = 2/z; rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other."""
         epsilon = 2.0 / noise_multiplier
-        narrow = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
-        return np.minimum(narrow, randomized_response.renyi(epsilon, orders))
 
-    def gdp(self, noise_multiplier: float) -> float:
-        """mu of one choice, as of every answer of this epsilon."""
-        return randomized_response.gdp(2.0 / noise_multiplier)
+        def rdp(orders: Sequence[float]) -> Floats:
+            narrow = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
+            return np.minimum(narrow, randomized_response.renyi(epsilon, orders))
 
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """The same."""
-        return randomized_response.gdp(2.0 / noise_multiplier)
-
-    def pure(self, noise_multiplier: float) -> float | None:
-        """epsilon at delta = 0."""
-        return 2.0 / noise_multiplier
+        return Curves.of_pure(epsilon, rdp)
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one choice spends mu^2."""
-        return 2.0 / randomized_response.epsilon_of_gdp(float(np.sqrt(mu_squared)))
+        return 2.0 / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
 
-    def event(self, noise_multiplier: float) -> events.Event:
-        """One choice as an event."""
-        return events.exponential(2.0 / noise_multiplier)
+    def event(self, noise_multiplier: float) -> Event:
+        """One choice as an event; dp-accounting has no name for it."""
+        return {"type": "ExponentialMechanismDpEvent", "epsilon": 2.0 / noise_multiplier}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:  # noqa: ARG002
         """0: a choice adds no noise to anything."""

@@ -4,31 +4,26 @@ Precondition: y_(k+1) = m_k + gamma round(N_k / gamma), N_k ~ N(0, std^2 I), k =
 Z^d is a function of y_k and of the data; for some c-Lipschitz phi of y_k, the same for one dataset, m_k is so near
 phi(y_k) that between neighbors, from y and x, ||m - m'|| <= c ||y - x|| + 2 (b + gamma sqrt(d)); the start is public;
 T and c are fixed beforehand; of all the y_k only y_T is released. std >= z (b + gamma sqrt(d)).
-Pseudo-code: one step is `perturb`: round_gamma(value) + gamma round(N / gamma). The caller takes T of them.
+Pseudo-code: one step is `perturb`, round_gamma(value) + gamma round(N / gamma), on one lattice for all; the caller
+takes T of them, and an answer of it alone is private only as the last.
 Postcondition: y_T is mu-GDP with mu = (2/z) sqrt(T_eff), T_eff = (1-c^T)/(1+c^T) (1+c)/(1-c), which is T at c = 1.
 Proof: docs/proofs/last_iterate.md.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from accounting.errors import OutOfRange
-from accounting.mechanisms import events
-from accounting.noise import Noise
-from accounting.noise.lattice import Lattice
-from accounting.numbers import finite
+from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.numbers import whole, within
 
 MOST_STEPS = 1_000_000
 _UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
-class LastIterate:
+class LastIterate(AbstractGaussianNoise):
     """One use is T hidden steps and one answer.
 
     Parameters
@@ -42,17 +37,11 @@ class LastIterate:
     steps: int
     contraction: float
     name: Literal["last_iterate"] = "last_iterate"
+    answers: ClassVar[int] = 1  # the hidden steps are none
 
     def __post_init__(self) -> None:
-        if type(self.steps) is not int or not 1 <= self.steps <= MOST_STEPS:
-            raise OutOfRange(f"steps must be an integer in [1, {MOST_STEPS}]")
-        if not 0 <= finite(self.contraction, "contraction") <= 1:
-            raise OutOfRange("the contraction must lie in [0, 1]")
-
-    @property
-    def answers(self) -> int:
-        """One use is one answer: the hidden steps are none."""
-        return 1
+        whole(self.steps, "steps", 1, MOST_STEPS)
+        within(self.contraction, "contraction", 0.0, 1.0)
 
     @property
     def effective_steps(self) -> float:
@@ -64,39 +53,17 @@ class LastIterate:
         c = float(self.contraction)
         return _powers(c, self.steps) ** 2 / _powers(c * c, self.steps) * (1 + (8 * self.steps + 400) * _UNIT)
 
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """rho(a) = a mu^2 / 2 = 2 a T_eff / z^2, at each order a > 1."""
-        return np.asarray(orders, dtype=float) * (2.0 * self.effective_steps / noise_multiplier**2)
-
-    def gdp(self, noise_multiplier: float) -> float:
-        """mu of the last iterate."""
-        return 2.0 / self._one(noise_multiplier)
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """The same."""
-        return self.gdp(noise_multiplier)
-
-    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: Gaussian noise has no epsilon at delta = 0."""
-        return None
+    def curves(self, noise_multiplier: float) -> Curves:
+        """mu = 2 sqrt(T_eff) / z of the last iterate."""
+        return Curves.gaussian(2.0 / self._one(noise_multiplier))
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which the last iterate spends mu^2."""
         return 2.0 / math.sqrt(mu_squared) * math.sqrt(self.effective_steps)
 
-    def event(self, noise_multiplier: float) -> events.Event:
+    def event(self, noise_multiplier: float) -> Event:
         """One Gaussian answer of the same mu: that is all that leaves."""
-        return events.gaussian(self._one(noise_multiplier))
-
-    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std of each step, in the iterate's unit, that `perturb` will use."""
-        return Lattice.fit(noise_multiplier, bound, dimension).std
-
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
-        """One noisy step, shape (d,), on one lattice for all steps; private only as the last of T."""
-        return Lattice.fit(noise_multiplier, bound, len(value)).perturb(value, noise)
+        return Gaussian().event(self._one(noise_multiplier))
 
     def _one(self, noise_multiplier: float) -> float:
         """The multiplier of a single Gaussian answer that costs as much."""

@@ -11,72 +11,52 @@ Proof: docs/proofs/objective_perturbation.md.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from accounting.errors import OutOfRange
-from accounting.mechanisms import events
+from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
-from accounting.numbers import finite
+from accounting.numbers import finite, within
 
 _ROUNDED_UP = 1 + 1e-12
 FINE = 31  # lattice steps in one std of b, as a power of two
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(AbstractMechanism):
     """One minimizer; the noise multiplier is z = s / G, std of the linear term over a record's gradient bound.
 
     Parameters
     ----------
-    curvature_ratio : beta / Lambda in (0, 1e6], one record's curvature over the summed objective's strong convexity
+    curvature_ratio : beta / Lambda in [1e-12, 1e6], one record's curvature over the summed objective's strong convexity
 
     Reference: Kifer, Smith and Thakurta 2012; Redberg, Koskela and Wang 2023; docs/spec 10 (replace-one).
     """
 
     curvature_ratio: float
     name: Literal["objective_perturbation"] = "objective_perturbation"
+    answers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if not 0 < finite(self.curvature_ratio, "curvature ratio") <= 1e6:
-            raise OutOfRange("the curvature ratio must lie in (0, 1e6]")
+        within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)
 
-    @property
-    def answers(self) -> int:
-        """One use is one answer."""
-        return 1
-
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """The postcondition's bound, at each order a > 1."""
-        a = np.asarray(orders, dtype=float)
-        tilt = np.log1p(erf(math.sqrt(2) * (a - 1) / noise_multiplier)) / (
-            a - 1
-        )  # ln(2 Phi(x)), its digits kept near 0
-        curve = math.log1p(self.curvature_ratio) + 2 * a / noise_multiplier**2 + tilt
-        return np.asarray(curve * _ROUNDED_UP)
-
-    def gdp(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: the determinant's ratio is no Gaussian's."""
-        return None
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None, for the same reason."""
-        return None
-
-    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: Gaussian noise has no epsilon at delta = 0."""
-        return None
+    def curves(self, noise_multiplier: float) -> Curves:
+        """The postcondition's Renyi curve, and no other: the determinant's ratio is no Gaussian's."""
+        return Curves(partial(self._rdp, noise_multiplier))
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which the linear term alone would spend mu^2."""
         return 2.0 / math.sqrt(mu_squared)
 
-    def event(self, noise_multiplier: float) -> events.Event:
-        """One answer as an event."""
-        return events.objective_perturbation(self.curvature_ratio, events.gaussian(noise_multiplier))
+    def event(self, noise_multiplier: float) -> Event:
+        """The minimizer of an objective whose random linear term is as noisy as the event within."""
+        within_ = Gaussian().event(noise_multiplier)
+        return {"type": "ObjectivePerturbationDpEvent", "curvature_ratio": self.curvature_ratio, "event": within_}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:  # noqa: ARG002
         """The std of each coordinate of b, in the gradient's unit, that `perturb` will use: z G, rounded up."""
@@ -89,7 +69,13 @@ class ObjectivePerturbation:
     def perturb(
         self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
     ) -> NDArray[np.float64]:
-        """b, the linear term's coefficients, shape (d,); `value` gives the shape alone: b owes nothing to the data."""
+        """b, the linear term's coefficients, shape (d,); of the shape of `value` and independent of it."""
         spacing = self.spacing(noise_multiplier, bound)
         scale = self.std(noise_multiplier, bound, len(value)) / spacing
         return np.asarray(noise.rounded_gaussian(len(value), scale) * spacing)
+
+    def _rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
+        a = np.asarray(orders, dtype=float)
+        tilt = np.log1p(erf(math.sqrt(2) * (a - 1) / noise_multiplier)) / (a - 1)  # ln(2 Phi(x)), digits kept near 0
+        curve = math.log1p(self.curvature_ratio) + 2 * a / noise_multiplier**2 + tilt
+        return np.asarray(curve * _ROUNDED_UP)

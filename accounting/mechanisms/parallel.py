@@ -6,25 +6,23 @@ Pseudo-code: for p = 1..parts: release each(value of the p-th set of positions a
 Postcondition: one use costs one answer of `each`. Proof: docs/proofs/parallel.md.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
-from accounting.errors import OutOfRange
-from accounting.mechanisms import events
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.laplace import Laplace
+from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
 from accounting.noise import Noise
+from accounting.numbers import whole
 
 MOST_PARTS = 100_000
 Each = Gaussian | Laplace
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(AbstractMechanism):
     """`parts` answers of `each` on disjoint positions. That they are disjoint is for the reader of the data to refuse.
 
     Parameters
@@ -35,40 +33,27 @@ class Parallel:
     Reference: McSherry 2009, Theorem 4; docs/spec T2.
     """
 
-    each: Each
+    each: Annotated[Each, Field(discriminator="name")]
     parts: int
     name: Literal["parallel"] = "parallel"
 
     def __post_init__(self) -> None:
-        if type(self.parts) is not int or not 1 <= self.parts <= MOST_PARTS:
-            raise OutOfRange(f"the parts must be an integer in [1, {MOST_PARTS}]")
+        whole(self.parts, "the parts", 1, MOST_PARTS)
 
     @property
     def answers(self) -> int:
         """One use is one answer a part."""
         return self.parts * self.each.answers
 
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """Of one answer: a replaced record is in one part."""
-        return self.each.rdp(noise_multiplier, orders)
-
-    def gdp(self, noise_multiplier: float) -> float | None:
-        """Of one answer."""
-        return self.each.gdp(noise_multiplier)
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """Of one answer."""
-        return self.each.gdp_bound(noise_multiplier)
-
-    def pure(self, noise_multiplier: float) -> float | None:
-        """Of one answer."""
-        return self.each.pure(noise_multiplier)
+    def curves(self, noise_multiplier: float) -> Curves:
+        """Those of one answer: a replaced record is in one part."""
+        return self.each.curves(noise_multiplier)
 
     def multiplier(self, mu_squared: float) -> float:
         """Of one answer."""
         return self.each.multiplier(mu_squared)
 
-    def event(self, noise_multiplier: float) -> events.Event:
+    def event(self, noise_multiplier: float) -> Event:
         """One answer as an event: what the whole use costs."""
         return self.each.event(noise_multiplier)
 
@@ -76,8 +61,6 @@ class Parallel:
         """Of one answer's noise, in its unit."""
         return self.each.std(noise_multiplier, bound, dimension)
 
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
+    def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """One part's private answer, shape (d,)."""
         return self.each.perturb(value, noise_multiplier, bound, noise)

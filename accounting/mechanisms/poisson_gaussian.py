@@ -11,16 +11,16 @@ Reference: docs/spec T3; proof in docs/proofs/poisson_gaussian.md.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from accounting import numbers
-from accounting.mechanisms import events
-from accounting.noise import Noise
-from accounting.noise.lattice import Lattice
+from accounting.divergences.losses import Masses, mass, reach, symmetric
+from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
 
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
 _PIECES, _NODES = 40, 64
@@ -30,7 +30,7 @@ _LEAST = 1e-9  # below this q c, cancellation would eat the safety factor; the c
 
 
 @lru_cache(maxsize=1)
-def _legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _legendre() -> tuple[Vector, Vector]:
     return np.polynomial.legendre.leggauss(_NODES)
 
 
@@ -70,8 +70,64 @@ def _curve_point(q: float, c: float, order: float) -> float:
     return value if value <= whole else whole  # also if it is no number
 
 
+def _rdp(q: float, c: float, orders: Sequence[float]) -> Vector:
+    """rho(a) = D_a(P || Q) of one answer, rounded up by a factor 1 + 1e-6, at each order a > 1."""
+    return np.array([_curve_point(q, c, float(a)) for a in orders])
+
+
 @dataclass(frozen=True, slots=True)
-class PoissonGaussian:
+class PoissonLoss:
+    """(1-q) N(0,1) + q N(c,1) against its mirror image, q < 1."""
+
+    q: float
+    c: float
+
+    @property
+    def shift(self) -> float:
+        return self.c
+
+    @property
+    def spread(self) -> float:
+        """The integral of (P - Q)^2 / N(0,1) = 4 q^2 sinh(c^2): the loss's variance in the many-answer limit."""
+        return 4 * self.q**2 * math.sinh(self.c**2)
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.spread)
+
+    @property
+    def widest(self) -> float:
+        return 2 * _largest(self.q, self.c)
+
+    def moments(self, count: int) -> tuple[float, float]:
+        """The mean of one loss is at most 2 q c^2 (joint convexity) and at most its chi-square (Q >= (1-q) N(0,1))."""
+        chi = self.spread / (1 - self.q)
+        return count * min(chi, 2 * self.q * self.c**2), count * min(chi, 4 * self.q * self.c**2 * (1 + self.c**2))
+
+    def masses(self, interval: float) -> Masses:
+        return _masses(self.q, self.c, interval)
+
+
+def _largest(q: float, c: float) -> float:
+    """The largest loss on the grid, that at the reach."""
+    x = reach(q, c)
+    return math.log1p(q * math.expm1(min(c * x - c * c / 2, 600.0))) - math.log1p(q * math.expm1(-c * x - c * c / 2))
+
+
+@lru_cache(maxsize=16)
+def _masses(q: float, c: float, interval: float) -> Masses:
+    """Loss ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; the loss is odd and increasing in x."""
+    # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
+    e = np.arange(0, math.ceil(_largest(q, c) / interval) + 1) * interval
+    x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
+    base, near, far = mass(x[:-1], x[1:]), mass(x[:-1] - c, x[1:] - c), mass(x[:-1] + c, x[1:] + c)
+    beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
+    beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
+    return symmetric(interval, (1 - q) * base + q * near, (1 - q) * base + q * far, beyond_p, beyond_q)
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonGaussian(AbstractGaussianNoise):
     """One answer over a fresh Poisson batch.
 
     Parameters
@@ -81,45 +137,23 @@ class PoissonGaussian:
 
     rate: float
     name: Literal["poisson_gaussian"] = "poisson_gaussian"
+    answers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         numbers.rate(self.rate, "sampling rate")
 
-    @property
-    def answers(self) -> int:
-        """One use is one answer."""
-        return 1
-
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """rho(a) = D_a(P || Q) of one answer, rounded up by a factor 1 + 1e-6, at each order a > 1."""
-        return np.array([_curve_point(self.rate, 1.0 / noise_multiplier, float(a)) for a in orders])
-
-    def gdp(self, noise_multiplier: float) -> float | None:
-        """None unless q = 1 (where it is the Gaussian mechanism): sampling is not Gaussian-DP."""
-        return 2.0 / noise_multiplier if self.rate == 1 else None
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """mu of a Gaussian pair that dominates one answer: what it would cost if every record were always in."""
-        return 2.0 / noise_multiplier
-
-    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: Gaussian noise has no epsilon at delta = 0."""
-        return None
+    def curves(self, noise_multiplier: float) -> Curves:
+        """D_a(P || Q), and the loss of that pair; at q = 1 those of the Gaussian mechanism."""
+        mu = 2.0 / noise_multiplier  # what it would cost if every record were always in
+        if self.rate == 1:
+            return Curves.gaussian(mu)
+        return Curves(partial(_rdp, self.rate, mu / 2), gdp_bound=mu, losses=(PoissonLoss(self.rate, mu / 2),))
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one answer spends about mu^2: in the many-answer limit, 4 q^2 sinh(1/z^2) = mu^2."""
         return 1.0 / math.sqrt(math.asinh(mu_squared / (4 * self.rate**2)))
 
-    def event(self, noise_multiplier: float) -> events.Event:
-        """One answer as an event."""
-        return events.poisson_sampled(self.rate, events.gaussian(noise_multiplier))
-
-    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std, in the answer's unit, that `perturb` will use."""
-        return Lattice.fit(noise_multiplier, bound, dimension).std
-
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
-        """The private answer, shape (d,)."""
-        return Lattice.fit(noise_multiplier, bound, len(value)).perturb(value, noise)
+    def event(self, noise_multiplier: float) -> Event:
+        """The event within, on a batch that holds each record independently with probability q."""
+        within = Gaussian().event(noise_multiplier)
+        return {"type": "PoissonSampledDpEvent", "sampling_probability": self.rate, "event": within}

@@ -1,8 +1,8 @@
 """Gaussian noise on the slots of a random allocation: each record in one secret slot of T, or in none; adds at most b.
 
 Precondition: one use has T answers; answer t is (sum over slot t of h_i) / normalizer, ||h_i|| / normalizer <= b, the
-normalizer fixed; h_i depends on record i and on earlier answers. Slots are drawn afresh for every use, owe nothing to
-the data and stay secret.
+normalizer fixed; h_i depends on record i and on earlier answers. Slots are drawn afresh for every use, without the
+data, and stay secret.
 Pseudo-code: allocate; for t = 1..T release round_gamma(sum of slot t / normalizer) + gamma round(N_t / gamma),
 N_t ~ N(0, (z b)^2 I). To allocate, with q = rate,
     independent: each record, by itself, gets no slot with probability 1 - q, else one of T uniformly;
@@ -17,25 +17,25 @@ Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in a
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting import numbers
+from accounting.divergences import allocation
+from accounting.divergences.losses import Masses, connect_the_dots
 from accounting.errors import OutOfRange
-from accounting.mechanisms import events
-from accounting.noise import Noise
-from accounting.noise.lattice import Lattice
+from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
 
 MOST_SLOTS = 100_000
 Form = Literal["independent", "ordered"]
 
 
 @dataclass(frozen=True, slots=True)
-class RandomAllocation:
+class RandomAllocation(AbstractGaussianNoise):
     """The answers of all slots of one allocation.
 
     Parameters
@@ -52,8 +52,7 @@ class RandomAllocation:
 
     def __post_init__(self) -> None:
         numbers.rate(self.rate, "allocation rate")
-        if type(self.slots) is not int or not 1 <= self.slots <= MOST_SLOTS:
-            raise OutOfRange(f"slots must be an integer in [1, {MOST_SLOTS}]")
+        numbers.whole(self.slots, "slots", 1, MOST_SLOTS)
         if self.form not in ("independent", "ordered"):
             raise OutOfRange("an allocation is 'independent' or 'ordered'")
 
@@ -62,31 +61,29 @@ class RandomAllocation:
         """One use is one answer for each slot."""
         return self.slots
 
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """rho(a) = 2 a / z^2 of one use: a record is in one answer at most. Secret slots improve no Renyi curve at the
-        orders that matter, where the chance of a lucky guess is what counts; they improve epsilon at a delta.
+    def curves(self, noise_multiplier: float) -> Curves:
+        """rho(a) = 2 a / z^2: a record is in one answer at most. Secret slots improve no Renyi curve at the orders that
+        matter, where the chance of a lucky guess is what counts; they improve epsilon at a delta, hence the losses.
         """
-        return np.asarray(orders, dtype=float) * (2.0 / noise_multiplier**2)
-
-    def gdp(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: the secrecy of the slots, which is what the accountant counts, is not Gaussian-DP."""
-        return None
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """mu of a Gaussian pair that dominates one use: what it would cost if every slot were known."""
-        return 2.0 / noise_multiplier
-
-    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: Gaussian noise has no epsilon at delta = 0."""
-        return None
+        mu, use = 2.0 / noise_multiplier, (self, noise_multiplier)  # the mu of known slots
+        return Curves(
+            Curves.gaussian(mu).rdp,
+            gdp_bound=mu,
+            losses=(AllocationLoss(*use, coarse=False),),
+            rough=(AllocationLoss(*use, coarse=True),),
+            approximate_rdp=partial(allocation.conditioned_rdp, *use),
+            delta=partial(allocation.hockey_stick, *use),
+        )
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one use spends about mu^2: in the limit of many slots, 4 q^2 sinh(1/z^2) / T = mu^2."""
         return 1.0 / math.sqrt(math.asinh(mu_squared * self.slots / (4 * self.rate**2)))
 
-    def event(self, noise_multiplier: float) -> events.Event:
-        """One use as an event."""
-        return events.randomly_allocated(self.rate, self.slots, self.form, events.gaussian(noise_multiplier))
+    def event(self, noise_multiplier: float) -> Event:
+        """The event within once for each slot, on the records of that slot; each record is in one slot at most."""
+        within = Gaussian().event(noise_multiplier)
+        shape = {"rate": self.rate, "slots": self.slots, "form": self.form}
+        return {"type": "RandomAllocationDpEvent", **shape, "event": within}
 
     def normalizer(self, n: int) -> float:
         """q n / T, the fixed number that each slot's sum is divided by."""
@@ -99,12 +96,50 @@ class RandomAllocation:
             raise OutOfRange("an ordered allocation gives each slot the same number of records")
         return batch
 
-    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std, in the answer's unit, that `perturb` will use."""
-        return Lattice.fit(noise_multiplier, bound, dimension).std
 
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
-        """One slot's private answer, shape (d,)."""
-        return Lattice.fit(noise_multiplier, bound, len(value)).perturb(value, noise)
+@dataclass(frozen=True, slots=True)
+class AllocationLoss:
+    """One use of a random allocation: the pair whose profile is the polygon over that of the mechanism.
+
+    Parameters
+    ----------
+    mechanism, noise_multiplier : the use
+    coarse : with fewer knots, for the search of noise; still an upper bound
+    """
+
+    mechanism: RandomAllocation
+    noise_multiplier: float
+    coarse: bool
+
+    @property
+    def shift(self) -> float:
+        return 1 / self.noise_multiplier
+
+    @property
+    def deviation(self) -> float:
+        return allocation.typical_deviation(self.mechanism, self.noise_multiplier)
+
+    @property
+    def widest(self) -> float:
+        return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.coarse)[0][-1])
+
+    def moments(self, count: int) -> tuple[float, float]:
+        """As in the limit of many slots; its rare jumps lie within `widest`."""
+        variance = self.deviation**2
+        return count * variance / 2, count * variance
+
+    def masses(self, interval: float) -> Masses:
+        return _masses(self, interval)
+
+
+@lru_cache(maxsize=16)
+def _masses(loss: AllocationLoss, interval: float) -> Masses:
+    """The knots' masses in the grid's cells; a loss of -e has the masses of +e with P and Q exchanged."""
+    epsilons, masses, infinity = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.coarse)
+    cells = np.concatenate([np.floor(epsilons / interval), np.floor(-epsilons / interval)]).astype(int)
+    lowest = int(cells.min())
+    upper, lower = np.zeros(int(cells.max()) - lowest + 1), np.zeros(int(cells.max()) - lowest + 1)
+    at_zero = masses[0] * (epsilons == 0.0)
+    np.add.at(upper, cells - lowest, np.concatenate([masses[0], masses[1]]))
+    np.add.at(lower, cells - lowest, np.concatenate([masses[1] + at_zero, masses[0] - at_zero]))
+    return connect_the_dots(interval, lowest, upper, lower, 0.0, infinity)

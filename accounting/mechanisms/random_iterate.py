@@ -8,25 +8,30 @@ for every order a, exp((a-1) rho(a)) <= (1/T) sum_(m<T) exp((a-1) a m mu_1^2 / 2
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
 
-from accounting.errors import OutOfRange
-from accounting.mechanisms import events
+from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
 from accounting.noise import Noise
-from accounting.noise.lattice import Lattice
+from accounting.numbers import whole
 
 MOST_STEPS = 100_000
 _ROUNDING = 1 + 1e-9  # of the curve, more than the error of its logarithms where they are used
 _SMALL = 1e-3  # below this range of exponents, logarithms of numbers near 1 give way to Hoeffding's bound
+_LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below these, cancellation would eat the margins
+_MOST_MU = 1e6
+_GROUPS = 4096  # more lengths than that are taken in groups, each as costly as its longest
+_ROOT, _SAFE_EPSILON, _SAFE_DELTA = 1e-12, 1 + 1e-9, 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class RandomIterate:
+class RandomIterate(AbstractGaussianNoise):
     """One use is m answers, m uniform on {0..T-1}.
 
     Parameters
@@ -40,8 +45,7 @@ class RandomIterate:
     name: Literal["random_iterate"] = "random_iterate"
 
     def __post_init__(self) -> None:
-        if type(self.steps) is not int or not 2 <= self.steps <= MOST_STEPS:
-            raise OutOfRange(f"steps must be an integer in [2, {MOST_STEPS}]")
+        whole(self.steps, "steps", 2, MOST_STEPS)
 
     @property
     def answers(self) -> int:
@@ -52,45 +56,52 @@ class RandomIterate:
         """m."""
         return noise.below(self.steps)
 
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """rho(a) = ln((1/T) sum_m e^(q m)) / (a-1), q = (a-1) a mu_1^2 / 2, rounded up, at each order a > 1."""
-        return np.array([self._rho(float(a), 2.0 / noise_multiplier**2) for a in orders])
-
-    def gdp(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: a mixture of Gaussian pairs is not Gaussian-DP but at the most answers' own mu."""
-        return None
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """mu_1 sqrt(T - 1): as if all answers were always given."""
-        return 2.0 / noise_multiplier * math.sqrt(self.steps - 1)
-
-    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: Gaussian noise has no epsilon at delta = 0."""
-        return None
+    def curves(self, noise_multiplier: float) -> Curves:
+        """The mixture's Renyi curve and its profile; mu_1 sqrt(T - 1) as if all answers were always given."""
+        one = 2.0 / noise_multiplier
+        return Curves(
+            lambda orders: np.array([self._rho(float(a), one**2 / 2) for a in orders]),
+            gdp_bound=one * math.sqrt(self.steps - 1),
+            epsilon=partial(_epsilon, one, self.steps),
+        )
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which T - 1 answers spend mu^2; one use spends a little less."""
         return 2.0 / math.sqrt(mu_squared) * math.sqrt(self.steps - 1)
 
-    def event(self, noise_multiplier: float) -> events.Event:
-        """One use as an event."""
-        return events.random_iterate(self.steps, events.gaussian(noise_multiplier))
-
-    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std, in the answer's unit, that `perturb` will use."""
-        return Lattice.fit(noise_multiplier, bound, dimension).std
-
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
-        """One private answer, shape (d,)."""
-        return Lattice.fit(noise_multiplier, bound, len(value)).perturb(value, noise)
+    def event(self, noise_multiplier: float) -> Event:
+        """Adaptive uses of the event within, uniformly 0 to T - 1 of them, the number drawn without the data."""
+        return {"type": "RandomIterateDpEvent", "steps": self.steps, "event": Gaussian().event(noise_multiplier)}
 
     def _rho(self, order: float, unit: float) -> float:
-        """At one order; `unit` is mu_1^2 / 2. Never above that of T - 1 answers."""
+        """ln((1/T) sum_m e^(q m)) / (a-1), q = (a-1) a mu_1^2 / 2, rounded up; never above that of T - 1 answers.
+
+        `unit` is mu_1^2 / 2.
+        """
         most, q = self.steps - 1, (order - 1) * order * unit
         if q * most <= _SMALL:
             log_mean = q * most / 2 + (q * most) ** 2 / 8  # Hoeffding's lemma
         else:
             log_mean = math.log(-math.expm1(-q * self.steps) / -math.expm1(-q) / self.steps) + q * most
         return min(order * most * unit, log_mean / (order - 1) * _ROUNDING)
+
+
+def _epsilon(one: float, steps: int, delta: float) -> float:
+    """epsilon with (1/T) sum_(m<T) delta_Gauss(epsilon; mu_1 sqrt(m)) = delta, rounded up; infinite out of range."""
+    if delta < _LEAST_DELTA or one * math.sqrt(steps) > _MOST_MU:
+        return math.inf
+    ends = np.unique(np.linspace(0, steps - 1, min(steps, _GROUPS)).astype(np.int64))[1:]
+    shares = np.diff(ends, prepend=0) / steps
+    mu = np.maximum(one * np.sqrt(ends), _LEAST_MU)
+
+    def beyond(epsilon: float) -> float:
+        log_a = log_ndtr(mu / 2 - epsilon / mu)
+        log_b = log_ndtr(-mu / 2 - epsilon / mu) + epsilon
+        return float(shares @ (np.exp(log_a) * -np.expm1(np.minimum(log_b - log_a, 0.0)))) - delta * _SAFE_DELTA
+
+    if beyond(0.0) <= 0:
+        return 0.0
+    high = 1e-9
+    while beyond(high) > 0:
+        high *= 2
+    return float(brentq(beyond, 0.0, high, xtol=1e-18, rtol=_ROOT)) * _SAFE_EPSILON

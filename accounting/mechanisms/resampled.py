@@ -7,20 +7,20 @@ Postcondition: one use is `epsilon_of(e, n)`-DP for the replacement of a row. Pr
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
 from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
-from accounting.mechanisms import events
 from accounting.mechanisms.laplace import Laplace
+from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
 from accounting.mechanisms.parallel import Parallel
 from accounting.noise import Noise
+from accounting.numbers import whole
 
 LARGEST = 3.0  # the largest epsilon of a run on drawn rows
 MOST_ROWS = 10**10
@@ -30,7 +30,7 @@ _HALVINGS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Resampled:
+class Resampled(AbstractMechanism):
     """One use of `each` on n rows drawn with replacement from the n.
 
     Parameters
@@ -41,13 +41,12 @@ class Resampled:
     Reference: Asi, Levy and Duchi 2021, Proposition 4; docs/spec 8, whose tighter theorem this is.
     """
 
-    each: Laplace | Parallel
+    each: Annotated[Laplace | Parallel, Field(discriminator="name")]
     rows: int
     name: Literal["resampled"] = "resampled"
 
     def __post_init__(self) -> None:
-        if type(self.rows) is not int or not 2 <= self.rows <= MOST_ROWS:
-            raise OutOfRange(f"the rows must be an integer in [2, {MOST_ROWS}]")
+        whole(self.rows, "the rows", 2, MOST_ROWS)
         if self.each.pure(2.0) is None:
             raise OutOfRange("only a pure mechanism can run on drawn rows")
 
@@ -56,48 +55,29 @@ class Resampled:
         """Those of the run."""
         return self.each.answers
 
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """Of randomized response at this epsilon."""
-        return randomized_response.renyi(self._epsilon(noise_multiplier), orders)
-
-    def gdp(self, noise_multiplier: float) -> float | None:
-        """Of randomized response at this epsilon."""
-        return randomized_response.gdp(self._epsilon(noise_multiplier))
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """The same."""
-        return randomized_response.gdp(self._epsilon(noise_multiplier))
-
-    def pure(self, noise_multiplier: float) -> float | None:
-        """epsilon at delta = 0."""
-        return self._epsilon(noise_multiplier)
+    def curves(self, noise_multiplier: float) -> Curves:
+        """Those of randomized response at this epsilon."""
+        own = self.each.pure(noise_multiplier)
+        assert own is not None
+        return Curves.of_pure(epsilon_of(own, self.rows))
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one use spends mu^2."""
-        return self.pure_multiplier(randomized_response.epsilon_of_gdp(math.sqrt(mu_squared)))
+        return 2.0 / run_epsilon(randomized_response.epsilon_of_gdp(math.sqrt(mu_squared)), self.rows)
 
-    def pure_multiplier(self, epsilon: float) -> float:
-        """The z at which one use is epsilon-DP."""
-        return 2.0 / run_epsilon(epsilon, self.rows)
-
-    def event(self, noise_multiplier: float) -> events.Event:
-        """One use as an event."""
-        return events.drawn_with_replacement(self.rows, self.each.event(noise_multiplier))
+    def event(self, noise_multiplier: float) -> Event:
+        """The event within, on as many rows drawn with replacement as there are."""
+        within = self.each.event(noise_multiplier)
+        sizes = {"source_dataset_size": self.rows, "sample_size": self.rows}
+        return {"type": "SampledWithReplacementDpEvent", **sizes, "event": within}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
         """Of one answer's noise, in its unit."""
         return self.each.std(noise_multiplier, bound, dimension)
 
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
+    def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """One private answer of the run, shape (d,)."""
         return self.each.perturb(value, noise_multiplier, bound, noise)
-
-    def _epsilon(self, noise_multiplier: float) -> float:
-        own = self.each.pure(noise_multiplier)
-        assert own is not None
-        return epsilon_of(own, self.rows)
 
 
 @lru_cache(maxsize=4096)

@@ -10,19 +10,16 @@ Proof, and the choice of s: docs/proofs/svrg_step.md. Reference: docs/spec 2.2 (
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from accounting.errors import OutOfRange
-from accounting.mechanisms import events
 from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector, composed
 from accounting.mechanisms.without_replacement import WithoutReplacement, spread
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
@@ -56,7 +53,7 @@ def _shift(noise_multiplier: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class SvrgStep:
+class SvrgStep(AbstractMechanism):
     """One step of the printed form.
 
     Parameters
@@ -68,21 +65,15 @@ class SvrgStep:
     batch: int
     rows: int
     name: Literal["svrg_step"] = "svrg_step"
+    answers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        WithoutReplacement(self.batch, self.rows)
-        if self.batch > self.rows:
-            raise OutOfRange("a batch holds from 1 to all of the rows")
-
-    @property
-    def answers(self) -> int:
-        """One use is one answer."""
-        return 1
+        WithoutReplacement(self.batch, self.rows)  # its ranges are these
 
     def split(self, noise_multiplier: float) -> float:
         """s, the batch's share of the noise variance that costs least in the limit of many answers. Analysis alone.
 
-        2/3 for much noise or b = n; nearly 1 for single records, whose part is the dear one.
+        2/3 for much noise or b = n; nearly 1 for single records, whose part costs more.
         """
         if self.batch == self.rows:
             return 2 / 3
@@ -96,23 +87,16 @@ class SvrgStep:
         mean = min(2 * noise_multiplier * math.sqrt(1 - s) * self.rows / self.batch, _LARGEST)
         return (WithoutReplacement(self.batch, self.rows), noise_multiplier * math.sqrt(s)), (Gaussian(), mean)
 
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """The sum of the parts' curves."""
-        one, two = (mechanism.rdp(z, orders) for mechanism, z in self.parts(noise_multiplier))
-        return np.asarray(one + two)
-
-    def gdp(self, noise_multiplier: float) -> float | None:
-        """3/z for b = n; else None: sampling is not Gaussian-DP."""
-        return self.gdp_bound(noise_multiplier) if self.batch == self.rows else None
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """mu of a Gaussian pair that dominates one answer: what it would cost if every record were always in."""
-        (_, batch), (_, mean) = self.parts(noise_multiplier)
-        return math.hypot(2 / batch, 2 / mean)
-
-    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: Gaussian noise has no epsilon at delta = 0."""
-        return None
+    def curves(self, noise_multiplier: float) -> Curves:
+        """Those of the two parts, added up; 3/z-GDP for b = n."""
+        batch, mean = (mechanism.curves(z) for mechanism, z in self.parts(noise_multiplier))
+        mu = None if batch.gdp_bound is None or mean.gdp_bound is None else math.hypot(batch.gdp_bound, mean.gdp_bound)
+        return Curves(
+            lambda orders: np.asarray(batch.rdp(orders) + mean.rdp(orders)),
+            gdp=None if batch.gdp is None else mu,
+            gdp_bound=mu,
+            losses=batch.losses + mean.losses,
+        )
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one step spends about mu^2, in the limit of many answers: 2 q^2 spread + the mean's mu^2."""
@@ -132,17 +116,15 @@ class SvrgStep:
             mu = math.exp(float(brentq(spent, math.log(low), math.log(high), xtol=1e-13)))
         return math.sqrt(4 / mu**2 + _rest(mu))
 
-    def event(self, noise_multiplier: float) -> events.Event:
+    def event(self, noise_multiplier: float) -> Event:
         """One step as an event: the two parts, composed."""
-        return events.composed([mechanism.event(z) for mechanism, z in self.parts(noise_multiplier)])
+        return composed([mechanism.event(z) for mechanism, z in self.parts(noise_multiplier)])
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
         """The noise std, in the answer's unit, that `perturb` will use."""
         return self._lattice(noise_multiplier, bound, dimension).std
 
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
+    def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """The private answer, shape (d,), of a value of shape (2, d): the batch's part and the mean over all rows.
 
         Each is rounded to the lattice by itself, so that rounding moves each by no more than its own record does.

@@ -14,18 +14,17 @@ Reference: docs/spec T4; proof in docs/proofs/without_replacement.md.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erf, ndtr
 
-from accounting.errors import OutOfRange
-from accounting.mechanisms import events
-from accounting.noise import Noise
-from accounting.noise.lattice import Lattice
+from accounting.divergences.losses import Masses, mass, reach, symmetric
+from accounting.mechanisms.gaussian import Gaussian
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
+from accounting.numbers import whole
 
 MOST_ROWS = 10**10
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
@@ -36,7 +35,7 @@ _MU_RANGE = (1e-9, 26.0)  # where `spread` is a number and grows
 
 
 @lru_cache(maxsize=1)
-def _legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _legendre() -> tuple[Vector, Vector]:
     return np.polynomial.legendre.leggauss(_NODES)
 
 
@@ -86,8 +85,63 @@ def shift_of(spread_: float) -> float:
     return float(brentq(lambda mu: math.log(spread(mu) / spread_), low, high, rtol=1e-12))
 
 
+def _rdp(q: float, mu: float, orders: Sequence[float]) -> Vector:
+    """The pair's Renyi divergence, rounded up by a factor 1 + 1e-6, at each order a > 1."""
+    return np.array([_curve_point(q, mu, float(a)) for a in orders])
+
+
 @dataclass(frozen=True, slots=True)
-class WithoutReplacement:
+class WithoutReplacementLoss:
+    """The symmetric pair over ln r, r = 1 - q + q e^(mu x - mu^2/2) at x > mu/2, x ~ N(0,1); q < 1."""
+
+    q: float
+    mu: float
+
+    @property
+    def shift(self) -> float:
+        return self.mu
+
+    @property
+    def spread(self) -> float:
+        """Twice q^2 E[(r_0 - 1)^2], r_0 = r at q = 1, over x > mu/2: bounds the loss's second moment."""
+        return 2 * self.q**2 * spread(self.mu)
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.spread)
+
+    @property
+    def widest(self) -> float:
+        return 2 * _largest(self.q, self.mu)
+
+    def moments(self, count: int) -> tuple[float, float]:
+        """The mean is at most the chi-square, which the spread bounds, and at most q mu^2 / 2 (batches known)."""
+        q, mu = self.q, self.mu
+        return count * min(self.spread, q * mu * mu / 2), count * min(self.spread, q * mu * (1 + mu) ** 3)
+
+    def masses(self, interval: float) -> Masses:
+        return _masses(self.q, self.mu, interval)
+
+
+def _largest(q: float, mu: float) -> float:
+    """The largest loss on the grid, that at the reach."""
+    return math.log1p(q * math.expm1(mu * (reach(q, mu) - mu / 2)))
+
+
+@lru_cache(maxsize=16)
+def _masses(q: float, mu: float, interval: float) -> Masses:
+    """Loss ln r at x > mu/2: mass (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q; -ln r the other way round."""
+    e = np.arange(0, math.ceil(_largest(q, mu) / interval) + 1) * interval
+    x = np.log1p(np.expm1(e) / q) / mu + mu / 2
+    lower, near = mass(x[:-1], x[1:]), mass(x[:-1] - mu, x[1:] - mu)
+    beyond_q = float(ndtr(-x[-1]))
+    beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
+    zero = (1 - q) * float(erf(mu / math.sqrt(8)))
+    return symmetric(interval, (1 - q) * lower + q * near, lower, beyond_p, beyond_q, zero)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutReplacement(AbstractGaussianNoise):
     """One answer over a fresh batch of exactly `batch` of `rows` records.
 
     Parameters
@@ -99,38 +153,24 @@ class WithoutReplacement:
     batch: int
     rows: int
     name: Literal["without_replacement"] = "without_replacement"
+    answers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if type(self.rows) is not int or not 1 <= self.rows <= MOST_ROWS:
-            raise OutOfRange(f"rows must be an integer in [1, {MOST_ROWS}]")
-        if type(self.batch) is not int or not 1 <= self.batch <= self.rows:
-            raise OutOfRange("a batch holds from 1 to all of the rows")
+        whole(self.rows, "rows", 1, MOST_ROWS)
+        whole(self.batch, "a batch, 1 to all of the rows,", 1, self.rows)
 
     @property
     def rate(self) -> float:
         """q = b/n, rounded up."""
         return 1.0 if self.batch == self.rows else math.nextafter(self.batch / self.rows, 1.0)
 
-    @property
-    def answers(self) -> int:
-        """One use is one answer."""
-        return 1
-
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
-        """The pair's Renyi divergence, rounded up by a factor 1 + 1e-6, at each order a > 1."""
-        return np.array([_curve_point(self.rate, 2.0 / noise_multiplier, float(a)) for a in orders])
-
-    def gdp(self, noise_multiplier: float) -> float | None:
-        """None unless b = n (where it is the Gaussian mechanism): sampling is not Gaussian-DP."""
-        return 2.0 / noise_multiplier if self.batch == self.rows else None
-
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
-        """mu of a Gaussian pair that dominates one answer: what it would cost if every record were always in."""
-        return 2.0 / noise_multiplier
-
-    def pure(self, noise_multiplier: float) -> float | None:  # noqa: ARG002
-        """None: Gaussian noise has no epsilon at delta = 0."""
-        return None
+    def curves(self, noise_multiplier: float) -> Curves:
+        """The pair's Renyi divergence and loss; at b = n those of the Gaussian mechanism."""
+        mu = 2.0 / noise_multiplier  # what it would cost if every record were always in
+        if self.batch == self.rows:
+            return Curves.gaussian(mu)
+        loss = WithoutReplacementLoss(self.rate, mu)
+        return Curves(partial(_rdp, self.rate, mu), gdp_bound=mu, losses=(loss,))
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one answer spends about mu^2: in the many-answer limit, 2 q^2 spread(2/z) = mu^2."""
@@ -138,16 +178,11 @@ class WithoutReplacement:
             return 2.0 / math.sqrt(mu_squared)
         return 2.0 / shift_of(mu_squared / (2 * self.rate**2))
 
-    def event(self, noise_multiplier: float) -> events.Event:
-        """One answer as an event."""
-        return events.sampled_without_replacement(self.rows, self.batch, events.gaussian(noise_multiplier))
-
-    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std, in the answer's unit, that `perturb` will use."""
-        return Lattice.fit(noise_multiplier, bound, dimension).std
-
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
-        """The private answer, shape (d,)."""
-        return Lattice.fit(noise_multiplier, bound, len(value)).perturb(value, noise)
+    def event(self, noise_multiplier: float) -> Event:
+        """The event within, on a batch of b distinct records of n, every such batch as likely."""
+        return {
+            "type": "SampledWithoutReplacementDpEvent",
+            "source_dataset_size": self.rows,
+            "sample_size": self.batch,
+            "event": Gaussian().event(noise_multiplier),
+        }

@@ -3,13 +3,17 @@
 import json
 import re
 from collections.abc import Collection
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import rfc8785
+from pydantic import TypeAdapter, ValidationError
 
 from accounting.errors import CodecError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_FOREIGN = ("extra_forbidden", "unexpected_keyword_argument")
+
+T = TypeVar("T")
 
 
 def canonical(value: Any) -> bytes:
@@ -60,6 +64,25 @@ def fields(value: Any, required: Collection[str], what: str, optional: Collectio
     if len(value) > len(required) + sum(key in value for key in optional):
         raise CodecError(f"{what} holds a key that is not its own")
     return value
+
+
+def typed(adapter: TypeAdapter[T], document: Any, what: str) -> T:
+    """The value that a JSON value stands for, as strictly as the type is declared.
+
+    Raises
+    ------
+    CodecError
+        if it stands for none; the message names our fields and our own checks, never what the document holds.
+    """
+    try:
+        return adapter.validate_json(json.dumps(document, allow_nan=False))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = first["loc"][:-1] if first["type"] in _FOREIGN else first["loc"]
+        wrong = first["ctx"]["error"] if first["type"] == "value_error" else first["type"].replace("_", " ")
+        raise CodecError(f"{'.'.join([what, *map(str, place)])}: {wrong}") from None
+    except (ValueError, TypeError, RecursionError):  # NaN and infinities, what is no JSON, numbers of 5,000 digits
+        raise CodecError(f"{what} is not JSON") from None
 
 
 def text(value: Any, what: str, longest: int = 256) -> str:

@@ -3,19 +3,19 @@
     document = {"receipt": {...}, "signature": compact JWS over RFC8785(receipt)}
 
 `build` and `sign` make one, `verify` checks one against keys that the verifier already trusts, `recompute` finds
-epsilon again from the event tree. Importing this module loads no numerical library; recomputing does.
+epsilon again from the queries. Importing this module loads no numerical library; recomputing does.
 """
 
 import math
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
 from accounting.records.chain import MOST_ENTRIES, Entry
-from accounting.records.documents import canonical, fields, integer, number, parse, text
+from accounting.records.documents import canonical, fields, parse, text, typed
 from accounting.records.signing import Jwks, SigningKey, check_json, generate_key, jwks, load_key, rotate_key, sign_json
 
 if TYPE_CHECKING:
@@ -24,19 +24,71 @@ if TYPE_CHECKING:
 
 Receipt = dict[str, Any]
 
-NEIGHBORS = "replace_one"
-NUMERICS = "exactly rounded"
 # Another processor's last digits, relative to the stated epsilon. An FFT's count in far tails: 2e-8 was seen. Its
 # pessimistic grid costs some 3e-4 of epsilon, so what holds within a third of that is still true.
 _LAST_DIGITS = {"pld": 1e-4}
-_FEW = 1e-9  # of accountants that compose no masses
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)", re.ASCII)
+_FEW = 1e-9  # of accountants that compose no masses, and of numbers in an event tree
+
+
+def _named(method: dict[str, Any]) -> dict[str, Any]:
+    text(method.get("name"), "the method's name", 64)
+    return method
+
+
+_Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
+_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Time = Annotated[
+    str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Every field of a receipt, and no others: the whole privacy statement of one release.
+
+    Parameters
+    ----------
+    id, dataset, dataset_name, analyst, job : what, and whose, the release is
+    rows, neighbors : n, and the relation
+    epsilon, delta, accountant, accountant_version : what is promised, and who certifies it
+    numerics : how the noise was drawn
+    method : the resolved method, with its name
+    queries, event : what was answered, as a plan; and the event tree that follows from it, with dp-accounting's names
+    model_sha256 : of the model as published
+    sequence, previous_hash, hash : the ledger's entry of the release
+    issued_at : UTC time, ISO 8601
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    id: _Text
+    dataset: _Text
+    dataset_name: _Text
+    rows: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    analyst: _Text
+    job: _Text
+    neighbors: Literal["replace_one"]
+    epsilon: Annotated[float, Field(ge=0, le=EPSILON_RANGE[1])]
+    delta: Annotated[float, Field(ge=0, le=DELTA_RANGE[1])]
+    accountant: _Text
+    accountant_version: _Text
+    numerics: Literal["exactly rounded"]
+    method: Annotated[dict[str, Any], AfterValidator(_named)]
+    event: dict[str, Any]
+    queries: Annotated[list[Any], Field(min_length=1)]
+    model_sha256: _Sha256
+    sequence: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
+    previous_hash: _Sha256
+    hash: _Sha256
+    issued_at: _Time
+
+
+_STATEMENT = TypeAdapter(Statement)
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """An epsilon that holds for an event tree at the stated delta, and whose arithmetic says so."""
+    """An epsilon that holds for the queries at the stated delta, and whose arithmetic says so."""
 
     epsilon: float
     accountant: str
@@ -54,7 +106,7 @@ class Verification:
     epsilon : the recomputed epsilon does not exceed the stated one; False if it was not recomputed
     chain : the given ledger entry is the release that the receipt names; None if none was given
     stated_epsilon : as the receipt states it
-    recomputed_epsilon, accountant : from the event tree; None when unsigned (nobody answers for such a tree)
+    recomputed_epsilon, accountant : from the queries; None when unsigned (nobody answers for those)
     reason : the first thing that does not hold
     """
 
@@ -117,12 +169,12 @@ def build(
         "rows": rows,
         "analyst": analyst,
         "job": job,
-        "neighbors": NEIGHBORS,
+        "neighbors": "replace_one",
         "epsilon": release_plan.epsilon,
         "delta": release_plan.delta,
         "accountant": release_plan.accountant,
         "accountant_version": release_plan.accountant_version,
-        "numerics": NUMERICS,
+        "numerics": "exactly rounded",
         "method": method,
         "event": transcript.event(),
         "queries": queries,
@@ -163,7 +215,7 @@ def is_signed(document: Any, trusted: Jwks) -> bool:
 def verify(
     document: Any, trusted: Jwks, entry: Entry | None = None, found: Recomputation | None = None
 ) -> Verification:
-    """Whether a trusted key signed the receipt, its events cost no more than it states, and the ledger holds it.
+    """Whether a trusted key signed the receipt, its queries cost no more than it states, and the ledger holds it.
 
     Parameters
     ----------
@@ -194,26 +246,25 @@ def verify(
 
 
 def recompute(receipt: Receipt) -> Recomputation:
-    """epsilon at the stated delta from the event tree alone, by our accountants.
+    """epsilon at the stated delta from the queries alone, by our accountants.
 
     Each of them bounds epsilon from above, so the first that stays within the stated epsilon settles it; if none does,
-    the least. Give it only receipts whose signature holds: a made-up tree can be made costly to account for.
+    the least. Give it only receipts whose signature holds: made-up queries can be made costly to account for.
 
     Raises
     ------
     ReceiptInvalid
-        if the receipt is malformed, its queries and its event tree differ, or no accountant covers them.
+        if the receipt is malformed, its event tree is not that of its queries, or no accountant covers them.
     """
     from accounting.accountants import ACCOUNTANTS
-    from accounting.records.codec import event_to_plan, plan_from_json
+    from accounting.records.codec import plan_from_json
 
     _check(receipt)
     try:
-        plan = event_to_plan(receipt["event"])
-        listed = plan_from_json({"queries": receipt["queries"]})
+        plan = plan_from_json({"queries": receipt["queries"]})
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
-    if canonical(listed.event()) != canonical(receipt["event"]):
+    if not _same(receipt["event"], plan.event()):
         raise ReceiptInvalid("the queries and the event tree differ")
     best: Recomputation | None = None
     for accountant in ACCOUNTANTS:
@@ -223,12 +274,27 @@ def recompute(receipt: Receipt) -> Recomputation:
         if best is not None and _within(best, receipt["epsilon"]):
             break
     if best is None:
-        raise ReceiptInvalid("no accountant covers these events at this delta")
+        raise ReceiptInvalid("no accountant covers these queries at this delta")
     return best
 
 
 def _within(found: Recomputation, stated: float) -> bool:
     return found.epsilon <= stated * (1 + _LAST_DIGITS.get(found.accountant, _FEW))
+
+
+def _same(found: Any, derived: Any) -> bool:
+    """Whether they are one JSON value, but for another platform's last digits of a number that was computed."""
+    if isinstance(derived, dict):
+        return (
+            isinstance(found, dict)
+            and found.keys() == derived.keys()
+            and all(_same(found[key], value) for key, value in derived.items())
+        )
+    if isinstance(derived, list):
+        return isinstance(found, list) and len(found) == len(derived) and all(map(_same, found, derived))
+    if isinstance(derived, float):
+        return type(found) in (int, float) and math.isclose(found, derived, rel_tol=_FEW)
+    return type(found) is type(derived) and bool(found == derived)
 
 
 def _certified(accountant: "Accountant", plan: "Plan", delta: float) -> float | None:
@@ -265,69 +331,12 @@ def _document(document: Any) -> dict[str, Any]:
 def _check(receipt: Any) -> Receipt:
     """`receipt`, if it has every field, each of its kind, and no others; else `ReceiptInvalid`."""
     try:
-        node = fields(receipt, _FIELDS, "the receipt")
-        for name, check in _FIELDS.items():
-            check(node[name], name)
+        canonical(receipt)
+        typed(_STATEMENT, receipt, "the receipt")
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
-    return node
+    return dict(receipt)
 
-
-def _exactly(expected: str) -> Callable[[Any, str], None]:
-    def check(value: Any, name: str) -> None:
-        if value != expected:
-            raise CodecError(f"{name} must be {expected!r}")
-
-    return check
-
-
-def _matching(pattern: re.Pattern[str], what: str) -> Callable[[Any, str], None]:
-    def check(value: Any, name: str) -> None:
-        if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise CodecError(f"{name} must be {what}")
-
-    return check
-
-
-def _object(value: Any, name: str) -> None:
-    if not isinstance(value, dict):
-        raise CodecError(f"{name} must be an object")
-
-
-def _method(value: Any, name: str) -> None:
-    _object(value, name)
-    text(value.get("name"), "the method's name", 64)
-
-
-def _queries(value: Any, name: str) -> None:
-    if not isinstance(value, list) or not value:
-        raise CodecError(f"{name} must be a list of what was asked")
-
-
-_HASH = _matching(_SHA256, "a SHA-256 in lower-case hexadecimal")
-
-_FIELDS: dict[str, Callable[[Any, str], object]] = {
-    "id": text,
-    "dataset": text,
-    "dataset_name": text,
-    "rows": lambda value, name: integer(value, 1, 2**53 - 1, name),
-    "analyst": text,
-    "job": text,
-    "neighbors": _exactly(NEIGHBORS),
-    "epsilon": lambda value, name: number(value, 0.0, EPSILON_RANGE[1], name),
-    "delta": lambda value, name: number(value, 0.0, DELTA_RANGE[1], name),
-    "accountant": text,
-    "accountant_version": text,
-    "numerics": _exactly(NUMERICS),
-    "method": _method,
-    "event": _object,
-    "queries": _queries,
-    "model_sha256": _HASH,
-    "sequence": lambda value, name: integer(value, 1, MOST_ENTRIES, name),
-    "previous_hash": _HASH,
-    "hash": _HASH,
-    "issued_at": _matching(_TIME, "a UTC time, ISO 8601"),
-}
 
 __all__ = [
     "Entry",

@@ -153,7 +153,7 @@ def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: 
 def test_a_random_iterate_has_its_own_event_and_no_currency_under_gdp(shared: Service) -> None:
     dataset, method = shared.dataset(), {"name": "dp_gd", "release": "random", "steps": 40}
     job = shared.finished(_submit(shared, dataset, method=method, loss={"name": "sigmoid"}).json()["id"])
-    assert (job["state"], job["quote"]["accountant"]) == ("done", "random_iterate")
+    assert (job["state"], job["quote"]["accountant"]) == ("done", "single_use")
     document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
     event = document["receipt"]["event"]
     assert (event["type"], event["steps"], event["event"]["type"]) == ("RandomIterateDpEvent", 40, "GaussianDpEvent")

@@ -12,6 +12,7 @@ from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
 from tests.reference import losses
 
@@ -117,7 +118,8 @@ def test_unsupported_plans_are_refused_by_name() -> None:
 
 def test_a_curve_that_is_no_number_certifies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan((PlannedQuery("a", 1, PoissonGaussian(0.01), 1.0),))
-    monkeypatch.setattr(PoissonGaussian, "rdp", lambda _self, _z, orders: np.full(len(orders), np.nan))
+    nowhere = Curves(lambda orders: np.full(len(orders), np.nan))
+    monkeypatch.setattr(PoissonGaussian, "curves", lambda _self, _z: nowhere)
     with pytest.raises(OutOfRange):
         RdpAccountant().epsilon(plan, 1e-6)
 

@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import copy
+import functools
 import json
 import os
 import stat
@@ -23,52 +24,15 @@ from accounting import Privacy
 from accounting.accountants import ACCOUNTANTS
 from accounting.calibration import calibrate
 from accounting.errors import CodecError, ReceiptInvalid
-from accounting.filter import Filter
-from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.records import receipt
 from accounting.records.chain import link
 from accounting.records.codec import MAX_QUERIES
 from accounting.records.documents import canonical
-from accounting.records.ledger import Charged, Entry, Opened, Released, Started, advance
+from accounting.records.ledger import Entry
 from accounting.records.signing import SigningKey, check_json
-
-KEY = receipt.generate_key()
-KEYS = receipt.jwks(KEY)
-MODEL = "ab" * 32
-AT = "2026-01-02T03:04:05.678Z"
-GD = (Query("gradient", 100, Gaussian()),)
-SVRG = (Query("snapshot", 4, Gaussian(), 0.3), Query("change", 100, PoissonGaussian(0.01)))
-
-
-def release_entry(job: str = "j1", model: str = MODEL) -> Entry:
-    rule = Filter.open("rdp", Privacy(2.0, 1e-6))
-    state, _ = advance(None, Opened("d1", 20_000, rule), AT)
-    state, _ = advance(state, Charged(job, (1, 1), Privacy(0.5, 1e-6)), AT)
-    state, _ = advance(state, Started(job, 1), AT)
-    return advance(state, Released(job, 1, model), AT)[1]
-
-
-ENTRY = release_entry()
-
-
-def make(queries: tuple[Query, ...] = GD, privacy: Privacy = Privacy(0.5, 1e-6), **change: Any) -> receipt.Receipt:  # noqa: B008
-    release_plan = calibrate(queries, privacy)
-    facts: dict[str, Any] = {
-        "id": "r1",
-        "dataset": "d1",
-        "dataset_name": "Censüs\u00a02026",
-        "rows": 20_000,
-        "analyst": "ada",
-        "job": "j1",
-        "method": {"name": "dp_gd", "steps": 100, "step": 0.25},
-        "release_plan": release_plan,
-        "transcript": release_plan.plan,
-        "model_sha256": MODEL,
-        "entry": ENTRY,
-        "issued_at": AT,
-    }
-    return receipt.build(**facts | change)
+from tests.support.receipts import ENTRY, GD, KEY, KEYS, MODEL, SVRG, make, release_entry
 
 
 def document(built: receipt.Receipt, key: SigningKey = KEY) -> dict[str, Any]:
@@ -340,6 +304,67 @@ def signed(change: dict[str, Any]) -> dict[str, Any]:
 def test_a_signed_receipt_with_a_senseless_event_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ReceiptInvalid):
         receipt.verify(signed(change), KEYS)
+
+
+GAUSSIAN = GOOD["receipt"]["event"]["event"]
+
+
+def repeated(event: Any, count: Any) -> dict[str, Any]:
+    return {"type": "SelfComposedDpEvent", "count": count, "event": event}
+
+
+BAD_EVENTS: dict[str, Any] = {
+    "null": None,
+    "list": [repeated(GAUSSIAN, 100)],
+    "text": "GaussianDpEvent",
+    "empty": {},
+    "no type": {"count": 100, "event": GAUSSIAN},
+    "unknown type": repeated(GAUSSIAN | {"type": "ZCDpEvent"}, 100),
+    "a module path": repeated(GAUSSIAN | {"type": "os.system"}, 100),
+    "a class to import": {"module_name": "dp_accounting.dp_event", "class_name": "GaussianDpEvent"},
+    "an unhashable type": repeated(GAUSSIAN | {"type": ["GaussianDpEvent"]}, 100),
+    "a private extra": repeated(GAUSSIAN | {"_": 1}, 100),
+    "a missing key": repeated({"type": "GaussianDpEvent"}, 100),
+    **{
+        name: repeated(GAUSSIAN | {"noise_multiplier": z}, 100)
+        for name, z in {
+            "NaN": float("nan"), "infinity": float("inf"), "zero": 0.0, "subnormal": 5e-324, "huge": 1e300,
+            "a huge integer": 10**400, "a bool": True, "an array": [GAUSSIAN["noise_multiplier"]],
+            "negative": -GAUSSIAN["noise_multiplier"], "a number in a string": str(GAUSSIAN["noise_multiplier"]),
+            "more noise by one in a hundred million": GAUSSIAN["noise_multiplier"] * (1 + 1e-8),
+        }.items()
+    },
+    **{f"count {count!r}": repeated(GAUSSIAN, count) for count in (0, -1, 99, 100.0, True, "100", 2**53 + 1)},
+    "sampled": repeated({"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": GAUSSIAN}, 100),
+    "composed in another way": {"type": "ComposedDpEvent", "events": [GAUSSIAN] * 100},
+    "a composition around it": {"type": "ComposedDpEvent", "events": [repeated(GAUSSIAN, 100)]},
+    "nested beyond reason": functools.reduce(lambda event, _: repeated(event, 1), range(900), GAUSSIAN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("event", BAD_EVENTS.values(), ids=BAD_EVENTS.keys())
+def test_an_event_tree_is_that_of_the_queries(event: Any) -> None:
+    with pytest.raises(ReceiptInvalid):
+        receipt.recompute(GOOD["receipt"] | {"event": event})
+
+
+def test_an_event_computed_on_another_platform_is_the_same_event() -> None:
+    """The parts of a printed step are found by root finding: another libm's last digits are no other event."""
+    built = make((Query("step", 50, SvrgStep(20, 20_000)),), Privacy(1.0, 1e-6))
+
+    def other(event: Any, factor: float) -> Any:
+        if isinstance(event, dict):
+            return {key: other(value, factor) for key, value in event.items()}
+        if isinstance(event, list):
+            return [other(value, factor) for value in event]
+        return event * factor if isinstance(event, float) else event
+
+    again = built | {"event": other(built["event"], 1 + 1e-13)}
+    assert again != built
+    assert receipt.recompute(again) == receipt.recompute(built)
+    for factor in (1 + 1e-8, 1 - 1e-8):
+        with pytest.raises(ReceiptInvalid, match="differ"):
+            receipt.recompute(built | {"event": other(built["event"], factor)})
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflow, on the way to giving up

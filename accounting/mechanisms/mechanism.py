@@ -1,0 +1,142 @@
+"""What a mechanism is: a frozen dataclass that says what it costs, how it adds its noise and how it is written down.
+
+A class here is abstract, or what it defines is final: nothing is overridden. A new mechanism is one file, one line in
+the package's union and one proof.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.divergences import randomized_response
+from accounting.divergences.losses import GaussianLoss, Loss
+from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
+
+Vector = NDArray[np.float64]
+Event = dict[str, Any]
+"""What was done to the data, as a JSON value with dp-accounting's names. A noise multiplier there is always noise std
+over the per-record bound, which is what dp-accounting's PLD accountant means under replace-one (its RDP accountant
+means std over sensitivity, twice as much for a full gradient)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """What one use costs at most, between any two neighbors and in both directions, in each currency it is known in.
+
+    Parameters
+    ----------
+    rdp : rho(a) at each order a > 1
+    gdp : mu, where it is charged as mu-GDP; None where sampling or secrecy makes it cheaper than that
+    gdp_bound : mu of a Gaussian pair that dominates it: what it would cost without sampling
+    pure : epsilon at delta = 0
+    losses : privacy losses whose sum is that of one use; empty if there is none
+    rough : the same with less work, for the search of noise; the losses themselves if empty
+    approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, if there is one
+    epsilon : of one use at a delta, where its profile is known exactly
+    delta : of one use at an epsilon, an upper bound to begin a search with
+    """
+
+    rdp: Callable[[Sequence[float]], Vector]
+    gdp: float | None = None
+    gdp_bound: float | None = None
+    pure: float | None = None
+    losses: tuple[Loss, ...] = ()
+    rough: tuple[Loss, ...] = ()
+    approximate_rdp: Callable[[Sequence[float], float], Vector | None] | None = None
+    epsilon: Callable[[float], float] | None = None
+    delta: Callable[[float], float] | None = None
+
+    @classmethod
+    def gaussian(cls, mu: float) -> "Curves":
+        """Those of N(0, 1) against N(mu, 1): rho(a) = a mu^2 / 2."""
+        return cls(lambda a: np.asarray(a, dtype=float) * (mu**2 / 2), mu, mu, losses=(GaussianLoss(mu),))
+
+    @classmethod
+    def of_pure(cls, epsilon: float, rdp: Callable[[Sequence[float]], Vector] | None = None) -> "Curves":
+        """Those of every epsilon-DP answer; its own Renyi curve where it has a better one."""
+        mu = randomized_response.gdp(epsilon)
+        curve = rdp or (lambda orders: randomized_response.renyi(epsilon, orders))
+        return cls(curve, mu, mu, epsilon, (GaussianLoss(mu),))
+
+
+class AbstractMechanism(ABC):
+    """One use of a mechanism with a noise multiplier z: noise std over the most that one record adds to an answer."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    @property
+    @abstractmethod
+    def answers(self) -> int:
+        """How many answers one use gives, at most."""
+
+    @abstractmethod
+    def curves(self, noise_multiplier: float) -> Curves:
+        """What one use costs."""
+
+    @abstractmethod
+    def multiplier(self, mu_squared: float) -> float:
+        """The z at which one use spends about mu^2, in the limit of many answers."""
+
+    @abstractmethod
+    def event(self, noise_multiplier: float) -> Event:
+        """One use as an event."""
+
+    @abstractmethod
+    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
+        """The noise std, in the answer's unit, that `perturb` will use."""
+
+    @abstractmethod
+    def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
+        """The private answer, shape (d,), to which each record adds at most `bound`."""
+
+    @final
+    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> Vector:
+        """rho(a) of one use, at each order a > 1."""
+        return self.curves(noise_multiplier).rdp(orders)
+
+    @final
+    def gdp(self, noise_multiplier: float) -> float | None:
+        """mu of one use, if it is charged as mu-GDP."""
+        return self.curves(noise_multiplier).gdp
+
+    @final
+    def gdp_bound(self, noise_multiplier: float) -> float | None:
+        """mu of a Gaussian pair that dominates one use, if there is one."""
+        return self.curves(noise_multiplier).gdp_bound
+
+    @final
+    def pure(self, noise_multiplier: float) -> float | None:
+        """epsilon of one use at delta = 0, if it has one."""
+        return self.curves(noise_multiplier).pure
+
+
+class AbstractGaussianNoise(AbstractMechanism):
+    """Its answers are vectors, each record's part of l2 norm at most the bound, and carry Gaussian noise."""
+
+    __slots__ = ()
+
+    @final
+    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
+        """The noise std of each coordinate, in the answer's unit."""
+        return Lattice.fit(noise_multiplier, bound, dimension).std
+
+    @final
+    def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
+        """round_gamma(value) + gamma round(N / gamma), N ~ N(0, std^2 I), shape (d,)."""
+        return Lattice.fit(noise_multiplier, bound, len(value)).perturb(value, noise)
+
+
+def self_composed(event: Event, count: int) -> Event:
+    """`count` adaptive uses of `event`; the event itself when there is one."""
+    return event if count == 1 else {"type": "SelfComposedDpEvent", "count": count, "event": event}
+
+
+def composed(events: Sequence[Event]) -> Event:
+    """The adaptive composition of the events."""
+    return {"type": "ComposedDpEvent", "events": list(events)}
