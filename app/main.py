@@ -126,14 +126,14 @@ def create_app(
     return application
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     """Runs the server until it is told to stop."""
     level = settings.log_level.upper()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for ours in ("purse", "app", "uvicorn"):
         logging.getLogger(ours).setLevel(level)
     uvicorn.run(
-        create_app(settings),
+        create_app(settings, calculators=calculators),
         host=settings.host,
         port=settings.port,
         log_config=None,

@@ -6,17 +6,39 @@ import socket
 import subprocess
 import sys
 from array import array
+from dataclasses import dataclass
 from typing import Protocol
 
-from fastapi.concurrency import run_in_threadpool
-
 # As multiprocessing does: the child finds our packages where this process found them.
-_START = "import sys; sys.path[:] = {path!r}; from app.calculation.process import main; main({descriptor}, {seconds})"
+_START = "import sys; sys.path[:] = {path!r}; from app.calculation.process import main; main({descriptor})"
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class Lost(Exception):
     """The child ended without an answer: it was killed, or there is a mistake in our code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The process, warm or on its way, and our end of its channel."""
+
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+
+
+def begin() -> Begun:
+    """Starts the process and returns at once; it is warm after a second or two, and ends with its channel."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        descriptor = theirs.fileno()
+        process = subprocess.Popen(
+            [sys.executable, "-c", _START.format(path=sys.path, descriptor=descriptor)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(descriptor,),
+            env={name: value for name, value in os.environ.items() if not name.startswith("PURSE_")} | _ONE_THREAD,
+        )
+    return Begun(process, ours)
 
 
 class Calculators(Protocol):
@@ -45,33 +67,23 @@ class ForkedCalculators:
     Parameters
     ----------
     seconds : CPU seconds that one question may take
+    begun : a process that was begun before
     """
 
-    def __init__(self, seconds: int) -> None:
+    def __init__(self, seconds: int, begun: Begun | None = None) -> None:
         self._seconds = seconds
-        self._process: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
+        self._begun = begun
         self._starting = asyncio.Lock()
 
     def start(self) -> None:
         """Returns at once; the process answers when it is warm."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            descriptor = theirs.fileno()
-            code = _START.format(path=sys.path, descriptor=descriptor, seconds=self._seconds)
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(descriptor,),
-                env={name: value for name, value in os.environ.items() if not name.startswith("PURSE_")} | _ONE_THREAD,
-            )
-        self._channel = ours
+        if self._begun is None:
+            self._begun = begin()
 
     def is_warm(self) -> bool:
         """Waits until it is; False if the process has ended instead."""
-        assert self._channel is not None
-        return bool(self._channel.recv(1))
+        assert self._begun is not None
+        return bool(self._begun.channel.recv(1))
 
     async def ask(self, question: bytes) -> bytes:
         """The child's answer. Closing the connection ends the child."""
@@ -80,7 +92,7 @@ class ForkedCalculators:
             await self._hand_over(theirs)
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         try:
-            writer.write(question + b"\n")
+            writer.write(b"%d\n%s\n" % (self._seconds, question))
             answer = await reader.read()
         except ConnectionError:
             raise Lost from None
@@ -92,11 +104,11 @@ class ForkedCalculators:
 
     def close(self) -> None:
         """Ends the process; children go with their connections."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        if self._channel is not None:
-            self._channel.close()
+        if self._begun is not None:
+            self._begun.process.kill()
+            self._begun.process.wait()
+            self._begun.channel.close()
+            self._begun = None
 
     async def _hand_over(self, connection: socket.socket) -> None:
         async with self._starting:
@@ -105,13 +117,13 @@ class ForkedCalculators:
             except BlockingIOError:
                 raise Lost from None  # not warm yet, and many have come and gone
             except OSError:
-                await run_in_threadpool(self.close)
-                await run_in_threadpool(self.start)
-                if not await run_in_threadpool(self.is_warm):
+                await asyncio.to_thread(self.close)
+                await asyncio.to_thread(self.start)
+                if not await asyncio.to_thread(self.is_warm):
                     raise Lost from None
                 self._send(connection)
 
     def _send(self, connection: socket.socket) -> None:
-        assert self._channel is not None
+        assert self._begun is not None
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))
-        self._channel.sendmsg([b"q"], [rights], socket.MSG_DONTWAIT)
+        self._begun.channel.sendmsg([b"q"], [rights], socket.MSG_DONTWAIT)

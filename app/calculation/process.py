@@ -25,13 +25,12 @@ WARM = b"w"
 _GRACE = 5  # seconds between the limit, which is answered, and the kernel's kill
 
 
-def main(descriptor: int, seconds: int) -> None:
+def main(descriptor: int) -> None:
     """Serve the questions that arrive as connections on this socket, until its other end is closed.
 
     Parameters
     ----------
     descriptor : of the socket, inherited
-    seconds : CPU seconds that one question may take
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's interrupt is the server's to answer
     with socket.socket(fileno=descriptor) as channel:
@@ -45,7 +44,7 @@ def main(descriptor: int, seconds: int) -> None:
                 return
             if os.fork() == 0:
                 channel.close()
-                _child(received[0], seconds)
+                _child(received[0])
             os.close(received[0])
 
 
@@ -61,12 +60,15 @@ class _OutOfTime(BaseException):
     """The limit is reached. Not an `Exception`, so that no accountant swallows it."""
 
 
-def _child(descriptor: int, seconds: int) -> NoReturn:
-    """One question. Whatever goes wrong, the other end finds the connection closed and nothing said."""
+def _child(descriptor: int) -> NoReturn:
+    """One question, after the CPU seconds that it may take.
+
+    Whatever goes wrong, the other end finds the connection closed and nothing said.
+    """
     try:
         connection = socket.socket(fileno=descriptor)
         with connection.makefile("rb") as lines:
-            question = lines.readline()
+            seconds, question = int(lines.readline()), lines.readline()
         threading.Thread(target=_leave_with_caller, args=(connection,), daemon=True).start()
         connection.sendall(_answered(question, seconds))
     finally:

@@ -11,6 +11,7 @@ from app.client import ProblemError, Unreachable
 
 
 def serve(
+    context: typer.Context,
     host: Annotated[str | None, typer.Option(help="The address to listen on; PURSE_HOST, else 127.0.0.1.")] = None,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="The port to listen on; PURSE_PORT, else 8000.")
@@ -29,6 +30,7 @@ def serve(
       purse serve --host 0.0.0.0 --port 9000 --home /srv/purse
     """
     from app import main
+    from app.calculation.calculators import ForkedCalculators
     from app.cli.state import refuse_second, settings_of
 
     settings = settings_of(home, host, port)
@@ -37,7 +39,7 @@ def serve(
     emit({"url": url, "home": str(settings.home)}, json, lambda: note(f"serving {settings.home} on {url}"))
     sys.stdout.flush()
     with redirect_stdout(sys.stderr if json else sys.stdout):
-        main.serve(settings)
+        main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
 
 
 def migrate(home: Home = None, json: Json = False) -> None:

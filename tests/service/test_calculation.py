@@ -57,8 +57,8 @@ async def asked(calculators: ForkedCalculators, question: Question) -> Answer:
 
 
 def process(calculators: ForkedCalculators) -> psutil.Process:
-    assert calculators._process is not None
-    return psutil.Process(calculators._process.pid)
+    assert calculators._begun is not None
+    return psutil.Process(calculators._begun.process.pid)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -137,8 +137,8 @@ def test_it_ends_with_the_server() -> None:
     made = ForkedCalculators(seconds=SECONDS)
     made.start()
     assert made.is_warm()
-    assert made._channel is not None
-    made._channel.close()
+    assert made._begun is not None
+    made._begun.channel.close()
     process(made).wait(30)
     made.close()
 

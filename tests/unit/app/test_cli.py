@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import typer
 
+from app.calculation import calculators
 from app.cli import main
-from app.cli import purse as commands
+from app.cli.commands import purse as commands
 from tests.support.live import Live, live
 
 SPEC: dict[str, Any] = {
@@ -340,3 +341,22 @@ def test_purse_is_a_program() -> None:
     done = subprocess.run([sys.executable, "-m", "app.cli", "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "PURSE_URL" in done.stdout
+
+
+def test_what_begins_a_server_is_light() -> None:
+    """`purse serve` begins the calculating process before it loads anything else."""
+    code = "import sys, app.cli; print(*{'numpy', 'pydantic', 'fastapi', 'typer'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "\n"
+
+
+def test_a_server_that_is_refused_leaves_no_calculating_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = calculators.begin()
+    monkeypatch.setattr(calculators, "begin", lambda: begun)
+    monkeypatch.setenv("PURSE_WORKERS", "none")
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--home", str(tmp_path / "home")])
+    assert ended.value.code == 1
+    assert begun.process.poll() is not None
