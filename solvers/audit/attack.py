@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from accounting.calibration import certify
-from accounting.mechanisms import Exponential, PoissonGaussian, RandomAllocation, SvrgStep
+from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep
 from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
@@ -210,7 +210,7 @@ class _Choosing(DataAccess):
     __slots__ = ("law",)
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
-        planned = self.meter.take(query, Exponential)
+        planned = self.planned(query)
         shares = [Fraction(share) for share in weights(value, planned.noise_multiplier, bound)]
         whole = sum(shares)
         self.law = [share / whole for share in shares]

@@ -1,7 +1,7 @@
-"""DataAccess: what a perturbation method may touch. Its users see data, so each is reviewed like a mechanism.
+"""DataAccess: what a method that sees data may do with it; each such method is reviewed like a mechanism.
 
-Promise: only `release` lets a function of the data out, once for each planned answer, through the query's mechanism;
-and the answers of one parallel use come from disjoint positions, in increasing order.
+Promise: fields are private to the class, and only `release` lets a function of the data out, once for each planned
+answer, through its mechanism; the answers of one parallel use come from disjoint positions, in increasing order.
 That the value moves by at most the stated bound is each method's own proof (docs/proofs/<method>.md).
 """
 
@@ -21,7 +21,7 @@ from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-_PULSE = 1024  # rows of a pass between two signs of life
+_PULSE = 1024  # rows of a pass between two heartbeats
 
 
 class DataAccess:
@@ -35,7 +35,7 @@ class DataAccess:
     on_answer : called with the number of releases so far, after each and during long work; may raise to stop the run
     """
 
-    __slots__ = ("_drawn", "_read", "_spent", "data", "meter", "problem")
+    __slots__ = ("__data", "__drawn", "__meter", "__problem", "__read", "__spent")
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class DataAccess:
     ) -> None:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
-        self.problem, self.data, self.meter = problem, data, Meter(plan, noise, on_answer)
-        self._drawn = False  # whether the rows are drawn with replacement, or have been
-        self._read: range | None = None  # the least range around all positions read since the last release
-        self._spent: dict[str, int] = {}  # where the positions of a parallel query's next part may begin
+        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer)
+        self.__drawn = False  # whether the rows are drawn with replacement, or have been
+        self.__read: range | None = None  # the least range around all positions read since the last release
+        self.__spent: dict[str, int] = {}  # where the positions of a parallel query's next part may begin
 
     def mean_gradient(self, rows: range, w: Vector, problem: Problem | None = None) -> Vector:
         """The mean of grad f_i(w) over the positions, without noise: never to be returned by a method.
@@ -59,22 +59,22 @@ class DataAccess:
         ----------
         problem : the same but for its loss, which takes the same targets; the data's own if None
         """
-        data = self._data(problem)
-        self._reads(rows)
-        self.meter.pulse()
-        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.problem.width))
+        data = self.__seen_by(problem)
+        self.__reads(rows)
+        self.__meter.pulse()
+        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.__problem.width))
         return gradient_sum(data, pieces, w) / len(rows)
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
         """The mean of w_0 = start, .., w_(m-1), w_j = prox(w_(j-1) - step grad f_j(w_(j-1)), step), a step a position,
         in order; without noise: never to be returned by a method.
         """
-        self._reads(rows)
-        problem, data, w, total = self.problem, self.data, start, start.copy()
+        self.__reads(rows)
+        problem, data, w, total = self.__problem, self.__data, start, start.copy()
         bound = problem.loss.slope_bound
         for j in rows[:-1]:
             if (j - rows.start) % _PULSE == 0:
-                self.meter.pulse()
+                self.__meter.pulse()
             x, scale = data.X[j], data.scale[j]
             slope = problem.loss.slope(np.array([(x @ w) * scale]), data.y[j : j + 1])[0]
             w = problem.prox(w - (step * min(max(slope, -bound), bound) * scale) * x, step)
@@ -85,16 +85,18 @@ class DataAccess:
         """The mean of grad f_i over all rows at each point, (m, d), every record's first rounded to a lattice: see
         `sums.lattice_mean_gradients`; without noise: never to be returned by a method.
         """
-        return lattice_mean_gradients(self.data, points, self.meter.pulse)
+        self.__reads(range(self.__problem.n))
+        return lattice_mean_gradients(self.__data, points, self.__meter.pulse)
 
     def moments(self, limit: float) -> tuple[NDArray[np.float64], Vector]:
         """X'X/n and X'y/n of the scaled rows and the targets clipped to [-limit, limit], without noise: never to be
         returned by a method.
         """
-        problem, data = self.problem, self.data
+        problem, data = self.__problem, self.__data
+        self.__reads(range(problem.n))
         second, mixed = np.zeros((problem.d, problem.d)), np.zeros(problem.d)
         for rows in blocks(problem.n, problem.d):
-            self.meter.pulse()
+            self.__meter.pulse()
             X = data.X[rows] * data.scale[rows, None]
             second += X.T @ X
             mixed += X.T @ np.clip(data.y[rows], -limit, limit)
@@ -102,7 +104,7 @@ class DataAccess:
 
     def planned(self, query: str) -> PlannedQuery:
         """The query with its noise, as planned."""
-        return self.meter.plan.query(query)
+        return self.__meter.plan.query(query)
 
     def redrawn(self) -> "DataAccess":
         """An access to n rows drawn from these, uniformly with replacement, secret, in memory; once a run.
@@ -112,13 +114,13 @@ class DataAccess:
         OutOfPlan
             at a second draw: the proof is for one run on one draw.
         """
-        if self._drawn:
+        if self.__drawn:
             raise OutOfPlan("rows are drawn once in a run")
-        rows, data = self.meter.noise.uniform_rows(self.problem.n), self.data
-        access = DataAccess(self.problem, data, self.meter.plan, self.meter.noise)
-        access.data = replace(data, X=data.X[rows], y=data.y[rows], scale=data.scale[rows])
-        access.meter = self.meter
-        access._drawn = self._drawn = True
+        rows, data = self.__meter.noise.uniform_rows(self.__problem.n), self.__data
+        access = DataAccess(self.__problem, data, self.__meter.plan, self.__meter.noise)
+        access.__data = replace(data, X=data.X[rows], y=data.y[rows], scale=data.scale[rows])
+        access.__meter = self.__meter
+        access.__drawn = self.__drawn = True
         return access
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
@@ -134,33 +136,34 @@ class DataAccess:
             if the plan does not hold this answer, a part of a parallel use would read a position again, or the rows are
             not those that the mechanism is for.
         """
-        planned = self.meter.take(query, object)
+        planned = self.__meter.take(query, object)
         mechanism = planned.mechanism
-        if isinstance(mechanism, Resampled) != self._drawn or (self._drawn and planned.count != 1):
+        if isinstance(mechanism, Resampled) != self.__drawn or (self.__drawn and planned.count != 1):
             raise OutOfPlan(f"query {query!r} is planned for other rows: drawn ones, or those of the data")
         within = mechanism.each if isinstance(mechanism, Resampled) else mechanism
         if isinstance(within, Parallel):
-            begin = self._spent.get(query, 0)
-            if planned.count != 1 or self._read is None or self._read.start < begin:
+            begin = self.__spent.get(query, 0)
+            if planned.count != 1 or self.__read is None or self.__read.start < begin:
                 raise OutOfPlan(f"the parts of query {query!r} must read disjoint positions, in increasing order")
-            self._spent[query] = self._read.stop
-        self._read = None
-        return self.meter.answer(planned, value, bound)
+            self.__spent[query] = self.__read.stop
+        self.__read = None
+        return self.__meter.answer(planned, value, bound)
 
     def transcript(self) -> Plan:
         """What was really released."""
-        return self.meter.transcript()
+        return self.__meter.transcript()
 
-    def _reads(self, rows: range) -> None:
-        if rows.step != 1 or not 0 <= rows.start < rows.stop <= self.problem.n:
+    def __reads(self, rows: range) -> None:
+        if rows.step != 1 or not 0 <= rows.start < rows.stop <= self.__problem.n:
             raise Unsuitable("positions are a non-empty range of the data's")
-        seen = self._read or rows
-        self._read = range(min(seen.start, rows.start), max(seen.stop, rows.stop))
+        seen = self.__read or rows
+        self.__read = range(min(seen.start, rows.start), max(seen.stop, rows.stop))
 
-    def _data(self, problem: Problem | None) -> Data:
+    def __seen_by(self, problem: Problem | None) -> Data:
         """The data as another loss sees them."""
-        if problem is None or problem == self.problem:
-            return self.data
-        if replace(problem, loss=self.problem.loss) != self.problem or problem.loss.takes != self.problem.loss.takes:
+        if problem is None or problem == self.__problem:
+            return self.__data
+        mine = self.__problem
+        if replace(problem, loss=mine.loss) != mine or problem.loss.takes != mine.loss.takes:
             raise Unsuitable("the data were prepared for another problem")
-        return replace(self.data, problem=problem)
+        return replace(self.__data, problem=problem)

@@ -37,7 +37,7 @@ class PrivateOracle:
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
     """
 
-    __slots__ = ("_allocated", "_anchored", "_data", "_meter", "_problem")
+    __slots__ = ("__allocated", "__anchored", "__data", "__meter", "__problem")
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class PrivateOracle:
     ) -> None:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
-        self._problem, self._data, self._meter = problem, data, Meter(plan, noise, on_answer)
-        self._allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        self._anchored: tuple[Vector, Vector] | None = None
+        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer)
+        self.__allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self.__anchored: tuple[Vector, Vector] | None = None
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """grad F(w) + noise, over all rows; per-record bound G / n, plus rounding.
@@ -64,14 +64,14 @@ class PrivateOracle:
         Unsuitable
             if w is not of shape (size,), finite and of norm up to 1e100. Both are functions of the question alone.
         """
-        reach = self._reach(w)
-        planned = self._meter.take(query, Gaussian | RandomIterate)
-        value = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), w) / self._problem.n
-        return self._meter.answer(planned, value, gradient_bound(self._problem, reach))
+        reach = self.__reach(w)
+        planned = self.__meter.take(query, Gaussian | RandomIterate)
+        value = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem.width), w) / self.__problem.n
+        return self.__meter.answer(planned, value, gradient_bound(self.__problem, reach))
 
     def horizon(self, query: str) -> int:
         """How many answers the query will give: as planned, or a random number that owes nothing to the data."""
-        return self._meter.horizon(query)
+        return self.__meter.horizon(query)
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """(1/b) sum over a fresh batch of grad f_i(w) + noise; per-record bound G / b, plus rounding.
@@ -79,11 +79,11 @@ class PrivateOracle:
         b = n rate is fixed: never the size of the batch, which is secret. An empty batch answers noise alone. Raises as
         `gradient`, with the Poisson-sampled mechanism.
         """
-        reach = self._reach(w)
-        planned = self._meter.take(query, PoissonGaussian)
-        rows, size = self._batch(planned)
-        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
-        return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
+        reach = self.__reach(w)
+        planned = self.__meter.take(query, PoissonGaussian)
+        rows, size = self.__batch(planned)
+        value = gradient_sum(self.__data, pieces(rows, self.__problem.width), w) / size
+        return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, reach))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """(1/b) sum over a fresh batch of clip(grad f_i(w) - grad f_i(anchor), c) + noise.
@@ -92,16 +92,16 @@ class PrivateOracle:
         L ||w - anchor|| <= G, since every record's loss is L-smooth. At w = anchor the answer is 0 without a look at
         the data, and counts. Raises as `sampled_gradient`.
         """
-        reach = self._reach(w) + self._reach(anchor)
-        planned = self._meter.take(query, PoissonGaussian)
-        problem = self._problem
+        reach = self.__reach(w) + self.__reach(anchor)
+        planned = self.__meter.take(query, PoissonGaussian)
+        problem = self.__problem
         distance = length(w - anchor)
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
-            return self._meter.count(np.zeros(problem.size))
-        rows, size = self._batch(planned)
-        value = gradient_sum(self._data, pieces(rows, problem.width), w, anchor, bound / problem.row_norm) / size
-        return self._meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
+            return self.__meter.count(np.zeros(problem.size))
+        rows, size = self.__batch(planned)
+        value = gradient_sum(self.__data, pieces(rows, problem.width), w, anchor, bound / problem.row_norm) / size
+        return self.__meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """(1/b) sum over b distinct rows of (grad f_i(w) - grad f_i(anchor)) + grad F(anchor) + one noise.
@@ -109,23 +109,23 @@ class PrivateOracle:
         Per-record bound 2G/b, plus rounding; nothing is clipped. The exact grad F(anchor) is kept here for the next
         answer and never leaves without that noise. Raises as `gradient`, with the printed step.
         """
-        reach, n = self._reach(w) + self._reach(anchor), self._problem.n
-        planned = self._meter.take(query, SvrgStep)
+        reach, n = self.__reach(w) + self.__reach(anchor), self.__problem.n
+        planned = self.__meter.take(query, SvrgStep)
         mechanism = planned.mechanism
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
             raise OutOfPlan(f"query {query!r} is planned for another number of rows")
-        rows, widest = self._meter.noise.distinct_rows(n, mechanism.batch), 2 * self._problem.G
-        changes = pieces(rows, self._problem.width)
-        change = gradient_sum(self._data, changes, w, anchor, widest / self._problem.row_norm) / mechanism.batch
-        bound = sampled_bound(self._problem, mechanism.batch, widest, reach)
-        return self._meter.answer(planned, np.stack([change, self._at_anchor(anchor)]), bound)
+        rows, widest = self.__meter.noise.distinct_rows(n, mechanism.batch), 2 * self.__problem.G
+        changes = pieces(rows, self.__problem.width)
+        change = gradient_sum(self.__data, changes, w, anchor, widest / self.__problem.row_norm) / mechanism.batch
+        bound = sampled_bound(self.__problem, mechanism.batch, widest, reach)
+        return self.__meter.answer(planned, np.stack([change, self.__at_anchor(anchor)]), bound)
 
-    def _at_anchor(self, anchor: Vector) -> Vector:
+    def __at_anchor(self, anchor: Vector) -> Vector:
         """The exact grad F(anchor), summed once for each anchor. For answers that add noise, and for them alone."""
-        if self._anchored is None or not np.array_equal(self._anchored[0], anchor):
-            total = gradient_sum(self._data, blocks(self._problem.n, self._problem.width), anchor)
-            self._anchored = anchor.copy(), total / self._problem.n
-        return self._anchored[1]
+        if self.__anchored is None or not np.array_equal(self.__anchored[0], anchor):
+            total = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem.width), anchor)
+            self.__anchored = anchor.copy(), total / self.__problem.n
+        return self.__anchored[1]
 
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
@@ -138,14 +138,14 @@ class PrivateOracle:
         Raises as `sampled_change`, with none counted if the plan does not hold them all.
         """
         for point in (w, anchor, snapshot):
-            self._reach(point)
-        planned = self._meter.look(query, PoissonGaussian)
-        compiled = Walk.of(self._problem, self._data, planned, step)
+            self.__reach(point)
+        planned = self.__meter.look(query, PoissonGaussian)
+        compiled = Walk.of(self.__problem, self.__data, planned, step)
         if compiled is None:
             return None
-        self._meter.take(query, PoissonGaussian, count)
-        points = compiled.points(self._meter.noise, w, anchor, snapshot, count)
-        self._meter.report(count)
+        self.__meter.take(query, PoissonGaussian, count)
+        points = compiled.points(self.__meter.noise, w, anchor, snapshot, count)
+        self.__meter.report(count)
         return points
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
@@ -155,53 +155,53 @@ class PrivateOracle:
         no row is in two answers of one use. b = q n / T is fixed, whatever a slot really holds. Raises as `gradient`,
         with the random allocation.
         """
-        reach = self._reach(w)
-        planned = self._meter.take(query, RandomAllocation)
-        rows, size = self._slot(planned)
-        value = gradient_sum(self._data, pieces(rows, self._problem.width), w) / size
-        return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, reach))
+        reach = self.__reach(w)
+        planned = self.__meter.take(query, RandomAllocation)
+        rows, size = self.__slot(planned)
+        value = gradient_sum(self.__data, pieces(rows, self.__problem.width), w) / size
+        return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, reach))
 
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """The last of the points of noisy proximal gradient steps from the start, w <- prox(w - step (grad F(w) +
         noise)), the others hidden; one answer. Raises as `gradient`, with the last iterate of just these steps.
         """
-        planned = self._meter.take(query, LastIterate)
-        if planned.mechanism != LastIterate(steps, contraction(self._problem, step)):
+        planned = self.__meter.take(query, LastIterate)
+        if planned.mechanism != LastIterate(steps, contraction(self.__problem, step)):
             raise OutOfPlan(f"query {query!r} is planned for other steps")
-        return self._meter.count(last_iterate(self._data, self._meter, planned, steps, step))
+        return self.__meter.count(last_iterate(self.__data, self.__meter, planned, steps, step))
 
     def transcript(self) -> Plan:
         """What was really answered."""
-        return self._meter.transcript()
+        return self.__meter.transcript()
 
-    def _reach(self, w: Vector) -> float:
+    def __reach(self, w: Vector) -> float:
         """||w||, once w is known to be one that no margin can overflow at."""
-        if w.shape != (self._problem.size,):
+        if w.shape != (self.__problem.size,):
             raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
         norm = length(np.ascontiguousarray(w))
         if not norm <= FARTHEST:
             raise Unsuitable("w must be finite and of norm at most 1e100")
         return norm
 
-    def _batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+    def __batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """A fresh batch and its fixed expected size."""
         if not isinstance(planned.mechanism, PoissonGaussian):
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate
-        return self._meter.noise.poisson_rows(self._problem.n, rate), rate * self._problem.n
+        return self.__meter.noise.poisson_rows(self.__problem.n, rate), rate * self.__problem.n
 
-    def _slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+    def __slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """The rows of the slot whose turn it is, and the fixed number that their sum is divided by."""
-        mechanism, n = planned.mechanism, self._problem.n
+        mechanism, n = planned.mechanism, self.__problem.n
         if not isinstance(mechanism, RandomAllocation):
             raise OutOfPlan(f"query {planned.name!r} is not allocated")
-        turn, size = (self._meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
+        turn, size = (self.__meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
         if turn == 0:
             if mechanism.form == "independent":
-                self._allocated[planned.name] = self._meter.noise.slots(n, mechanism.rate, mechanism.slots)
+                self.__allocated[planned.name] = self.__meter.noise.slots(n, mechanism.rate, mechanism.slots)
             else:
                 size = float(mechanism.batch(n))
-                rows = self._meter.noise.ordered_rows(n, mechanism.slots * mechanism.batch(n))
-                self._allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
-        rows, offsets = self._allocated[planned.name]
+                rows = self.__meter.noise.ordered_rows(n, mechanism.slots * mechanism.batch(n))
+                self.__allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
+        rows, offsets = self.__allocated[planned.name]
         return rows[offsets[turn] : offsets[turn + 1]], size

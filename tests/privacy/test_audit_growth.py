@@ -31,6 +31,7 @@ from solvers.methods.data.localization import LocalizationRun
 from solvers.methods.data.phased_sgd import PhasedSgdRun
 from solvers.methods.data.phases import Phases
 from solvers.problem import Problem, Vector
+from tests.support.inside import inside
 from tests.support.seeded import SeededBits
 
 Method = LocalizationRun | EpochGrowthRun | PhasedSgdRun
@@ -67,7 +68,7 @@ class Replaying(DataAccess):
         self.answers, self.values, self.stds = iter(answers), [], []  # type: ignore[var-annotated]
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
-        planned = self.meter.take(query, object)
+        planned = self.planned(query)
         self.values.append(value)
         self.stds.append(planned.mechanism.std(planned.noise_multiplier, bound, len(value)))
         return next(self.answers)
@@ -184,7 +185,7 @@ def test_mutant_phases_on_the_same_rows_are_caught(method: Method, monkeypatch: 
     """Where nothing refuses them, every release spends the whole budget on the record again."""
 
     def careless(access: Any, query: str, value: Vector, bound: float) -> Vector:
-        meter: Meter = access.meter
+        meter: Meter = inside(access, "meter")
         return meter.answer(meter.take(query, object), value, bound)
 
     monkeypatch.setattr(Phases, "positions", first_rows)

@@ -23,6 +23,7 @@ from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Square
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
+from tests.support.inside import put
 from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
@@ -152,7 +153,7 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
     plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
     noise = Scripted(SeededBits(1))
     oracle = PrivateOracle(problem, Data.of(X, y, problem), plan_, noise)
-    oracle._meter = Revealing(plan_, noise)
+    put(oracle, "meter", Revealing(plan_, noise))
     oracle.gradient("f", w)
     oracle.sampled_gradient("b", w)
     noise.batch = np.array([0, 1, 3, 4, 5])

@@ -1,0 +1,62 @@
+"""One way out: a door shows a method its documented operations and nothing else."""
+
+import ast
+from pathlib import Path
+from types import MethodType
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import solvers.methods
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
+from solvers.data_access.oracle import PrivateOracle
+from solvers.doors import Access, Oracle
+from solvers.losses import Squared
+from solvers.methods import Run
+from solvers.problem import Problem
+from tests.support.inside import inside
+from tests.support.seeded import SeededBits
+
+PROBLEM = Problem(Squared(), n=6, d=2, row_norm=1.0)
+PLAN = Plan((PlannedQuery("gradient", 1, Gaussian(), 1.0),))
+DOORS = [(PrivateOracle, Oracle), (DataAccess, Access)]
+SOURCES = sorted(Path(solvers.methods.__file__).parent.rglob("*.py"))
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("kind", "documented"), DOORS, ids=["oracle", "access"])
+def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_them(kind: Any, documented: Any) -> None:
+    door = kind(PROBLEM, Data.of(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
+    assert public(type(door)) == public(documented) | {"transcript"}
+    assert not hasattr(door, "__dict__")  # nor can anything be left there
+    for name in public(type(door)):
+        assert isinstance(getattr(door, name), MethodType)
+    for name in ("data", "meter", "noise", "plan", "_data", "_meter", "_noise"):
+        assert not hasattr(door, name)
+    assert isinstance(inside(door, "data"), Data)  # they are there, under a name of the class's own
+    assert isinstance(inside(door, "meter"), Meter)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
+def test_no_method_writes_a_name_that_is_private_to_another_object(path: Path) -> None:
+    """Nor reads attributes by name, nor goes from a bound operation back to its door."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            assert isinstance(node.value, ast.Name), ast.unparse(node)
+            assert node.value.id in ("self", "made"), ast.unparse(node)
+        if isinstance(node, ast.Name):
+            assert node.id not in {"getattr", "vars", "eval", "exec", "globals", "locals", "open", "__import__"}
+
+
+@pytest.mark.parametrize("run", get_args(Run), ids=lambda run: run.__name__)
+def test_a_run_has_the_door_of_its_folder(run: Any) -> None:
+    assert run.door == run.__module__.split(".")[2]
