@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test coverage check bench paper peers machines kills audit advisories image lock clean
+.PHONY: help demo serve quick test coverage check bench paper peers machines pythons kills audit advisories image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -71,6 +71,12 @@ machines: $(TESTING) ## heavy: the suite as other processors compute it, and bes
 	NUMBA_CPU_NAME=generic $(SUITE) -q
 	$(BIN)/python -m tests.heavy.load 20 $(SUITE) -q
 
+pythons: ## heavy: `make quick` on every Python from 3.11 to 3.13 that is here, each in an environment of its own
+	@for python in python3.11 python3.12 python3.13; do \
+	  $$python -c '' 2>/dev/null || { echo "$$python is not here"; continue; }; \
+	  $(MAKE) --no-print-directory quick PYTHON=$$python VENV=.venv-$$python || exit 1; \
+	done
+
 kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lost or spent twice
 	@$(BIN)/python -m tests.heavy.kills
 
@@ -99,7 +105,7 @@ lock: ## fresh versions and hashes (needs uv); LOCK=--upgrade for the newest
 	$(COMPILE) $(LOCK) -o requirements-peers.lock --group peers
 
 clean: ## removes .venv and the tools' caches
-	rm -rf $(VENV) $(PEERS) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-python* $(PEERS) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 # uv where there is one, for speed; the interpreter's own pip otherwise, or if uv does not reach the registry.
 define install

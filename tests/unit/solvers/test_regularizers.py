@@ -15,6 +15,7 @@ from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.losses import Logistic
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
+from tests.support.members import every
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ regularizers = st.one_of(
 radii = st.floats(0.1, 5.0)
 domains = st.one_of(st.just(Free()), *(st.builds(kind, radius=radii) for kind in (L2Ball, L1Ball, LinfBall, Simplex)))
 vectors = st.integers(2, 6).flatmap(lambda d: arrays(np.float64, d, elements=st.floats(-4, 4)))
-EACH = [NoRegularizer(), L2(0.7), L1(0.7), ElasticNet(0.7, 0.4)]
+EACH: list[Regularizer] = every(Regularizer, L2(0.7), L1(0.7), ElasticNet(0.7, 0.4))
 
 
 def _problem(regularizer: Regularizer, domain: Domain, d: int) -> Problem:

@@ -23,6 +23,7 @@ from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.selection import Auto
+from tests.support.members import every
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]
@@ -30,8 +31,8 @@ Floats = NDArray[np.float64]
 PRIVACY = Privacy(1.0, 1e-6)
 SMOOTH: list[Loss] = [Logistic(), HuberHinge(), Squared(), Huber(), Quantile(0.3, 0.2), Power(2.0)]
 ROUGH: list[Loss] = [Hinge(), Absolute(), Quantile(), Power()]
-DOMAINS: list[Domain] = [Free(), L2Ball(0.5), L1Ball(0.5), LinfBall(0.5), Simplex(0.5)]
-REGULARIZERS: list[Regularizer] = [NoRegularizer(), L2(0.1), L1(0.1), ElasticNet(0.1, 0.2)]
+DOMAINS: list[Domain] = every(Domain, L2Ball(0.5), L1Ball(0.5), LinfBall(0.5), Simplex(0.5))
+REGULARIZERS: list[Regularizer] = every(Regularizer, L2(0.1), L1(0.1), ElasticNet(0.1, 0.2))
 
 
 def _problem(loss: Loss, regularizer: Regularizer | None = None, domain: Domain | None = None) -> Problem:
@@ -65,7 +66,7 @@ def test_G_bounds_every_records_gradient_and_L_how_it_moves(loss: Loss) -> None:
 
 
 def test_mu_is_that_of_r() -> None:
-    assert [_problem(Logistic(), r).mu for r in REGULARIZERS] == [0.0, 0.1, 0.0, 0.2]
+    assert [_problem(Logistic(), r).mu for r in (NoRegularizer(), *REGULARIZERS[:3])] == [0.0, 0.1, 0.0, 0.2]
 
 
 def test_a_domain_of_one_point_is_refused() -> None:
