@@ -30,6 +30,7 @@ from app.identity.home import open_database
 from app.identity.service import ensure_steward
 from app.jobs import routes as jobs
 from app.ledger import routes as ledger
+from app.ledger.audit import refuse_unsound
 from app.ledger.keys import SigningKeys
 from app.openapi import document as openapi
 from app.openapi import routes as documentation
@@ -162,13 +163,19 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
     lock = _only_one(home)
     calculating = calculators or ForkedCalculators(settings.calculation_seconds)
     calculating.start()
-    database = open_database(settings, clock)
+    try:
+        database = open_database(settings, clock)
+        refuse_unsound(database)
+        keys = SigningKeys.beside(home, database)
+    except BaseException:
+        calculating.close()
+        lock.close()
+        raise
     with database.write() as connection:
         sweep(home, connection)
     written = ensure_steward(database, settings)
     if written is not None:
         print(f"The first steward's token, kept in {written}:\n{written.read_text().strip()}", flush=True)
-    keys = SigningKeys(home)
     running = engine or DaskEngine(settings)
     dispatcher = Dispatcher(settings, database, keys, running)
     dispatcher.start()

@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from app.calculation.calculators import Begun
-from app.cli import audit, data, fit, jobs, operate, receipts, tokens
+from app.cli import audit, data, fit, jobs, ledger, operate, receipts, tokens
 from app.cli.common import Refusal, loss
 from app.client import ClientError, ProblemError
 
@@ -47,6 +47,7 @@ for command in (
     purse.command()(command)
 purse.add_typer(jobs.group, name="jobs")
 purse.add_typer(receipts.group, name="receipt")
+purse.add_typer(ledger.group, name="ledger")
 purse.add_typer(tokens.group, name="token")
 
 

@@ -2,10 +2,18 @@
 
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from accounting.records import receipt
 from accounting.records.receipt import Jwks, Receipt
+from app.persistence.session import Database
+from app.persistence.tables import ledger_entries
 
 KEY_FILE = "signing-key.json"
+
+
+class KeyLost(RuntimeError):
+    """The signing key is not where the ledger needs it; the message says what to do."""
 
 
 class SigningKeys:
@@ -18,6 +26,25 @@ class SigningKeys:
 
     def __init__(self, home: Path) -> None:
         self._key = receipt.load_key(home / KEY_FILE)
+
+    @staticmethod
+    def beside(home: Path, database: Database) -> "SigningKeys":
+        """The home's key; a fresh one only for a service that has no ledger yet.
+
+        Raises
+        ------
+        KeyLost
+            if there are ledgers and no key: receipts signed by it could no longer be told from forged ones.
+        """
+        file = home / KEY_FILE
+        with database.read() as connection:
+            has_ledger = connection.scalar(sa.select(ledger_entries.c.sequence).limit(1)) is not None
+        if has_ledger and not file.exists():
+            raise KeyLost(
+                f"{file} is missing, and there are ledgers whose receipts it signed: restore it from a backup, or, if "
+                "it is lost for good, make another with `purse ledger new-key --is-lost`"
+            )
+        return SigningKeys(home)
 
     def sign(self, document: Receipt) -> str:
         """Compact JWS over the canonical form of the receipt."""

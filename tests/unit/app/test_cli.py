@@ -97,6 +97,8 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "jobs list",
         "jobs show",
         "jobs wait",
+        "ledger new-key",
+        "ledger verify",
         "migrate",
         "model",
         "quote",

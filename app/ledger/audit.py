@@ -1,0 +1,61 @@
+"""Every ledger against what is cached of it: the chain holds, and leads to the stored state and the analysts' sums."""
+
+import json
+
+import sqlalchemy as sa
+
+from accounting.errors import AccountingError
+from accounting.filter import cost_from_json
+from accounting.records.ledger import LedgerState, replay
+from app.ledger import store
+from app.persistence.session import Database
+from app.persistence.tables import analyst_spend, datasets
+
+_PAGE = 10_000
+
+
+class UnsoundLedger(RuntimeError):
+    """What is stored of a budget is not what its ledger says; nothing may be charged on it."""
+
+
+def verify(database: Database) -> dict[str, str | None]:
+    """By dataset, what does not hold; None where all does. Reads alone, whether a server runs or not."""
+    with database.read() as connection:
+        known = connection.scalars(sa.select(datasets.c.id).order_by(datasets.c.created_at, datasets.c.id)).all()
+    found = {}
+    for dataset in known:
+        with database.read() as connection:
+            found[dataset] = _wrong(connection, dataset)
+    return found
+
+
+def refuse_unsound(database: Database) -> None:
+    """UnsoundLedger if any ledger does not hold."""
+    wrong = [f"{dataset}: {what}" for dataset, what in verify(database).items() if what is not None]
+    if wrong:
+        raise UnsoundLedger(f"the ledger does not hold ({'; '.join(wrong)}): restore home and database from one backup")
+
+
+def _wrong(connection: sa.Connection, dataset: str) -> str | None:
+    try:
+        entries = store.entries(connection, dataset, 0, _PAGE)
+        while page := store.entries(connection, dataset, entries[-1].sequence if entries else 0, _PAGE):
+            entries += page
+        led, state = replay(entries), store.load_state(connection, dataset)
+        opened, rows = entries[0].body, connection.scalar(sa.select(datasets.c.rows).where(datasets.c.id == dataset))
+        if (opened["dataset"], opened["rows"]) != (dataset, rows):
+            return "its first entry is of another dataset"
+        if led != state:
+            return "the stored state is not what its entries lead to"
+        return _wrong_sums(connection, dataset, led)
+    except (AccountingError, ValueError, KeyError) as error:
+        return str(error) if isinstance(error, AccountingError) else "what is stored cannot be read"
+
+
+def _wrong_sums(connection: sa.Connection, dataset: str, state: LedgerState) -> str | None:
+    rows = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.dataset_id == dataset)).all()
+    parts = [cost_from_json(json.loads(row.spent)) for row in rows]
+    total = tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.nothing
+    if total != state.spent or sum(row.charges for row in rows) != state.charges:
+        return "the analysts' parts are not the whole"
+    return None
