@@ -14,37 +14,29 @@ class Oracle(Protocol):
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """Noisy mean gradient over all rows."""
-        ...
 
     def horizon(self, query: str) -> int:
         """How many answers the query will give."""
-        ...
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """Noisy mean gradient over a fresh random batch."""
-        ...
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """Noisy mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch."""
-        ...
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """Mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch, plus grad F(anchor), with one noise."""
-        ...
 
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
     ) -> NDArray[np.float64] | None:
         """`count` points of a variance-reduced walk, shape (count, d), one answer each; None if not compiled."""
-        ...
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         """Noisy mean gradient over the next slot of a random allocation."""
-        ...
 
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """The last point of so many noisy proximal gradient steps, whose other points stay hidden."""
-        ...
 
 
 class Access(Protocol):
@@ -52,28 +44,21 @@ class Access(Protocol):
 
     def mean_gradient(self, rows: range, w: Vector, problem: Problem | None = None) -> Vector:
         """The mean gradient over the positions, without noise."""
-        ...
 
     def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """The mean gradient over all rows at each point, (m, d), of rounded gradients, without noise."""
-        ...
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
         """The mean of the points of one step a position, without noise."""
-        ...
 
     def moments(self, limit: float) -> tuple[NDArray[np.float64], Vector]:
         """X'X/n and X'y/n, the targets clipped, without noise."""
-        ...
 
     def planned(self, query: str) -> PlannedQuery:
         """The query with its noise, as planned."""
-        ...
 
     def redrawn(self) -> "Access":
         """An access to as many rows, drawn from these with replacement."""
-        ...
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
         """`value` made private: replacing a record may move it by 2 `bound` at most, in the mechanism's norm."""
-        ...

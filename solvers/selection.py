@@ -1,7 +1,7 @@
 """Method "auto": which method for which problem, from public facts."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from accounting.privacy import Privacy
 from solvers.domains import Free
@@ -17,7 +17,7 @@ from solvers.methods import (
     Run,
 )
 from solvers.methods.checks import check_loss
-from solvers.methods.run import STRICT
+from solvers.methods.run import Strict
 from solvers.methods.tuning import descent_time
 from solvers.potentials import HalfSquaredLp
 from solvers.problem import Problem
@@ -33,7 +33,7 @@ _LEAST_CURVATURE = 0.1  # of n mu epsilon: with L below it the determinant costs
 
 
 @dataclass(frozen=True, slots=True)
-class Auto:
+class Auto(Strict):
     """dp_gd, but
     dp_svrg where dp_gd would take over 1e10 gradient evaluations;
     dp_acc_md on an l1 ball with d above n, if r has no quadratic part;
@@ -46,8 +46,6 @@ class Auto:
     risk, so dp_svrg is kept for runs where that matters; dp_acc_md has the lower risk where its potential is that of
     the l1 ball (docs/benchmarks/wide.md), and about dp_gd's with the half squared l2 norm.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     name: Literal["auto"] = "auto"
 

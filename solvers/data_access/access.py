@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Parallel, Resampled
+from accounting.mechanisms import Exponential, Gaussian, Laplace, ObjectivePerturbation, Parallel, Resampled
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data_access.data import Data, blocks
@@ -21,6 +21,7 @@ from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
+_RELEASED = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | Resampled  # none hides by sampling
 _PULSE = 1024  # rows of a pass between two heartbeats
 
 
@@ -133,10 +134,10 @@ class DataAccess:
         Raises
         ------
         OutOfPlan
-            if the plan does not hold this answer, a part of a parallel use would read a position again, or the rows are
-            not those that the mechanism is for.
+            if the plan does not hold this answer, or its mechanism draws records or hides steps; if a part of a
+            parallel use would read a position again, or the rows are not those that the mechanism is for.
         """
-        planned = self.__meter.take(query, object)
+        planned = self.__meter.take(query, _RELEASED)
         mechanism = planned.mechanism
         if isinstance(mechanism, Resampled) != self.__drawn or (self.__drawn and planned.count != 1):
             raise OutOfPlan(f"query {query!r} is planned for other rows: drawn ones, or those of the data")

@@ -5,21 +5,21 @@
 
 from typing import TYPE_CHECKING, Union, get_args, get_type_hints
 
-from solvers.methods.data.ada_ssp import AdaSsp
-from solvers.methods.data.bootstrap_reduction import BootstrapReduction
-from solvers.methods.data.epoch_growth import EpochGrowth
-from solvers.methods.data.growth_reduction import GrowthReduction
-from solvers.methods.data.inverse_sensitivity import InverseSensitivity
-from solvers.methods.data.localization import Localization
-from solvers.methods.data.objective_perturbation import ObjectivePerturbation
-from solvers.methods.data.output_perturbation import OutputPerturbation
-from solvers.methods.data.phased_sgd import PhasedSgd
-from solvers.methods.oracle.dp_acc_md import DpAccMd
-from solvers.methods.oracle.dp_gd import DpGd
-from solvers.methods.oracle.dp_svrg import DpSvrg
-from solvers.methods.oracle.dp_svrg_pp import DpSvrgPp
-from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescent
-from solvers.methods.oracle.noisy_sgd import NoisySgd
+from solvers.methods.data.ada_ssp import AdaSsp as AdaSsp
+from solvers.methods.data.bootstrap_reduction import BootstrapReduction as BootstrapReduction
+from solvers.methods.data.epoch_growth import EpochGrowth as EpochGrowth
+from solvers.methods.data.growth_reduction import GrowthReduction as GrowthReduction
+from solvers.methods.data.inverse_sensitivity import InverseSensitivity as InverseSensitivity
+from solvers.methods.data.localization import Localization as Localization
+from solvers.methods.data.objective_perturbation import ObjectivePerturbation as ObjectivePerturbation
+from solvers.methods.data.output_perturbation import OutputPerturbation as OutputPerturbation
+from solvers.methods.data.phased_sgd import PhasedSgd as PhasedSgd
+from solvers.methods.oracle.dp_acc_md import DpAccMd as DpAccMd
+from solvers.methods.oracle.dp_gd import DpGd as DpGd
+from solvers.methods.oracle.dp_svrg import DpSvrg as DpSvrg
+from solvers.methods.oracle.dp_svrg_pp import DpSvrgPp as DpSvrgPp
+from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescent as NoisyMirrorDescent
+from solvers.methods.oracle.noisy_sgd import NoisySgd as NoisySgd
 from solvers.methods.run import DataRun, OracleRun
 
 Method = (
@@ -45,23 +45,3 @@ if TYPE_CHECKING:
     Run = OracleRun | DataRun
 else:  # what their `resolve` says it returns: nothing to be listed twice
     Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007
-
-__all__ = [
-    "AdaSsp",
-    "BootstrapReduction",
-    "DpAccMd",
-    "DpGd",
-    "DpSvrg",
-    "DpSvrgPp",
-    "EpochGrowth",
-    "GrowthReduction",
-    "InverseSensitivity",
-    "Localization",
-    "Method",
-    "NoisyMirrorDescent",
-    "NoisySgd",
-    "ObjectivePerturbation",
-    "OutputPerturbation",
-    "PhasedSgd",
-    "Run",
-]

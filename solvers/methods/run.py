@@ -3,21 +3,25 @@
 Its JSON is its fields and its name, as a request's method has them, every one filled.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import Field, dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 from accounting.plan import Query
 from solvers.doors import Access, Oracle
 from solvers.problem import Problem, Vector
 
-STRICT = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-"""How pydantic reads a method and a run."""
-
-UNPROVEN = "No bound with constants is proven for this method."
 UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
 
 Bounds = dict[str, tuple[float, int]]
 """For each query the largest per-record bound of an answer, half its sensitivity, and the answer's coordinates."""
+
+
+class Strict:
+    """What is read from JSON as it stands: no further fields, no conversions, no NaN."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +40,24 @@ class Start:
     untrained: float
 
 
-class Run(Protocol):
-    """A frozen dataclass; all but `run` is a function of public facts."""
+class Run(Strict, ABC):
+    """A frozen dataclass whose name is its method's; all but `run` is a function of public facts."""
 
+    __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    name: str
 
-    @property
-    def name(self) -> str:
-        """The method's."""
-        ...
-
+    @abstractmethod
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """What will be asked."""
-        ...
 
+    @abstractmethod
     def bounds(self, problem: Problem) -> Bounds:
         """How much one record adds to an answer."""
-        ...
 
+    @abstractmethod
     def gradient_evaluations(self, problem: Problem) -> float:
         """Expected per-record gradients."""
-        ...
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
         """A proven bound on E[F(w) + r(w)] - min over C of F + r, f convex; or the sentence why there is none.
@@ -65,24 +66,26 @@ class Run(Protocol):
         ----------
         noise_std : of the first query's answers
         """
-        ...
+        return "No bound with constants is proven for this method."
 
 
-class OracleRun(Run, Protocol):
+class OracleRun(Run):
     """A run that sees answers, never data."""
 
-    door: ClassVar[Literal["oracle"]]
+    __slots__ = ()
+    door: ClassVar[Literal["oracle"]] = "oracle"
 
+    @abstractmethod
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
-        ...
 
 
-class DataRun(Run, Protocol):
+class DataRun(Run):
     """A run that sees data, and is reviewed for it."""
 
-    door: ClassVar[Literal["data"]]
+    __slots__ = ()
+    door: ClassVar[Literal["data"]] = "data"
 
+    @abstractmethod
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
-        ...

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from solvers.domains import Free
 from solvers.doors import Access
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Squared
-from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
+from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
@@ -24,7 +24,7 @@ _CONFIDENCE = 0.05  # Wang's rho: with what chance the ridge may be too small
 
 
 @dataclass(frozen=True, slots=True)
-class AdaSsp:
+class AdaSsp(Strict):
     """min_w (1/2n) sum (<x_i, w> - y_i)^2 + (mu/2) ||w||^2 by
     w = (A + (k + mu) I)^-1 c,  A = X'X/n + noise (symmetric),  c = X'y/n + noise,
     k = the noise's likely norm less a noisy lower bound on the least eigenvalue of X'X/n, where that is positive.
@@ -37,8 +37,6 @@ class AdaSsp:
     Reference: Wang 2018, Algorithm 2; docs/spec 10. Deviations: replace-one; exact Gaussian accounting; a tenth of
     mu^2 for the eigenvalue, not a third; the off-diagonal noise has half the variance; the problem's l2 is added.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     name: Literal["ada_ssp"] = "ada_ssp"
 
@@ -62,11 +60,8 @@ class AdaSsp:
 
 
 @dataclass(frozen=True, slots=True)
-class AdaSspRun:
+class AdaSspRun(DataRun):
     """It has no sizes."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     name: Literal["ada_ssp"] = "ada_ssp"
 
@@ -92,10 +87,6 @@ class AdaSspRun:
     def gradient_evaluations(self, problem: Problem) -> float:
         """About d / 2 gradients' work a row, for X'X."""
         return float(problem.n) * (1 + problem.d / 2)
-
-    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
-        return UNPROVEN
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""

@@ -1,7 +1,7 @@
 """From expected to empirical risk: a pure method on rows drawn with replacement (Asi, Levy, Duchi 2021)."""
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from accounting.mechanisms import Laplace, Parallel, Resampled
 from accounting.mechanisms.resampled import run_epsilon
@@ -11,12 +11,12 @@ from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.data.localization import Localization, LocalizationRun
 from solvers.methods.data.output_perturbation import OutputPerturbation, OutputPerturbationRun
-from solvers.methods.run import STRICT, UNFINISHED, Bounds, Start
+from solvers.methods.run import UNFINISHED, Bounds, DataRun, Start, Strict
 from solvers.problem import Problem, Vector
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapReduction:
+class BootstrapReduction(Strict):
     """min_w F(w) + r(w) by the method `inner` on n rows drawn uniformly with replacement from the n.
 
     The drawn rows are independent draws from the data's own distribution, over which the expected loss is F: what is
@@ -36,8 +36,6 @@ class BootstrapReduction:
     epsilon / (2 log(2 n)).
     """
 
-    __pydantic_config__: ClassVar = STRICT
-
     inner: Localization | OutputPerturbation = field(default_factory=Localization)
     name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
 
@@ -56,11 +54,8 @@ class BootstrapReduction:
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapReductionRun:
+class BootstrapReductionRun(DataRun):
     """Its sizes as `BootstrapReduction` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     inner: LocalizationRun | OutputPerturbationRun
     name: Literal["bootstrap_reduction"] = "bootstrap_reduction"

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from solvers.methods.data.phases import (
     risk,
     spread,
 )
-from solvers.methods.run import STRICT, Bounds, Start
+from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
@@ -48,7 +48,7 @@ _SMOOTH, _ROUGH = 2.0, 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class EpochGrowth:
+class EpochGrowth(Strict):
     """min_w E f(w; z) + r(w) where it grows like its least value + (lambda/kappa) ||w - w*||^kappa, both unknown:
     T epochs of localization on floor(n/T) rows each, epoch e from the last one's point with steps 2^-e eta.
 
@@ -69,8 +69,6 @@ class EpochGrowth:
     Deviations: C in place of its part within 2^-e D of x, which is not needed (proof); T from the proven bound in place
     of ceil(2 ln n / (kappa - 1)), which is several times as many; localization's own.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     kappa: float | None = None
     epochs: int | None = None
@@ -142,11 +140,8 @@ class EpochGrowth:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochGrowthRun:
+class EpochGrowthRun(DataRun):
     """Its sizes as `EpochGrowth` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     kappa: float
     epochs: int

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from solvers.doors import Access
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
-from solvers.methods.run import STRICT, UNFINISHED, Bounds, Start
+from solvers.methods.run import UNFINISHED, Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 from solvers.regularizers import NoRegularizer
@@ -26,7 +26,7 @@ _QUERY = "round"
 
 
 @dataclass(frozen=True, slots=True)
-class GrowthReduction:
+class GrowthReduction(Strict):
     """min_w F(w) + r(w), convex, by k problems that have growth, each over all rows:
 
         p_i ~ argmin over C of F(w) + r(w) + (s_i/2) ||w - x_(i-1)||^2,    x_i = project_C(p_i + noise_i),
@@ -51,8 +51,6 @@ class GrowthReduction:
     Deviations: the pull grows (the printed sign makes it fall); mu^2 is shared, in place of (epsilon/k, delta/k); C in
     place of the ball around x_(i-1), which never binds.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     rounds: int | None = None
     strength: float | None = None
@@ -85,11 +83,8 @@ class GrowthReduction:
 
 
 @dataclass(frozen=True, slots=True)
-class GrowthReductionRun:
+class GrowthReductionRun(DataRun):
     """Its sizes as `GrowthReduction` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     rounds: int
     strength: float

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from solvers.domains import Free, Simplex
 from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_scalar
-from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
+from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.problem import Problem, Vector
 
 Points = NDArray[np.float64]
@@ -29,7 +29,7 @@ _MOST_ROUNDING = 0.01  # of the sensitivity, that rounding may add
 
 
 @dataclass(frozen=True, slots=True)
-class InverseSensitivity:
+class InverseSensitivity(Strict):
     """min over C of F(w) + r(w), d <= 3, C bounded: P(w_j) in proportion to e^(-epsilon n |P_j| / (4 G)), on a grid.
 
     P_j = (w_j - prox_(t r, C)(w_j - t grad F(w_j))) / t is the gradient at w_j, less what r and the edge of C allow; it
@@ -50,8 +50,6 @@ class InverseSensitivity:
     exponent, which is 2 epsilon-DP; a grid; the proximal step's length for the gradient's norm, which also counts r
     and the edge of C, where a minimizer's gradient is not 0.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     grid: int | None = None
     name: Literal["inverse_sensitivity"] = "inverse_sensitivity"
@@ -85,11 +83,8 @@ class InverseSensitivity:
 
 
 @dataclass(frozen=True, slots=True)
-class InverseSensitivityRun:
+class InverseSensitivityRun(DataRun):
     """Its sizes as `InverseSensitivity` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     grid: int
     name: Literal["inverse_sensitivity"] = "inverse_sensitivity"
@@ -105,10 +100,6 @@ class InverseSensitivityRun:
     def gradient_evaluations(self, problem: Problem) -> float:
         """n for every point at which the gradient is computed."""
         return float(self._size(problem) + (problem.d == 1)) * problem.n
-
-    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
-        return UNPROVEN
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model: a point of the grid."""

@@ -1,7 +1,7 @@
 """Localization: regularized problems on disjoint rows, each pulled towards the last release (Asi, Levy, Duchi 2021)."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from solvers.methods.data.phases import (
     risk,
     spread,
 )
-from solvers.methods.run import STRICT, Bounds, Start
+from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
@@ -39,7 +39,7 @@ _BIAS = 0.25  # of the proven risk, how much of it smoothing may add
 
 
 @dataclass(frozen=True, slots=True)
-class Localization:
+class Localization(Strict):
     """min_w E f(w; z) + r(w) by k regularized problems of m = floor(n/k) rows each, no row in two of them:
 
         x^_i ~ argmin over C of F_i(w) + r(w) + ||w - x_(i-1)||^2 / (eta_i m),    x_i = project_C(x^_i + noise_i),
@@ -67,8 +67,6 @@ class Localization:
     binds; x_i is projected before it is used; k, q and eta_1 from the bound in docs/proofs/phases.md in place of
     ceil(ln n), 16 and constants left open; T_i fixed in place of "the output of the optimization algorithm".
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     phases: int | None = None
     ratio: float | None = None
@@ -103,11 +101,8 @@ class Localization:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalizationRun:
+class LocalizationRun(DataRun):
     """Its sizes as `Localization` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     phases: int
     ratio: float

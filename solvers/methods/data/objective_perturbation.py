@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from solvers.domains import Simplex
 from solvers.doors import Access
 from solvers.errors import NeedsDelta, RunFailed, Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
-from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
+from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
@@ -30,7 +30,7 @@ _AMPLE = 20  # times G / mu*, a bound on the std of b for choosing radius and st
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(Strict):
     """theta = argmin over R^d of F(w) + (m/2) ||w||^2 + <b, w> / n, b ~ N(0, s^2 I), found to within a radius r fixed
     beforehand; the answer is theta plus Gaussian noise of sensitivity 2 r, projected on C.
 
@@ -54,8 +54,6 @@ class ObjectivePerturbation:
     Deviations: replace-one; a radius that holds for every dataset instead of a solver's tolerance; constraints by
     projection afterwards.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     ridge: float | None = None
@@ -111,11 +109,8 @@ class ObjectivePerturbation:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectivePerturbationRun:
+class ObjectivePerturbationRun(DataRun):
     """Its sizes as `ObjectivePerturbation` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     steps: int
     ridge: float
@@ -137,10 +132,6 @@ class ObjectivePerturbationRun:
     def gradient_evaluations(self, problem: Problem) -> float:
         """(T + 1) n."""
         return float(self.steps + 1) * problem.n
-
-    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
-        return UNPROVEN
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from accounting.mechanisms import Gaussian, Laplace
 from accounting.numbers import finite
@@ -13,7 +13,7 @@ from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss
 from solvers.methods.data.descent import Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for, spread
-from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
+from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
@@ -22,7 +22,7 @@ _MOST_DEFAULT_STEPS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class OutputPerturbation:
+class OutputPerturbation(Strict):
     """min_w F(w) + (s/2) ||w - w_0||^2 + r(w), r mu-strongly convex, m = s + mu > 0: T exact proximal gradient steps
     from the public start w_0, then project_C(w_T + noise), noise of std z G / (n m) per coordinate, rounding aside;
     at delta = 0 Laplace noise of scale z sqrt(d) G / (n m).
@@ -43,8 +43,6 @@ class OutputPerturbation:
     Deviation: Gaussian or Laplace noise in place of a density that falls with the l2 norm, and a fixed number of steps
     in place of "the minimizer", which no solver returns.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     ridge: float | None = None
@@ -75,11 +73,8 @@ class OutputPerturbation:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputPerturbationRun:
+class OutputPerturbationRun(DataRun):
     """Its sizes as `OutputPerturbation` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     steps: int
     ridge: float
@@ -97,10 +92,6 @@ class OutputPerturbationRun:
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n."""
         return float(self.steps) * problem.n
-
-    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
-        return UNPROVEN
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""

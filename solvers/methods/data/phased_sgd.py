@@ -1,7 +1,7 @@
 """Phased SGD: one pass of single-record steps a phase, averaged (Feldman, Koren, Talwar 2020)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from solvers.methods.data.phases import (
     parallel,
     spread,
 )
-from solvers.methods.run import STRICT, Bounds, Start
+from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
@@ -36,7 +36,7 @@ _SHORTER = 1 - 1e-9  # eta stays below 2 / L however it is rounded
 
 
 @dataclass(frozen=True, slots=True)
-class PhasedSgd:
+class PhasedSgd(Strict):
     """min_w E f(w; z) + r(w) by k passes over m = floor(n/k) rows each, no row in two of them:
 
         w_j = prox_(eta_i r, C)(w_(j-1) - eta_i grad f_j(w_(j-1))),   x_i = project_C(mean of w_0..w_(m-1) + noise_i),
@@ -61,8 +61,6 @@ class PhasedSgd:
     Deviations: equal phases, with k, q and eta_1 from the bound in docs/proofs/phases.md (the paper: n/2^i rows and
     q = 4); proximal steps, which take a regularizer.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     phases: int | None = None
     ratio: float | None = None
@@ -108,11 +106,8 @@ class PhasedSgd:
 
 
 @dataclass(frozen=True, slots=True)
-class PhasedSgdRun:
+class PhasedSgdRun(DataRun):
     """Its sizes as `PhasedSgd` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["data"]] = "data"
 
     phases: int
     ratio: float

@@ -1,7 +1,7 @@
 """DP-AccMD: noisy accelerated mirror descent (Wang, Ye and Xu 2017, Algorithm 3, made private)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from solvers.bounds import gradient_bound
 from solvers.doors import Oracle
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_step
-from solvers.methods.run import STRICT, Bounds, Start
+from solvers.methods.run import Bounds, OracleRun, Start, Strict
 from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
 from solvers.potentials import POTENTIALS, HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
@@ -23,7 +23,7 @@ _COST = 4 / 3  # of the proven bound at eta = 1 / (2 L), where tuning's own was 
 
 
 @dataclass(frozen=True, slots=True)
-class DpAccMd:
+class DpAccMd(Strict):
     """min_w F(w) + r(w) by T noisy full gradients, each used twice: for k = 0..T-1, with tau = 2 / (k + 2),
     x = tau z + (1 - tau) y, g = grad F(x) + noise,
     z = argmin_C B_w(u, z) + alpha (<g, u> + r(u)),  alpha = (k + 2) eta / 2,
@@ -46,8 +46,6 @@ class DpAccMd:
     y-step uses the exact gradient and is released: its first step is private at no epsilon; here one noisy gradient
     serves both steps. The y-step has constant 2 L instead of L, to pay for its noise. Proximal: r is in both steps.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     step: float | None = None
@@ -86,11 +84,8 @@ class DpAccMd:
 
 
 @dataclass(frozen=True, slots=True)
-class DpAccMdRun:
+class DpAccMdRun(OracleRun):
     """Its sizes as `DpAccMd` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["oracle"]] = "oracle"
 
     steps: int
     step: float

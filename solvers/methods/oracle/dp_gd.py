@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, assert_never, get_args
+from typing import Literal, assert_never, get_args
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from solvers.doors import Oracle
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
-from solvers.methods.run import STRICT, Bounds, Start
+from solvers.methods.run import Bounds, OracleRun, Start, Strict
 from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
@@ -34,7 +34,7 @@ Release = Literal["average", "last", "random"]
 
 
 @dataclass(frozen=True, slots=True)
-class DpGd:
+class DpGd(Strict):
     """min_w F(w) + r(w) by T noisy full gradients.
 
     release "average" (the default): v_t = w_t + t/(t+3) (w_t - w_(t-1)),
@@ -73,8 +73,6 @@ class DpGd:
     T^2/4 plain steps; a weighted mean unless a random iterate is asked for; exact noise instead of an unspecified
     constant.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     step: float | None = None
@@ -120,11 +118,8 @@ class DpGd:
 
 
 @dataclass(frozen=True, slots=True)
-class DpGdRun:
+class DpGdRun(OracleRun):
     """Its sizes as `DpGd` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["oracle"]] = "oracle"
 
     steps: int
     step: float

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
@@ -10,7 +10,7 @@ from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.oracle import variance_reduced
-from solvers.methods.run import STRICT, Bounds, Start
+from solvers.methods.run import Bounds, OracleRun, Start, Strict
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -18,7 +18,7 @@ _EPOCHS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrg:
+class DpSvrg(Strict):
     """min_w F(w) + r(w) by epochs of sampled changes against a noisy snapshot of the full gradient.
 
     In each of T epochs, g = grad F(anchor) + noise once, then m times w <- prox_(eta r)(w - eta v), where v = g + a
@@ -44,8 +44,6 @@ class DpSvrg:
     private at its own settings). Deviations: the snapshot is noised once, batches are Poisson, the safeguard, the last
     iterate as anchor (Johnson and Zhang 2013, option I), and step sizes that owe nothing to exact gradients.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     epochs: int | None = None
     inner_steps: int | None = None
@@ -81,11 +79,8 @@ class DpSvrg:
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgRun:
+class DpSvrgRun(OracleRun):
     """Its sizes as `DpSvrg` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["oracle"]] = "oracle"
 
     epochs: int
     inner_steps: int

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
@@ -11,7 +11,7 @@ from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.oracle import variance_reduced
-from solvers.methods.run import STRICT, Bounds, Start
+from solvers.methods.run import Bounds, OracleRun, Start, Strict
 from solvers.problem import Problem, Vector
 
 MOST_EPOCHS = 30
@@ -20,7 +20,7 @@ _MOST_DEFAULT_EPOCHS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgPp:
+class DpSvrgPp(Strict):
     """min_w F(w) + r(w) by epochs s = 1..T of 2^s m sampled changes against a noisy snapshot of the full gradient.
 
     In each epoch, g = grad F(anchor) + noise once, then 2^s m times w <- prox_(eta r)(w - eta v), with v as in dp_svrg:
@@ -41,8 +41,6 @@ class DpSvrgPp:
     the snapshot is noised once, batches are Poisson of any size, the safeguard; the noise is calibrated for all
     2 m (2^T - 1) steps, where the paper's Theorem 4.3 counts 2^T m, about half of them.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     epochs: int | None = None
     inner_steps: int | None = None
@@ -80,11 +78,8 @@ class DpSvrgPp:
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgPpRun:
+class DpSvrgPpRun(OracleRun):
     """Its sizes as `DpSvrgPp` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["oracle"]] = "oracle"
 
     epochs: int
     inner_steps: int

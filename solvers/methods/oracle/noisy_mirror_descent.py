@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from accounting.calibration import calibrate
 from accounting.mechanisms import RandomAllocation
@@ -14,7 +14,7 @@ from solvers.doors import Oracle
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
-from solvers.methods.run import STRICT, Bounds, Start
+from solvers.methods.run import Bounds, OracleRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.potentials import POTENTIALS, Potential
 from solvers.problem import Problem, Vector
@@ -28,7 +28,7 @@ _FRESH = (
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyMirrorDescent:
+class NoisyMirrorDescent(Strict):
     """min_w F(w) + r(w): P half passes; in each, N = floor(n/2) + 1 of the n records, about, are spread over T = N // b
     secret slots, no record in two, and for t = 1..T
         g = (1/b) sum over slot t of grad f_i(w) + noise,  w = argmin over u in C of B_Phi(u, w) + eta (<g, u> + r(u)).
@@ -54,8 +54,6 @@ class NoisyMirrorDescent:
     records; proximal; the mean of the second half in place of all (Rakhlin, Shamir and Sridharan 2012); the noise is
     not by the paper's composition over q = 1/n, which is not proved.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     passes: int | None = None
     batch: int | None = None
@@ -118,11 +116,8 @@ class NoisyMirrorDescent:
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyMirrorDescentRun:
+class NoisyMirrorDescentRun(OracleRun):
     """Its sizes as `NoisyMirrorDescent` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["oracle"]] = "oracle"
 
     passes: int
     batch: int

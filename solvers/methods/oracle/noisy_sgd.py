@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Query
@@ -12,7 +12,7 @@ from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
 from solvers.methods.oracle import variance_reduced
-from solvers.methods.run import STRICT, UNPROVEN, Bounds, Start
+from solvers.methods.run import Bounds, OracleRun, Strict
 from solvers.methods.tuning import answers_std, distance
 from solvers.problem import Problem, Vector
 
@@ -22,7 +22,7 @@ _LEAST_NON_SMOOTH_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class NoisySgd:
+class NoisySgd(Strict):
     """min_w F(w) + r(w): K times w <- prox_(eta r)(w - eta g), g a noisy mean of (sub)gradients over a Poisson batch.
 
     The answer is the mean of the second half of all w if F is convex, else the last w. Every g is a Poisson-sampled
@@ -42,8 +42,6 @@ class NoisySgd:
     any size with exact accounting, a constant step, the average of the second half, proximal steps; the scalar slope is
     clipped at its proven bound.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     steps: int | None = None
     batch: int | None = None
@@ -79,11 +77,8 @@ class NoisySgd:
 
 
 @dataclass(frozen=True, slots=True)
-class NoisySgdRun:
+class NoisySgdRun(OracleRun):
     """Its sizes as `NoisySgd` has them."""
-
-    __pydantic_config__: ClassVar = STRICT
-    door: ClassVar[Literal["oracle"]] = "oracle"
 
     steps: int
     batch: int
@@ -101,10 +96,6 @@ class NoisySgdRun:
     def gradient_evaluations(self, problem: Problem) -> float:
         """K b, in expectation."""
         return float(self.steps) * self.batch
-
-    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
-        return UNPROVEN
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""

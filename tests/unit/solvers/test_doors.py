@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import solvers.methods
-from accounting.mechanisms import Gaussian
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import (
+    Gaussian,
+    LastIterate,
+    Mechanism,
+    PoissonGaussian,
+    RandomAllocation,
+    RandomIterate,
+)
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data_access.access import DataAccess
@@ -55,6 +63,17 @@ def test_no_method_writes_a_name_that_is_private_to_another_object(path: Path) -
             assert node.value.id in ("self", "made"), ast.unparse(node)
         if isinstance(node, ast.Name):
             assert node.id not in {"getattr", "vars", "eval", "exec", "globals", "locals", "open", "__import__"}
+
+
+@pytest.mark.parametrize(
+    "mechanism", [PoissonGaussian(0.1), RandomAllocation(0.5, 2), LastIterate(3, 0.5), RandomIterate(5)], ids=repr
+)
+def test_what_hides_by_drawing_or_by_steps_releases_no_value(mechanism: Mechanism) -> None:
+    """Its noise is for a batch, a slot or a last point; a value over all rows would pay too little."""
+    plan = Plan((PlannedQuery("value", 1, mechanism, 1.0),))
+    access = DataAccess(PROBLEM, Data.of(np.ones((6, 2)), np.ones(6), PROBLEM), plan, Noise(SeededBits(1)))
+    with pytest.raises(OutOfPlan, match="another mechanism"):
+        access.release("value", np.zeros(2), 1.0)
 
 
 @pytest.mark.parametrize("run", get_args(Run), ids=lambda run: run.__name__)

@@ -1,0 +1,158 @@
+"""Contracts of every method, as the union names them: none is left out by hand."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from typing import Annotated, Any, get_args
+
+import numpy as np
+import pytest
+from pydantic import Field, TypeAdapter, ValidationError
+
+from accounting import Privacy
+from accounting.errors import OutOfRange
+from accounting.noise import Noise
+from accounting.plan import PlannedQuery
+from solvers import Problem, plan
+from solvers.data_access import access, last_iterate, oracle, sums
+from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
+from solvers.domains import Free, LinfBall
+from solvers.errors import Unsuitable
+from solvers.losses import Hinge, Logistic, Squared
+from solvers.methods import DpGd, Method, Run
+from solvers.problem import Vector
+from solvers.regularizers import L2
+from solvers.solve import Limits, run
+from tests.support.runs import asked
+from tests.support.seeded import SeededBits
+
+N = 400
+PROBLEMS = [
+    Problem(loss, L2(0.05), domain, n=N, d=2, row_norm=1.0)
+    for loss in (Logistic(), Squared(), Hinge())
+    for domain in (Free(), LinfBall(1.0))
+]
+PROMISES = [Privacy(1.0, 1e-6), Privacy(1.0)]
+ASKED = [kind() for kind in get_args(Method)]
+ASKED += [DpGd(release=release) for release in ("last", "random")]
+RUN: TypeAdapter[Run] = TypeAdapter(Annotated[Run, Field(discriminator="name")])
+
+
+def cells(method: Method) -> list[tuple[Problem, Privacy]]:
+    """The problems and promises that the method takes: one at least."""
+    found = []
+    for problem in PROBLEMS:
+        for privacy in PROMISES:
+            try:
+                method.resolve(problem, privacy)
+            except Unsuitable:
+                continue
+            found.append((problem, privacy))
+    assert found
+    return found
+
+
+every = pytest.mark.parametrize("method", ASKED, ids=lambda m: f"{m.name}-{getattr(m, 'release', '')}".strip("-"))
+
+
+@every
+def test_a_run_has_nothing_open_and_comes_back_from_its_json(method: Method) -> None:
+    for problem, privacy in cells(method):
+        found = method.resolve(problem, privacy)
+        assert type(found) in get_args(Run)
+        assert found.name == method.name
+        text = json.dumps(asdict(found))
+        assert "null" not in text
+        assert RUN.validate_json(text) == found
+        given = asked(found)  # its form is a request's
+        assert type(given) is type(method)
+        assert given.resolve(problem, privacy) == found
+
+
+@every
+def test_a_stored_run_is_read_strictly(method: Method) -> None:
+    document = asdict(method.resolve(*cells(method)[0]))
+    for field in fields(method):
+        if field.name == "name":
+            continue
+        for wrong in (None, "7", [1]):
+            with pytest.raises(ValidationError):
+                RUN.validate_json(json.dumps(document | {field.name: wrong}))
+    for wrong_document in (document | {"more": 1}, document | {"name": "none of them"}):
+        with pytest.raises(ValidationError):
+            RUN.validate_json(json.dumps(wrong_document))
+
+
+@every
+def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
+    for problem, privacy in cells(method):
+        quote = plan(method, problem, privacy)
+        queries = quote.method.queries(problem)
+        assert set(quote.method.bounds(problem)) == {q.name for q in queries}
+        assert len(quote.noise_stds) == len(queries)
+        assert all(std >= 0 and np.isfinite(std) for std in quote.noise_stds)
+        assert quote.release.epsilon <= privacy.epsilon
+        assert quote.forecast.statement
+        limits = Limits(quote.gradient_evaluations, sum(q.answers for q in queries))
+        assert plan(method, problem, privacy, limits=limits) == quote
+        for tight in (Limits(limits.evaluations * 0.999), Limits(answers=limits.answers - 1)):
+            with pytest.raises(OutOfRange):
+                plan(method, problem, privacy, limits=tight)
+
+
+class Counted:
+    """Per-record gradients as the doors compute them, and every bound that noise was made for."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.gradients = 0
+        self.bounds: list[tuple[str, float, int]] = []
+        exact, lattice, one_pass = sums.gradient_sum, sums.lattice_mean_gradients, access.DataAccess.one_pass
+        perturb = Meter.perturb
+
+        def gradient_sum(data: Data, pieces: Iterable[Any], w: Vector, *anchor: Any) -> Vector:
+            rows = [piece if not isinstance(piece, slice) else range(piece.start, piece.stop) for piece in pieces]
+            self.gradients += sum(len(r) for r in rows) * (2 if anchor else 1)
+            blocks = [slice(r.start, r.stop) if isinstance(r, range) else r for r in rows]
+            return exact(data, blocks, w, *anchor)
+
+        def lattice_mean_gradients(data: Data, points: Vector, *rest: Any) -> Vector:
+            self.gradients += len(points) * data.problem.n
+            return lattice(data, points, *rest)
+
+        def passed(door: access.DataAccess, rows: range, start: Vector, step: float) -> Vector:
+            self.gradients += len(rows)
+            return one_pass(door, rows, start, step)
+
+        def noisy(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+            self.bounds.append((planned.name, bound, value.size if value.ndim == 1 else value.shape[1]))
+            return perturb(meter, planned, value, bound)
+
+        for module in (access, oracle, last_iterate):
+            patch.setattr(module, "gradient_sum", gradient_sum)
+        patch.setattr(access, "lattice_mean_gradients", lattice_mean_gradients)
+        patch.setattr(access.DataAccess, "one_pass", passed)
+        patch.setattr(Meter, "perturb", noisy)
+
+
+@every
+def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transcript is covered, no answer's noise is made for more than was quoted, and the gradients are as many."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(N, 2))
+    for problem, privacy in cells(method):
+        quote = plan(method, problem, privacy)
+        with monkeypatch.context() as patch:
+            counted = Counted(patch)
+            data = Data.of(X, np.sign(X @ [1.0, -2.0]), problem)
+            w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
+        assert problem.domain.project(w) == pytest.approx(w, abs=1e-12)
+        assert quote.release.plan.covers(transcript)
+        expected = quote.gradient_evaluations
+        assert counted.gradients <= expected + 6 * (2 * expected) ** 0.5  # a batch's size is Poisson, or less spread
+        bounds = quote.method.bounds(problem)
+        for name, bound, size in counted.bounds:
+            assert bound <= bounds[name][0] * (1 + 1e-12)
+            assert size == bounds[name][1]
+        assert {name for name, _, _ in counted.bounds} <= set(Counter(bounds))
