@@ -17,23 +17,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, Protocol, assert_never
+from typing import Literal, Protocol, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
-from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
+from accounting.errors import BudgetExhausted, FilterMismatch, OutOfRange
 from accounting.numbers import finite
 from accounting.privacy import EPSILON_RANGE, Privacy
-from accounting.records.documents import fields, number
 
 Cost = tuple[int, ...]
 Kind = Literal["rdp", "gdp", "pure"]
 
 UNIT = 2**40  # units in 1.0
 MOST = 2**62  # no charge and no sum of charges reaches it, so that every one fits a signed 64-bit column
-_SPREAD = (0.55, 1.0, 1.8)
+SHARES = (0.55, 1.0, 1.8)  # of a*, the orders of a new Renyi filter
 APPROXIMATIONS = 16  # a power of two, so that slack / 16 is exact
 _WORTH = 0.5  # an approximation is taken where it costs less than this share of the true curve
 _LEAST_ORDER = 1.01  # nearer to 1 a threshold could not be computed to one unit; none would be positive there
@@ -65,7 +64,7 @@ class Curves(Protocol):
 class Filter:
     """The admission rule of one dataset for an overall (epsilon, delta); replace-one neighbors, n public.
 
-    Make one with `Filter.open`, or read one back with `Filter.from_json`.
+    Make one with `Filter.open`, or read one back with `accounting.records.filters`.
 
     Parameters
     ----------
@@ -97,7 +96,7 @@ class Filter:
             `rdp` alone), or no threshold would be positive.
         """
         orders = _orders(_rest(kind, privacy, slack)) if kind == "rdp" and not privacy.is_pure else ()
-        return _checked(kind, privacy, orders, _equal_weights(len(orders)), slack)
+        return checked(kind, privacy, orders, _equal_weights(len(orders)), slack)
 
     @property
     def nothing(self) -> Cost:
@@ -188,46 +187,6 @@ class Filter:
                 assert_never(self.kind)
         return min(value, self.privacy.epsilon) if value >= EPSILON_RANGE[0] else 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """`{kind, epsilon, delta, orders, weights, thresholds}`, the thresholds as decimal strings."""
-        return {
-            "kind": self.kind,
-            "epsilon": self.privacy.epsilon,
-            "delta": self.privacy.delta,
-            "orders": list(self.orders),
-            "weights": list(self.weights),
-            "thresholds": cost_to_json(self.thresholds),
-            "slack": self.slack,
-        }
-
-    @staticmethod
-    def from_json(document: Any) -> "Filter":
-        """The filter that `to_json` wrote, its thresholds as they were registered.
-
-        Raises
-        ------
-        CodecError
-            if it is anything else; also if a threshold is more than (epsilon, delta) allow.
-        """
-        keys = ("kind", "epsilon", "delta", "orders", "weights", "thresholds", "slack")
-        node = fields(document, keys, "a filter")
-        if node["kind"] not in ("rdp", "gdp", "pure"):
-            raise CodecError("a filter's kind is 'rdp', 'gdp' or 'pure'")
-        thresholds = cost_from_json(node["thresholds"])
-        try:
-            privacy = Privacy(node["epsilon"], node["delta"])
-            slack = number(node["slack"], 0.0, 1.0, "slack")
-            orders, weights = _floats(node["orders"], 1e9), _floats(node["weights"], 1.0)
-            limit = _checked(node["kind"], privacy, orders, weights, slack)
-        except OutOfRange as error:
-            raise CodecError("no filter has these orders and weights for this budget") from error
-        # another platform's logarithms may differ in the last unit, its root in the last 1e-12
-        most = [t + {"rdp": 1, "gdp": 1 + (t >> 36), "pure": 0}[limit.kind] for t in limit.curve(limit.thresholds)]
-        most += [APPROXIMATIONS] if slack else []
-        if len(thresholds) != len(most) or not all(0 < t <= m for t, m in zip(thresholds, most, strict=True)):
-            raise CodecError("the filter's thresholds are not those of its budget")
-        return Filter(limit.kind, privacy, limit.orders, limit.weights, thresholds, slack)
-
     def _left(self, spent: Cost) -> list[int]:
         return [top - s for top, s in zip(self.curve(self.thresholds), self.curve(spent), strict=True)]
 
@@ -242,20 +201,6 @@ class Filter:
         return (*(_units(float(rho)) for rho in true), 0)
 
 
-def cost_to_json(cost: Cost) -> list[str]:
-    """Decimal strings: canonical JSON has no integers beyond 2^53."""
-    return [str(c) for c in cost]
-
-
-def cost_from_json(document: Any) -> Cost:
-    """The vector that `cost_to_json` wrote; `CodecError` for anything else."""
-    if not isinstance(document, list) or not 1 <= len(document) <= len(_SPREAD) + 1:
-        raise CodecError("a charge is a short list of decimal strings")
-    if not all(isinstance(c, str) and c.isascii() and c.isdecimal() and len(c) < 20 for c in document):
-        raise CodecError("a charge is a short list of decimal strings")
-    return tuple(int(c) for c in document)
-
-
 def _rest(kind: Kind, privacy: Privacy, slack: float) -> Privacy:
     """What is left of (epsilon, delta) once the slack is set aside, rounded down; `OutOfRange` if it cannot be."""
     if slack == 0.0:
@@ -265,7 +210,7 @@ def _rest(kind: Kind, privacy: Privacy, slack: float) -> Privacy:
     return Privacy(privacy.epsilon, math.nextafter(privacy.delta - slack, 0.0))
 
 
-def _checked(
+def checked(
     kind: Kind, privacy: Privacy, orders: tuple[float, ...], weights: tuple[float, ...], slack: float = 0.0
 ) -> Filter:
     """The filter with the thresholds that its parameters allow; `OutOfRange` if there is no such filter."""
@@ -298,7 +243,7 @@ def _orders(privacy: Privacy) -> tuple[float, ...]:
     """
     grid = 1 + np.geomspace(1e-2, 1e7, 20_001)
     best = max(grid, key=lambda a: _renyi_budget(privacy, float(a), 1.0) / a)
-    orders = [a for a in (float(f"{share * best:.4g}") for share in _SPREAD) if a >= _LEAST_ORDER]
+    orders = [a for a in (float(f"{share * best:.4g}") for share in SHARES) if a >= _LEAST_ORDER]
     while orders:
         budgets = [_renyi_threshold(privacy, a, _equal_weights(len(orders))[0]) for a in orders]
         if min(budgets) > 0:
@@ -341,9 +286,3 @@ def _gaussian_epsilon(mu_squared: float, delta: float) -> float:
 def _up(value: Fraction) -> float:
     """The float above: `float` rounds to nearest."""
     return math.nextafter(float(value), math.inf)
-
-
-def _floats(document: Any, most: float) -> tuple[float, ...]:
-    if not isinstance(document, list) or len(document) > len(_SPREAD):
-        raise CodecError("orders and weights are short lists of numbers")
-    return tuple(number(value, 0.0, most, "an order or weight") for value in document)

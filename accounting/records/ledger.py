@@ -10,78 +10,27 @@ do, such as a refund that was never charged.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerInvalid
-from accounting.filter import Cost, Filter, cost_from_json, cost_to_json
+from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link, verify_chain
 from accounting.records.documents import fields, integer, text
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A dataset of n rows is registered under a filter; replace-one neighbors, n public."""
-
-    dataset: str
-    rows: int
-    filter: Filter
-
-
-@dataclass(frozen=True, slots=True)
-class Charged:
-    """A job reserves its cost. `guarantee` is the job's own (epsilon, delta), for the rule of the empty ledger."""
-
-    job: str
-    cost: Cost
-    guarantee: Privacy
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The job may open the data from here on; its charge stands, whatever happens."""
-
-    job: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refunded:
-    """A job that never started gives its charge back; `whole` as the charge was admitted."""
-
-    job: str
-    cost: Cost
-    whole: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """The model of this attempt, and no other, is published."""
-
-    job: str
-    attempt: int
-    model_sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The job ended without a release; its charge stands."""
-
-    job: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    """The job was stopped after it started; its charge stands."""
-
-    job: str
-    attempt: int
-
-
-JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
-LedgerEvent = Opened | JobEvent
-EntryKind = Literal["opened", "charged", "started", "refunded", "released", "failed", "cancelled"]
+from accounting.records.events import (
+    Cancelled,
+    Charged,
+    Failed,
+    JobEvent,
+    LedgerEvent,
+    Opened,
+    Refunded,
+    Released,
+    Started,
+    event_of,
+    record,
+)
+from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +56,7 @@ class LedgerState:
     def to_json(self) -> dict[str, Any]:
         """`{filter, spent, charges, whole, sequence, head}`, `spent` as decimal strings."""
         return {
-            "filter": self.filter.to_json(),
+            "filter": filter_to_json(self.filter),
             "spent": cost_to_json(self.spent),
             "charges": self.charges,
             "whole": self.whole,
@@ -120,7 +69,7 @@ class LedgerState:
         """The state that `to_json` wrote; `CodecError` for anything else."""
         keys = ("filter", "spent", "charges", "whole", "sequence", "head")
         node = fields(document, keys, "a ledger state")
-        rule, spent = Filter.from_json(node["filter"]), cost_from_json(node["spent"])
+        rule, spent = filter_from_json(node["filter"]), cost_from_json(node["spent"])
         charges = integer(node["charges"], 0, MOST_ENTRIES, "charges")
         if len(spent) != len(rule.thresholds) or not _consistent(rule, spent, charges):
             raise CodecError("what is spent must be the sum of the live charges")
@@ -156,7 +105,7 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
         raise LedgerInvalid("the ledger is not open")
     else:
         after = _after(state, event)
-    kind, body = _record(event, after.whole)
+    kind, body = record(event, after.whole)
     body |= {"at": text(at, "at", 64)}
     entry = link(after.sequence + 1, kind, body, after.head)
     return replace(after, sequence=entry.sequence, head=entry.hash), entry
@@ -193,7 +142,7 @@ def replay(entries: Sequence[Entry]) -> LedgerState:
     jobs: dict[str, tuple[str, Cost]] = {}
     for entry in entries:
         try:
-            event = _event(entry)
+            event = event_of(entry)
             state, again = advance(state, event, entry.body["at"])
             possible = again == entry and (isinstance(event, Opened) or _follow(jobs, event))
         except (AccountingError, KeyError, TypeError) as error:
@@ -261,51 +210,6 @@ def _consistent(rule: Filter, spent: Cost, charges: int) -> bool:
     """Whether so many live charges, each of at least one unit and one approximation at most, can add up to this."""
     approximated = spent[-1] if rule.slack else 0
     return (min(rule.curve(spent)) >= charges and 0 <= approximated <= charges) if charges else not any(spent)
-
-
-def _record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
-    """The kind and body of the event's entry; `whole` says how a charge was admitted."""
-    match event:
-        case Opened(dataset=dataset, rows=rows, filter=rule):
-            body = {"dataset": dataset, "rows": rows, "neighbors": "replace_one", "filter": rule.to_json()}
-            return "opened", body
-        case Charged(job=job, cost=cost, guarantee=own):
-            body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta}
-            return "charged", body | {"whole": whole}
-        case Started(job=job, attempt=attempt):
-            return "started", {"job": job, "attempt": attempt}
-        case Refunded(job=job, cost=cost, whole=refund_whole):
-            return "refunded", {"job": job, "cost": cost_to_json(cost), "whole": refund_whole}
-        case Released(job=job, attempt=attempt, model_sha256=model):
-            return "released", {"job": job, "attempt": attempt, "model_sha256": model}
-        case Failed(job=job, attempt=attempt):
-            return "failed", {"job": job, "attempt": attempt}
-        case Cancelled(job=job, attempt=attempt):
-            return "cancelled", {"job": job, "attempt": attempt}
-        case _:
-            assert_never(event)
-
-
-def _event(entry: Entry) -> LedgerEvent:
-    """The event that an entry records; what is wrong with it shows when it is advanced through again."""
-    body = entry.body
-    match entry.kind:
-        case "opened":
-            return Opened(body["dataset"], body["rows"], Filter.from_json(body["filter"]))
-        case "charged":
-            return Charged(body["job"], cost_from_json(body["cost"]), Privacy(body["epsilon"], body["delta"]))
-        case "started":
-            return Started(body["job"], body["attempt"])
-        case "refunded":
-            return Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
-        case "released":
-            return Released(body["job"], body["attempt"], body["model_sha256"])
-        case "failed":
-            return Failed(body["job"], body["attempt"])
-        case "cancelled":
-            return Cancelled(body["job"], body["attempt"])
-        case _:
-            raise LedgerInvalid("an entry's kind must be one of those this ledger knows")
 
 
 __all__ = [

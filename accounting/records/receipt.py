@@ -8,82 +8,22 @@ epsilon again from the queries. Importing this module loads no numerical library
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-from pydantic import AfterValidator, Field, TypeAdapter
+from typing import TYPE_CHECKING, Any
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
-from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
-from accounting.records.chain import MOST_ENTRIES, Entry
-from accounting.records.documents import canonical, fields, parse, text, typed
+from accounting.records.chain import Entry
+from accounting.records.documents import fields, parse
 from accounting.records.signing import Jwks, SigningKey, check_json, generate_key, jwks, load_key, rotate_key, sign_json
+from accounting.records.statement import Receipt, check
 
 if TYPE_CHECKING:
     from accounting.accountants import Accountant
     from accounting.plan import Plan, ReleasePlan
 
-Receipt = dict[str, Any]
-
 # Another processor's last digits, relative to the stated epsilon. An FFT's count in far tails: 2e-8 was seen. Its
 # pessimistic grid costs some 3e-4 of epsilon, so what holds within a third of that is still true.
 _LAST_DIGITS = {"pld": 1e-4}
 _FEW = 1e-9  # of accountants that compose no masses, and of numbers in an event tree
-
-
-def _named(method: dict[str, Any]) -> dict[str, Any]:
-    text(method.get("name"), "the method's name", 64)
-    return method
-
-
-_Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
-_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-_Time = Annotated[
-    str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$")
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """Every field of a receipt, and no others: the whole privacy statement of one release.
-
-    Parameters
-    ----------
-    id, dataset, dataset_name, analyst, job : what, and whose, the release is
-    rows, neighbors : n, and the relation
-    epsilon, delta, accountant, accountant_version : what is promised, and who certifies it
-    numerics : how the noise was drawn
-    method : the resolved method, with its name
-    queries, event : what was answered, as a plan; and the event tree that follows from it, with dp-accounting's names
-    model_sha256 : of the model as published
-    sequence, previous_hash, hash : the ledger's entry of the release
-    issued_at : UTC time, ISO 8601
-    """
-
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-
-    id: _Text
-    dataset: _Text
-    dataset_name: _Text
-    rows: Annotated[int, Field(ge=1, le=2**53 - 1)]
-    analyst: _Text
-    job: _Text
-    neighbors: Literal["replace_one"]
-    epsilon: Annotated[float, Field(ge=0, le=EPSILON_RANGE[1])]
-    delta: Annotated[float, Field(ge=0, le=DELTA_RANGE[1])]
-    accountant: _Text
-    accountant_version: _Text
-    numerics: Literal["exactly rounded"]
-    method: Annotated[dict[str, Any], AfterValidator(_named)]
-    event: dict[str, Any]
-    queries: Annotated[list[Any], Field(min_length=1)]
-    model_sha256: _Sha256
-    sequence: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
-    previous_hash: _Sha256
-    hash: _Sha256
-    issued_at: _Time
-
-
-_STATEMENT = TypeAdapter(Statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +124,7 @@ def build(
         "hash": entry.hash,
         "issued_at": issued_at,
     }
-    return _check(receipt)
+    return check(receipt)
 
 
 def sign(receipt: Receipt, key: SigningKey) -> str:
@@ -209,7 +149,7 @@ def read(raw: bytes | str) -> dict[str, Any]:
 def is_signed(document: Any, trusted: Jwks) -> bool:
     """Whether a trusted key signed the receipt; `ReceiptInvalid` if the document is malformed."""
     node = _document(document)
-    return check_json(_check(node["receipt"]), node["signature"], trusted) is None
+    return check_json(check(node["receipt"]), node["signature"], trusted) is None
 
 
 def verify(
@@ -230,7 +170,7 @@ def verify(
         if the document is malformed, and never anything else.
     """
     node = _document(document)
-    receipt = _check(node["receipt"])
+    receipt = check(node["receipt"])
     reason = check_json(receipt, node["signature"], trusted)
     stated = float(receipt["epsilon"])
     chain = None if entry is None else _is_release(receipt, entry)
@@ -259,7 +199,7 @@ def recompute(receipt: Receipt) -> Recomputation:
     from accounting.accountants import ACCOUNTANTS
     from accounting.records.codec import plan_from_json
 
-    _check(receipt)
+    check(receipt)
     try:
         plan = plan_from_json({"queries": receipt["queries"]})
     except CodecError as error:
@@ -326,16 +266,6 @@ def _document(document: Any) -> dict[str, Any]:
         return fields(document, ("receipt", "signature"), "the document")
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
-
-
-def _check(receipt: Any) -> Receipt:
-    """`receipt`, if it has every field, each of its kind, and no others; else `ReceiptInvalid`."""
-    try:
-        canonical(receipt)
-        typed(_STATEMENT, receipt, "the receipt")
-    except CodecError as error:
-        raise ReceiptInvalid(str(error)) from error
-    return dict(receipt)
 
 
 __all__ = [

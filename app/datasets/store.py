@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from accounting.filter import Cost, cost_from_json
+from accounting.filter import Cost
 from accounting.records.documents import canonical
+from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState, Opened, advance
 from app.http.errors import ApiError
 from app.ledger import store as ledger

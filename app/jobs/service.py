@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.filter import cost_from_json, cost_to_json
 from accounting.records.documents import canonical
+from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Cancelled, Charged, Refunded
 from app.http.errors import ApiError
 from app.identity.store import Principal

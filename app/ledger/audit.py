@@ -5,7 +5,7 @@ import json
 import sqlalchemy as sa
 
 from accounting.errors import AccountingError
-from accounting.filter import cost_from_json
+from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState, replay
 from app.ledger import store
 from app.persistence.session import Database

@@ -8,9 +8,10 @@ import json
 import sqlalchemy as sa
 
 from accounting.errors import LedgerInvalid
-from accounting.filter import Cost, cost_from_json, cost_to_json
+from accounting.filter import Cost
 from accounting.records.chain import Entry
 from accounting.records.documents import canonical
+from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Charged, JobEvent, LedgerState, Refunded, advance
 from app.persistence.tables import analyst_spend, datasets, ledger_entries
 

@@ -22,7 +22,7 @@ class VerificationReport(Wire):
     epsilon: Annotated[bool, Field(description="Recomputed epsilon does not exceed the stated one.")]
     chain: Annotated[bool | None, Field(description="The ledger holds its release entry; null if not looked up.")]
     stated_epsilon: Annotated[float | None, Field(description="epsilon in the receipt")]
-    recomputed_epsilon: Annotated[float | None, Field(description="epsilon recomputed from the event tree alone")]
+    recomputed_epsilon: Annotated[float | None, Field(description="epsilon recomputed from the queries alone")]
     accountant: Annotated[str | None, Field(description="The accountant that recomputed it.")]
     reason: Annotated[str | None, Field(description="Why it is not valid.")]
 

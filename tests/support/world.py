@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.filter import cost_from_json
 from accounting.records.codec import plan_to_json, release_plan_from_json
+from accounting.records.filters import cost_from_json
 from accounting.records.ledger import replay
 from accounting.records.receipt import Jwks, verify
 from app.datasets import service as datasets

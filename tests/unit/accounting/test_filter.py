@@ -15,9 +15,10 @@ from accounting.accountants import PldAccountant
 from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
-from accounting.filter import MOST, UNIT, Cost, Filter, _checked, cost_from_json, cost_to_json
+from accounting.filter import MOST, UNIT, Cost, Filter, checked
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 from tests.reference.budget import renyi_budget, uses
 from tests.reference.normal import gaussian_shift
 
@@ -97,7 +98,7 @@ def test_delta_must_suit_the_kind(kind: str, delta: float) -> None:
 
 def test_a_budget_without_a_positive_threshold_is_refused() -> None:
     with pytest.raises(OutOfRange, match="too small"):
-        _checked("rdp", Privacy(1.0, 1e-6), (10.0,), (0.5,))
+        checked("rdp", Privacy(1.0, 1e-6), (10.0,), (0.5,))
 
 
 def test_gdp_and_pure_thresholds() -> None:
@@ -290,7 +291,7 @@ def test_spent_is_the_best_order_of_the_union_bound() -> None:
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 100.0])
 def test_json_round_trip(kind: str, epsilon: float, delta: float) -> None:
     rule = Filter.open(kind, Privacy(epsilon, delta))  # type: ignore[arg-type]
-    assert Filter.from_json(rule.to_json()) == rule
+    assert filter_from_json(filter_to_json(rule)) == rule
     assert cost_from_json(cost_to_json(rule.thresholds)) == rule.thresholds
 
 
@@ -327,4 +328,4 @@ FORGERIES = {
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES.keys())
 def test_a_forged_filter_is_refused(forge) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(CodecError):
-        Filter.from_json(forge(Filter.open("rdp", Privacy(1.0, 1e-6)).to_json()))
+        filter_from_json(forge(filter_to_json(Filter.open("rdp", Privacy(1.0, 1e-6)))))

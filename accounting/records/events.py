@@ -1,0 +1,120 @@
+"""What can happen to a ledger, and how an entry records it."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, assert_never
+
+from accounting.errors import LedgerInvalid
+from accounting.filter import Cost, Filter
+from accounting.privacy import Privacy
+from accounting.records.chain import Entry
+from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A dataset of n rows is registered under a filter; replace-one neighbors, n public."""
+
+    dataset: str
+    rows: int
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """A job reserves its cost. `guarantee` is the job's own (epsilon, delta), for the rule of the empty ledger."""
+
+    job: str
+    cost: Cost
+    guarantee: Privacy
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The job may open the data from here on; its charge stands, whatever happens."""
+
+    job: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refunded:
+    """A job that never started gives its charge back; `whole` as the charge was admitted."""
+
+    job: str
+    cost: Cost
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The model of this attempt, and no other, is published."""
+
+    job: str
+    attempt: int
+    model_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The job ended without a release; its charge stands."""
+
+    job: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The job was stopped after it started; its charge stands."""
+
+    job: str
+    attempt: int
+
+
+JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
+LedgerEvent = Opened | JobEvent
+EntryKind = Literal["opened", "charged", "started", "refunded", "released", "failed", "cancelled"]
+
+
+def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
+    """The kind and body of the event's entry; `whole` says how a charge was admitted."""
+    match event:
+        case Opened(dataset=dataset, rows=rows, filter=rule):
+            body = {"dataset": dataset, "rows": rows, "neighbors": "replace_one", "filter": filter_to_json(rule)}
+            return "opened", body
+        case Charged(job=job, cost=cost, guarantee=own):
+            body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta}
+            return "charged", body | {"whole": whole}
+        case Started(job=job, attempt=attempt):
+            return "started", {"job": job, "attempt": attempt}
+        case Refunded(job=job, cost=cost, whole=refund_whole):
+            return "refunded", {"job": job, "cost": cost_to_json(cost), "whole": refund_whole}
+        case Released(job=job, attempt=attempt, model_sha256=model):
+            return "released", {"job": job, "attempt": attempt, "model_sha256": model}
+        case Failed(job=job, attempt=attempt):
+            return "failed", {"job": job, "attempt": attempt}
+        case Cancelled(job=job, attempt=attempt):
+            return "cancelled", {"job": job, "attempt": attempt}
+        case _:
+            assert_never(event)
+
+
+def event_of(entry: Entry) -> LedgerEvent:
+    """The event that an entry records; what is wrong with it shows when it is advanced through again."""
+    body = entry.body
+    match entry.kind:
+        case "opened":
+            return Opened(body["dataset"], body["rows"], filter_from_json(body["filter"]))
+        case "charged":
+            return Charged(body["job"], cost_from_json(body["cost"]), Privacy(body["epsilon"], body["delta"]))
+        case "started":
+            return Started(body["job"], body["attempt"])
+        case "refunded":
+            return Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
+        case "released":
+            return Released(body["job"], body["attempt"], body["model_sha256"])
+        case "failed":
+            return Failed(body["job"], body["attempt"])
+        case "cancelled":
+            return Cancelled(body["job"], body["attempt"])
+        case _:
+            raise LedgerInvalid("an entry's kind must be one of those this ledger knows")

@@ -1,0 +1,79 @@
+"""What a receipt says, field by field; nothing else is read as one. Light: no NumPy."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, TypeAdapter
+
+from accounting.errors import CodecError, ReceiptInvalid
+from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
+from accounting.records.chain import MOST_ENTRIES
+from accounting.records.documents import canonical, text, typed
+
+Receipt = dict[str, Any]
+
+
+def _named(method: dict[str, Any]) -> dict[str, Any]:
+    text(method.get("name"), "the method's name", 64)
+    return method
+
+
+_Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
+_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Time = Annotated[
+    str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Every field of a receipt, and no others: the whole privacy statement of one release.
+
+    Parameters
+    ----------
+    id, dataset, dataset_name, analyst, job : what, and whose, the release is
+    rows, neighbors : n, and the relation
+    epsilon, delta, accountant, accountant_version : what is promised, and who certifies it
+    numerics : how the noise was drawn
+    method : the resolved method, with its name
+    queries, event : what was answered, as a plan; and the event tree that follows from it, with dp-accounting's names
+    model_sha256 : of the model as published
+    sequence, previous_hash, hash : the ledger's entry of the release
+    issued_at : UTC time, ISO 8601
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    id: _Text
+    dataset: _Text
+    dataset_name: _Text
+    rows: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    analyst: _Text
+    job: _Text
+    neighbors: Literal["replace_one"]
+    epsilon: Annotated[float, Field(ge=0, le=EPSILON_RANGE[1])]
+    delta: Annotated[float, Field(ge=0, le=DELTA_RANGE[1])]
+    accountant: _Text
+    accountant_version: _Text
+    numerics: Literal["exactly rounded"]
+    method: Annotated[dict[str, Any], AfterValidator(_named)]
+    event: dict[str, Any]
+    queries: Annotated[list[Any], Field(min_length=1)]
+    model_sha256: _Sha256
+    sequence: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
+    previous_hash: _Sha256
+    hash: _Sha256
+    issued_at: _Time
+
+
+_STATEMENT = TypeAdapter(Statement)
+
+
+def check(receipt: Any) -> Receipt:
+    """`receipt`, if it has every field, each of its kind, and no others; else `ReceiptInvalid`."""
+    try:
+        canonical(receipt)
+        typed(_STATEMENT, receipt, "the receipt")
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+    return dict(receipt)
