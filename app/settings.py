@@ -1,6 +1,7 @@
 """Every setting of the service, from environment variables PURSE_*. Each has its line in docs/settings.md."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -38,6 +39,9 @@ class Settings(BaseSettings):
     ] = None
     scheduler_cert: Annotated[Path | None, Field(description="Our certificate for that scheduler, a PEM file.")] = None
     scheduler_key: Annotated[Path | None, Field(description="The key of that certificate, a PEM file.")] = None
+    min_free_bytes: Annotated[
+        int, Field(ge=0, description="With less room on the home's disk it is not ready and starts no job.")
+    ] = 2**28
     max_upload_bytes: Annotated[int, Field(ge=1, description="The largest file taken as a dataset.")] = 4 * 2**30
     max_gradient_evaluations: Annotated[
         float, Field(gt=0, description="The most per-record gradients that one job may plan.")
@@ -98,6 +102,11 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """The database's URL."""
         return self.database_url or f"sqlite:///{self.home / 'purse.sqlite3'}"
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the home's disk has room to work with."""
+        return shutil.disk_usage(self.home).free >= self.min_free_bytes
 
     def make_home(self) -> Path:
         """The home, made if it was not there, and closed to everybody else."""

@@ -58,6 +58,7 @@ async def uploaded(request: Request, chosen: Chosen, _principal: Steward) -> Asy
         "duplicate_dataset",
         "too_large",
         "unsupported_media_type",
+        "disk_full",
     ),
     openapi_extra={
         "requestBody": {

@@ -65,6 +65,9 @@ CODES: Mapping[str, Code] = {
     ),
     "overloaded": Code(503, "The service has too much to do", "`Retry-After` says when to try again."),
     "not_ready": Code(503, "The service is not ready", "It is starting or stopping; try again in a few seconds."),
+    "disk_full": Code(
+        507, "The disk is full", "Nothing was changed and nothing charged; it is the operator's to make room."
+    ),
     "internal": Code(500, "Something failed inside", "The log knows more. What was charged before stays charged."),
 }
 

@@ -1,5 +1,6 @@
 """Every error that a route or the framework raises becomes a problem document."""
 
+import errno
 from collections.abc import Mapping
 from typing import cast
 
@@ -25,6 +26,7 @@ def install(app: FastAPI) -> None:
     for status in range(400, 500):
         app.add_exception_handler(status, _framework)
     app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(OSError, _system)
 
 
 def _problem(_request: Request, error: Exception) -> Response:
@@ -34,6 +36,12 @@ def _problem(_request: Request, error: Exception) -> Response:
 def _framework(_request: Request, error: Exception) -> Response:
     raised = cast(HTTPException, error)
     return respond(ApiError(of_status(raised.status_code)), raised.headers)
+
+
+def _system(_request: Request, error: Exception) -> Response:
+    if cast(OSError, error).errno in (errno.ENOSPC, errno.EDQUOT):
+        return respond(ApiError("disk_full"))
+    raise error
 
 
 def _validation(_request: Request, error: Exception) -> Response:

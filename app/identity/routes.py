@@ -18,7 +18,7 @@ Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]
 
 
-@router.post("", status_code=201, summary="Make a token", responses=responses("invalid_request"))
+@router.post("", status_code=201, summary="Make a token", responses=responses("invalid_request", "disk_full"))
 def create(
     base: Base, _principal: Steward, body: Annotated[TokenRequest, Depends(json_body(TokenRequest))]
 ) -> NewToken:
@@ -38,7 +38,10 @@ def listing(
 
 
 @router.delete(
-    "/{token_id}", status_code=204, summary="Revoke a token", responses=responses("not_found", "last_steward")
+    "/{token_id}",
+    status_code=204,
+    summary="Revoke a token",
+    responses=responses("not_found", "last_steward", "disk_full"),
 )
 def revoke(base: Base, _principal: Steward, token_id: Identifier) -> Response:
     """At once and for good. Its jobs go on, and its charges stay. The last steward token cannot be revoked."""

@@ -54,7 +54,7 @@ def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
     "/jobs",
     status_code=202,
     summary="Submit a job",
-    responses=responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict"),
+    responses=responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "disk_full"),
 )
 async def submit(
     request: Request,
@@ -118,7 +118,9 @@ async def follow(
         yield event
 
 
-@router.delete("/jobs/{job_id}", summary="Cancel a job", responses=responses("not_found", "already_finished"))
+@router.delete(
+    "/jobs/{job_id}", summary="Cancel a job", responses=responses("not_found", "already_finished", "disk_full")
+)
 def cancel(base: Base, principal: Analyst, dispatcher: Annotated[Waker, Depends(waker)], job_id: Identifier) -> Job:
     """Refunded if it had not started; a job that has started stays charged, and its worker is stopped."""
     job = service.cancel(base, principal, job_id)

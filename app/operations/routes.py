@@ -25,7 +25,7 @@ async def live() -> Health:
 
 @router.get("/health/ready", summary="Is the service ready?", responses=responses("not_ready"))
 async def ready(request: Request, base: Annotated[Database, Depends(database)]) -> Health:
-    """Answers once the libraries are warm and the database is there; until then not_ready."""
+    """Answers while the libraries are warm, the database is there and the disk has room; otherwise not_ready."""
     if not request.app.state.services.ready.is_set():
         raise ApiError("not_ready")
     try:
@@ -33,6 +33,8 @@ async def ready(request: Request, base: Annotated[Database, Depends(database)]) 
             await asyncio.to_thread(_look, base)  # not one of the threads that requests wait for
     except (TimeoutError, sa.exc.SQLAlchemyError):
         raise ApiError("not_ready") from None
+    if not request.app.state.services.settings.has_room:
+        raise ApiError("not_ready", "The disk is nearly full.")
     return Health()
 
 

@@ -8,6 +8,7 @@ Reference: SQLAlchemy, "Enabling Non-Legacy SQLite Transactional Modes with the 
 """
 
 import base64
+import errno
 import secrets
 import sqlite3
 import threading
@@ -24,6 +25,7 @@ from alembic.config import Config
 from app.persistence.clock import Clock, SystemClock, stamp
 
 _BUSY_MILLISECONDS = 60_000
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -54,10 +56,15 @@ class Database:
         """A connection inside one transaction that nobody else's writes can enter.
 
         Committed at the end of the block, rolled back if it raises. Threads get their turn in the order in which
-        they asked. Asking again inside the block is a mistake of the program: RuntimeError.
+        they asked. Asking again inside the block is a mistake of the program: RuntimeError. A full disk is an OSError.
         """
-        with self._turn.taken(), self._writer.begin() as connection:
-            yield connection
+        try:
+            with self._turn.taken(), self._writer.begin() as connection:
+                yield connection
+        except sa.exc.OperationalError as error:
+            if getattr(error.orig, "sqlite_errorcode", None) in _NO_ROOM:
+                raise OSError(errno.ENOSPC, "no room for the database") from None
+            raise
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:

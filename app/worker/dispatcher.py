@@ -126,12 +126,16 @@ class Dispatcher:
             soon = self._tell()
             self._beat()
             self._notice_losses()
-            while not self._stopping.is_set() and len(self._running) < self._engine.slots and self._claim():
+            while self._has_room() and self._claim():
                 pass
         self._sweep()
         return max(
             0.0, min(_IDLE, soon, self._settings.renew_seconds, *(r.look - self._clock.ticks() for r in self._running))
         )
+
+    def _has_room(self) -> bool:
+        is_free = not self._stopping.is_set() and len(self._running) < self._engine.slots
+        return is_free and self._settings.has_room
 
     def leave(self) -> None:
         """An orderly end: what has ended by now is kept, and the rest is given back, uncounted."""
@@ -169,7 +173,7 @@ class Dispatcher:
         for claim in ready:
             try:
                 said = attempts.tell(self._database, self._keys, claim)
-            except sa.exc.OperationalError:
+            except (sa.exc.OperationalError, OSError):  # a full disk, say: later
                 raise
             except Exception as error:
                 _log.error("release_failed %s %d %s", claim.id, claim.attempt, type(error).__name__)

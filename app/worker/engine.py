@@ -20,7 +20,7 @@ from distributed.security import Security
 
 from app.settings import Settings, forget_secrets
 from app.worker import task
-from app.worker.execute import FAILED
+from app.worker.execute import FAILED, FULL
 
 _GRACE = 5.0  # seconds to stop by itself before the worker is restarted
 _START = 120.0
@@ -48,6 +48,11 @@ class Outcome:
 
     kind: Literal["ok", "raised", "vanished"]
     output: str = ""
+
+
+def outcome(output: str) -> Outcome:
+    """What a worker's document says. A full disk is no failure of the attempt: another may find room."""
+    return {FAILED: Outcome("raised"), FULL: Outcome("vanished")}.get(output) or Outcome("ok", output)
 
 
 class Handle(Protocol):
@@ -160,7 +165,7 @@ class _DaskHandle:
             return Outcome("vanished")
         except Exception:
             return Outcome("raised")
-        return Outcome("raised") if output == FAILED else Outcome("ok", output)
+        return outcome(output)
 
     def cancel(self) -> None:
         if self._cancelled.is_set():

@@ -4,6 +4,7 @@ Runs on a worker. It has no database, no key and no setting; what it needs comes
 After the data is open, every failure is the same word: which one it was would be a look at the data.
 """
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from solvers.problem import Problem
 from solvers.solve import run as solve
 
 FAILED: Final = '{"failed":true}'
+FULL: Final = '{"full":true}'
 
 
 class Payload(Wire):
@@ -40,7 +42,7 @@ class Payload(Wire):
 
 
 def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
-    """`{"coefficients": [...], "transcript": {...}}`, or `FAILED`, whatever went wrong; nothing is raised.
+    """`{"coefficients": [...], "transcript": {...}}`, `FULL`, or `FAILED`, whatever went wrong; nothing is raised.
 
     Parameters
     ----------
@@ -53,6 +55,8 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
         scratch = Path(job.scratch)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         return _run(job, scratch, on_answer)
+    except OSError as error:  # how much room an attempt needs is public
+        return FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else FAILED
     except BaseException:
         return FAILED
     finally:

@@ -2,7 +2,7 @@
 
 import threading
 
-from app.worker.engine import Outcome
+from app.worker.engine import Outcome, outcome
 from app.worker.execute import FAILED, run
 
 
@@ -70,7 +70,7 @@ class InlineHandle:
             output = run(self._payload, self._obey)
         except Stopped:
             output = FAILED
-        self._outcome = Outcome("raised") if output == FAILED else Outcome("ok", output)
+        self._outcome = outcome(output)
 
     def _obey(self, _done: int) -> None:
         if self._cancelled.is_set():

@@ -1,0 +1,123 @@
+"""A disk without room: said so, nothing charged, nothing half done, and all goes on once there is room again."""
+
+import errno
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from app.datasets import folders
+from app.jobs import attempts
+from app.sources.matrix import MatrixWriter
+from app.worker import execute
+from app.worker.dispatcher import Dispatcher
+from tests.support.inline_engine import InlineEngine
+from tests.support.service import JOB, SPEC, Service, people
+from tests.support.world import World, run_out
+
+
+class Disk:
+    """The room that a database's file has: none beyond what it takes, or plenty. SQLite's own error says so."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.is_full = False
+        sa.event.listen(engine, "begin", self._begin)
+
+    def _begin(self, connection: sa.Connection) -> None:
+        raw: Any = connection.connection.dbapi_connection
+        raw.execute(f"PRAGMA max_page_count={1 if self.is_full else 2**30}")
+
+
+def _no_room(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, "s3cr3t")
+
+
+def test_an_upload_says_so_and_leaves_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, name in ((MatrixWriter, "append"), (folders, "publish")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, _no_room)
+            answer = service.upload()
+        assert (answer.status_code, answer.json()["code"]) == (507, "disk_full")
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "s3cr3t" not in answer.text
+        assert list(folders.root(service.home).iterdir()) == []
+    assert service.upload().status_code == 201
+
+
+def test_another_error_of_the_system_is_internal(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise OSError(errno.EIO, "s3cr3t")
+
+    monkeypatch.setattr(MatrixWriter, "append", broken)
+    assert service.upload().json()["code"] == "internal"
+
+
+def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service) -> None:
+    service.engine.slots = 0
+    dataset = service.upload(SPEC, people(200)).json()["id"]
+    disk = Disk(service.database._writer)
+    disk.is_full = True
+
+    def submit() -> Any:
+        return service.call(
+            "analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset, "privacy": {"epsilon": 0.01}}
+        )
+
+    admitted = 0
+    while True:
+        before = service.durable(dataset)
+        answer = submit()
+        if answer.status_code != 202:  # the pages that were there are full
+            break
+        admitted += 1
+        assert admitted < 50
+    assert (answer.status_code, answer.json()["code"]) == (507, "disk_full")
+    assert service.durable(dataset) == before
+    disk.is_full = False
+    assert submit().status_code == 202
+    assert service.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == admitted + 1
+
+
+def test_what_has_ended_waits_for_room_and_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World.at(tmp_path / "home")
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
+    job = world.submit(world.dataset()).id
+    dispatcher.step()
+    for name in ("end", "_release"):
+        with monkeypatch.context() as patch:
+            patch.setattr(attempts, name, _no_room)
+            with pytest.raises(OSError, match="s3cr3t"):
+                run_out(world, dispatcher)
+        assert world.job(job).state == "running"
+    dispatcher.step()
+    assert world.job(job).state == "done"
+
+
+def test_an_attempt_without_room_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World.at(tmp_path / "home")
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine(1))
+    job = world.submit(world.dataset()).id
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "_run", _no_room)
+        dispatcher.step()
+        dispatcher._running[0].handle._thread.join(240)  # type: ignore[attr-defined]
+    dispatcher.step()
+    run_out(world, dispatcher)
+    assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
+
+
+def test_without_room_it_is_not_ready_and_starts_no_job(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = service.dataset()
+    usage = shutil.disk_usage
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=2**20))
+        answer = service.client.get("/health/ready")
+        assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
+        assert "disk" in answer.json()["detail"]
+        job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()
+        service.app.state.services.dispatcher.step()
+        assert service.call("analyst", "GET", f"/v1/jobs/{job['id']}").json()["state"] == "queued"
+    assert service.client.get("/health/ready").status_code == 200
+    assert service.finished(job["id"])["state"] == "done"
