@@ -5,7 +5,7 @@ import logging
 import os
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,12 +23,17 @@ from app.calculation.pool import Pool
 from app.datasets import routes as datasets
 from app.datasets.folders import sweep
 from app.http import handlers
+from app.http.guards import Guarded
 from app.http.middleware import Observed
+from app.http.places import Places
+from app.http.protocol import Limits
 from app.http.queries import refuse_unknown
+from app.http.server import configured
 from app.identity import routes as tokens
 from app.identity.home import open_database
 from app.identity.service import ensure_steward
 from app.jobs import routes as jobs
+from app.jobs.routes import STREAMS_EACH
 from app.ledger import routes as ledger
 from app.ledger.audit import refuse_unsound
 from app.ledger.keys import SigningKeys
@@ -70,6 +75,7 @@ class Services:
     dispatcher: Dispatcher
     calculators: Calculators
     pool: Pool
+    streams: Places
     ready: threading.Event
     lock: IO[bytes]
 
@@ -119,8 +125,10 @@ def create_app(
         dependencies=[Depends(refuse_unknown)],
     )
     application.state.metrics = metrics
+    application.state.written = {}
+    application.add_middleware(Guarded)
     application.add_middleware(Observed, count=metrics.count)
-    handlers.install(application)
+    handlers.install(application, ROUTERS)
     for router in ROUTERS:
         application.include_router(router)
     _describe(application)
@@ -133,15 +141,11 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for ours in ("purse", "app", "uvicorn"):
         logging.getLogger(ours).setLevel(level)
-    uvicorn.run(
-        create_app(settings, calculators=calculators),
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        access_log=False,  # ours names the route, never the path or the query
-        server_header=False,
-        timeout_graceful_shutdown=10,
-    )
+    limits = Limits(connections=settings.max_connections)
+    application = create_app(settings, calculators=calculators)
+    config = configured(application, limits, host=settings.host, port=settings.port, timeout_graceful_shutdown=10)
+    with suppress(KeyboardInterrupt):  # it has stopped in order by then
+        uvicorn.Server(config).run()
 
 
 def check_installation() -> None:
@@ -180,7 +184,9 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
     dispatcher = Dispatcher(settings, database, keys, running)
     dispatcher.start()
     pool = Pool(calculating.ask, settings.calculations)
-    return Services(settings, database, keys, running, dispatcher, calculating, pool, threading.Event(), lock)
+    streams = Places("event streams", STREAMS_EACH, settings.max_streams)
+    ready = threading.Event()
+    return Services(settings, database, keys, running, dispatcher, calculating, pool, streams, ready, lock)
 
 
 def check_free(settings: Settings) -> None:

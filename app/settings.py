@@ -42,6 +42,12 @@ class Settings(BaseSettings):
     min_free_bytes: Annotated[
         int, Field(ge=0, description="With less room on the home's disk it is not ready and starts no job.")
     ] = 2**28
+    max_connections: Annotated[
+        int, Field(ge=4, le=100_000, description="The most connections open at once; the idle ones make room first.")
+    ] = 512
+    max_streams: Annotated[
+        int, Field(ge=1, le=100_000, description="The most event streams open at once; 8 of them for one caller.")
+    ] = 128
     max_upload_bytes: Annotated[int, Field(ge=1, description="The largest file taken as a dataset.")] = 4 * 2**30
     max_gradient_evaluations: Annotated[
         float, Field(gt=0, description="The most per-record gradients that one job may plan.")

@@ -11,6 +11,8 @@ import uvicorn
 from pydantic import ValidationError
 
 from app.cli.common import Refusal
+from app.http.protocol import Limits
+from app.http.server import configured
 from app.identity import service
 from app.identity.home import Misplaced, open_database
 from app.main import check_free, create_app
@@ -83,7 +85,7 @@ def _listening() -> Iterator[socket.socket]:
 @contextmanager
 def _running(settings: Settings, port: socket.socket) -> Iterator[None]:
     application = create_app(settings)
-    server = uvicorn.Server(uvicorn.Config(application, log_config=None, access_log=False, log_level="critical"))
+    server = uvicorn.Server(configured(application, Limits(), log_level="critical"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, name="server")
     thread.start()
     try:

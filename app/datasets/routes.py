@@ -59,6 +59,7 @@ async def uploaded(request: Request, chosen: Chosen, _principal: Steward) -> Asy
         "too_large",
         "unsupported_media_type",
         "disk_full",
+        "request_timeout",
     ),
     openapi_extra={
         "requestBody": {

@@ -22,6 +22,7 @@ class Code:
 
 
 CODES: Mapping[str, Code] = {
+    "malformed_request": Code(400, "This is not an HTTP request", "Its bytes break the rules of HTTP/1.1."),
     "invalid_request": Code(
         422, "The request is not valid", "Not the JSON, the field or the type that the schema names."
     ),
@@ -41,6 +42,7 @@ CODES: Mapping[str, Code] = {
     "forbidden": Code(403, "Not allowed to this role", "The token is valid; its role may not do this."),
     "not_found": Code(404, "There is no such thing", "Unknown to the service, or not to be seen with this token."),
     "method_not_allowed": Code(405, "The path does not know this method", "The Allow header names those it knows."),
+    "request_timeout": Code(408, "The request arrives too slowly", "Its head or its body kept the service waiting."),
     "budget_exhausted": Code(
         409, "The dataset's budget does not admit this", "Nothing was charged; `remaining` says what would fit."
     ),
@@ -62,6 +64,9 @@ CODES: Mapping[str, Code] = {
         429,
         "Too much at once for one caller",
         "Wait for what you have asked for; `Retry-After` says when to try again.",
+    ),
+    "headers_too_large": Code(
+        431, "The request's headers are too large", "At most 16 KiB, its first line included, and at most 100 headers."
     ),
     "overloaded": Code(503, "The service has too much to do", "`Retry-After` says when to try again."),
     "not_ready": Code(503, "The service is not ready", "It is starting or stopping; try again in a few seconds."),

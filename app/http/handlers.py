@@ -1,13 +1,14 @@
 """Every error that a route or the framework raises becomes a problem document."""
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from app.http.errors import MEDIA_TYPE, ApiError, invalid, of_status
+from app.http.routing import allowed, routes
 
 
 def respond(problem: ApiError, headers: Mapping[str, str] | None = None) -> Response:
@@ -20,11 +21,23 @@ def respond(problem: ApiError, headers: Mapping[str, str] | None = None) -> Resp
     )
 
 
-def install(app: FastAPI) -> None:
-    """Takes over from the framework's own answers, whose words may repeat the input."""
+def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
+    """Takes over from the framework's own answers, whose words may repeat the input.
+
+    Parameters
+    ----------
+    routers : whose routes' methods are named where a path does not know the one that was asked
+    """
+    known = tuple(routes(routers))
+
+    def other_method(request: Request, _error: Exception) -> Response:
+        methods = allowed(known, request.scope["path"])
+        return respond(ApiError("method_not_allowed", headers={"Allow": ", ".join(sorted(methods))}))
+
     app.add_exception_handler(ApiError, _problem)
     for status in range(400, 500):
         app.add_exception_handler(status, _framework)
+    app.add_exception_handler(405, other_method)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(OSError, _system)
 

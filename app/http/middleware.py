@@ -7,17 +7,11 @@ a message may hold what a caller or a worker knows of the data.
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
+from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
 from app.http.errors import ApiError
 from app.http.handlers import respond
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _access = logging.getLogger("purse.access")
 _errors = logging.getLogger("purse.errors")
@@ -48,7 +42,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = time.monotonic()
+        began, method = time.monotonic(), scope["method"]
         status, has_left = 0, False
 
         async def receiving() -> Message:
@@ -76,8 +70,8 @@ class Observed:
             elif status == 0:
                 await respond(ApiError("internal"))(scope, receive, sending)
         finally:
-            self._count(scope["method"], _template(scope), status)
-            _access.info("%s %s %d %.0f ms", _method(scope), _template(scope), status, 1e3 * (time.monotonic() - began))
+            self._count(method, _template(scope), status)
+            _access.info("%s %s %d %.0f ms", _short(method), _template(scope), status, 1e3 * (time.monotonic() - began))
 
 
 def _template(scope: Scope) -> str:
@@ -85,8 +79,8 @@ def _template(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", None) or "-")
 
 
-def _method(scope: Scope) -> str:
-    return scope["method"] if scope["method"].isalpha() and len(scope["method"]) < 10 else "-"
+def _short(method: str) -> str:
+    return method if method.isalpha() and len(method) < 10 else "-"
 
 
 def _places(error: BaseException) -> Iterable[str]:

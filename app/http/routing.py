@@ -1,6 +1,6 @@
 """What the application's routes are, as FastAPI holds them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fastapi import APIRouter
 from fastapi.dependencies.models import Dependant
@@ -22,3 +22,9 @@ def dependants(route: APIRoute) -> Iterator[Dependant]:
         dependant = waiting.pop()
         yield dependant
         waiting += dependant.dependencies
+
+
+def allowed(known: Iterable[APIRoute], path: str) -> set[str]:
+    """The methods that a path knows; HEAD goes wherever GET does."""
+    methods = {method for route in known if route.path_regex.match(path) for method in route.methods or ()}
+    return methods | {"HEAD"} if "GET" in methods else methods

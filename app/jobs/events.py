@@ -7,6 +7,7 @@ from typing import Final
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
 
+from app.identity import store as tokens
 from app.jobs import store
 from app.persistence.session import Database
 from app.wire.jobs import JobEvent, JobState
@@ -26,13 +27,16 @@ def place(event_id: str | None) -> Place:
     return (attempt, done, final)
 
 
-async def follow(database: Database, job_id: str, last: Place) -> AsyncIterator[ServerSentEvent]:
+async def follow(database: Database, job_id: str, last: Place, token_id: str) -> AsyncIterator[ServerSentEvent]:
     """Every change after `last` that a look finds, until the job is over; the end itself is always told.
 
+    Each look asks for the token as well: the stream ends when that is revoked.
     A thread is taken for each look and given back: a slow or silent client holds none.
     """
     while True:
-        event = await run_in_threadpool(_look, database, job_id)
+        event = await run_in_threadpool(_look, database, job_id, token_id)
+        if event is None:
+            return
         over = event.state in FINAL
         here = (event.attempt, event.progress.done, int(over))
         if over or here > last:
@@ -43,8 +47,10 @@ async def follow(database: Database, job_id: str, last: Place) -> AsyncIterator[
         await asyncio.sleep(_INTERVAL)
 
 
-def _look(database: Database, job_id: str) -> JobEvent:
+def _look(database: Database, job_id: str, token_id: str) -> JobEvent | None:
     with database.read() as connection:
+        if tokens.get(connection, token_id) is None:
+            return None
         row = store.get(connection, job_id)
     if row is None:
         raise RuntimeError("jobs are never deleted")

@@ -23,6 +23,7 @@ from app.wire.jobs import Job, JobEvent, JobRequest
 from app.wire.models import Model
 from app.wire.receipts import ReceiptDocument
 
+STREAMS_EACH = 8  # open at once, of one caller
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
 
@@ -48,6 +49,12 @@ Body = Annotated[JobRequest, Depends(json_body(JobRequest))]
 def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
     """A job that the caller may see, looked up before a stream begins."""
     return service.get(base, principal, job_id)
+
+
+async def place(request: Request, principal: Analyst) -> AsyncIterator[None]:
+    """One of the event streams that may be open at once, as long as this one is."""
+    with request.app.state.services.streams.taken(principal.id):
+        yield
 
 
 @router.post(
@@ -103,18 +110,20 @@ def show(job: Annotated[Job, Depends(_seen)]) -> Job:
     "/jobs/{job_id}/events",
     response_class=EventSourceResponse,
     summary="Follow a job",
-    responses=responses("not_found")
+    responses=responses("not_found", "too_many_requests", "overloaded")
     | {200: {"model": JobEvent, "description": "Events named `job`; the data of each is a JobEvent."}},
 )
 async def follow(
     base: Base,
+    principal: Analyst,
+    _place: Annotated[None, Depends(place)],
     job: Annotated[Job, Depends(_seen)],
     last_event_id: Annotated[
         str | None, Header(max_length=64, description="The last event seen: the stream goes on after it.")
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events named `job`, each with a JobEvent as data; the stream ends when the job is over."""
-    async for event in events.follow(base, job.id, events.place(last_event_id)):
+    """Server-sent events named `job`, each with a JobEvent as data; ends when the job is over or the token revoked."""
+    async for event in events.follow(base, job.id, events.place(last_event_id), principal.id):
         yield event
 
 

@@ -54,7 +54,7 @@ def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], 
         del operation["responses"]["422"]
         codes.append("invalid_request")
     for body in (call for call in calls if isinstance(call, JsonBody)):
-        codes += ["invalid_request", "out_of_range", "too_large", "unsupported_media_type"]
+        codes += ["invalid_request", "out_of_range", "too_large", "unsupported_media_type", "request_timeout"]
         content = {"application/json": {"schema": {"$ref": named[body.model]}}}
         operation["requestBody"] = {"required": True, "content": content}
     for status, response in responses(*codes).items():

@@ -1,6 +1,8 @@
 """This interface, described: public, and free of anybody's data."""
 
-from fastapi import APIRouter, Request
+from collections.abc import Callable
+
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from app.openapi.page import page
@@ -11,10 +13,19 @@ router = APIRouter(tags=["operations"])
 @router.get("/docs", summary="This interface, to read", response_class=HTMLResponse)
 def docs(request: Request) -> HTMLResponse:
     """The OpenAPI document as one page; it runs no script and loads nothing from elsewhere."""
-    return HTMLResponse(page(request.app.openapi()))
+    return HTMLResponse(_once(request, "docs", lambda: page(request.app.openapi()).encode()))
 
 
 @router.get("/openapi.json", include_in_schema=False)
-def openapi(request: Request) -> JSONResponse:
+def openapi(request: Request) -> Response:
     """The OpenAPI document."""
-    return JSONResponse(request.app.openapi())
+    text = _once(request, "openapi", lambda: JSONResponse(request.app.openapi()).body)
+    return Response(text, media_type="application/json")
+
+
+def _once(request: Request, name: str, made: Callable[[], bytes | memoryview]) -> bytes:
+    """What strangers may ask for is written once."""
+    written: dict[str, bytes] = request.app.state.written
+    if name not in written:
+        written[name] = bytes(made())
+    return written[name]

@@ -109,6 +109,52 @@ def test_framework_errors_are_problems(shared: Service, method: str, path: str, 
     assert ("Allow" in response.headers) == (status == 405)
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/tokens", "GET, HEAD, POST"),
+        ("/v1/jobs/job_1", "DELETE, GET, HEAD"),
+        ("/v1/quotes", "POST"),
+        ("/health/live", "GET, HEAD"),
+    ],
+)
+def test_allow_names_every_method_of_the_path(shared: Service, path: str, methods: str) -> None:
+    for other in ("PATCH", "OPTIONS", "BREW"):
+        response = shared.call("steward", other, path)
+        assert (response.status_code, response.headers["Allow"]) == (405, methods)
+
+
+@pytest.mark.parametrize(
+    "path", ["/health/live", "/v1/tokens", "/docs", "/v1/datasets/ds_none", "/nowhere", "/v1/jobs"]
+)
+def test_head_is_get_without_the_body(shared: Service, path: str) -> None:
+    full, head = (shared.call("steward", method, path) for method in ("GET", "HEAD"))
+    assert (head.status_code, head.content) == (full.status_code, b"")
+    assert {**head.headers} == {**full.headers}
+    assert shared.call(None, "HEAD", "/v1/tokens").status_code == 401
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "Content-Type", "Last-Event-ID"])
+@pytest.mark.parametrize("same", [True, False])
+def test_two_headers_where_one_decides_are_refused(shared: Service, name: str, same: bool) -> None:
+    """Which of two would have counted was the framework's guess."""
+    once = {"Authorization": f"Bearer {shared.tokens['analyst']}", "Content-Type": "application/json"}
+    given = [*once.items(), (name, f"{CANARY} 1"), (name, f"{CANARY} {1 if same else 2}")]
+    response = shared.client.request("POST", "/v1/jobs", headers=given, content=b"{}")
+    problem = response.json()
+    assert (response.status_code, problem["code"]) == (422, "invalid_request")
+    assert problem["violations"] == [{"where": f"header.{name.lower()}", "what": "is there more than once"}]
+    assert CANARY not in response.text
+
+
+def test_many_or_large_headers_are_refused(shared: Service) -> None:
+    for headers in ([("x", "y")] * 101, [("x", "y" * 2**14)]):
+        response = shared.client.get("/health/live", headers=headers)
+        assert (response.status_code, response.json()["code"]) == (431, "headers_too_large")
+    response = shared.client.get("/health/live?" + "y" * 2**14)
+    assert response.status_code == 431
+
+
 def test_answers_are_not_cached_sniffed_or_framed(shared: Service) -> None:
     headers = shared.client.get("/v1/keys").headers
     assert headers["Cache-Control"] == "no-store"

@@ -13,6 +13,8 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 
 from app.calculation.calculators import Calculators
+from app.http.protocol import Limits
+from app.http.server import configured
 from app.main import create_app
 from app.settings import Settings
 from tests.support.calculations import InlineCalculators
@@ -30,15 +32,20 @@ class Live:
     home: Path
     app: FastAPI
     engine: InlineEngine
+    server: uvicorn.Server
+
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self.server.server_state.connections)
 
 
 @contextmanager
-def live(home: Path, calculators: Calculators | None = None) -> Iterator[Live]:
+def live(home: Path, calculators: Calculators | None = None, limits: Limits | None = None) -> Iterator[Live]:
     """A service that is ready; stopped at the end."""
     engine = InlineEngine()
     settings = Settings(home=home, bootstrap_token=SecretStr(STEWARD))
     app = create_app(settings, engine=engine, calculators=calculators or InlineCalculators())
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2))
+    server = uvicorn.Server(configured(app, limits or Limits(), timeout_graceful_shutdown=2))
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [port]})
@@ -49,7 +56,7 @@ def live(home: Path, calculators: Calculators | None = None) -> Iterator[Live]:
                 time.sleep(0.02)
             assert server.started
             assert app.state.services.ready.wait(PATIENCE)
-            yield Live(f"http://127.0.0.1:{port.getsockname()[1]}", STEWARD, home, app, engine)
+            yield Live(f"http://127.0.0.1:{port.getsockname()[1]}", STEWARD, home, app, engine, server)
         finally:
             engine.close()
             server.should_exit = True

@@ -1,0 +1,307 @@
+"""What a stranger may hold: raw sockets against a real server whose clocks run fast. Nothing is timed but by them."""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from app.http.protocol import Limits
+from tests.support.live import Live, live
+from tests.support.service import JOB, SPEC, people
+
+LIMITS = Limits(connections=12, head_bytes=2**14, seconds_head=0.5, seconds_unread=0.5)
+PATIENCE = 30.0
+START = b"GET /health/live HTTP/1.1\r\nHost: x\r\n"
+
+VERIFY = b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(tmp_path_factory.mktemp("live"), limits=LIMITS) as found:
+        yield found
+
+
+@contextmanager
+def connected(server: Live) -> Iterator[socket.socket]:
+    address = urlsplit(server.url)
+    assert address.port is not None
+    with closing(socket.create_connection((address.hostname, address.port), timeout=PATIENCE)) as found:
+        yield found
+
+
+def rest(connection: socket.socket) -> bytes:
+    """All that the server still says; it must end the connection by itself."""
+    said = bytearray()
+    try:
+        while piece := connection.recv(2**16):
+            said += piece
+    except ConnectionResetError:
+        pass
+    return bytes(said)
+
+
+def problem(said: bytes) -> tuple[int, str]:
+    """Status and code of a problem document, and nothing else."""
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert b"application/problem+json" in head, said[:300]
+    document: dict[str, Any] = json.loads(body)
+    assert int(head.split()[1]) == document["status"]
+    assert "4711" not in body.decode()
+    return document["status"], document["code"]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def answers(server: Live) -> bool:
+    """Whether somebody who comes now is served."""
+    return httpx.get(f"{server.url}/health/live", timeout=PATIENCE).status_code == 200
+
+
+def test_a_header_that_does_not_end_is_refused_long_before_it_would(server: Live) -> None:
+    """The finding: 128 MB of one header cost 26 seconds of the event loop."""
+    sent = 0
+    with connected(server) as connection:
+        connection.sendall(START + b"X-Long: ")
+        try:
+            while sent < 2**27:
+                sent += connection.send(b"4711" * 2**12)
+        except ConnectionError:
+            pass
+        rest(connection)
+    assert sent < 2**25, "what the kernel takes, and no more"
+    assert answers(server)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [b"X-Long: " + b"4711" * 2**13, b"a: 4711\r\n" * 4000, b"a: 4711\r\n" * 101, b"X-Long: " + b"4711" * 4090],
+    ids=["one long", "many short", "one too many", "a little too long"],
+)
+def test_too_large_a_head_is_told(server: Live, headers: bytes) -> None:
+    with connected(server) as connection:
+        connection.sendall(START + b"Connection: close\r\n" + headers.rstrip() + b"\r\n\r\n")
+        assert problem(rest(connection)) == (431, "headers_too_large")
+
+
+def test_a_large_head_is_taken(server: Live) -> None:
+    headers = b"".join(b"x-%d: %s\r\n" % (i, b"v" * 100) for i in range(90))
+    with connected(server) as connection:
+        connection.sendall(START + b"Connection: close\r\n" + headers + b"\r\n")
+        assert b'{"status":"ok"}' in rest(connection)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"4711\r\n\r\n",
+        b"GET /4711\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nno colon 4711\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -4711\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: 4711\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_told_as_a_problem(server: Live, request_: bytes) -> None:
+    with connected(server) as connection:
+        connection.sendall(request_)
+        status, code = problem(rest(connection))
+    assert code in ("malformed_request", "headers_too_large")
+    assert status in (400, 431)
+
+
+def test_a_chunk_that_is_none_ends_the_request(server: Live) -> None:
+    with connected(server) as connection:
+        head = b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        connection.sendall(head + b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"a":\r\n')
+        time.sleep(0.2)
+        connection.sendall(b"4711 no chunk\r\n")
+        assert problem(rest(connection)) == (400, "malformed_request")
+    assert answers(server)
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", START, START + b"X: " + b"4" * 5000])
+def test_a_head_that_does_not_come_is_not_waited_for(server: Live, begun: bytes) -> None:
+    with connected(server) as connection:
+        connection.sendall(begun)
+        assert problem(rest(connection)) == (408, "request_timeout")
+
+
+def test_a_head_that_drips_is_not_waited_for(server: Live) -> None:
+    """Each byte in time, and yet no end: the clock is that of the whole head, on a used connection too."""
+    with connected(server) as connection:
+        connection.sendall(START + b"\r\n")
+        assert connection.recv(2**16).startswith(b"HTTP/1.1 200")
+        deadline = time.monotonic() + PATIENCE
+        try:
+            for byte in START * 100:
+                assert time.monotonic() < deadline
+                connection.sendall(bytes((byte,)))
+                time.sleep(0.05)
+        except ConnectionError:
+            pass
+        else:
+            pytest.fail("dripped to its end")
+
+
+def test_a_body_that_nobody_wants_is_not_read_for_ever(server: Live) -> None:
+    with connected(server) as connection:
+        connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
+        assert connection.recv(2**16).startswith(b"HTTP/1.1 404")
+        deadline = time.monotonic() + PATIENCE
+        try:
+            while True:
+                assert time.monotonic() < deadline
+                connection.sendall(b"x")
+                time.sleep(0.05)
+        except ConnectionError:
+            pass
+
+
+def test_an_answer_that_nobody_reads_is_not_kept(server: Live) -> None:
+    until(lambda: not server.connections())
+    with connected(server) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        for _ in range(50):  # more than the kernel would keep for us
+            connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+        until(lambda: bool(server.connections()))
+        until(lambda: not server.connections())
+
+
+def test_half_open_connections_make_room_for_others(server: Live) -> None:
+    """The finding: 800 of them stayed."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(connected(server)) for _ in range(3 * LIMITS.connections)]
+        for connection in held:
+            connection.setblocking(False)
+        assert answers(server)
+        open_ = 0
+        for connection in held:
+            try:
+                connection.recv(1)
+            except BlockingIOError:
+                open_ += 1
+            except ConnectionError:
+                pass
+        assert open_ <= LIMITS.connections
+
+
+def test_when_all_connections_work_one_more_is_told_so(server: Live) -> None:
+    head = (
+        b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+    )
+    with ExitStack() as stack:
+        held = [stack.enter_context(connected(server)) for _ in range(LIMITS.connections)]
+        for connection in held:
+            connection.sendall(head)
+        time.sleep(0.3)
+        with connected(server) as late:
+            said = rest(late)
+        assert problem(said) == (503, "overloaded")
+        assert b"Retry-After" in said
+        for connection in held:
+            connection.sendall(b"[1, 2, 3]")
+            assert connection.recv(2**16).startswith(b"HTTP/1.1 422")
+    assert answers(server)
+
+
+def test_there_are_no_other_protocols(server: Live) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n"
+    with connected(server) as connection:
+        connection.sendall(START + upgrade + b"\r\n")
+        assert connection.recv(2**16).startswith(b"HTTP/1.1 200")
+
+
+def test_head_is_get_without_its_body(server: Live) -> None:
+    with connected(server) as connection:
+        connection.sendall(START.replace(b"GET", b"HEAD") + b"Connection: close\r\n\r\n")
+        head, _, body = rest(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"content-length: 15" in head.lower()
+    assert body == b""
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(tmp_path_factory.mktemp("live")) as found:
+        found.engine.gate.clear()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def steward(roomy: Live) -> Iterator[httpx.Client]:
+    headers = {"Authorization": f"Bearer {roomy.token}"}
+    with httpx.Client(base_url=roomy.url, headers=headers, timeout=PATIENCE) as found:
+        yield found
+
+
+def _analyst(steward: httpx.Client) -> tuple[str, dict[str, str]]:
+    made = steward.post("/v1/tokens", json={"name": "an analyst", "role": "analyst"}).json()
+    return made["id"], {"Authorization": f"Bearer {made['token']}"}
+
+
+@pytest.fixture(scope="module")
+def dataset(steward: httpx.Client) -> str:
+    made = steward.post("/v1/datasets", data={"spec": json.dumps(SPEC)}, files={"file": ("f", people())})
+    return str(made.json()["id"])
+
+
+def _job(steward: httpx.Client, dataset: str, headers: dict[str, str]) -> str:
+    body = JOB | {"dataset": dataset, "privacy": {"epsilon": 0.1}}
+    made = steward.post("/v1/jobs", json=body, headers=headers)
+    assert made.status_code == 202, made.text
+    return f"/v1/jobs/{made.json()['id']}/events"
+
+
+def test_streams_end_when_the_token_is_revoked(steward: httpx.Client, dataset: str) -> None:
+    token, headers = _analyst(steward)
+    path = _job(steward, dataset, headers)
+    with steward.stream("GET", path, headers=headers) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(("id", "event", "data"))
+        assert steward.delete(f"/v1/tokens/{token}").status_code == 204
+        assert not [line for line in lines if "done" in line and "final" in line]
+    assert steward.get(path, headers=headers).status_code == 401
+
+
+def test_streams_are_so_many_for_one_caller_and_no_more(steward: httpx.Client, dataset: str) -> None:
+    _, headers = _analyst(steward)
+    path = _job(steward, dataset, headers)
+    with ExitStack() as stack:
+        for _ in range(8):
+            opened = stack.enter_context(steward.stream("GET", path, headers=headers))
+            assert opened.status_code == 200
+        refused = steward.get(path, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+        assert int(refused.headers["Retry-After"]) > 0
+        with steward.stream("GET", path) as another:
+            assert another.status_code == 200, "others have theirs"
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with steward.stream("GET", path, headers=headers) as again:
+            if again.status_code == 200:
+                break
+        assert time.monotonic() < deadline
+
+
+def test_head_of_a_stream_opens_none(steward: httpx.Client, dataset: str) -> None:
+    _, headers = _analyst(steward)
+    path = _job(steward, dataset, headers)
+    for _ in range(20):
+        assert steward.head(path, headers=headers).status_code in (200, 429)
+    assert steward.head(path, headers=headers).headers["Content-Type"].startswith("text/event-stream")
