@@ -153,6 +153,18 @@ class TestAuto:
         assert method.gradient_evaluations(huge) < saved / 3
         assert isinstance(Auto().choose(huge, PRIVACY, currency="gaussian")[0], DpGdRun)
 
+    def test_resolves_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked_for: list[Problem] = []
+        resolve = DpGd.resolve
+
+        def counted(method: DpGd, problem: Problem, privacy: Privacy) -> DpGdRun:
+            asked_for.append(problem)
+            return resolve(method, problem, privacy)
+
+        monkeypatch.setattr(DpGd, "resolve", counted)
+        assert plan(Auto(), TASK, PRIVACY).method == resolve(DpGd(), TASK, PRIVACY)
+        assert asked_for == [TASK]
+
     def test_at_delta_zero_it_takes_a_pure_method(self) -> None:
         ridged = replace(TASK, regularizer=L2(0.1))
         assert isinstance(Auto().choose(ridged, Privacy(1.0, 0.0))[0], OutputPerturbationRun)
