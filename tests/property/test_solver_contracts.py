@@ -237,7 +237,7 @@ def test_resolving_is_final_and_in_range(
         d=d,
         row_norm=data.draw(st.floats(1e-6, 1e6)),
     )
-    resolved = method.resolve(problem, Privacy(epsilon, delta))
+    resolved: Any = method.resolve(problem, Privacy(epsilon, delta))
     assert asked(resolved).resolve(problem, Privacy(epsilon, delta)) == resolved
     assert 0 < resolved.step * problem.L <= 1 + 1e-12
     assert 0 < resolved.gradient_evaluations(problem) < math.inf

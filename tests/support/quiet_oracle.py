@@ -44,6 +44,12 @@ class QuietOracle:
     def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
         """None: every answer is asked for."""
 
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        raise NotImplementedError(query)
+
+    def last_iterate(self, query: str, steps: int, step: float) -> Vector:
+        raise NotImplementedError(query)
+
     def _slopes(self, w: Vector) -> Vector:
         return self._problem.loss.slope(self._X @ w, self._y)
 

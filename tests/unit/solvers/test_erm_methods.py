@@ -1,6 +1,7 @@
 """The methods of the ERM family: with exact answers they reach the optimum, and they ask for what they planned."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,12 +160,12 @@ class TestDpSvrgPp:
         [{"epochs": 31}, {"epochs": 0}, {"inner_steps": 0}, {"batch": 0}, {"step": 0.0}, {"epochs": True}],
         ids=str,
     )
-    def test_what_is_out_of_range(self, fields: dict[str, int]) -> None:
+    def test_what_is_out_of_range(self, fields: dict[str, Any]) -> None:
         with pytest.raises(Unsuitable):
             DpSvrgPp(**fields)
 
     @pytest.mark.parametrize("fields", [{"batch": N + 1}, {"step": 4.1}], ids=str)
-    def test_what_does_not_suit_the_problem(self, fields: dict[str, int]) -> None:
+    def test_what_does_not_suit_the_problem(self, fields: dict[str, Any]) -> None:
         with pytest.raises(Unsuitable):
             DpSvrgPp(**fields).resolve(problem(), PRIVACY)
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -106,7 +106,8 @@ def test_no_parameter_of_a_loss_is_left_out(loss: Loss) -> None:
     """A loss that is compiled as a rougher one has no curvature bound, and everything that contracts fails with it."""
     for field in dataclasses.fields(loss):
         if field.name != "name":
-            other = dataclasses.replace(loss, **{field.name: getattr(loss, field.name) * 0.9995 or 0.2})
+            changes: dict[str, Any] = {field.name: getattr(loss, field.name) * 0.9995 or 0.2}
+            other = dataclasses.replace(loss, **changes)
             assert kernels.slope_of(other) != kernels.slope_of(loss), field.name
     assert kernels.slope_of(loss) is not None
     assert {type(known) for known in [*EXACT, *POWERS]} == set(get_args(Loss)) - {Softmax}

@@ -59,6 +59,12 @@ class Quadratic:
     def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
         """None: every answer is asked for."""
 
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        raise NotImplementedError(query)
+
+    def last_iterate(self, query: str, steps: int, step: float) -> Vector:
+        raise NotImplementedError(query)
+
 
 def test_weighted_average() -> None:
     mean = Average()

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -256,7 +257,9 @@ class TestMethod:
         task = problem(domain, 60)
         quote = plan(DpAccMd(potential=potential), task, PRIVACY)
         oracle = QuietOracle(task, *self.rows(60))
+        assert isinstance(quote.method, DpAccMdRun)
         quote.method.run(oracle, task)
         assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
-        euclidean = plan(replace(asked(quote.method), potential=HalfSquaredL2()), task, PRIVACY)
+        same: Any = asked(quote.method)
+        euclidean = plan(replace(same, potential=HalfSquaredL2()), task, PRIVACY)
         assert euclidean.release == quote.release  # the privacy is the same whatever the potential

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,12 @@ def test_the_price_is_what_the_page_says() -> None:
 def test_no_mechanism_on_three_rows_beats_the_price_and_one_beats_the_plain_epsilon(e: float) -> None:
     """All 27 draws of three rows: one-sided and two-sided e-DP answers about the number of ones drawn."""
     n, highest = 3, 0.0
-    for chance in (lambda k: 1e-6 * math.exp(e * k), lambda k: 1 / (1 + math.exp(-e * (k - 1))), lambda k: 1 / (1 + math.exp(e * k))):  # fmt: skip  # noqa: E501
+    chances: tuple[Callable[[float], float], ...] = (
+        lambda k: 1e-6 * math.exp(e * k),
+        lambda k: 1 / (1 + math.exp(-e * (k - 1))),
+        lambda k: 1 / (1 + math.exp(e * k)),
+    )
+    for chance in chances:
         for zeros in range(n):
             rows = [0.0] * (zeros + 1) + [1.0] * (n - zeros - 1)
             other = [1.0, *rows[1:]]

@@ -130,6 +130,20 @@ class _Exact:
     def sampled_change(self, query: str, w: Floats, anchor: Floats) -> Floats:
         raise AssertionError((query, w, anchor))
 
+    printed_change = sampled_change
+
+    def horizon(self, query: str) -> int:
+        raise AssertionError(query)
+
+    def walk(self, query: str, w: Floats, anchor: Floats, snapshot: Floats, step: float, count: int) -> None:
+        raise AssertionError((query, w, anchor, snapshot, step, count))
+
+    def allocated_gradient(self, query: str, w: Floats) -> Floats:
+        raise AssertionError((query, w))
+
+    def last_iterate(self, query: str, steps: int, step: float) -> Floats:
+        raise AssertionError((query, steps, step))
+
     def objective(self, w: Floats) -> float:
         return float(self.problem.loss.value(self.X @ w, self.y).mean()) + self.problem.regularizer.value(w)
 
