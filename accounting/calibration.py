@@ -72,10 +72,10 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if total > 0:
         found.append((total, PldAccountant()))
     # Renyi accounting is worth its search only where the other left something, or where a few orders come near it
-    plan, glance = _plan(queries, total or budget), RdpAccountant(ORDERS[::6])
+    plan, quick = _plan(queries, total or budget), RdpAccountant(ORDERS[::6])
     left = total == 0 or PldAccountant().epsilon(plan, privacy.delta) < privacy.epsilon * _WASTEFUL
-    if left or glance.epsilon(plan, privacy.delta) < privacy.epsilon * _NEAR:
-        begin = _largest(queries, privacy, glance.epsilon, total or budget, _COARSE)
+    if left or quick.epsilon(plan, privacy.delta) < privacy.epsilon * _NEAR:
+        begin = _largest(queries, privacy, quick.epsilon, total or budget, _COARSE)
         found.append((_largest(queries, privacy, RdpAccountant().epsilon, begin or budget), RdpAccountant()))
     # what the answers would cost without sampling is always there, and best where the rate is near 1
     found.append((_largest(queries, privacy, GaussianAccountant().epsilon, budget), GaussianAccountant()))

@@ -1,7 +1,7 @@
 """A pure mechanism on n rows drawn with replacement from n: a row may be drawn several times, or missed.
 
 Precondition: the rows are drawn afresh for every use, uniformly and independently, and the draw stays secret; one use
-of `each` on the drawn rows is e-DP for the replacement of one drawn row, e = each.pure(z).
+of `each` on such a bootstrap sample is e-DP for the replacement of one of its rows, e = each.pure(z).
 Pseudo-code: draw i_1..i_n uniform in 1..n; release each(rows i_1..i_n).
 Postcondition: one use is `epsilon_of(e, n)`-DP for the replacement of a row. Proof: docs/proofs/resampled.md.
 """
@@ -22,7 +22,7 @@ from accounting.mechanisms.parallel import Parallel
 from accounting.noise import Noise
 from accounting.numbers import whole
 
-LARGEST = 3.0  # the largest epsilon of a run on drawn rows
+LARGEST = 3.0  # the largest epsilon of a run on a bootstrap sample
 MOST_ROWS = 10**10
 _COPIES = 200  # a row drawn more often would matter by less than e^(3 * 201) / 201! < 1e-100
 _ROUNDING = 1 + 1e-9
@@ -35,7 +35,7 @@ class Resampled(AbstractMechanism):
 
     Parameters
     ----------
-    each : the mechanism of the run on the drawn rows, a pure one
+    each : the mechanism of the run on the bootstrap sample, a pure one
     rows : n, in [2, 10^10]
 
     Reference: Asi, Levy and Duchi 2021, Proposition 4; docs/spec 8, whose tighter theorem this is.
@@ -48,7 +48,7 @@ class Resampled(AbstractMechanism):
     def __post_init__(self) -> None:
         whole(self.rows, "the rows", 2, MOST_ROWS)
         if self.each.pure(2.0) is None:
-            raise OutOfRange("only a pure mechanism can run on drawn rows")
+            raise OutOfRange("only a pure mechanism can run on a bootstrap sample")
 
     @property
     def answers(self) -> int:

@@ -1,4 +1,4 @@
-"""The printed step of SVRG: a mean of changes over a batch plus the exact mean over all rows, with one noise.
+"""The step of SVRG as published: a mean of changes over a batch plus the exact mean over all rows, with one noise.
 
 Precondition: the answer is (sum over a batch of b of n records of h_i) / b + (sum over all of g_i) / n, with
 ||h_i|| / b <= B and ||g_i|| / n <= B b / (2 n); the batch is drawn without replacement, afresh for every answer, and
@@ -54,7 +54,7 @@ def _shift(noise_multiplier: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SvrgStep(AbstractMechanism):
-    """One step of the printed form.
+    """One step as published.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class SizeLaw:
     def sizes(self, words: Words, count: int) -> NDArray[np.int64]:
         """`count` independent draws from the stream."""
         drawn = words(count)
-        sizes = np.searchsorted(self.upper, drawn).astype(np.int64)  # the k with F(k) < drawn / 2^64, surely
+        sizes = np.searchsorted(self.upper, drawn).astype(np.int64)  # the k with F(k) < drawn / 2^64, whatever follows
         for j in np.flatnonzero(self.lower[sizes] <= drawn):
             sizes[j] = self.decide(int(drawn[j]), words)
         return sizes

@@ -62,10 +62,14 @@ def _built(draw: st.DrawFn, member: type[Any]) -> Any:
         reject()
 
 
-def every_mechanism(test: Any) -> Any:
+def every_mechanism(test: Any, examples: int = 6) -> Any:
     return pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.__name__)(
-        settings(max_examples=6, deadline=None)(given(data=st.data(), z=multipliers)(test))
+        settings(max_examples=examples, deadline=None)(given(data=st.data(), z=multipliers)(test))
     )
+
+
+def every_accounted_mechanism(test: Any) -> Any:
+    return pytest.mark.slow(every_mechanism(test, examples=3))
 
 
 def plan_of(mechanism: Mechanism, z: float, count: int = 3) -> Plan:
@@ -92,7 +96,7 @@ def test_plans_read_back_and_nothing_near_them(member: type[Any], data: st.DataO
         plan_from_json({"queries": [query | {"mechanism": query["mechanism"] + "_"}]})
 
 
-@every_mechanism
+@every_accounted_mechanism
 def test_a_receipt_of_it_recomputes_and_no_other_event_does(member: type[Any], data: st.DataObject, z: float) -> None:
     plan = plan_of(data.draw(of(member)), z, data.draw(st.integers(1, 3)))
     epsilon, accountant = certify(plan, 1e-6)
@@ -144,7 +148,7 @@ def test_what_it_says_in_one_currency_fits_the_others(member: type[Any], data: s
         assert mechanism.pure(z * 1.1) <= pure
 
 
-@every_mechanism
+@every_accounted_mechanism
 def test_accountants_agree_and_less_noise_costs_more(member: type[Any], data: st.DataObject, z: float) -> None:
     """Composed losses dominate an exact Gaussian, and stay below what it would cost without sampling."""
     mechanism, z = data.draw(of(member)), max(z, 2.0)
@@ -160,7 +164,7 @@ def test_accountants_agree_and_less_noise_costs_more(member: type[Any], data: st
             assert accountant.epsilon(plan_of(mechanism, z / 1.2, 1), delta) >= accountant.epsilon(plan, delta)
 
 
-@every_mechanism
+@every_accounted_mechanism
 def test_its_multiplier_falls_as_the_share_grows(member: type[Any], data: st.DataObject, z: float) -> None:  # noqa: ARG001
     mechanism = data.draw(of(member))
     shares = [mechanism.multiplier(mu_squared) for mu_squared in (1e-6, 1e-3, 0.1, 1.0)]

@@ -61,6 +61,7 @@ def test_what_a_plan_writes_reads_back_the_same(plan: Plan) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @given(NEAR)
 @settings(max_examples=500, deadline=None)
 def test_anything_else_is_refused_and_nothing_else_is_raised(document: Any) -> None:
@@ -110,6 +111,7 @@ def test_what_could_not_be_written_is_not_planned(make: Any) -> None:
             make("q", 1, Gaussian(), value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize(
     "privacy", [Privacy(1e-3), Privacy(1e-3, 1e-12), Privacy(100.0, 1e-2), Privacy(100.0)], ids=repr

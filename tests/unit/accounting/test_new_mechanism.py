@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 FILE = '''
@@ -83,6 +85,7 @@ print("released")
 """
 
 
+@pytest.mark.slow
 def test_one_file_and_one_line_are_all_it_takes(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "accounting", tmp_path / "accounting")
     shutil.copytree(ROOT / "tests" / "support", tmp_path / "tests" / "support")
