@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test coverage check bench paper peers machines pythons kills audit advisories image lock clean
+.PHONY: help demo serve quick test coverage check bench paper peers machines pythons kills attack audit advisories image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -79,6 +79,9 @@ pythons: ## heavy: `make quick` on every Python from 3.11 to 3.13 that is here, 
 
 kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lost or spent twice
 	@$(BIN)/python -m tests.heavy.kills
+
+attack: $(TESTING) ## heavy: how long others wait while one analyst asks for 100 of the dearest prices at once
+	@$(BIN)/python -m tests.heavy.attack
 
 audit: $(RUNTIME) ## heavy: the privacy audit of every method with many more runs
 	@$(BIN)/purse audit all --runs 20000

@@ -48,6 +48,10 @@ class Pool:
         self._queue: list[_Turn] = []
         self._running: Counter[str] = Counter()
 
+    def check(self, who: str) -> None:
+        """`ApiError` if `who` may not begin another calculation now: cheap, and asked before anything is read."""
+        self._places.check(who)
+
     async def answer(self, who: str, question: Question) -> Answer:
         """The answer, calculated once however many ask for it; stopped when all of them have left.
 

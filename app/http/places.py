@@ -25,12 +25,16 @@ class Places:
 
     def take(self, who: str) -> None:
         """One place more for `who`; `ApiError` too_many_requests or overloaded if there is none."""
+        self.check(who)
+        self._taken[who] += 1
+
+    def check(self, who: str) -> None:
+        """`ApiError` if there is no place for `who`."""
         if self._taken[who] >= self._each:
             detail = f"At most {self._each} {self._what} at once for one caller; try again when one of them is over."
             raise ApiError("too_many_requests", detail, headers=_RETRY)
         if self._taken.total() >= self._total:
             raise ApiError("overloaded", f"At most {self._total} {self._what} at once, of all callers.", headers=_RETRY)
-        self._taken[who] += 1
 
     def leave(self, who: str) -> None:
         """One place less."""

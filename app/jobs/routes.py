@@ -70,6 +70,7 @@ async def submit(
     calculations: Annotated[Pool, Depends(pool)],
     principal: Analyst,
     dispatcher: Annotated[Waker, Depends(waker)],
+    _room: Annotated[None, Depends(quotes.room)],
     body: Body,
     idempotency_key: Annotated[
         str | None,

@@ -29,6 +29,13 @@ REFUSALS = (
 """What may come of pricing a request."""
 
 
+async def room(
+    calculations: Annotated[Pool, Depends(pool)], principal: Annotated[Principal, Depends(require("analyst"))]
+) -> None:
+    """Refused before the body is read: who has asked for too much costs next to nothing more."""
+    calculations.check(principal.id)
+
+
 @router.post("/quotes", summary="Price a job", responses=responses(*REFUSALS))
 async def quote(
     request: Request,
@@ -36,6 +43,7 @@ async def quote(
     chosen: Annotated[Settings, Depends(settings)],
     calculations: Annotated[Pool, Depends(pool)],
     principal: Annotated[Principal, Depends(require("analyst"))],
+    _room: Annotated[None, Depends(room)],
     body: Annotated[JobRequest, Depends(json_body(JobRequest))],
 ) -> Quote:
     """What the job would ask, with how much noise, and what would remain. Charges nothing and touches no data."""

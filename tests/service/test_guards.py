@@ -338,6 +338,14 @@ def test_a_spec_that_is_not_strict_json(shared: Service, text: str) -> None:
     _problem(shared.upload(text), {"invalid_request", "out_of_range"})
 
 
+@pytest.mark.parametrize(("more", "status", "codes"), [(0, 422, {"invalid_request"}), (1, 413, {"too_large"})])
+def test_a_spec_of_four_mebibytes_is_read_and_no_more(shared: Service, more: int, status: int, codes: set[str]) -> None:
+    text = json.dumps(SPEC | {"name": "guarded", "seed": 4711})
+    response = shared.upload(text + " " * (4 * 2**20 - len(text) + more))
+    _problem(response, codes, status)
+    assert ("4194304 bytes" in response.text) == bool(more)
+
+
 @pytest.mark.parametrize(
     "name", ["../../canary4711.csv", "/etc/canary4711", "..\\..\\canary4711", "a\x00canary4711", "." * 5000]
 )
