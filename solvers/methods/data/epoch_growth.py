@@ -13,6 +13,7 @@ from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed
 from solvers.methods.checks import check_count, check_step
+from solvers.methods.data import phases as cuts
 from solvers.methods.data.localization import (
     LAW,
     MOST_STEPS,
@@ -23,21 +24,7 @@ from solvers.methods.data.localization import (
     localize,
     piece_of,
 )
-from solvers.methods.data.phases import (
-    LEAST_ROWS,
-    MOST_PHASES,
-    QUERY,
-    NoiseName,
-    Phases,
-    bound,
-    choose,
-    expected_risk,
-    forecast_sentence,
-    noise_for,
-    parallel,
-    risk,
-    spread,
-)
+from solvers.methods.data.phases import NoiseName
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
@@ -84,7 +71,7 @@ class EpochGrowth(Strict):
         if self.kappa is not None and not 1 < finite(self.kappa, "kappa") <= 100:
             raise Unsuitable("epoch_growth: kappa must lie in (1, 100]")
         check_count("epoch_growth: epochs", self.epochs, MOST_EPOCHS)
-        check_count("epoch_growth: phases", self.phases, MOST_PHASES)
+        check_count("epoch_growth: phases", self.phases, cuts.MOST_PHASES)
         check_count("epoch_growth: steps", self.steps, MOST_STEPS)
         check_step("epoch_growth: step", self.step)
         check_ratio("epoch_growth", self.ratio)
@@ -99,10 +86,10 @@ class EpochGrowth(Strict):
             as `localization`; and if n is too small for phases of 30 rows or for one proven halving of the distance.
         """
         check_convex("epoch_growth", problem)
-        noise = noise_for("epoch_growth", self.noise, privacy)
+        noise = cuts.noise_for("epoch_growth", self.noise, privacy)
         kappa = self.kappa or (_SMOOTH if problem.is_smooth else _ROUGH)
         reach = problem.G * distance(problem)
-        a = spread(noise, privacy, problem.size)
+        a = cuts.spread(noise, privacy, problem.size)
         T = self.epochs or self._halvings(problem, a, kappa)
         plan, proven = self._epoch(problem, a, T)
         width = envelope("epoch_growth", problem, self.smoothing, proven)
@@ -127,16 +114,16 @@ class EpochGrowth(Strict):
             f"epoch_growth: kappa = {kappa:g} takes more than {MOST_EPOCHS} epochs here: name a larger one"
         )
 
-    def _epoch(self, problem: Problem, a: float, epochs: int) -> tuple[Phases, float]:
+    def _epoch(self, problem: Problem, a: float, epochs: int) -> tuple[cuts.Phases, float]:
         """The first epoch's phases and proven risk."""
         D, rows = distance(problem), problem.n // epochs
-        if rows < LEAST_ROWS * (self.phases or 1):
+        if rows < cuts.LEAST_ROWS * (self.phases or 1):
             raise Unsuitable(
                 f"epoch_growth: {epochs} epochs on n = {problem.n} rows hold {rows} each, and every phase of one needs "
-                f"{LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
+                f"{cuts.LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
             )
-        plan = choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
-        return plan, risk(LAW, a, plan, D, problem.G)
+        plan = cuts.choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
+        return plan, cuts.risk(LAW, a, plan, D, problem.G)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +142,13 @@ class EpochGrowthRun(DataRun):
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """A release a phase, at the cost of one."""
-        return parallel(self.noise, self.epochs * self.phases)
+        return cuts.parallel(self.noise, self.epochs * self.phases)
 
     def bounds(self, problem: Problem) -> Bounds:
         """The first phase's per-record bound, the largest, and its number of coordinates."""
         piece = piece_of(problem, self.schedule(problem, 0), 0, self.smoothing)
         moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
-        return {QUERY: (bound(self.noise, moved, problem.size), problem.size)}
+        return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Sum of T_i m over all phases."""
@@ -169,17 +156,18 @@ class EpochGrowthRun(DataRun):
         pieces = [piece_of(problem, plan, i, h) for plan, h in plans for i in range(self.phases)]
         return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in pieces))
 
-    def schedule(self, problem: Problem, epoch: int) -> Phases:
+    def schedule(self, problem: Problem, epoch: int) -> cuts.Phases:
         """The phases of an epoch = 0..T-1."""
         rows = problem.n // self.epochs
-        return Phases(epoch * rows, self.phases, rows // self.phases, self.ratio, 2.0**-epoch * self.step)
+        return cuts.Phases(epoch * rows, self.phases, rows // self.phases, self.ratio, 2.0**-epoch * self.step)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven of the first epoch's, over their distribution, in words."""
         off = bias(problem.loss, smoothed(problem.loss, self.smoothing))
-        bound = expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
-        first, later = forecast_sentence(bound, start.distance, off), "growth around the minimizer lets each later one"
-        return f"{first} That is for the first of {self.epochs} epochs; {later} halve it."
+        expected = cuts.expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
+        first = cuts.forecast_sentence(expected, start.distance, off)
+        later = "growth around the minimizer lets each later one halve it."
+        return f"{first} That is for the first of {self.epochs} epochs; {later}"
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""

@@ -12,27 +12,14 @@ from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed
 from solvers.methods.checks import check_count, check_step
+from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import CLOSE, Piece
-from solvers.methods.data.phases import (
-    MOST_PHASES,
-    QUERY,
-    Law,
-    NoiseName,
-    Phases,
-    bound,
-    choose,
-    expected_risk,
-    forecast_sentence,
-    noise_for,
-    parallel,
-    risk,
-    spread,
-)
+from solvers.methods.data.phases import NoiseName
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
-LAW = Law(reach=1.0, drift=1.0, shift=1.0)
+LAW = cuts.Law(reach=1.0, drift=1.0, shift=1.0)
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 2_000
 _BIAS = 0.25  # of the proven risk, how much of it smoothing may add
@@ -77,7 +64,7 @@ class Localization(Strict):
     name: Literal["localization"] = "localization"
 
     def __post_init__(self) -> None:
-        check_count("localization: phases", self.phases, MOST_PHASES)
+        check_count("localization: phases", self.phases, cuts.MOST_PHASES)
         check_count("localization: steps", self.steps, MOST_STEPS)
         check_step("localization: step", self.step)
         check_ratio("localization", self.ratio)
@@ -93,10 +80,10 @@ class Localization(Strict):
             Gaussian at delta = 0.
         """
         check_convex("localization", problem)
-        noise = noise_for("localization", self.noise, privacy)
-        D, a = distance(problem), spread(noise, privacy, problem.size)
-        plan = choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
-        width = envelope("localization", problem, self.smoothing, risk(LAW, a, plan, D, problem.G))
+        noise = cuts.noise_for("localization", self.noise, privacy)
+        D, a = distance(problem), cuts.spread(noise, privacy, problem.size)
+        plan = cuts.choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
+        width = envelope("localization", problem, self.smoothing, cuts.risk(LAW, a, plan, D, problem.G))
         return LocalizationRun(plan.count, plan.ratio, plan.step, width, self.steps, noise)
 
 
@@ -114,26 +101,28 @@ class LocalizationRun(DataRun):
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """A release a phase, at the cost of one."""
-        return parallel(self.noise, self.phases)
+        return cuts.parallel(self.noise, self.phases)
 
     def bounds(self, problem: Problem) -> Bounds:
         """The first phase's per-record bound, the largest, and its number of coordinates."""
         piece = piece_of(problem, self.schedule(problem), 0, self.smoothing)
         moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
-        return {QUERY: (bound(self.noise, moved, problem.size), problem.size)}
+        return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """Sum of T_i m."""
         return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in self._pieces(problem)))
 
-    def schedule(self, problem: Problem) -> Phases:
+    def schedule(self, problem: Problem) -> cuts.Phases:
         """The phases."""
-        return Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
+        return cuts.Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven over their distribution, in words."""
-        expected = expected_risk(LAW, self.schedule(problem), problem, noise_std, start.distance, self._bias(problem))
-        return forecast_sentence(expected, start.distance, self._bias(problem))
+        off, D = self._bias(problem), start.distance
+        return cuts.forecast_sentence(
+            cuts.expected_risk(LAW, self.schedule(problem), problem, noise_std, D, off), D, off
+        )
 
     def expected_risk(self, problem: Problem, noise_std: float, distance: float) -> float | None:
         """Bound on the expected loss over the law of the rows, less the least; None with a regularizer, or where
@@ -142,7 +131,7 @@ class LocalizationRun(DataRun):
         if any(piece.steps(MOST_STEPS) > self.steps for piece in self._pieces(problem)):
             return None
         plan = self.schedule(problem)
-        found = expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
+        found = cuts.expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
         unfinished = CLOSE / 2 * problem.G**2 * sum(plan.eta(i) for i in range(plan.count))
         return None if found is None else found + unfinished
 
@@ -159,7 +148,7 @@ class LocalizationRun(DataRun):
 
 
 def localize(
-    access: Access, problem: Problem, plan: Phases, start: Vector, width: float, most: int, noise: NoiseName
+    access: Access, problem: Problem, plan: cuts.Phases, start: Vector, width: float, most: int, noise: NoiseName
 ) -> Vector:
     """x_k of Algorithm 1 from the public x_0 = `start`; one part of the parallel query a phase."""
     x = start
@@ -168,11 +157,11 @@ def localize(
         w = piece.minimize(access, x, x, piece.steps(most))
         moved = piece.sensitivity(float(np.linalg.norm(x)))
         # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
-        x = problem.domain.project(x + access.release(QUERY, w - x, bound(noise, moved, problem.size)))
+        x = problem.domain.project(x + access.release(cuts.QUERY, w - x, cuts.bound(noise, moved, problem.size)))
     return x
 
 
-def piece_of(problem: Problem, plan: Phases, i: int, width: float) -> Piece:
+def piece_of(problem: Problem, plan: cuts.Phases, i: int, width: float) -> Piece:
     """The regularized problem of phase i: (s/2) ||w - x||^2 with s = 2 / (eta_i m)."""
     smooth = replace(problem, loss=smoothed(problem.loss, width))
     return Piece(smooth, plan.positions(i), 2 / (plan.eta(i) * plan.rows))

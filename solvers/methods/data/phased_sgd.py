@@ -11,27 +11,15 @@ from solvers.bounds import UNIT, gradient_error
 from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
+from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import step_error
 from solvers.methods.data.localization import check_convex, check_ratio
-from solvers.methods.data.phases import (
-    MOST_PHASES,
-    QUERY,
-    Law,
-    NoiseName,
-    Phases,
-    bound,
-    choose,
-    expected_risk,
-    forecast_sentence,
-    noise_for,
-    parallel,
-    spread,
-)
+from solvers.methods.data.phases import NoiseName
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.problem import Problem, Vector
 
-LAW = Law(reach=0.5, drift=0.5, shift=2.0)
+LAW = cuts.Law(reach=0.5, drift=0.5, shift=2.0)
 _SHORTER = 1 - 1e-9  # eta stays below 2 / L however it is rounded
 
 
@@ -69,7 +57,7 @@ class PhasedSgd(Strict):
     name: Literal["phased_sgd"] = "phased_sgd"
 
     def __post_init__(self) -> None:
-        check_count("phased_sgd: phases", self.phases, MOST_PHASES)
+        check_count("phased_sgd: phases", self.phases, cuts.MOST_PHASES)
         check_step("phased_sgd: step", self.step)
         check_ratio("phased_sgd", self.ratio)
 
@@ -85,15 +73,15 @@ class PhasedSgd(Strict):
         check_loss("phased_sgd", problem)
         check_scalar("phased_sgd", problem)
         check_convex("phased_sgd", problem)
-        noise = noise_for("phased_sgd", self.noise, privacy)
+        noise = cuts.noise_for("phased_sgd", self.noise, privacy)
         longest = 2 / problem.L * _SHORTER
         if self.step is not None and self.step > longest:
             raise Unsuitable(
                 f"phased_sgd: step must stay below 2/L = {2 / problem.L:.6g} here: its privacy rests on it"
             )
-        plan = choose(
+        plan = cuts.choose(
             LAW,
-            spread(noise, privacy, problem.d),
+            cuts.spread(noise, privacy, problem.d),
             problem.n,
             distance(problem),
             problem.G,
@@ -117,27 +105,27 @@ class PhasedSgdRun(DataRun):
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """A release a phase, at the cost of one."""
-        return parallel(self.noise, self.phases)
+        return cuts.parallel(self.noise, self.phases)
 
     def bounds(self, problem: Problem) -> Bounds:
         """The first phase's per-record bound, the largest, and its number of coordinates."""
         plan = self.schedule(problem)
         moved = sensitivity(problem, plan.rows, plan.eta(0), problem.start)
-        return {QUERY: (bound(self.noise, moved, problem.d), problem.d)}
+        return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.d), problem.d)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """k m."""
         plan = self.schedule(problem)
         return float(plan.count * plan.rows)
 
-    def schedule(self, problem: Problem) -> Phases:
+    def schedule(self, problem: Problem) -> cuts.Phases:
         """The phases."""
-        return Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
+        return cuts.Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven over their distribution, in words."""
-        expected = expected_risk(LAW, self.schedule(problem), problem, noise_std, start.distance, 0.0)
-        return forecast_sentence(expected, start.distance, 0.0)
+        expected = cuts.expected_risk(LAW, self.schedule(problem), problem, noise_std, start.distance, 0.0)
+        return cuts.forecast_sentence(expected, start.distance, 0.0)
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
@@ -146,7 +134,9 @@ class PhasedSgdRun(DataRun):
             mean = access.one_pass(plan.positions(i), x, plan.eta(i))
             moved = sensitivity(problem, plan.rows, plan.eta(i), x)
             # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
-            x = problem.domain.project(x + access.release(QUERY, mean - x, bound(self.noise, moved, problem.d)))
+            x = problem.domain.project(
+                x + access.release(cuts.QUERY, mean - x, cuts.bound(self.noise, moved, problem.d))
+            )
         return x
 
 
