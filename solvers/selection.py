@@ -28,7 +28,7 @@ Currency = Literal["renyi", "gaussian"]
 
 _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
 _NOISE_COST = 0.35  # of tuning: what a unit of time costs dp_gd, in units of d sigma_1^2
-_SURELY = 0.6
+_MARGIN = 0.6
 _LEAST_CURVATURE = 0.1  # of n mu epsilon: with L below it the determinant costs a tenth of epsilon, without a ridge
 
 
@@ -93,7 +93,7 @@ def _pure(problem: Problem) -> tuple[Method, str]:
 
 
 def _curved(problem: Problem, privacy: Privacy) -> bool:
-    """Whether the noise in a perturbed objective costs surely less than that of the gradients of dp_gd.
+    """Whether the noise in a perturbed objective costs less, by a margin, than that of the gradients of dp_gd.
 
     d (z G)^2 / (2 n^2 mu) bounds the first, with z = 1.15 * 2 / mu* about; tuning's estimate, 0.35 d sigma_1^2 s, is
     twice that of the second, or more, where it counts. Both have d sigma_1^2, sigma_1 = 2 G / (n mu*).
@@ -102,7 +102,7 @@ def _curved(problem: Problem, privacy: Privacy) -> bool:
         return False
     if problem.mu <= 0 or _LEAST_CURVATURE * problem.n * problem.mu * privacy.epsilon < problem.L:
         return False
-    return 1.15**2 / (2 * problem.mu) < _SURELY * _NOISE_COST * descent_time(problem, privacy)
+    return 1.15**2 / (2 * problem.mu) < _MARGIN * _NOISE_COST * descent_time(problem, privacy)
 
 
 _NON_SMOOTH: dict[Currency, Method] = {"renyi": NoisySgd(), "gaussian": Localization()}

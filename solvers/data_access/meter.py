@@ -82,7 +82,7 @@ class Meter:
         self.pulse()
 
     def pulse(self) -> None:
-        """A sign of life in the middle of long work, at which a run may be stopped: the number of answers given."""
+        """A heartbeat in the middle of long work, at which a run may be stopped: the number of answers given."""
         if self._on_answer is not None:
             self._on_answer(self._given)
 

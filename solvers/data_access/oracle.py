@@ -70,7 +70,7 @@ class PrivateOracle:
         return self.__meter.answer(planned, value, gradient_bound(self.__problem, reach))
 
     def horizon(self, query: str) -> int:
-        """How many answers the query will give: as planned, or a random number that owes nothing to the data."""
+        """How many answers the query will give: as planned, or a random number drawn without the data."""
         return self.__meter.horizon(query)
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:

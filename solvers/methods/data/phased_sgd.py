@@ -79,17 +79,8 @@ class PhasedSgd(Strict):
             raise Unsuitable(
                 f"phased_sgd: step must stay below 2/L = {2 / problem.L:.6g} here: its privacy rests on it"
             )
-        plan = cuts.choose(
-            LAW,
-            cuts.spread(noise, privacy, problem.d),
-            problem.n,
-            distance(problem),
-            problem.G,
-            count=self.phases,
-            ratio=self.ratio,
-            step=self.step,
-            longest=longest,
-        )
+        facts = cuts.spread(noise, privacy, problem.d), problem.n, distance(problem), problem.G
+        plan = cuts.choose(LAW, *facts, count=self.phases, ratio=self.ratio, step=self.step, longest=longest)
         return PhasedSgdRun(plan.count, plan.ratio, plan.step, noise)
 
 
