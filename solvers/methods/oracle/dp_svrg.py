@@ -42,7 +42,7 @@ class DpSvrg(Strict):
 
     Reference: Wang, Ye and Xu 2017, Algorithm 1, built as mechanism S of docs/spec 2.3 (the printed form is not
     private at its own settings). Deviations: the snapshot is noised once, batches are Poisson, the safeguard, the last
-    iterate as anchor (Johnson and Zhang 2013, option I), and step sizes from released snapshots in place of exact gradients.
+    iterate as anchor (Johnson and Zhang 2013, option I), and step sizes from released snapshots alone.
     """
 
     epochs: int | None = None
