@@ -4,7 +4,7 @@ import fcntl
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -46,7 +46,7 @@ from app.persistence.session import Database
 from app.quotes import routes as quotes
 from app.settings import Settings, forget_secrets
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import DaskEngine, Engine
+from app.worker.engine import Coming, Engine
 
 ROUTERS = (
     tokens.router,
@@ -104,9 +104,8 @@ def create_app(
         services = await run_in_threadpool(_start, settings, engine, calculators, clock)
         application.state.services = services
         metrics.watch(services.database)
-        threading.Thread(
-            target=_warm_up, args=(services.ready, services.calculators), name="warm-up", daemon=True
-        ).start()
+        warming = (services.ready, services.calculators, lambda: _begin_work(services))
+        threading.Thread(target=_warm_up, args=warming, name="warm-up", daemon=True).start()
         try:
             yield
         finally:
@@ -171,6 +170,9 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
         database = open_database(settings, clock)
         refuse_unsound(database)
         keys = SigningKeys.beside(home, database)
+        running = engine or Coming(lambda: _cluster(settings))
+        if settings.scheduler is not None and isinstance(running, Coming):
+            running.start()  # somebody else's: a mistake in its address is told at once
     except BaseException:
         calculating.close()
         lock.close()
@@ -180,7 +182,6 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
     written = ensure_steward(database, settings)
     if written is not None:
         print(f"The first steward's token, kept in {written}:\n{written.read_text().strip()}", flush=True)
-    running = engine or DaskEngine(settings)
     dispatcher = Dispatcher(settings, database, keys, running)
     dispatcher.start()
     pool = Pool(calculating.ask, settings.calculations)
@@ -223,12 +224,32 @@ def _stop(services: Services, given: Engine | None) -> None:
     services.lock.close()
 
 
-def _warm_up(ready: threading.Event, calculators: Calculators) -> None:
-    """A server whose accountants do not load never becomes ready."""
-    if calculators.is_warm():
-        ready.set()
-    else:
+def _cluster(settings: Settings) -> Engine:
+    from app.worker.cluster import DaskEngine  # late: it is large, and a server is ready without it
+
+    return DaskEngine(settings)
+
+
+def _warm_up(ready: threading.Event, calculators: Calculators, begin_work: Callable[[], None]) -> None:
+    """A server whose accountants do not load never becomes ready; one whose workers do not start no longer is.
+
+    Workers start last: they would take the processors from what a first request waits for, and a job can wait.
+    """
+    if not calculators.is_warm():
         _LOG.critical("the accountants do not load")
+        return
+    ready.set()
+    try:
+        begin_work()
+    except Exception as error:
+        ready.clear()
+        _LOG.critical("the workers do not start: %s", type(error).__name__)
+
+
+def _begin_work(services: Services) -> None:
+    if isinstance(services.engine, Coming):
+        services.engine.start()
+        services.dispatcher.wake()
 
 
 def _describe(application: FastAPI) -> None:

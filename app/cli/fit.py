@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import pyarrow.parquet as pq
 import typer
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,8 +18,6 @@ from app.cli import jobs
 from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, read_json, write_json
 from app.cli.receipts import show
 from app.client import Client, Receipt
-from app.sources import csv as csv_source
-from app.sources import parquet
 from app.sources.errors import SourceError
 from app.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec
 from app.wire.models import Model
@@ -95,6 +92,8 @@ def fit(
 def header(file: Path) -> list[str]:
     """The file's column names; nothing else of it is read."""
     if _is_parquet(file):
+        import pyarrow.parquet as pq
+
         return [str(name) for name in pq.read_schema(file).names]
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as source:
         names = next(csv.reader(source), [])
@@ -175,6 +174,10 @@ def _delta(rows: int) -> float:
 
 def _count(file: Path, declared: Declared) -> int:
     """n, as the service will count it."""
+    import pyarrow.parquet as pq  # late: no other command needs it
+
+    from app.sources import csv as csv_source
+
     try:
         if _is_parquet(file):
             return max(1, int(pq.ParquetFile(file).metadata.num_rows))
@@ -185,7 +188,7 @@ def _count(file: Path, declared: Declared) -> int:
 
 def _is_parquet(file: Path) -> bool:
     with file.open("rb") as source:
-        return source.read(len(parquet.MAGIC)) == parquet.MAGIC
+        return source.read(4) == b"PAR1"
 
 
 def _say(model: Model, receipt: Receipt, status: BudgetStatus, folder: Path | None) -> None:

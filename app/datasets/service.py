@@ -18,7 +18,6 @@ from app.identity.store import Principal
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources.errors import Mismatch, SourceError, TooLarge
-from app.sources.ingest import ingest
 from app.wire.base import Page
 from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss
 from app.wire.problems import Violation
@@ -82,6 +81,8 @@ def _filter(budget: Budget) -> Filter:
 
 
 def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> int:
+    from app.sources.ingest import ingest  # late: Arrow, which no start should wait for
+
     try:
         with _reading:
             return ingest(file, spec.columns, folder, most_bytes)

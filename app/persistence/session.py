@@ -15,18 +15,15 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 from app.persistence.clock import Clock, SystemClock, stamp
+from app.persistence.schema import is_current, upgrade
 
 _BUSY_MILLISECONDS = 60_000
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-_MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def new_id(prefix: str) -> str:
@@ -79,7 +76,8 @@ class Database:
     def migrate(self) -> None:
         """Brings the schema up to date, in one transaction; a second process waits and finds it done."""
         with self.write() as connection:
-            command.upgrade(_config(connection), "head")
+            if not is_current(connection):
+                upgrade(connection)
 
     def close(self) -> None:
         """Closes every connection."""
@@ -132,10 +130,3 @@ def _engine(url: str, begin: str, pragmas: tuple[str, ...]) -> sa.Engine:
     sa.event.listen(engine, "connect", connect)
     sa.event.listen(engine, "begin", start)
     return engine
-
-
-def _config(connection: sa.Connection) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    return config

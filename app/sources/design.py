@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from app.sources.ingest import VALUES
-from app.sources.matrix import Floats, open_matrix
+from app.sources.matrix import VALUES, Floats, open_matrix
 from app.wire.datasets import CategoryColumn, Column, DatasetSpec
 from solvers.losses import Softmax
 

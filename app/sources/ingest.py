@@ -11,10 +11,9 @@ import pyarrow as pa
 from app.sources import csv, parquet
 from app.sources.encoding import encoder
 from app.sources.errors import TooLarge, Unreadable
-from app.sources.matrix import Floats, MatrixWriter, sync_folder
+from app.sources.matrix import VALUES, Floats, MatrixWriter, sync_folder
 from app.wire.datasets import Column
 
-VALUES = "values.npy"
 META = "meta.json"
 FORMAT = 1
 

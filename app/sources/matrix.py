@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+VALUES = "values.npy"
+"""The matrix's name in a dataset's folder."""
+
 
 class MatrixWriter:
     """Appends blocks of rows to a new `.npy` file; on leaving the `with` block they are on the disk.

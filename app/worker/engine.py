@@ -1,45 +1,12 @@
-"""The engine: runs an attempt somewhere else and says how it ended. It knows no job table, no ledger and no key.
+"""The engine: runs an attempt somewhere else and says how it ended. It knows no job table, no ledger and no key."""
 
-`DaskEngine` is one of them: an embedded cluster of local processes that die with this one, or a remote scheduler.
-Its channel is mutually authenticated TLS even when embedded, since an open Dask scheduler runs anybody's code.
-"""
-
-import logging
 import threading
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Final, Literal, Protocol
 
-import dask
-from distributed import Client, Future, LocalCluster, scheduler
-from distributed.client import FutureCancelledError
-from distributed.comm.core import CommClosedError
-from distributed.core import Status
-from distributed.scheduler import KilledWorker
-from distributed.security import Security
-
-from app.settings import Settings, forget_secrets
-from app.worker import task
-from app.worker.execute import FAILED, FULL
-
-_GRACE = 5.0  # seconds to stop by itself before the worker is restarted
-_START = 120.0
-_LOOK = 5.0  # seconds between two counts of the local workers
-_BEAT = 15.0  # seconds between two heartbeats of a local worker, whose end is seen by its connection and its nanny
-_QUIET: dict[str, Any] = {
-    "distributed.scheduler.allowed-failures": 0,
-    "distributed.scheduler.http.routes": [],  # these pages ask nobody for a token
-    "distributed.worker.http.routes": [],
-    # An idle cluster does nothing: it neither profiles nor measures itself, and has no memory to move about.
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "1h",
-    "distributed.admin.tick.limit": "24h",
-    "distributed.admin.tick.cycle": "1h",
-    "distributed.admin.system-monitor.interval": "1h",
-    "distributed.scheduler.active-memory-manager.start": False,
-    "distributed.client.scheduler-info-interval": "1h",
-}
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+FAILED: Final = '{"failed":true}'
+FULL: Final = '{"full":true}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,139 +55,39 @@ class Engine(Protocol):
         ...
 
 
-class DaskEngine:
-    """Attempts as Dask tasks that are never retried by Dask: a lost worker is ours to count.
+class Coming:
+    """An engine that takes seconds to start, and has no slots until then.
 
     Parameters
     ----------
-    settings : `workers` local processes, or the remote `scheduler` with its TLS files
+    make : starts it, and returns when it runs
     """
 
-    def __init__(self, settings: Settings) -> None:
-        forget_secrets()  # for good: a worker that is replaced later inherits the environment too
-        self._local, self._looked = settings.workers, 0.0
-        dask.config.set(_QUIET)  # for good, too: so does the configuration
-        self._cluster = None if settings.scheduler is not None else _cluster(settings)
-        self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
-        if self._cluster is None:
-            self._client.run_on_scheduler(_never_retry)
-        self._client.wait_for_workers(1, timeout=_START)
-        self._client.register_plugin(task.Prepare(local=self._cluster is not None))
+    def __init__(self, make: Callable[[], Engine]) -> None:
+        self._make = make
+        self._engine: Engine | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Returns when it runs; at once if it does already, or was closed before."""
+        with self._lock:
+            if self._engine is None and not self._closed:
+                self._engine = self._make()
 
     @property
     def slots(self) -> int:
-        """One for each local process (a remote worker: for each of its threads)."""
-        if self._client.status != "running":
-            return 0
-        if self._cluster is None:
-            return sum(self._client.nthreads().values())
-        if time.monotonic() - self._looked > _LOOK:
-            self._looked = time.monotonic()
-            self._replace_lost(self._cluster)
-        return self._local
+        """None until it runs."""
+        return 0 if self._engine is None else self._engine.slots
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
-        """Start an attempt on whichever worker is free."""
-        key = f"{job_id}-{attempt}"
-        future = self._client.submit(task.attempt, payload, key, key=key, pure=False, retries=0)
-        return _DaskHandle(self._client, future, key)
+        """Start an attempt; there is a slot."""
+        assert self._engine is not None
+        return self._engine.submit(job_id, attempt, payload)
 
     def close(self) -> None:
-        """Close the client; an embedded cluster goes with it. What does not end in time ends with this process."""
-        for part, patience in ((self._client, 5), (self._cluster, 10)):
-            try:
-                if part is not None:
-                    part.close(timeout=patience)
-            except Exception as error:
-                logging.getLogger(__name__).warning("engine_not_closed %s", type(error).__name__)
-
-    def _replace_lost(self, cluster: LocalCluster) -> None:
-        """Dask restarts a killed worker by itself, but closes its nanny if it is away again when it is looked for."""
-        loop = cluster.loop
-        if loop is None or len(self._client.nthreads()) >= self._local:
-            return
-
-        def replace() -> None:
-            for name, nanny in list(cluster.workers.items()):
-                if nanny.status in (Status.closed, Status.failed):
-                    del cluster.workers[name]
-            cluster.scale(self._local)
-
-        loop.add_callback(replace)
-
-
-class _DaskHandle:
-    def __init__(self, client: Client, future: Future[str], key: str) -> None:
-        self._client, self._future, self._key = client, future, key
-        self._cancelled = threading.Event()
-
-    def done(self) -> bool:
-        return bool(self._future.done())
-
-    def result(self) -> Outcome:
-        """An error of Dask's own is a lost worker, or code that never got to our function."""
-        try:
-            output = str(self._future.result(timeout=10))
-        except (KilledWorker, FutureCancelledError, CommClosedError, OSError, TimeoutError):
-            return Outcome("vanished")
-        except Exception:
-            return Outcome("raised")
-        return outcome(output)
-
-    def cancel(self) -> None:
-        if self._cancelled.is_set():
-            return
-        self._cancelled.set()
-        threading.Thread(target=self._stop, name=f"stop {self._key}", daemon=True).start()
-
-    def _stop(self) -> None:
-        try:
-            self._client.run(task.stop, self._key, on_error="ignore")
-            waited = threading.Event()
-            self._future.add_done_callback(lambda _: waited.set())
-            if waited.wait(_GRACE):
-                return
-            busy = [address for address, keys in self._client.processing().items() if self._key in keys]
-            if busy:
-                self._client.restart_workers(busy, timeout=60, raise_for_error=False)
-        except Exception as error:
-            logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
-
-
-def _cluster(settings: Settings) -> LocalCluster:
-    """Local processes behind a throwaway certificate authority, without a dashboard.
-
-    No memory limit of Dask's: it counts mapped pages of a dataset as used, and would kill a healthy worker.
-    """
-    scratch = settings.make_home() / "scratch"
-    scratch.mkdir(mode=0o700, exist_ok=True)
-    scheduler.heartbeat_interval = lambda n: _BEAT  # noqa: ARG005, half a second for a few; no setting names it
-    with dask.config.set({"temporary-directory": str(scratch)}):  # the scheduler would make itself a folder in /tmp
-        return LocalCluster(
-            n_workers=settings.workers,
-            threads_per_worker=1,
-            processes=True,
-            security=True,
-            dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-            silence_logs=logging.CRITICAL,
-            memory_limit=None,
-            local_directory=str(scratch),
-            env=_ONE_THREAD,
-        )
-
-
-def _security(settings: Settings) -> Security | None:
-    if settings.scheduler is None:
-        return None  # the cluster's own
-    return Security(
-        tls_ca_file=str(settings.scheduler_ca),
-        tls_client_cert=str(settings.scheduler_cert),
-        tls_client_key=str(settings.scheduler_key),
-        require_encryption=True,
-    )
-
-
-def _never_retry(dask_scheduler: Any) -> None:
-    """Runs on a remote scheduler: a task whose worker is lost fails at once."""
-    dask_scheduler.allowed_failures = 0
+        """Stop everything; an engine that is just starting is waited for."""
+        self._closed = True
+        with self._lock:
+            if self._engine is not None:
+                self._engine.close()

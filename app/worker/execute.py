@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -18,14 +18,12 @@ from app.sources.design import Design
 from app.wire.base import Wire
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest
+from app.worker.engine import FAILED, FULL
 from solvers.data_access.data import Data
 from solvers.losses import Loss
 from solvers.methods import Run
 from solvers.problem import Problem
 from solvers.solve import run as solve
-
-FAILED: Final = '{"failed":true}'
-FULL: Final = '{"full":true}'
 
 
 class Payload(Wire):

@@ -9,7 +9,8 @@ import warnings
 import numpy as np
 from distributed import Worker, WorkerPlugin
 
-from app.worker.execute import FAILED, run
+from app.worker.engine import FAILED
+from app.worker.execute import run
 
 _stopped: set[str] = set()
 

@@ -23,11 +23,11 @@ from app.jobs import service
 from app.persistence.clock import SystemClock
 from app.settings import Settings
 from app.wire.jobs import Job
-from app.worker import engine as engines
+from app.worker import cluster as engines
 from app.worker import task
+from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import DaskEngine
-from app.worker.execute import FAILED
+from app.worker.engine import FAILED
 from tests.support.patience import PATIENCE
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people

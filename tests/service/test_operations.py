@@ -1,7 +1,10 @@
 """Health, metrics, logs, and what becomes of errors that nobody expected."""
 
+import json
 import logging
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +17,11 @@ from app.http import handlers
 from app.http.middleware import Observed
 from app.operations.metrics import Metrics
 from app.settings import Settings
+from app.worker.engine import Coming
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
-from tests.support.service import STEWARD, Service
+from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 CANARY = "canary4711"
 
@@ -54,9 +58,71 @@ def test_ready_waits_for_the_warm_up(tmp_path: Any) -> None:
 def test_a_server_whose_accountants_do_not_load_never_becomes_ready(caplog: pytest.LogCaptureFixture) -> None:
     never, ready = _Cold(ever=False), threading.Event()
     never.gate.set()
-    app.main._warm_up(ready, never)
+    app.main._warm_up(ready, never, pytest.fail)
     assert not ready.is_set()
     assert "the accountants do not load" in caplog.text
+
+
+def test_a_server_is_ready_before_its_workers_are_and_its_jobs_wait_for_them(tmp_path: Path) -> None:
+    gate, engine = threading.Event(), InlineEngine()
+
+    def make() -> InlineEngine:
+        gate.wait(PATIENCE)
+        return engine
+
+    settings = Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD))
+    application = app.main.create_app(settings, engine=Coming(make), calculators=InlineCalculators())
+    with TestClient(application, headers={"Authorization": f"Bearer {STEWARD}"}) as client:
+        assert application.state.services.ready.wait(PATIENCE)
+        files = {"file": ("people.csv", people())}
+        dataset = client.post("/v1/datasets", data={"spec": json.dumps(SPEC)}, files=files).json()["id"]
+        asked = JOB | {"dataset": dataset}
+        job = client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "k1"}).json()["id"]
+        assert client.get(f"/v1/jobs/{job}").json()["state"] == "queued"
+        gate.set()
+        deadline = time.monotonic() + PATIENCE
+        while client.get(f"/v1/jobs/{job}").json()["state"] != "done":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    engine.close()
+
+
+def test_a_server_whose_workers_do_not_start_is_not_ready_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    ready = threading.Event()
+
+    def fail() -> None:
+        assert ready.is_set(), "it was, until then"
+        raise OSError("no room")
+
+    app.main._warm_up(ready, InlineCalculators(), fail)
+    assert not ready.is_set()
+    assert "the workers do not start: OSError" in caplog.text
+
+
+def test_an_engine_that_is_just_starting_is_closed_once_it_runs() -> None:
+    starting, gate, engine = threading.Event(), threading.Event(), InlineEngine()
+
+    def make() -> InlineEngine:
+        starting.set()
+        gate.wait(PATIENCE)
+        return engine
+
+    coming, closed = Coming(make), threading.Event()
+    engine.close = closed.set  # type: ignore[method-assign]
+    threads = [threading.Thread(target=coming.start), threading.Thread(target=coming.close)]
+    threads[0].start()
+    assert starting.wait(PATIENCE)
+    threads[1].start()
+    assert coming.slots == 0
+    gate.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert closed.is_set()
+    coming.start()
+    late = Coming(pytest.fail)
+    late.close()
+    late.start()
+    assert late.slots == 0
 
 
 def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) -> None:

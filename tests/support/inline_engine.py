@@ -2,8 +2,8 @@
 
 import threading
 
-from app.worker.engine import Outcome, outcome
-from app.worker.execute import FAILED, run
+from app.worker.engine import FAILED, Outcome, outcome
+from app.worker.execute import run
 
 
 class Stopped(BaseException):

@@ -10,8 +10,10 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
-from app.persistence.session import Database, _config
+from app.persistence.schema import NEWEST, config
+from app.persistence.session import Database
 from app.persistence.tables import metadata
 
 
@@ -33,6 +35,14 @@ def _statements(connection: sa.Connection) -> dict[str, set[str]]:
         (name, re.sub(r'^CREATE TABLE "(\w+)"', r"CREATE TABLE \1", sql)) for name, sql in rows
     )  # after a renaming
     return {name: {line.strip().rstrip(",").rstrip() for line in sql.splitlines()} for name, sql in plain}
+
+
+def test_the_newest_step_is_the_one_that_a_start_looks_for(tmp_path: Path) -> None:
+    database = _migrated(tmp_path)
+    with database.read() as connection:
+        assert ScriptDirectory.from_config(config(connection)).get_heads() == [NEWEST]
+        assert connection.scalars(sa.text("select version_num from alembic_version")).all() == [NEWEST]
+    database.close()
 
 
 def test_autogenerate_finds_no_difference(tmp_path: Path) -> None:
@@ -71,7 +81,7 @@ def test_migrating_again_and_at_the_same_time_changes_nothing(tmp_path: Path) ->
 
 def _upgrade(database: Database, revision: str) -> None:
     with database.write() as connection:
-        command.upgrade(_config(connection), revision)
+        command.upgrade(config(connection), revision)
 
 
 def _insert(connection: sa.Connection, table: str, **values: object) -> None:

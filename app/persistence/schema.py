@@ -1,0 +1,36 @@
+"""The schema's version, and the way to the newest. Alembic is loaded only when there is a step to take."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+NEWEST = "0003"
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def is_current(connection: sa.Connection) -> bool:
+    """Whether every step has been taken."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return False
+    return connection.scalars(sa.text("SELECT version_num FROM alembic_version")).all() == [NEWEST]
+
+
+def upgrade(connection: sa.Connection) -> None:
+    """Takes the steps that are missing, inside the connection's transaction."""
+    from alembic import command
+
+    command.upgrade(config(connection), "head")
+
+
+def config(connection: sa.Connection) -> "Config":
+    """Alembic's, for this connection."""
+    from alembic.config import Config
+
+    made = Config()
+    made.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    made.attributes["connection"] = connection
+    return made
