@@ -125,9 +125,9 @@ def passed(call):
 def load():
     import solvers
 loading = passed(load)
-from solvers.data_access.kernels import slope_of, sum_of_range
+from solvers.kernels import sum_of_range
 from solvers.losses import Logistic
-X, y, w, loss = np.ones((100_000, 54)), np.ones(100_000), np.ones(54), slope_of(Logistic())
+X, y, w, loss = np.ones((100_000, 54)), np.ones(100_000), np.ones(54), Logistic().compiled
 gradient = lambda: sum_of_range(X, y, y, 0, 100_000, w, loss)
 print(loading, passed(gradient), passed(gradient))
 """

@@ -7,7 +7,6 @@ import math
 
 from solvers.domains import L1Ball, Simplex
 from solvers.errors import Unsuitable
-from solvers.losses import Loss, Power
 from solvers.problem import Problem
 
 UNIT = 1.01 * 2.0**-53  # the rounding of one operation, with room for its second order
@@ -27,11 +26,6 @@ def block_rows(width: int) -> int:
     return max(1024, min(BLOCK, _CACHED // width))
 
 
-def is_compiled(loss: Loss) -> bool:
-    """Whether a slope is a function of its record and w, bit for bit: `kernels.slope_of` knows the loss."""
-    return loss.outputs == 1 and not (isinstance(loss, Power) and loss.smoothing > 0)
-
-
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
     """What one record adds to the mean gradient at a w of norm `reach`, on the computer: G/n, and its rounding."""
     return problem.G * _long_rows(problem) / problem.n + _unlike(problem, problem.G, reach)
@@ -43,7 +37,7 @@ def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.
     Twice the rounding, because both the answer with the record and the answer without it have it.
     """
     long, summing = sampled_factors(problem)
-    slopes = 0.0 if is_compiled(problem.loss) else 2 * problem.n * _slopes_error(problem, reach)
+    slopes = 0.0 if problem.loss.compiled else 2 * problem.n * _slopes_error(problem, reach)
     return (bound * long + bound * summing + slopes) / size
 
 
@@ -69,7 +63,7 @@ def _unlike(problem: Problem, bound: float, reach: float) -> float:
     computes may depend on the record's place in its block, and is only known to be close to the exact one.
     """
     summing = _summing(problem, problem.n, bound)
-    return summing if is_compiled(problem.loss) else summing + _slopes_error(problem, reach)
+    return summing if problem.loss.compiled else summing + _slopes_error(problem, reach)
 
 
 def _summing(problem: Problem, rows: int, bound: float) -> float:

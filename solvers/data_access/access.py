@@ -19,6 +19,7 @@ from solvers.data_access.data import Data, blocks
 from solvers.data_access.meter import Meter
 from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
 from solvers.errors import Unsuitable
+from solvers.kernels import slope
 from solvers.problem import Problem, Vector
 
 _RELEASED = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | Resampled  # none hides by sampling
@@ -72,13 +73,14 @@ class DataAccess:
         """
         self.__reads(rows)
         problem, data, w, total = self.__problem, self.__data, start, start.copy()
-        bound = problem.loss.slope_bound
+        loss = problem.loss.compiled
+        if loss is None:
+            raise Unsuitable("one record a step needs a loss of one margin")
         for j in rows[:-1]:
             if (j - rows.start) % _PULSE == 0:
                 self.__meter.pulse()
             x, scale = data.X[j], data.scale[j]
-            slope = problem.loss.slope(np.array([(x @ w) * scale]), data.y[j : j + 1])[0]
-            w = problem.prox(w - (step * min(max(slope, -bound), bound) * scale) * x, step)
+            w = problem.prox(w - (step * slope(loss, (x @ w) * scale, data.y[j]) * scale) * x, step)
             total += w
         return total / len(rows)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers import kernels
 from solvers.bounds import block_rows
-from solvers.data_access import kernels
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 

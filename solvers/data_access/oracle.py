@@ -17,12 +17,12 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.bounds import FARTHEST, contraction, gradient_bound, sampled_bound
 from solvers.data_access.data import Data, blocks
-from solvers.data_access.kernels import length
 from solvers.data_access.last_iterate import last_iterate
 from solvers.data_access.meter import Meter
 from solvers.data_access.sums import gradient_sum, pieces
 from solvers.data_access.walk import Walk
 from solvers.errors import Unsuitable
+from solvers.kernels import length
 from solvers.problem import Problem, Vector
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers import kernels
 from solvers.bounds import lattice_bits
-from solvers.data_access import kernels
 from solvers.data_access.data import Data, blocks
 from solvers.problem import Problem, Vector
 
@@ -22,24 +22,23 @@ def gradient_sum(
 
     A record's gradient is its slope, a number or a vector of K, times its row: clipping the one clips the norm.
     """
-    compiled = kernels.slope_of(data.problem.loss)
-    if compiled is None:
+    X, y, scale, loss = data.X, data.y, data.scale, data.problem.loss.compiled
+    if loss is None:
         return _plain_sum(data, pieces, w, anchor, limit)
-    X, y, scale = data.X, data.y, data.scale
     total, w = np.zeros(data.problem.d), np.ascontiguousarray(w)
     for rows in pieces:
         if anchor is not None:
             places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-            total += kernels.sum_of_changes(X, y, scale, places, w, np.ascontiguousarray(anchor), compiled, limit)
+            total += kernels.sum_of_changes(X, y, scale, places, w, np.ascontiguousarray(anchor), loss, limit)
         elif isinstance(rows, slice):
-            total += kernels.sum_of_range(X, y, scale, rows.start, rows.stop, w, compiled)
+            total += kernels.sum_of_range(X, y, scale, rows.start, rows.stop, w, loss)
         else:
-            total += kernels.sum_of_places(X, y, scale, rows, w, compiled)
+            total += kernels.sum_of_places(X, y, scale, rows, w, loss)
     return total
 
 
 def _plain_sum(data: Data, pieces: Iterable[Rows], w: Vector, anchor: Vector | None, limit: float) -> Vector:
-    """The same in NumPy, for a loss without a compiled form."""
+    """The same in NumPy, for a loss of K outputs."""
     total = np.zeros(data.problem.shape)
     for rows in pieces:
         X, y, scale = data.X[rows], data.y[rows], data.scale[rows]
@@ -53,21 +52,14 @@ def _plain_sum(data: Data, pieces: Iterable[Rows], w: Vector, anchor: Vector | N
 
 
 def _slopes(problem: Problem, X: NDArray[np.float64], y: Vector, scale: Vector, w: Vector) -> Vector:
-    """f'(scale W'x, y), forced into its bound: (rows,), or (K, rows) for a loss of K outputs."""
-    margins = _margins(X, w.reshape(problem.shape))
+    """f'(scale W'x, y), forced into its bound: (K, rows)."""
+    margins: Vector = w.reshape(problem.shape) @ X.T
     margins *= scale
     return clip(problem.loss.slope(margins, y), problem.loss.slope_bound)
 
 
-def _margins(X: NDArray[np.float64], w: Vector) -> Vector:
-    """<x, w> for every row x of X, and for every row of w if there are several."""
-    return w @ X.T if w.ndim == 2 else X @ w
-
-
 def clip(slopes: Vector, bound: float) -> Vector:
-    """Each record's slope, a number or a column, cut down to l2 norm `bound` > 0, in place."""
-    if slopes.ndim == 1:
-        return np.clip(slopes, -bound, bound, out=slopes)
+    """Each record's slope, a column, cut down to l2 norm `bound` > 0, in place."""
     norms = np.sqrt(np.einsum("kn,kn->n", slopes, slopes))
     slopes *= bound / np.maximum(norms, bound)
     return slopes

@@ -17,8 +17,8 @@ from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise, Tails, batch_sizes
 from accounting.noise.lattice import fineness
 from accounting.plan import PlannedQuery
+from solvers import kernels
 from solvers.bounds import sampled_factors
-from solvers.data_access import kernels
 from solvers.data_access.data import Data
 from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
@@ -42,7 +42,7 @@ class Walk:
     def of(problem: Problem, data: Data, planned: PlannedQuery, step: float) -> "Walk | None":
         """None unless all of it is compiled: batches, loss, regularizer and domain."""
         loss, mechanism, regularizer, domain = (
-            kernels.slope_of(problem.loss),
+            problem.loss.compiled,
             planned.mechanism,
             problem.regularizer,
             problem.domain,

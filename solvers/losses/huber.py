@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accounting.numbers import finite
-from solvers.losses.targets import numbers
+from accounting.numbers import within
+from solvers.losses.one_margin import Floats, OneMargin
 
 
 @dataclass(frozen=True, slots=True)
-class Huber:
+class Huber(OneMargin):
     """f(m, y) = (m - y)^2 / (2 h) where |m - y| <= h, and |m - y| - h / 2 beyond;  |f'| <= 1,  f'' <= 1/h.
 
     The Moreau envelope of the absolute residual, hence convex, below it by at most h / 2. It is Huber's loss with
@@ -22,44 +21,26 @@ class Huber:
     smoothing : h, in [1e-4, 100], in the unit of the target
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
-    outputs: ClassVar[int] = 1
+    slope_bound: ClassVar[float] = 1.0
 
     smoothing: float = 0.1
     name: Literal["huber"] = "huber"
 
     def __post_init__(self) -> None:
-        if not 1e-4 <= finite(self.smoothing, "smoothing") <= 100:
-            raise ValueError("smoothing must lie in [1e-4, 100]")
-
-    @property
-    def slope_bound(self) -> float:
-        """sup |df/dm|."""
-        return 1.0
+        within(self.smoothing, "smoothing", 1e-4, 100)
 
     @property
     def curvature_bound(self) -> float:
-        """sup d^2f/dm^2."""
+        """1 / h."""
         return 1 / self.smoothing
 
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
+    @staticmethod
+    def derivative(m: float, y: float, smoothing: float) -> float:
+        """clip((m - y) / h, -1, 1)."""
+        return min(max(m - y, -smoothing), smoothing) / smoothing
 
-    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """y, made finite."""
-        return numbers(y)
-
-    def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(self, margin: Floats, y: Floats) -> Floats:
         """f(m, y), elementwise."""
         r, h = np.abs(margin - y), self.smoothing
         return np.where(r <= h, np.minimum(r, h) ** 2 / (2 * h), r - h / 2)
-
-    def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm = clip((m - y) / h, -1, 1), elementwise, as a new array."""
-        slopes = margin - y
-        np.clip(slopes, -self.smoothing, self.smoothing, out=slopes)
-        slopes /= self.smoothing
-        return slopes

@@ -1,55 +1,32 @@
 """The logistic loss, f(m, y) = ln(1 + e^(-y m)), y in {-1, +1}."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
 
-from solvers.losses.targets import classes
+from solvers.losses.one_margin import Floats, OneMargin
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
+class Logistic(OneMargin):
     """f(m, y) = ln(1 + exp(-y m));  |f'| <= 1,  f'' <= 1/4.
 
     m is the margin <x, w>, y in {-1, +1}. Convex and smooth.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["class"]] = "class"
-    outputs: ClassVar[int] = 1
+    slope_bound: ClassVar[float] = 1.0
+    curvature_bound: ClassVar[float] = 0.25
 
     name: Literal["logistic"] = "logistic"
 
-    @property
-    def slope_bound(self) -> float:
-        """sup |df/dm|."""
-        return 1.0
+    @staticmethod
+    def derivative(m: float, y: float) -> float:
+        """-y / (1 + e^(y m))."""
+        return -(y * (1.0 / (1.0 + math.exp(y * m))))
 
-    @property
-    def curvature_bound(self) -> float:
-        """sup d^2f/dm^2."""
-        return 0.25
-
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
-
-    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """+1 or -1."""
-        return classes(y)
-
-    def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(self, margin: Floats, y: Floats) -> Floats:
         """f(m, y), elementwise."""
         return np.logaddexp(0.0, -y * margin)
-
-    def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm = -y / (1 + e^(y m)), elementwise, as a new array."""
-        slopes = y * margin
-        np.negative(slopes, out=slopes)
-        expit(slopes, out=slopes)
-        slopes *= y
-        return np.negative(slopes, out=slopes)

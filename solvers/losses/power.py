@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accounting.numbers import finite
-from solvers.losses.targets import numbers
+from accounting.errors import OutOfRange
+from accounting.numbers import within
+from solvers.losses.one_margin import Floats, OneMargin, zero_or_within
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class Power(OneMargin):
     """f(m, y) = |m - y|^k where |m - y| <= c, and c^k + k c^(k-1) (|m - y| - c) beyond;  |f'| <= k c^(k-1).
 
     Convex. f'' = k (k - 1) |m - y|^(k-2) has no bound near 0 unless k = 2, where it is 2. With smoothing h > 0 the part
@@ -29,9 +29,7 @@ class Power:
     c = `residual_bound`, as in `squared`.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
-    outputs: ClassVar[int] = 1
 
     exponent: float = 1.5
     residual_bound: float = 1.0
@@ -39,53 +37,35 @@ class Power:
     name: Literal["power"] = "power"
 
     def __post_init__(self) -> None:
-        if not 1 < finite(self.exponent, "exponent") <= 2:
-            raise ValueError("exponent must lie in (1, 2]")
-        if not 1e-6 <= finite(self.residual_bound, "residual_bound") <= 1e6:
-            raise ValueError("residual_bound must lie in [1e-6, 1e6]")
-        if finite(self.smoothing, "smoothing") != 0 and not 1e-6 <= self.smoothing <= self.residual_bound:
-            raise ValueError("smoothing must be 0 or lie in [1e-6, residual_bound]")
+        if within(self.exponent, "exponent", 1, 2) == 1:
+            raise OutOfRange("exponent must lie in (1, 2]")
+        within(self.residual_bound, "residual_bound", 1e-6, 1e6)
+        zero_or_within(self.smoothing, "smoothing", 1e-6, self.residual_bound)
 
     @property
     def slope_bound(self) -> float:
-        """sup |df/dm|."""
+        """k c^(k-1)."""
         return self.exponent * math.pow(self.residual_bound, self.exponent - 1)
 
     @property
     def curvature_bound(self) -> float:
-        """sup d^2f/dm^2; infinite for k < 2 without smoothing, near a residual of 0."""
+        """2 for k = 2, k h^(k-2) with smoothing, and else infinite, near a residual of 0."""
         if self.exponent == 2:
             return 2.0
-        if self.smoothing == 0:
-            return math.inf
-        return self.exponent * math.pow(self.smoothing, self.exponent - 2)
+        return self.exponent * math.pow(self.smoothing, self.exponent - 2) if self.smoothing > 0 else math.inf
 
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
+    @staticmethod
+    def derivative(m: float, y: float, exponent: float, residual_bound: float, smoothing: float) -> float:
+        """k clip(|m - y|, c)^(k-1) sign(m - y), linear below h."""
+        size = abs(m - y)
+        if size < smoothing:
+            return (m - y) * math.pow(smoothing, exponent - 2.0) * exponent
+        signed = exponent if m > y else -exponent if m < y else 0.0
+        return math.pow(min(size, residual_bound), exponent - 1.0) * signed
 
-    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """y, made finite."""
-        return numbers(y)
-
-    def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(self, margin: Floats, y: Floats) -> Floats:
         """f(m, y), elementwise."""
-        r, c = np.abs(margin - y), self.residual_bound
-        inside = np.minimum(r, c)
-        powers = inside**self.exponent
-        if self.smoothing > 0:
-            k, h = self.exponent, self.smoothing
-            parabola = k / 2 * h ** (k - 2) * inside**2 + (1 - k / 2) * h**k
-            powers = np.where(r < h, parabola, powers)
-        return powers + self.slope_bound * (r - inside)
-
-    def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm = k clip(|m - y|, c)^(k-1) sign(m - y), linear below h, elementwise, as a new array."""
-        r = margin - y
-        slopes = np.minimum(np.abs(r), self.residual_bound) ** (self.exponent - 1)
-        if self.smoothing > 0:
-            h = self.smoothing
-            slopes = np.where(np.abs(r) < h, np.abs(r) * h ** (self.exponent - 2), slopes)
-        slopes *= self.exponent * np.sign(r)
-        return slopes
+        r, k, h = np.abs(margin - y), self.exponent, self.smoothing
+        inside = np.minimum(r, self.residual_bound)
+        parabola = k / 2 * h ** (k - 2) * inside**2 + (1 - k / 2) * h**k if h > 0 else 0.0
+        return np.where(r < h, parabola, inside**k) + self.slope_bound * (r - inside)

@@ -4,15 +4,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from accounting.numbers import finite
-from solvers.losses.targets import numbers
+from accounting.numbers import within
+from solvers.losses.one_margin import Floats, OneMargin, zero_or_within
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile:
+class Quantile(OneMargin):
     """f(m, y) = max(q (y - m), (1 - q) (m - y)), or with h > 0 its Moreau envelope;  |f'| <= max(q, 1 - q).
 
     With r = m - y, the envelope min over u of max(-q u, (1 - q) u) + (u - r)^2 / (2 h) is r^2 / (2 h) while
@@ -25,49 +22,34 @@ class Quantile:
     smoothing : h, 0 or in [1e-4, 100], in the unit of the target
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
-    outputs: ClassVar[int] = 1
 
     level: float = 0.5
     smoothing: float = 0.0
     name: Literal["quantile"] = "quantile"
 
     def __post_init__(self) -> None:
-        if not 0.001 <= finite(self.level, "level") <= 0.999:
-            raise ValueError("level must lie in [0.001, 0.999]")
-        if finite(self.smoothing, "smoothing") != 0 and not 1e-4 <= self.smoothing <= 100:
-            raise ValueError("smoothing must be 0 or lie in [1e-4, 100]")
+        within(self.level, "level", 0.001, 0.999)
+        zero_or_within(self.smoothing, "smoothing", 1e-4, 100)
 
     @property
     def slope_bound(self) -> float:
-        """sup |df/dm|."""
+        """max(q, 1 - q)."""
         return max(self.level, 1 - self.level)
 
     @property
     def curvature_bound(self) -> float:
-        """sup d^2f/dm^2; infinite without smoothing, since the slope jumps at m = y."""
+        """1 / h; infinite without smoothing, since the slope jumps at m = y."""
         return 1 / self.smoothing if self.smoothing > 0 else math.inf
 
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
+    @staticmethod
+    def derivative(m: float, y: float, level: float, smoothing: float) -> float:
+        """clip((m - y) / h, -q, 1 - q); with h = 0, 1 - q above y and else -q."""
+        if smoothing == 0.0:
+            return 1.0 - level if m > y else -level
+        return min(max(m - y, -level * smoothing), (1.0 - level) * smoothing) / smoothing
 
-    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """y, made finite."""
-        return numbers(y)
-
-    def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(self, margin: Floats, y: Floats) -> Floats:
         """f(m, y), elementwise."""
         s = self.slope(margin, y)
         return s * (margin - y) - self.smoothing * s * s / 2
-
-    def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm = clip((m - y) / h, -q, 1 - q), elementwise, as a new array; with h = 0, 1 - q above y and else -q."""
-        slopes, q, h = margin - y, self.level, self.smoothing
-        if h == 0:
-            return np.where(slopes > 0, 1 - q, -q)
-        np.clip(slopes, -q * h, (1 - q) * h, out=slopes)
-        slopes /= h
-        return slopes

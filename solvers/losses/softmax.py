@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.numbers import whole
 from solvers.errors import Unsuitable
 
 MOST_CLASSES = 2**16
@@ -28,13 +29,17 @@ class Softmax:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["class"]] = "class"
+    is_convex: ClassVar[bool] = True
+    slope_bound: ClassVar[float] = math.sqrt(2)  # of ||df/dm||_2, not attained
+    curvature_bound: ClassVar[float] = 0.5  # of ||d2f/dm2||_2, attained where two classes have probability 1/2 each
+    compiled: ClassVar[None] = None
 
     classes: int | None = None
     name: Literal["softmax"] = "softmax"
 
     def __post_init__(self) -> None:
-        if self.classes is not None and (type(self.classes) is not int or not 2 <= self.classes <= MOST_CLASSES):
-            raise ValueError(f"classes must be an integer in [2, {MOST_CLASSES}]")
+        if self.classes is not None:
+            whole(self.classes, "classes", 2, MOST_CLASSES)
 
     @property
     def outputs(self) -> int:
@@ -48,21 +53,6 @@ class Softmax:
         if self.classes is None:
             raise Unsuitable("softmax: classes is open, say how many there are")
         return self.classes
-
-    @property
-    def slope_bound(self) -> float:
-        """sup ||df/dm||_2, not attained."""
-        return math.sqrt(2)
-
-    @property
-    def curvature_bound(self) -> float:
-        """sup ||d2f/dm2||_2, attained where two classes have probability 1/2 each."""
-        return 0.5
-
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
 
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """y where it is one of 0, ..., K-1, else 0 (NaN included)."""

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accounting.numbers import finite
-from solvers.losses.targets import numbers
+from accounting.numbers import within
+from solvers.losses.one_margin import Floats, OneMargin
 
 
 @dataclass(frozen=True, slots=True)
-class Squared:
+class Squared(OneMargin):
     """f(m, y) = (m - y)^2 / 2 where |m - y| <= c, and c |m - y| - c^2 / 2 beyond;  |f'| <= c,  f'' <= 1.
 
     Parameters
@@ -22,42 +21,26 @@ class Squared:
     c = `residual_bound` (Huber's loss); a target scaled to [-1, 1] has no residual beyond 1 at w = 0.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     takes: ClassVar[Literal["number"]] = "number"
-    outputs: ClassVar[int] = 1
+    curvature_bound: ClassVar[float] = 1.0
 
     residual_bound: float = 1.0
     name: Literal["squared"] = "squared"
 
     def __post_init__(self) -> None:
-        if not 1e-6 <= finite(self.residual_bound, "residual_bound") <= 1e6:
-            raise ValueError("residual_bound must lie in [1e-6, 1e6]")
+        within(self.residual_bound, "residual_bound", 1e-6, 1e6)
 
     @property
     def slope_bound(self) -> float:
-        """sup |df/dm|."""
+        """c."""
         return self.residual_bound
 
-    @property
-    def curvature_bound(self) -> float:
-        """sup d^2f/dm^2."""
-        return 1.0
+    @staticmethod
+    def derivative(m: float, y: float, residual_bound: float) -> float:
+        """clip(m - y, -c, c)."""
+        return min(max(m - y, -residual_bound), residual_bound)
 
-    @property
-    def is_convex(self) -> bool:
-        """Yes."""
-        return True
-
-    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """y, made finite."""
-        return numbers(y)
-
-    def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(self, margin: Floats, y: Floats) -> Floats:
         """f(m, y), elementwise."""
         r, c = np.abs(margin - y), self.residual_bound
         return np.where(r <= c, np.minimum(r, c) ** 2 / 2, c * r - c * c / 2)
-
-    def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm, the clipped residual, elementwise, as a new array."""
-        residuals = margin - y
-        return np.clip(residuals, -self.residual_bound, self.residual_bound, out=residuals)

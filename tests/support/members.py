@@ -2,6 +2,9 @@
 
 from typing import Any, get_args
 
+from solvers.losses import Huber, HuberHinge, Loss, Power, Quantile, Squared
+from solvers.losses.one_margin import OneMargin
+
 
 def every(union: Any, *given: Any) -> list[Any]:
     """The given members with their settings, and each member that is not among them with its defaults."""
@@ -13,3 +16,16 @@ def every(union: Any, *given: Any) -> list[Any]:
 def name_of(kind: Any) -> str:
     """What its `name` says in JSON."""
     return str(kind.__dataclass_fields__["name"].default)
+
+
+LOSSES: list[OneMargin] = [
+    loss
+    for loss in every(
+        Loss,
+        *(HuberHinge(), HuberHinge(0.01), HuberHinge(3.0), Squared(), Squared(0.3), Huber(), Huber(2.0)),
+        *(Quantile(), Quantile(0.9), Quantile(0.1, 0.2)),
+        *(Power(), Power(1.1, 0.5), Power(2.0, 0.7), Power(1.001, 3.0), Power(1.3, 1.0, 0.05)),
+    )
+    if isinstance(loss, OneMargin)
+]
+"""Every loss of one margin; softmax, of several, has `test_softmax.py`."""

@@ -14,8 +14,7 @@ from accounting.noise import source as noises
 from accounting.noise.lattice import Lattice, fineness
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Privacy
-from solvers import plan, solve
-from solvers.data_access import kernels
+from solvers import kernels, plan, solve
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball

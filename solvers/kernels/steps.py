@@ -1,0 +1,116 @@
+"""The walk: many steps of variance-reduced descent in one loop, with noise and batches drawn before it."""
+
+import math
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from solvers.kernels.build import compiled
+from solvers.kernels.lanes import add, dot
+from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
+from solvers.kernels.sums import PLACES, ROWS, length
+
+Walk = tuple[float, float, float, float, float, float, float, float, float, float, float, float]
+"""What `walk` knows that is public: L, G, R, the batch's fixed size, two factors of the bound's rounding, the noise
+multiplier, two numbers of the lattice, the step, what it is divided by, the radius."""
+
+# Those of solvers.bounds and of accounting.noise, which a test holds; literal, since the cache sees this folder alone.
+FARTHEST, RELATIVE, ABSOLUTE = 1e100, 1e-12, 1e-15
+FINEST, COARSEST, LARGEST = 2.0**-960, 2.0**900, 2.0**51
+
+_FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
+_WALK = types.UniTuple(types.float64, 12)
+
+
+@compiled(types.boolean(ANSWER, NUMBERS, _FLAGS, types.int64, types.float64))
+def round_tails(out: Vector, sizes: Vector, negative: NDArray[np.bool_], first: int, scale: float) -> bool:
+    """out_j = round(scale N_(first + j)), or NaN where the size leaves it open; whether all are closed.
+
+    The plain form is `Noise._fill`, with the same tolerances.
+    """
+    closed = True
+    for j in range(out.shape[0]):
+        y = sizes[first + j] * scale
+        rounded = np.rint(y)
+        if 0.5 - abs(y - rounded) <= y * RELATIVE + ABSOLUTE * scale:
+            out[j], closed = np.nan, False
+        else:
+            out[j] = -rounded if negative[first + j] else rounded
+    return closed
+
+
+@compiled(types.UniTuple(types.float64, 2)(types.float64, types.float64, types.float64, types.int64))
+def fit(z: float, kept: float, bound: float, k: int) -> tuple[float, float]:
+    """Std and spacing as `Lattice.fit` has them; a spacing of 0 where it refuses."""
+    std = np.nextafter(z * bound / kept * (1 + 1e-12), np.inf)
+    if not (bound > 0 and std < np.inf):
+        return 0.0, 0.0
+    spacing = 2.0 ** (math.frexp(std)[1] - 1 - k)
+    return (std, spacing) if FINEST < spacing < COARSEST else (0.0, 0.0)
+
+
+@compiled(
+    types.Tuple((types.int64, types.float64))(
+        ROWS, NUMBERS, NUMBERS, SLOPE, PLACES, PLACES, NUMBERS, _FLAGS, ANSWER, types.int64, types.boolean,
+        NUMBERS, NUMBERS, NUMBERS, types.Array(types.float64, 2, "C"), _WALK,
+    )
+)  # fmt: skip
+def walk(
+    X: Vector,
+    y: Vector,
+    scale: Vector,
+    loss: Slope,
+    ends: NDArray[np.int64],
+    places: NDArray[np.int64],
+    sizes: Vector,
+    negative: NDArray[np.bool_],
+    noise: Vector,
+    start: int,
+    given: bool,
+    w: Vector,
+    anchor: Vector,
+    snapshot: Vector,
+    points: Vector,
+    public: Walk,
+) -> tuple[int, float]:
+    """Steps start, start + 1, ... of a `Walk`, each from its own batch and tails; points[t] follows step t.
+
+    Returns (the number of points, 0) at the end. Before a step that it cannot make it returns (that step, s): s > 0 is
+    the noise's scale at which some coordinates are open, NaN in `noise`; call again with `noise` closed and `given`.
+    s < 0: the step is out of the range of exact arithmetic.
+    """
+    L, G, R, size, long, summing, z, kept, k, step, shrink, radius = public
+    d = w.shape[0]
+    total, w = np.zeros(d + 8), w.copy()
+    for t in range(start, points.shape[0]):
+        reach, distance = length(w), length(w - anchor)
+        if not (reach <= FARTHEST and distance < np.inf):
+            return t, -1.0
+        near = L * distance <= G
+        bound = min(G, L * distance) if near else G
+        if bound == 0.0:
+            v = snapshot.copy()
+        else:
+            std, spacing = fit(z, kept, (bound * long + bound * summing) / size, int(k))
+            if spacing == 0.0:
+                return t, -1.0
+            if not (given and t == start) and not round_tails(noise, sizes, negative, t * d, std / spacing):
+                return t, std / spacing
+            total[:] = 0.0
+            for i in places[ends[t] : ends[t + 1]]:
+                s = slope(loss, dot(X, i, w) * scale[i], y[i])
+                if near:
+                    limit = bound / R
+                    s = min(max(s - slope(loss, dot(X, i, anchor) * scale[i], y[i]), -limit), limit)
+                add(total, (s * scale[i],), X, (i,))
+            v = np.empty(d)
+            for j in range(d):
+                steps = np.rint(min(max(total[j] / size / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0
+                v[j] = steps * spacing + snapshot[j] if near else steps * spacing
+        w = (w - step * v) / shrink
+        norm = length(w)
+        if norm > radius:
+            w *= radius / norm
+        points[t] = w
+    return points.shape[0], 0.0
