@@ -22,6 +22,7 @@ from app.calculation.calculators import Calculators, ForkedCalculators
 from app.calculation.pool import Pool
 from app.datasets import routes as datasets
 from app.datasets.folders import sweep
+from app.datasets.values import verify_quietly
 from app.http import handlers
 from app.http.guards import Guarded
 from app.http.middleware import Observed
@@ -184,6 +185,7 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
         print(f"The first steward's token, kept in {written}:\n{written.read_text().strip()}", flush=True)
     dispatcher = Dispatcher(settings, database, keys, running)
     dispatcher.start()
+    threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
     pool = Pool(calculating.ask, settings.calculations)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
     ready = threading.Event()

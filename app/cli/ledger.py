@@ -11,17 +11,21 @@ group = typer.Typer(no_args_is_help=True, help="Look after the ledgers under PUR
 
 @group.command("verify")
 def verify(home: Home = None, json: Json = False) -> None:
-    """Replay every ledger against its stored state; exit code 1 if one does not hold. A server may run meanwhile.
+    """Replay every ledger, check every dataset's values; exit code 1 if one does not hold. A server may run.
 
     \b
     Example:
       purse ledger verify --home /srv/purse
     """
     from app.cli.state import opened, settings_of
+    from app.datasets import values
     from app.ledger import audit
 
-    with opened(settings_of(home)) as database:
-        found = audit.verify(database)
+    settings = settings_of(home)
+    with opened(settings) as database:
+        found, whole = audit.verify(database), values.verify(database, settings.home)
+    for dataset in (dataset for dataset, is_whole in whole.items() if not is_whole):
+        found[dataset] = found.get(dataset) or "its values are not those that were stored"
     rows = [(dataset, "holds" if wrong is None else wrong) for dataset, wrong in found.items()]
     emit(found, json, lambda: table(("dataset", "ledger"), rows))
     if any(found.values()):

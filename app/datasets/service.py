@@ -9,7 +9,7 @@ from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.ledger import LedgerState, Opened, remaining_epsilon, spent_epsilon
-from app.datasets import folders, store
+from app.datasets import folders, store, values
 from app.datasets.store import DatasetRow, Spend
 from app.datasets.upload import MAX_SPEC_BYTES, Upload
 from app.http.body import parse_json
@@ -18,6 +18,7 @@ from app.identity.store import Principal
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources.errors import Mismatch, SourceError, TooLarge
+from app.sources.matrix import VALUES, checksum
 from app.wire.base import Page
 from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss
 from app.wire.problems import Violation
@@ -37,17 +38,17 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
     ------
     ApiError
         invalid_request or out_of_range for the spec; unreadable_file or too_large for the file; name_taken;
-        duplicate_dataset, since a second name for the same file would be a second budget.
+        duplicate_dataset, since a second name for the same values would be a second budget.
     """
     spec = parse_json(DatasetSpec, upload.spec, where="spec", max_bytes=MAX_SPEC_BYTES)
     rule = _filter(spec.budget)
     with database.read() as connection:
-        store.refuse_known(connection, spec.name, upload.sha256)
+        store.refuse_known(connection, spec.name, None)
     made = upload.file.with_name("columns")
     # What a column takes on the disk is at most what a CSV file of the largest size could unfold to.
     rows = _read(upload.file, spec, made, 8 * settings.max_upload_bytes)
     upload.file.unlink()
-    row = _register(database, settings.home, made, spec, rule, rows, upload.sha256)
+    row = _register(database, settings.home, made, spec, rule, rows, checksum(made / VALUES))
     return _dataset(row, [], principal)
 
 
@@ -96,14 +97,16 @@ def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> int:
 
 
 def _register(
-    database: Database, home: Path, made: Path, spec: DatasetSpec, rule: Filter, rows: int, file_sha256: str
+    database: Database, home: Path, made: Path, spec: DatasetSpec, rule: Filter, rows: int, sha256: str
 ) -> DatasetRow:
     dataset_id = new_id("ds")
     try:
         with database.write() as connection:
-            store.refuse_known(connection, spec.name, file_sha256)
+            known = values.content(spec, sha256)
+            store.refuse_known(connection, spec.name, known)
             at = database.timestamp()
-            row = store.add(connection, Opened(dataset_id, rows, rule), spec, file_sha256, dataset_id, at)
+            row = store.add(connection, Opened(dataset_id, rows, rule), spec, known, dataset_id, at)
+            values.note(connection, dataset_id, sha256)
             folders.publish(made, home, dataset_id)
     except BaseException:
         _withdraw(database, home, dataset_id)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,7 +12,7 @@ from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState, Opened, advance
 from app.http.errors import ApiError
 from app.ledger import store as ledger
-from app.persistence.tables import analyst_spend, datasets, tokens
+from app.persistence.tables import analyst_spend, datasets, stored_values, tokens
 from app.wire.datasets import DatasetSpec
 
 
@@ -23,6 +24,7 @@ class DatasetRow:
     ----------
     rows : int, n, public
     folder : name of its folder; `app.datasets.folders.path` says where that is
+    checksum, is_damaged : of its stored values, and whether they are others now
     """
 
     id: str
@@ -32,6 +34,8 @@ class DatasetRow:
     folder: str
     state: LedgerState
     created_at: str
+    checksum: str | None = None
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +72,17 @@ def spends(connection: sa.Connection, dataset_id: str) -> list[Spend]:
     return [Spend(row.owner_id, row.name, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
 
 
-def refuse_known(connection: sa.Connection, name: str, file_sha256: str) -> None:
-    """`ApiError` duplicate_dataset if this very file is a dataset already, name_taken if the name is."""
-    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.file_sha256 == file_sha256)) is not None:
+def refuse_known(connection: sa.Connection, name: str, content_sha256: str | None) -> None:
+    """`ApiError` duplicate_dataset if there is a dataset of this content already, name_taken if of this name."""
+    same = datasets.c.content_sha256 == content_sha256
+    if content_sha256 and connection.scalar(sa.select(datasets.c.id).where(same)) is not None:
         raise ApiError("duplicate_dataset")
     if connection.scalar(sa.select(datasets.c.id).where(datasets.c.name == name)) is not None:
         raise ApiError("name_taken", "A dataset of this name exists.")
 
 
 def add(
-    connection: sa.Connection, opened: Opened, spec: DatasetSpec, file_sha256: str, folder: str, at: str
+    connection: sa.Connection, opened: Opened, spec: DatasetSpec, content_sha256: str, folder: str, at: str
 ) -> DatasetRow:
     """Inserts a dataset with the first entry of its ledger."""
     state, entry = advance(None, opened, at)
@@ -87,7 +92,7 @@ def add(
             name=spec.name,
             rows=opened.rows,
             spec=_text(spec.model_dump()),
-            file_sha256=file_sha256,
+            content_sha256=content_sha256,
             folder=folder,
             state=_text(state.to_json()),
             created_at=at,
@@ -97,8 +102,8 @@ def add(
     return DatasetRow(opened.dataset, spec.name, opened.rows, spec, folder, state, at)
 
 
-def _rows() -> sa.Select[tuple[str, str, int, str, str, str, str]]:
-    return sa.select(
+def _rows() -> sa.Select[Any]:
+    columns = (
         datasets.c.id,
         datasets.c.name,
         datasets.c.rows,
@@ -106,12 +111,16 @@ def _rows() -> sa.Select[tuple[str, str, int, str, str, str, str]]:
         datasets.c.folder,
         datasets.c.state,
         datasets.c.created_at,
+        stored_values.c.sha256,
+        stored_values.c.damaged_at,
     )
+    return sa.select(*columns).outerjoin_from(datasets, stored_values)
 
 
-def _dataset(row: sa.Row[tuple[str, str, int, str, str, str, str]]) -> DatasetRow:
+def _dataset(row: sa.Row[Any]) -> DatasetRow:
     spec, state = DatasetSpec.model_validate_json(row.spec), LedgerState.from_json(json.loads(row.state))
-    return DatasetRow(row.id, row.name, row.rows, spec, row.folder, state, row.created_at)
+    public = (row.id, row.name, row.rows, spec, row.folder, state, row.created_at)
+    return DatasetRow(*public, checksum=row.sha256, is_damaged=row.damaged_at is not None)
 
 
 def _text(document: object) -> str:

@@ -5,7 +5,6 @@ looked at the token. Here the token is checked first, the limits hold while the 
 once, beside where it will stay. Its name, its type and every other header of a part are ignored.
 """
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -31,12 +30,10 @@ class Upload:
     ----------
     spec : the raw JSON of the part `spec`
     file : where the part `file` lies
-    sha256 : of the file's bytes
     """
 
     spec: bytes
     file: Path
-    sha256: str
 
 
 async def receive(request: Request, file: Path, max_bytes: int) -> Upload:
@@ -70,14 +67,13 @@ async def receive(request: Request, file: Path, max_bytes: int) -> Upload:
                 await run_in_threadpool(parts.feed, bytes(waiting))
                 waiting.clear()
         await run_in_threadpool(parts.feed, bytes(waiting))
-        return Upload(parts.finished(), file, parts.digest.hexdigest())
+        return Upload(parts.finished(), file)
 
 
 class _Parts:
     """Sorts the events of the multipart parser into spec and file."""
 
     def __init__(self, boundary: bytes, target: BinaryIO, max_bytes: int) -> None:
-        self.digest = hashlib.sha256()
         self._spec = bytearray()
         self._target = target
         self._left = {"spec": MAX_SPEC_BYTES, "file": max_bytes}
@@ -148,7 +144,6 @@ class _Parts:
         if self._part == "spec":
             self._spec += piece
         else:
-            self.digest.update(piece)
             self._target.write(piece)
 
     def _end(self) -> None:

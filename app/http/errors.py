@@ -51,7 +51,7 @@ CODES: Mapping[str, Code] = {
     ),
     "name_taken": Code(409, "The name is taken", "Choose another one."),
     "duplicate_dataset": Code(
-        409, "This file is already a dataset", "Its budget would start anew under a second name; use the first."
+        409, "These values are already a dataset", "Its budget would start anew under a second name; use the first."
     ),
     "not_released": Code(409, "The job has released nothing", "It is not done, has failed, or was cancelled."),
     "already_finished": Code(409, "The job is already over", "A finished job cannot be cancelled."),
@@ -70,6 +70,9 @@ CODES: Mapping[str, Code] = {
     ),
     "overloaded": Code(503, "The service has too much to do", "`Retry-After` says when to try again."),
     "not_ready": Code(503, "The service is not ready", "It is starting or stopping; try again in a few seconds."),
+    "dataset_damaged": Code(
+        503, "The dataset's values are not those registered", "The operator has to restore them; nothing was charged."
+    ),
     "disk_full": Code(
         507, "The disk is full", "Nothing was changed and nothing charged; it is the operator's to make room."
     ),

@@ -61,7 +61,7 @@ async def place(request: Request, principal: Analyst) -> AsyncIterator[None]:
     "/jobs",
     status_code=202,
     summary="Submit a job",
-    responses=responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "disk_full"),
+    responses=responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_damaged", "disk_full"),
 )
 async def submit(
     request: Request,

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Cancelled, Charged, Refunded
+from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.jobs import store
@@ -119,6 +120,9 @@ def _reserve(
     request, dataset = priced.request, priced.dataset
     state = ledger.load_state(connection, dataset.id)
     assert state is not None
+    now = datasets.get(connection, dataset.id)
+    if now is None or now.is_damaged:
+        raise ApiError("dataset_damaged")
     quote = priced.quote(state)
     if priced.cost is None or not quote.fits:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(state))

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.persistence.tables import holders, jobs
+from app.persistence.tables import holders, jobs, stored_values
 from app.wire.jobs import Job, JobState, Progress, Quote
 
 _LISTED = tuple(column for column in jobs.c if column.name not in ("model", "receipt", "ended"))
@@ -137,12 +137,15 @@ def is_idle(connection: sa.Connection) -> bool:
 def claimable(connection: sa.Connection, living: Sequence[str]) -> JobRow | None:
     """What nobody living holds: an interrupted job first, else of the owner with the fewest running ones the oldest."""
     columns = (jobs.c.owner_id, jobs.c.number, jobs.c.holder)
-    going = connection.execute(sa.select(*columns).where(jobs.c.state == "running", jobs.c.ended.is_(None))).all()
+    broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
+    whole = jobs.c.dataset_id.not_in(broken)
+    runs = whole & (jobs.c.state == "running") & jobs.c.ended.is_(None)
+    going = connection.execute(sa.select(*columns).where(runs)).all()
     interrupted = [row.number for row in going if row.holder not in living]
     if interrupted:
         return _one(connection, jobs.c.number == min(interrupted))
     busy = Counter(row.owner_id for row in going)
-    oldest = sa.select(jobs.c.owner_id, sa.func.min(jobs.c.number)).where(jobs.c.state == "queued")
+    oldest = sa.select(jobs.c.owner_id, sa.func.min(jobs.c.number)).where(whole, jobs.c.state == "queued")
     waiting = [(busy[owner], number) for owner, number in connection.execute(oldest.group_by(jobs.c.owner_id))]
     return _one(connection, jobs.c.number == min(waiting)[1]) if waiting else None
 

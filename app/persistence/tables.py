@@ -35,10 +35,20 @@ datasets = sa.Table(
     sa.Column("name", sa.String(200), nullable=False, unique=True),
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("spec", sa.Text, nullable=False),
-    sa.Column("file_sha256", sa.String(64), nullable=False, unique=True),
+    sa.Column("content_sha256", sa.String(64), nullable=False),
     sa.Column("folder", sa.String(200), nullable=False),
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("created_at", sa.String(40), nullable=False),
+    sa.UniqueConstraint("content_sha256", name="uq_datasets_file_sha256"),  # the column's name once
+)
+
+# The checksum of a dataset's file of values, and since when that file is another.
+stored_values = sa.Table(
+    "stored_values",
+    metadata,
+    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), primary_key=True),
+    sa.Column("sha256", sa.String(64), nullable=False),
+    sa.Column("damaged_at", sa.String(40)),
 )
 
 ledger_entries = sa.Table(

@@ -1,5 +1,6 @@
 """A matrix of doubles on disk, row by row, in NumPy's own format; written in a stream, read through a memory map."""
 
+import hashlib
 import os
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +68,12 @@ def open_matrix(path: Path) -> Floats:
     if matrix.dtype != np.float64 or matrix.ndim != 2:
         raise ValueError("not a matrix of doubles")
     return matrix  # type: ignore[no-any-return]
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, its shape included."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_folder(folder: Path) -> None:

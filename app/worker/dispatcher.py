@@ -15,7 +15,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from app.datasets import folders
+from app.datasets import folders, values
 from app.jobs import attempts, grid
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
@@ -161,6 +161,8 @@ class Dispatcher:
     def _finish(self, running: _Running, seen: float) -> None:
         claim, outcome = running.claim, running.ended()
         assert outcome is not None
+        if outcome.kind == "damaged":
+            values.mark(self._database, claim.dataset.id, True)
         if running.ours:
             held = attempts.end(self._database, claim, _word(outcome), seen)
             _log.info("attempt_%s %s %d", outcome.kind if held else "lost", claim.id, claim.attempt)
@@ -235,6 +237,7 @@ class Dispatcher:
             "folder": str(folders.path(self._settings.home, claim.dataset.folder)),
             "scratch": str(scratch),
             "rows": claim.dataset.rows,
+            "checksum": claim.dataset.checksum,
             "spec": claim.dataset.spec.model_dump(mode="json"),
             "request": json.loads(claim.job.request),
             "loss": plan["loss"],
@@ -245,4 +248,5 @@ class Dispatcher:
 
 
 def _word(outcome: Outcome) -> str:
-    return {"ok": outcome.output, "raised": attempts.RAISED, "vanished": attempts.VANISHED}[outcome.kind]
+    """To people, values that are damaged are a failure like any other."""
+    return {"ok": outcome.output, "vanished": attempts.VANISHED}.get(outcome.kind, attempts.RAISED)

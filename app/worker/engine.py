@@ -7,19 +7,21 @@ from typing import Final, Literal, Protocol
 
 FAILED: Final = '{"failed":true}'
 FULL: Final = '{"full":true}'
+DAMAGED: Final = '{"damaged":true}'
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended: with an output document, by raising, or with its worker gone."""
+    """How an attempt ended: with an output document, by raising, with its worker gone, or without its data."""
 
-    kind: Literal["ok", "raised", "vanished"]
+    kind: Literal["ok", "raised", "vanished", "damaged"]
     output: str = ""
 
 
 def outcome(output: str) -> Outcome:
     """What a worker's document says. A full disk is no failure of the attempt: another may find room."""
-    return {FAILED: Outcome("raised"), FULL: Outcome("vanished")}.get(output) or Outcome("ok", output)
+    words = {FAILED: Outcome("raised"), FULL: Outcome("vanished"), DAMAGED: Outcome("damaged")}
+    return words.get(output) or Outcome("ok", output)
 
 
 class Handle(Protocol):

@@ -15,10 +15,11 @@ from pydantic import Field
 
 from accounting.records.codec import plan_to_json, release_plan_from_json
 from app.sources.design import Design
+from app.sources.matrix import VALUES, checksum
 from app.wire.base import Wire
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest
-from app.worker.engine import FAILED, FULL
+from app.worker.engine import DAMAGED, FAILED, FULL
 from solvers.data_access.data import Data
 from solvers.losses import Loss
 from solvers.methods import Run
@@ -32,6 +33,7 @@ class Payload(Wire):
     folder: Annotated[str, Field(description="The dataset's folder, on a file system that the worker shares.")]
     scratch: Annotated[str, Field(description="A folder of this attempt's own; it goes when the attempt ends.")]
     rows: Annotated[int, Field(description="n, public.")]
+    checksum: Annotated[str | None, Field(description="SHA-256 of the stored values, if they have one.")]
     spec: Annotated[DatasetSpec, Field(description="The dataset's declaration.")]
     request: Annotated[JobRequest, Field(description="The job as submitted.")]
     loss: Annotated[Annotated[Loss, Field(discriminator="name")], Field(description="The loss, resolved.")]
@@ -40,7 +42,7 @@ class Payload(Wire):
 
 
 def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
-    """`{"coefficients": [...], "transcript": {...}}`, `FULL`, or `FAILED`, whatever went wrong; nothing is raised.
+    """`{"coefficients": [...], "transcript": {...}}`, or `FULL`, `DAMAGED` or `FAILED`; nothing is raised.
 
     Parameters
     ----------
@@ -52,6 +54,8 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
         job = Payload.model_validate_json(payload)
         scratch = Path(job.scratch)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if job.checksum not in (None, checksum(Path(job.folder) / VALUES)):
+            return DAMAGED
         return _run(job, scratch, on_answer)
     except OSError as error:  # how much room an attempt needs is public
         return FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else FAILED

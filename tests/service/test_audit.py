@@ -8,10 +8,15 @@ import pytest
 import sqlalchemy as sa
 
 from app.cli import main
+from app.datasets import values
+from app.http.errors import ApiError
+from app.jobs import service
 from app.ledger.audit import UnsoundLedger, refuse_unsound, verify
 from app.ledger.keys import KEY_FILE, KeyLost, SigningKeys
+from app.worker.dispatcher import Dispatcher
 from tests.service.conftest import MakeService
-from tests.support.world import World
+from tests.support.inline_engine import InlineEngine
+from tests.support.world import World, run_out
 
 
 @pytest.fixture
@@ -111,3 +116,58 @@ def test_a_missing_signing_key_beside_a_ledger_is_refused(
     assert _purse(capsys, *ask, "--is-lost")[0] == 0
     assert SigningKeys.beside(world.settings.home, world.database).jwks()["keys"]
     assert _purse(capsys, *ask, "--is-lost")[0] == 1, "one that is there is not replaced"
+
+
+class TestValues:
+    def _change(self, world: World) -> tuple[str, Path, bytes]:
+        """One bit of one stored value of the first dataset."""
+        first = service.page(world.database, world.analyst, 0, 9).items[0].dataset
+        file = world.settings.home / "datasets" / first / "values.npy"
+        before = file.read_bytes()
+        file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        return first, file, before
+
+    def test_a_job_on_others_releases_nothing_and_no_more_are_taken(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        dataset, file, before = self._change(world)
+        dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
+        dispatcher.step()
+        run_out(world, dispatcher)
+        states = [(job.state, job.error) for job in service.page(world.database, world.analyst, 0, 9).items]
+        assert states == [("done", None), ("failed", "job_failed")]
+        assert f"dataset_damaged {dataset}" in caplog.text
+        kinds = world.kinds(dataset)
+        with pytest.raises(ApiError, match="dataset_damaged"):
+            world.submit(dataset, privacy={"epsilon": 0.2})
+        assert world.kinds(dataset) == kinds, "nothing was charged"
+        file.write_bytes(before)
+        assert all(values.verify(world.database, world.settings.home).values())
+        assert world.submit(dataset, privacy={"epsilon": 0.2}).state == "queued"
+
+    def test_a_queued_job_waits_until_they_are_back(self, world: World) -> None:
+        _, file, before = self._change(world)
+        assert sorted(values.verify(world.database, world.settings.home).values()) == [False, True]
+        assert world.claim() is None
+        file.write_bytes(before)
+        values.verify(world.database, world.settings.home)
+        assert world.claim() is not None
+
+    def test_purse_ledger_verify_checks_them(self, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+        dataset, file, _ = self._change(world)
+        ask = ("ledger", "verify", "--home", str(world.settings.home), "--json")
+        code, out, _ = _purse(capsys, *ask)
+        assert (code, json.loads(out)[dataset]) == (1, "its values are not those that were stored")
+        file.unlink()
+        assert _purse(capsys, *ask)[0] == 1
+
+    def test_an_older_dataset_gets_its_checksum(self, world: World) -> None:
+        with world.database.write() as connection:
+            connection.execute(sa.text("delete from stored_values"))
+            connection.execute(sa.text("update datasets set content_sha256 = id"))
+        assert all(values.verify(world.database, world.settings.home).values())
+        with world.database.read() as connection:
+            assert connection.scalar(sa.text("select count(*) from stored_values")) == 2
+            assert connection.scalar(sa.text("select count(*) from datasets where content_sha256 = id")) == 0
+        self._change(world)
+        assert not all(values.verify(world.database, world.settings.home).values())

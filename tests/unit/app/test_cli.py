@@ -1,6 +1,7 @@
 """The command line against a real service: what it prints for people, for machines, and when it is refused."""
 
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -29,6 +30,7 @@ SPEC: dict[str, Any] = {
 }
 
 Run = Callable[..., tuple[int, str, str]]
+_AGES = itertools.count()  # the same values are a dataset once
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,7 @@ def people(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, Path, 
     name = re.sub(r"\W", "-", str(request.node.name))
     lines = [f"{20 + i % 60},{'fm'[i % 2]},{['low', 'high'][i % 60 > 30]}" for i in range(400)]
     file, spec = tmp_path / "people.csv", tmp_path / "people.json"
-    file.write_text("\n".join(["age,sex,income", *lines, f"{name},?,?"]) + "\n")
+    file.write_text("\n".join(["age,sex,income", *lines, f"{next(_AGES) / 1000},?,?"]) + "\n")
     spec.write_text(json.dumps(SPEC | {"name": name}))
     return file, spec, name
 

@@ -140,6 +140,7 @@ def test_rows_of_the_first_version_are_kept(old: Database) -> None:
     before = rows()
     old.migrate()
     after = rows()
+    assert after["datasets"][0]["content_sha256"] == "2" * 64
     for name in tables:
         assert len(before[name]) == len(after[name]) > 0
         for then, now in zip(before[name], after[name], strict=True):
