@@ -1,17 +1,17 @@
 """The cross-polytope around 0."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.numbers import finite
+from solvers.domains.ball import Ball
 from solvers.domains.simplex import onto_simplex
 
 
 @dataclass(frozen=True, slots=True)
-class L1Ball:
+class L1Ball(Ball):
     """C = {w : ||w||_1 <= radius}. Proofs: docs/proofs/domains.md.
 
     Parameters
@@ -19,14 +19,7 @@ class L1Ball:
     radius : in [1e-6, 1e6]
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-
-    radius: float
     name: Literal["l1_ball"] = "l1_ball"
-
-    def __post_init__(self) -> None:
-        if not 1e-6 <= finite(self.radius, "radius") <= 1e6:
-            raise ValueError("radius must lie in [1e-6, 1e6]")
 
     def diameter(self, dimension: int) -> float:  # noqa: ARG002
         """sup ||u - w||_2 = 2 radius, between opposite vertices."""

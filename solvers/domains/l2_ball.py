@@ -1,16 +1,16 @@
 """The Euclidean ball around 0."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.numbers import finite
+from solvers.domains.ball import Ball
 
 
 @dataclass(frozen=True, slots=True)
-class L2Ball:
+class L2Ball(Ball):
     """C = {w : ||w||_2 <= radius}.
 
     Parameters
@@ -18,14 +18,7 @@ class L2Ball:
     radius : in [1e-6, 1e6]
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-
-    radius: float
     name: Literal["l2_ball"] = "l2_ball"
-
-    def __post_init__(self) -> None:
-        if not 1e-6 <= finite(self.radius, "radius") <= 1e6:
-            raise ValueError("radius must lie in [1e-6, 1e6]")
 
     def diameter(self, dimension: int) -> float:  # noqa: ARG002
         """sup ||u - w||_2 = 2 radius."""

@@ -2,16 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.numbers import finite
+from solvers.domains.ball import Ball
 
 
 @dataclass(frozen=True, slots=True)
-class LinfBall:
+class LinfBall(Ball):
     """C = {w : |w_i| <= radius for every i}. Proofs: docs/proofs/domains.md.
 
     Parameters
@@ -19,14 +19,7 @@ class LinfBall:
     radius : in [1e-6, 1e6]
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-
-    radius: float
     name: Literal["linf_ball"] = "linf_ball"
-
-    def __post_init__(self) -> None:
-        if not 1e-6 <= finite(self.radius, "radius") <= 1e6:
-            raise ValueError("radius must lie in [1e-6, 1e6]")
 
     def diameter(self, dimension: int) -> float:
         """sup ||u - w||_2 = 2 radius sqrt(d), between opposite corners."""

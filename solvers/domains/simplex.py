@@ -2,16 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.numbers import finite
+from solvers.domains.ball import Ball
 
 
 @dataclass(frozen=True, slots=True)
-class Simplex:
+class Simplex(Ball):
     """C = {w : w_i >= 0 for every i, sum of w_i = radius}. Proofs: docs/proofs/domains.md.
 
     C is not symmetric around 0 and has no interior: theorems that need these do not hold on it.
@@ -21,14 +21,8 @@ class Simplex:
     radius : in [1e-6, 1e6]; 1 makes w a distribution
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-
     radius: float = 1.0
     name: Literal["simplex"] = "simplex"
-
-    def __post_init__(self) -> None:
-        if not 1e-6 <= finite(self.radius, "radius") <= 1e6:
-            raise ValueError("radius must lie in [1e-6, 1e6]")
 
     def diameter(self, dimension: int) -> float:
         """sup ||u - w||_2 = radius sqrt(2), between two vertices; 0 if d = 1."""

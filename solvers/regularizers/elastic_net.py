@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.numbers import finite
+from accounting.numbers import within
 from solvers.regularizers.l1 import shrink
 
 
@@ -28,8 +28,7 @@ class ElasticNet:
 
     def __post_init__(self) -> None:
         for field, value in (("l1", self.l1), ("l2", self.l2)):
-            if not 0 <= finite(value, field) <= 1e6:
-                raise ValueError(f"{field} must lie in [0, 1e6]")
+            within(value, field, 0, 1e6)
 
     @property
     def strong_convexity(self) -> float:

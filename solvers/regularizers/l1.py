@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.numbers import finite
+from accounting.numbers import within
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,7 @@ class L1:
     name: Literal["l1"] = "l1"
 
     def __post_init__(self) -> None:
-        if not 0 <= finite(self.strength, "strength") <= 1e6:
-            raise ValueError("strength must lie in [0, 1e6]")
+        within(self.strength, "strength", 0, 1e6)
 
     @property
     def strong_convexity(self) -> float:

@@ -1,0 +1,18 @@
+"""What the bounded domains share: a radius."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from accounting.numbers import within
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """radius : in [1e-6, 1e6]."""
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        within(self.radius, "radius", 1e-6, 1e6)
