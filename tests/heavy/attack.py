@@ -9,6 +9,8 @@ another and timed. The calm figures of the same run are the measure of this mach
 import argparse
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -69,34 +71,53 @@ async def attack(client: httpx.AsyncClient, dataset: str, number: int, until: fl
             ends["still waiting"] += 1
 
 
+async def attackers(url: str, token: str, dataset: str, seconds: float) -> None:
+    """All hundred, in a process of their own, so that their work does not delay the watch; prints how they ended."""
+    ends, until = Counter[str](), time.monotonic() + seconds
+    limits, headers = httpx.Limits(max_connections=AT_ONCE), {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=seconds, limits=limits) as client:
+        await asyncio.gather(*(attack(client, dataset, number, until, ends) for number in range(AT_ONCE)))
+    print(json.dumps(ends))
+
+
 async def measure(server: Server, seconds: float) -> None:
     """Calm, then attacked; prints what came of both."""
     dataset = server.upload(SPEC | {"budget": {"epsilon": 100.0, "delta": 1e-6}}, people(20_000))
     token = server.client.post("/v1/tokens", json={"name": "greedy", "role": "analyst"}).json()["token"]
     paths = {"live": "/health/live", "ready": "/health/ready", "budget": f"/v1/datasets/{dataset}/budget"}
-    url, limits = str(server.client.base_url), httpx.Limits(max_connections=AT_ONCE + 10)
-    greedy = httpx.AsyncClient(
-        base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=seconds, limits=limits
-    )
-    async with httpx.AsyncClient(base_url=url, headers=dict(server.client.headers), timeout=300.0) as modest, greedy:
-        calm, attacked, ends = Waits(), Waits(), Counter[str]()
+    url, calm, attacked = str(server.client.base_url), Waits(), Waits()
+    async with httpx.AsyncClient(base_url=url, headers=dict(server.client.headers), timeout=300.0) as modest:
         await calm.watch(modest, paths, time.monotonic() + min(10.0, seconds))
-        until = time.monotonic() + seconds
-        asking = [asyncio.create_task(attack(greedy, dataset, i, until, ends)) for i in range(AT_ONCE)]
-        await attacked.watch(modest, paths, until)
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
-    print(
-        "calm", *calm.lines(), f"{AT_ONCE} at once for {seconds:g} s: {json.dumps(ends)}", *attacked.lines(), sep="\n"
-    )
+        command = [
+            sys.executable,
+            "-m",
+            "tests.heavy.attack",
+            "--seconds",
+            str(seconds),
+            "--against",
+            url,
+            token,
+            dataset,
+        ]
+        attacking = await asyncio.create_subprocess_exec(*command, url, token, dataset, stdout=subprocess.PIPE)
+        before = server.cpu_seconds()
+        await attacked.watch(modest, paths, time.monotonic() + seconds)
+        spent = server.cpu_seconds() - before
+        said, _ = await attacking.communicate()
+    print("calm", *calm.lines(), f"{AT_ONCE} at once for {seconds:g} s: {said.decode().strip()}", sep="\n")
+    print(*attacked.lines(), f"the server's own process took {spent:.1f} CPU seconds of that", sep="\n")
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--against", nargs=3, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.against:
+        url, token, dataset = chosen.against
+        asyncio.run(attackers(url, token, dataset, chosen.seconds))
+        return
     with TemporaryDirectory() as folder:
         server = Server(Path(folder) / "home", log_level="error")
         try:

@@ -91,6 +91,12 @@ class Server:
         """Whether there is a process."""
         return self._process is not None and self._process.poll() is None
 
+    def cpu_seconds(self) -> float:
+        """What the server's own process has taken, its children left out."""
+        assert self._process is not None
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
+
     def workers(self) -> list[int]:
         """The worker processes that it has now."""
         assert self._process is not None
