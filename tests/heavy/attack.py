@@ -88,22 +88,13 @@ async def measure(server: Server, seconds: float) -> None:
     url, calm, attacked = str(server.client.base_url), Waits(), Waits()
     async with httpx.AsyncClient(base_url=url, headers=dict(server.client.headers), timeout=300.0) as modest:
         await calm.watch(modest, paths, time.monotonic() + min(10.0, seconds))
-        command = [
-            sys.executable,
-            "-m",
-            "tests.heavy.attack",
-            "--seconds",
-            str(seconds),
-            "--against",
-            url,
-            token,
-            dataset,
-        ]
+        command = [sys.executable, "-m", "tests.heavy.attack", "--seconds", str(seconds), "--against"]
         attacking = await asyncio.create_subprocess_exec(*command, url, token, dataset, stdout=subprocess.PIPE)
         before = server.cpu_seconds()
         await attacked.watch(modest, paths, time.monotonic() + seconds)
         spent = server.cpu_seconds() - before
         said, _ = await attacking.communicate()
+        assert attacking.returncode == 0
     print("calm", *calm.lines(), f"{AT_ONCE} at once for {seconds:g} s: {said.decode().strip()}", sep="\n")
     print(*attacked.lines(), f"the server's own process took {spent:.1f} CPU seconds of that", sep="\n")
 
