@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.plan import PlannedQuery
+from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
 
@@ -37,6 +38,42 @@ class Oracle(Protocol):
 
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """The last point of so many noisy proximal gradient steps, whose other points stay hidden."""
+
+
+class Standardised(Protocol):
+    """See `solvers.data_access.standardised.StandardisedOracle`."""
+
+    def planned(self, query: str) -> PlannedQuery:
+        """The query with its noise, as planned."""
+        ...
+
+    def means(self, query: str) -> Vector:
+        """Noisy mean row, the constant left out."""
+        ...
+
+    def spread(self, query: str, center: Vector) -> float:
+        """Noisy mean squared distance of the numbers from the center."""
+        ...
+
+    def variances(self, query: str, center: Vector, radius: float) -> Vector:
+        """Noisy mean squared difference of each number from the center."""
+        ...
+
+    def target_mean(self, query: str) -> float:
+        """Noisy mean target."""
+        ...
+
+    def target_spread(self, query: str, center: float) -> float:
+        """Noisy mean distance of the target from a number."""
+        ...
+
+    def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
+        """Noisy mean of min(|residual|, most)."""
+        ...
+
+    def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
+        """Noisy mean gradient in the frame, each record's no longer than the limit."""
+        ...
 
 
 class Access(Protocol):

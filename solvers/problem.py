@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.numbers import finite
+from solvers.columns import Columns
 from solvers.domains import Domain, Free, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Loss
@@ -34,6 +35,7 @@ class Problem:
     n : rows, public
     d : columns of X, a constant column included if there is one
     row_norm : R, in [1e-6, 1e6], in the unit of the encoded features; longer rows are scaled down to it
+    columns : how a row is laid out, if that is declared; a row of another layout counts as an empty one
 
     Raises
     ------
@@ -47,12 +49,15 @@ class Problem:
     n: int = field(kw_only=True)
     d: int = field(kw_only=True)
     row_norm: float = field(kw_only=True)
+    columns: Columns | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.n) is not int or not 1 <= self.n <= MAX_ROWS:
             raise Unsuitable(f"n must be an integer in [1, {MAX_ROWS}]")
         if type(self.d) is not int or not 1 <= self.d <= MAX_DIMENSION:
             raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
+        if self.columns is not None and self.columns.d != self.d:
+            raise Unsuitable("the declared columns do not make rows of length d")
         if not 1e-6 <= finite(self.row_norm, "row_norm") <= 1e6:
             raise Unsuitable("row_norm must lie in [1e-6, 1e6]")
         if self.size > MAX_DIMENSION:

@@ -5,7 +5,9 @@ from typing import Literal
 
 from accounting.privacy import Privacy
 from solvers.domains import Free
+from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import (
+    AdaptiveGd,
     DpAccMd,
     DpGd,
     DpSvrg,
@@ -21,20 +23,22 @@ from solvers.methods.run import Strict
 from solvers.methods.tuning import descent_time
 from solvers.potentials import HalfSquaredLp
 from solvers.problem import Problem
-from solvers.regularizers import L2
+from solvers.regularizers import L2, NoRegularizer
 
 Currency = Literal["renyi", "gaussian"]
 """What a filter can charge: every method that has a Renyi curve, or what is Gaussian-DP alone."""
 
 _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
 _NOISE_COST = 0.35  # of tuning: what a unit of time costs dp_gd, in units of d sigma_1^2
+_WEAK = 1e-3  # the strongest l2 for which it hardly matters which coordinates it penalizes
 _MARGIN = 0.6
 _LEAST_CURVATURE = 0.1  # of n mu epsilon: with L below it the determinant costs a tenth of epsilon, without a ridge
 
 
 @dataclass(frozen=True, slots=True)
 class Auto(Strict):
-    """dp_gd, but
+    """adaptive_gd where columns are declared, the loss is logistic, softmax or squared, the domain free and r at most a
+    weak l2; elsewhere dp_gd, but
     dp_svrg where dp_gd would take over 1e10 gradient evaluations;
     dp_acc_md on an l1 ball with d above n, if r has no quadratic part;
     objective_perturbation on a free domain where l2 is strong beside the noise;
@@ -70,6 +74,10 @@ class Auto(Strict):
             reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
             return _NON_SMOOTH[currency].resolve(problem, privacy), reason
         check_loss("auto", problem)
+        if _standardised(problem):
+            adaptive = AdaptiveGd().resolve(problem, privacy)
+            if currency == "gaussian" or adaptive.gradient_evaluations(problem) <= _MANY_GRADIENTS:
+                return adaptive, _STANDARDISED
         full = DpGd().resolve(problem, privacy)
         if not problem.is_convex:
             return full, "the loss is not convex: plain full gradient steps are what still descends"
@@ -90,6 +98,14 @@ def _pure(problem: Problem) -> tuple[Method, str]:
     if problem.is_smooth and problem.is_convex:
         return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a problem with a ridge"
     return Localization(), "delta = 0: Laplace noise on regularized problems over disjoint rows"
+
+
+def _standardised(problem: Problem) -> bool:
+    """Whether adaptive_gd takes it, and means the same by r: penalties act on standardised coefficients there."""
+    declared = problem.columns is not None and problem.row_norm >= problem.columns.row_norm
+    weak = isinstance(problem.regularizer, NoRegularizer | L2) and problem.mu <= _WEAK
+    takes = isinstance(problem.loss, Logistic | Softmax | Squared)
+    return declared and weak and takes and isinstance(problem.domain, Free)
 
 
 def _curved(problem: Problem, privacy: Privacy) -> bool:
@@ -116,4 +132,8 @@ _WIDE = (
     "full gradients need the least noise; the published rates would take dp_acc_md for d above n: ask for it by name"
 )
 _SPARSE = "the noise of dp_acc_md with potential half_squared_lp counts by about ln d there, where dp_gd's counts by d"
+_STANDARDISED = (
+    "declared columns can be centred and scaled by private moments, which leaves the least measured risk; "
+    "penalties act on standardised coefficients"
+)
 _USUAL = "full gradients need the least noise; the variance-reduced methods save gradients, not risk"

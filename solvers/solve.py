@@ -16,6 +16,7 @@ from accounting.privacy import Privacy
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.standardised import StandardisedOracle
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
@@ -113,9 +114,12 @@ def run(
         if the transcript is not covered by the plan or the result is not finite: then nothing is released.
     """
     noise = Noise() if noise is None else noise
-    door: PrivateOracle | DataAccess
+    door: PrivateOracle | StandardisedOracle | DataAccess
     if method.door == "oracle":
         door = PrivateOracle(problem, data, release.plan, noise, on_answer)
+        coefficients = method.run(door, problem)
+    elif method.door == "standardised":
+        door = StandardisedOracle(problem, data, release.plan, noise, on_answer)
         coefficients = method.run(door, problem)
     else:
         door = DataAccess(problem, data, release.plan, noise, on_answer)

@@ -20,8 +20,8 @@ def describe(schemas: dict[str, Schema]) -> None:
     for name, schema in schemas.items():
         if name.startswith("Page_"):
             schema.setdefault("description", cleandoc(Page.__doc__ or ""))
-        settings = schemas.get(name.removesuffix("Run"), schema)  # a run's fields are its method's
-        known = parameters(settings.get("description", ""))
+        settings = schemas.get(name.removesuffix("Run"), schema)  # most of a run's fields are its method's
+        known = parameters(settings.get("description", "")) | parameters(schema.get("description", ""))
         for field, node in schema.get("properties", {}).items():
             if field in known:
                 node.setdefault("description", known[field])

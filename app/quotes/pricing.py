@@ -142,6 +142,7 @@ def ask(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Asked:
             n=dataset.rows,
             d=design.d,
             row_norm=design.row_norm,
+            columns=design.columns,
         )
         privacy = _privacy(request, rule)
     except OutOfRange as error:

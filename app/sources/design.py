@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from app.sources.matrix import VALUES, Floats, open_matrix
 from app.wire.datasets import CategoryColumn, Column, DatasetSpec
+from solvers.columns import Columns
 from solvers.losses import Softmax
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ class Design:
     def d(self) -> int:
         """The number of columns of X, the intercept's included."""
         return sum(self.widths) + 1
+
+    @property
+    def columns(self) -> Columns:
+        """How a row of X is laid out."""
+        return Columns(self.widths)
 
     @property
     def outputs(self) -> int:

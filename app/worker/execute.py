@@ -75,6 +75,7 @@ def _run(job: Payload, scratch: Path, on_answer: Callable[[int], None] | None) -
         n=job.rows,
         d=design.d,
         row_norm=design.row_norm,
+        columns=design.columns,
     )
     release = release_plan_from_json(job.release_plan)
     data = Data.of(*design.load(Path(job.folder), scratch), problem)

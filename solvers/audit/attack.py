@@ -18,9 +18,11 @@ from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
+from solvers.audit.standardised import StandardisedAttacker
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.standardised import StandardisedOracle
 from solvers.methods import Run
 from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.problem import Problem, Vector
@@ -172,7 +174,7 @@ def scores(
     for which, row in enumerate(rows):
         data, source = neighbor(problem, row, position), noise(which)
         for j in range(runs):
-            found[which][j] = _score(method, problem, plan, data, rows, source, statistic)
+            found[which][j] = _score(method, problem, plan, data, rows, source, statistic, position)
     return found[0], found[1]
 
 
@@ -184,11 +186,17 @@ def _score(
     rows: tuple[Row, Row],
     noise: Noise,
     statistic: Statistic | None,
+    position: int,
 ) -> float:
     if method.door == "data":
         if statistic is None:
             raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
         return statistic(method.run(DataAccess(problem, data, plan, noise), problem))
+    if method.door == "standardised":
+        pair = [neighbor(problem, row, position) for row in rows]
+        scoring = StandardisedAttacker(StandardisedOracle(problem, data, plan, noise), problem, plan, *pair)
+        model = method.run(scoring, problem)
+        return scoring.score if statistic is None else statistic(model)
     attacker = Attacker(PrivateOracle(problem, data, plan, noise), problem, plan, *rows)
     released = method.run(attacker, problem)
     return attacker.score if statistic is None else statistic(released)

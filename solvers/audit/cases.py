@@ -16,8 +16,9 @@ from accounting.privacy import Privacy
 from solvers import methods
 from solvers.audit.attack import Row, Statistic, halved, law, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
+from solvers.columns import Columns
 from solvers.domains import LinfBall
-from solvers.losses import Absolute, Squared
+from solvers.losses import Absolute, Logistic, Squared
 from solvers.methods import Method
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
@@ -27,6 +28,7 @@ _N = 40
 _FLAT = Problem(Squared(1.0), n=_N, d=2, row_norm=1.0)
 _CURVED = Problem(Squared(1.0), L2(30.0), n=_N, d=1, row_norm=1.0)  # the minimizer stays near 0, the slopes at 1
 _LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
+_DECLARED = Problem(Logistic(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
 _STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
 _WIDE = Problem(Squared(1.0), n=_N, d=300, row_norm=1.0)
@@ -40,7 +42,8 @@ def first(w: Vector) -> float:
 @dataclass(frozen=True, eq=False)
 class Case:
     """What is audited: a method with its sizes fixed, on a problem whose row at `position` is replaced by one of two
-    targets, by a statistic of the release or by its transcript. Cheap runs are made `effort` times as often.
+    targets, or of two `corners` of the declared columns, by a statistic of the release or by its transcript. Cheap
+    runs are made `effort` times as often.
     """
 
     method: Method
@@ -50,9 +53,13 @@ class Case:
     privacy: Privacy = PROMISE
     targets: tuple[float, float] = (1.0, -1.0)
     effort: int = 1
+    corners: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def pair(self) -> tuple[Row, Row]:
         """Two records with opposite gradients."""
+        if self.corners is not None:
+            one, two = (Row(np.array(corner), y) for corner, y in zip(self.corners, self.targets, strict=True))
+            return one, two
         x = np.zeros(self.problem.d)
         x[0] = self.problem.row_norm
         return Row(x, self.targets[0]), Row(x, self.targets[1])
@@ -73,6 +80,12 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_gd": Case(methods.DpGd(steps=3, step=0.01), _FLAT),
     "dp_gd_last": Case(methods.DpGd(steps=20, step=0.5, release="last"), _CURVED, first),
     "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
+    "adaptive_gd": Case(
+        methods.AdaptiveGd(steps=1, slope_limit=0.05),
+        _DECLARED,
+        targets=(1.0, 1.0),
+        corners=((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0)),
+    ),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),

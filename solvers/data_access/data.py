@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import block_rows
+from solvers.columns import Columns
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -18,7 +19,8 @@ _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far fro
 class Data:
     """n rows with ||scale_i x_i||_2 <= R (to rounding) and targets that the loss knows. Make one with `Data.of`.
 
-    Every record passes the same map, alone: a row that is not finite, or longer than 1e100, becomes zeros; a row longer
+    Every record passes the same map, alone: a row that is not finite, or longer than 1e100, becomes zeros; one that is
+    not laid out as the columns are declared becomes an empty one; a row longer
     than R is scaled to norm R; a target goes to the loss's nearest one. So replacing one record of the input replaces
     one record here.
 
@@ -61,8 +63,35 @@ class Data:
         if broken.any():
             X = X.copy()
             X[broken], norms[broken] = 0.0, 0.0
+        if problem.columns is not None and (broken := ~_laid_out(X, problem.columns)).any():
+            X = X.copy()
+            X[broken] = _empty_row(problem.columns)
+            norms[broken] = kernels.norms(X[broken])
         scale = problem.row_norm / np.maximum(norms, problem.row_norm)
         return Data(X, np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"]), scale, problem)
+
+
+def _laid_out(X: NDArray[np.float64], columns: Columns) -> NDArray[np.bool_]:
+    """(n,), whether each row is as declared: numbers in [-1, 1], a single 1 and else zeros in each block, a last 1."""
+    numbers, starts, kept = columns.is_number, columns.starts, np.empty(len(X), dtype=np.bool_)
+    several = np.array(columns.widths, dtype=np.int64) > 1
+    for rows in blocks(len(X), columns.d):
+        x = X[rows, :-1]
+        held = (np.abs(x[:, numbers]) <= 1).all(axis=1) & (X[rows, -1] == 1)
+        if several.any():
+            coded = x[:, ~numbers]
+            ones = np.add.reduceat(x, starts, axis=1)[:, several]
+            held &= ((coded == 0) | (coded == 1)).all(axis=1) & (ones == 1).all(axis=1)
+        kept[rows] = held
+    return kept
+
+
+def _empty_row(columns: Columns) -> Vector:
+    """Zeros, the first entry of each block, the constant: what a row of another layout counts as."""
+    row = np.zeros(columns.d)
+    row[columns.starts[np.array(columns.widths, dtype=np.int64) > 1]] = 1.0
+    row[-1] = 1.0
+    return row
 
 
 def blocks(n: int, width: int) -> Iterator[slice]:

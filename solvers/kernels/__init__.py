@@ -4,6 +4,7 @@ All signatures are explicit: the import compiles them, or loads them from numba'
 """
 
 from solvers.kernels.build import ENTRIES, c_function
+from solvers.kernels.limited import inverse_norms, residual_sum, scalar_sum, softmax_sum
 from solvers.kernels.slopes import MOST_PARAMETERS, Slope, derivatives, slope
 from solvers.kernels.steps import ABSOLUTE, COARSEST, FARTHEST, FINEST, LARGEST, RELATIVE, Walk, fit, round_tails, walk
 from solvers.kernels.sums import length, norms, sum_of_changes, sum_of_places, sum_of_range
@@ -22,10 +23,14 @@ __all__ = [
     "c_function",
     "derivatives",
     "fit",
+    "inverse_norms",
     "length",
     "norms",
+    "residual_sum",
     "round_tails",
+    "scalar_sum",
     "slope",
+    "softmax_sum",
     "sum_of_changes",
     "sum_of_places",
     "sum_of_range",

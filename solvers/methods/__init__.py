@@ -20,10 +20,12 @@ from solvers.methods.oracle.dp_svrg import DpSvrg as DpSvrg
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPp as DpSvrgPp
 from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescent as NoisyMirrorDescent
 from solvers.methods.oracle.noisy_sgd import NoisySgd as NoisySgd
-from solvers.methods.run import DataRun, OracleRun
+from solvers.methods.run import DataRun, OracleRun, StandardisedRun
+from solvers.methods.standardised.adaptive_gd import AdaptiveGd as AdaptiveGd
 
 Method = (
     AdaSsp
+    | AdaptiveGd
     | BootstrapReduction
     | DpAccMd
     | DpGd
@@ -42,6 +44,6 @@ Method = (
 
 
 if TYPE_CHECKING:
-    Run = OracleRun | DataRun
+    Run = OracleRun | StandardisedRun | DataRun
 else:  # what their `resolve` says it returns: nothing to be listed twice
     Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007

@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass
 from typing import Any, ClassVar, Literal
 
 from accounting.plan import Query
-from solvers.doors import Access, Oracle
+from solvers.doors import Access, Oracle, Standardised
 from solvers.problem import Problem, Vector
 
 UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
@@ -77,6 +77,17 @@ class OracleRun(Run):
 
     @abstractmethod
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
+        """The private model."""
+
+
+class StandardisedRun(Run):
+    """A run that sees answers about rows whose layout is declared, never data."""
+
+    __slots__ = ()
+    door: ClassVar[Literal["standardised"]] = "standardised"
+
+    @abstractmethod
+    def run(self, oracle: Standardised, problem: Problem) -> Vector:
         """The private model."""
 
 

@@ -539,13 +539,14 @@ class TestFailure:
     )
     def test_an_output_that_is_not_the_plans(self, service: Service, output: str) -> None:
         dataset = service.dataset()
-        quote = service.call("analyst", "POST", "/v1/quotes", json=_body(dataset)).json()
+        plain: dict[str, Any] = {"method": {"name": "dp_gd"}}
+        quote = service.call("analyst", "POST", "/v1/quotes", json=_body(dataset, **plain)).json()
         [query] = quote["queries"]
         asked = {"name": "gradient", "mechanism": "gaussian", "noise_multiplier": query["noise_multiplier"]}
         transcript = json.dumps({"queries": [asked | {"count": query["count"]}]})
         more = json.dumps({"queries": [asked | {"count": query["count"] + 1}]})
         service.engine.ends[1] = Outcome("ok", output.replace("TRANSCRIPT", transcript).replace("MORE", more))
-        job = service.finished(_submit(service, dataset).json()["id"])
+        job = service.finished(_submit(service, dataset, **plain).json()["id"])
         assert (job["state"], job["error"]) == ("failed", "job_failed")
 
     def test_a_broken_store_tells_nothing(self, service: Service, caplog: pytest.LogCaptureFixture) -> None:

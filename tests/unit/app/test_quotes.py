@@ -104,7 +104,7 @@ class TestPrice:
         assert quote.gradient_bound == quote.row_norm
 
     def test_softmax_pays_for_its_longer_gradients(self) -> None:
-        quote = quoted(target="color", features=["age"])
+        quote = quoted(target="color", features=["age"], method={"name": "dp_gd"})
         assert quote.gradient_bound == pytest.approx(math.sqrt(2) * quote.row_norm)
         [query] = quote.queries
         assert query.noise_std == pytest.approx(query.noise_multiplier * quote.gradient_bound / 20_000, rel=1e-3)
@@ -192,7 +192,7 @@ class TestForecast:
         huge = {"features": ["age"], "privacy": {"epsilon": 1.0}}
         settings = Settings(home=Path("/nowhere"), max_gradient_evaluations=1e13)
         chosen = [priced(dataset(rows=10**9, kind=kind), settings, **huge).planned for kind in ("rdp", "gdp")]
-        assert [planned.method.name for planned in chosen] == ["dp_svrg", "dp_gd"]
+        assert [planned.method.name for planned in chosen] == ["dp_svrg", "adaptive_gd"]
         assert "n = 1000000000" in chosen[0].reason
 
 

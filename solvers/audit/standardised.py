@@ -1,0 +1,84 @@
+"""The attacker of transcripts that hold moments and gradients of limited slopes: every answer is Gaussian."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.plan import Plan, PlannedQuery
+from solvers.columns import Columns
+from solvers.data_access.data import Data
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.errors import Unsuitable
+from solvers.frame import Frame
+from solvers.problem import Problem, Vector
+
+
+class StandardisedAttacker:
+    """An oracle that answers through the real one, and scores each answer by its law on either dataset (logistic)."""
+
+    def __init__(self, oracle: StandardisedOracle, problem: Problem, plan: Plan, one: Data, two: Data) -> None:
+        if problem.columns is None:
+            raise Unsuitable("the columns must be declared")
+        self._oracle, self._plan, self._pair, self._n = oracle, plan, (one, two), problem.n
+        self._columns: Columns = problem.columns
+        self.score = 0.0
+
+    def planned(self, query: str) -> PlannedQuery:
+        """The oracle's."""
+        return self._oracle.planned(query)
+
+    def means(self, query: str) -> Vector:
+        """The oracle's."""
+        answer = self._oracle.means(query)
+        return self._scored(query, answer, [d.X[:, :-1].mean(axis=0) for d in self._pair], self._columns.diameter / 2)
+
+    def spread(self, query: str, center: Vector) -> float:
+        """The oracle's."""
+        answer, most = self._oracle.spread(query, center), float(((1 + np.abs(center[self._at])) ** 2).sum())
+        means = [np.array([(self._numbers(d, center) ** 2).sum() / self._n]) for d in self._pair]
+        return float(self._scored(query, np.array([answer]), means, most / 2)[0])
+
+    def variances(self, query: str, center: Vector, radius: float) -> Vector:
+        """The oracle's."""
+        answer, means = self._oracle.variances(query, center, radius), []
+        cut = float(np.linalg.norm((1 + np.abs(center[self._at])) ** 2)) > np.sqrt(2) * radius**2
+        for data in self._pair:
+            squares = self._numbers(data, center) ** 2
+            short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(self._n)
+            means.append((squares * short[:, None]).mean(axis=0))
+        return self._scored(query, answer, means, self._columns.variance_bound(center, radius))
+
+    def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
+        """The oracle's."""
+        answer, means = self._oracle.gradient(query, w, frame, limit), []
+        for data in self._pair:
+            z = np.column_stack(((data.X[:, :-1] - frame.center) * frame.scale, np.full(self._n, frame.constant)))
+            allowed, s = limit / np.linalg.norm(z, axis=1), 1 / (1 + np.exp(data.y * (z @ w)))
+            means.append((-data.y * s * np.minimum(1, allowed / np.maximum(s, 1 - s))) @ z / self._n)
+        return self._scored(query, answer, means, limit)
+
+    def target_mean(self, query: str) -> float:
+        """The oracle's: not scored, classes have none."""
+        return self._oracle.target_mean(query)
+
+    def target_spread(self, query: str, center: float) -> float:
+        """The oracle's: not scored."""
+        return self._oracle.target_spread(query, center)
+
+    def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
+        """The oracle's: not scored."""
+        return self._oracle.residual(query, w, frame, most)
+
+    @property
+    def _at(self) -> NDArray[np.bool_]:
+        return self._columns.is_number
+
+    def _numbers(self, data: Data, center: Vector) -> Vector:
+        numbers: Vector = (data.X[:, :-1] - center)[:, self._at]
+        return numbers
+
+    def _scored(self, query: str, answer: Vector, means: list[Vector], bound: float) -> Vector:
+        """ln of N(mean of one, std) over N(mean of two, std) at the answer."""
+        std = self._plan.query(query).noise_multiplier * bound / self._n
+        one, two = means
+        self.score += float((answer - (one + two) / 2) @ (one - two)) / std**2
+        return answer

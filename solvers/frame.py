@@ -1,0 +1,33 @@
+"""Coordinates in which rows are centred and scaled: z(x) = (a o (x - m), c), from released numbers alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.problem import Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """<z(x), w> = <x, raw(w)>: a model in these coordinates is one in the original columns.
+
+    Parameters
+    ----------
+    center : m, (d - 1,), the constant's column left out
+    scale : a > 0, (d - 1,)
+    constant : c > 0, the last coordinate of every z
+    """
+
+    center: Vector
+    scale: Vector
+    constant: float
+
+    def raw(self, w: Vector) -> Vector:
+        """(a o w', c w_0 - <m, a o w'>), for w of shape (K, d): the same margins for x."""
+        slopes = w[:, :-1] * self.scale
+        return np.column_stack((slopes, self.constant * w[:, -1] - slopes @ self.center))
+
+    def pulled_back(self, sums: Vector) -> Vector:
+        """Sums of t z, (K, d), from sums of t x, whose last entry is the sum of t."""
+        constant = sums[:, -1:]
+        return np.hstack(((sums[:, :-1] - self.center * constant) * self.scale, self.constant * constant))

@@ -1,0 +1,285 @@
+"""Adaptive gradient descent: columns centred and scaled by private moments, slopes limited, noise re-allocated."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from accounting.divergences.gaussian import gauss_mu
+from accounting.mechanisms import Gaussian
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.columns import Columns
+from solvers.domains import Free
+from solvers.doors import Standardised
+from solvers.errors import NeedsDelta, Unsuitable
+from solvers.frame import Frame
+from solvers.losses import Logistic, Softmax, Squared
+from solvers.methods.checks import check_count
+from solvers.methods.run import Bounds, StandardisedRun, Strict
+from solvers.problem import Problem, Vector
+
+MOST_STEPS = 10_000
+_STEPS = 250
+_CONSTANT = 0.3  # the last coordinate of every z, beside a mean square of 1: centred rows need little intercept
+_SHARES = {"means": 5.0, "spread": 1.0, "variances": 3.0, "target_mean": 2.0, "target_spread": 2.0, "residual": 2.0}
+_RESIDUALS = (0.12, 0.3, 0.6)  # when the scale of residuals is asked for again, as shares of the steps
+_REALLOCATED = (0.1, 0.2, 0.4, 0.8)
+_PENALIZED_FROM = 10  # steps, before which the running mean tells nothing
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveGd(Strict):
+    """min_w F(w) + r(w) by T noisy gradients of limited slopes, in coordinates that private moments centre and scale.
+
+    z(x) = (a o (x - m), c): m the noisy means, a a power of the noisy variances v, normalized to sum a^2 v = 1. A
+    record's gradient t z has ||t z|| <= C whatever the data: for classes t is the slope times a weight that is the
+    same for every label, so that the true log-odds stay the minimizer; for numbers the residual is cut (a Huber
+    loss), at a scale that is released and released again. Then w <- prox_(eta r)(v - eta (g + noise + p o v)), with v
+    = w + beta (w - w_before) and penalties p at the level of the noise: a ridge, and an l1 re-weighted by the running
+    mean; none on the intercept. For classes a follows the running mean of w, at fixed steps: noise goes where the
+    model needs little of it. The answer is the mean of the points with weights 1..T, in the original columns. r acts
+    on z's coordinates.
+
+    All but the answers is a function of answers: the price is that of T gradients and the moments, exactly Gaussian.
+    What is lost: penalties and re-allocation bias towards few and small coefficients; cut residuals bias the
+    minimizer where noise is skewed. For three classes or more the weighted slope is the gradient of no convex loss.
+    Proof: docs/proofs/adaptive_gd.md.
+
+    Parameters
+    ----------
+    steps : T, in [1, 10000]; by default 250
+    slope_limit : C for classes as a share of the largest slope, in (0, 1]; by default .5 where n mu* / d < 200, else 1
+
+    Reference: docs/spec 17, 18, 26.
+    """
+
+    steps: int | None = None
+    slope_limit: float | None = None
+    name: Literal["adaptive_gd"] = "adaptive_gd"
+
+    def __post_init__(self) -> None:
+        check_count("adaptive_gd: steps", self.steps, MOST_STEPS)
+        if self.slope_limit is not None and not 0 < self.slope_limit <= 1:
+            raise Unsuitable("adaptive_gd: slope_limit must lie in (0, 1]")
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "AdaptiveGdRun":
+        """Every open field filled from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if the columns are not declared or rows are clipped, the loss is another, the domain not free, or delta 0.
+        """
+        if problem.columns is None or problem.row_norm < problem.columns.row_norm:
+            raise Unsuitable(
+                "adaptive_gd centres and scales declared columns; rows must not be clipped: leave out row_norm"
+            )
+        if not isinstance(problem.loss, Logistic | Softmax | Squared):
+            raise Unsuitable("adaptive_gd takes logistic, softmax or squared: use dp_gd")
+        if not isinstance(problem.domain, Free):
+            raise Unsuitable("adaptive_gd takes the free domain: its coordinates change on the way; use dp_gd")
+        if privacy.is_pure:
+            raise NeedsDelta("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
+        ratio = problem.n * gauss_mu(privacy.epsilon, privacy.delta) / problem.size
+        limit = self.slope_limit or (0.5 if ratio < 200 else 1.0)
+        return AdaptiveGdRun(self.steps or _STEPS, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveGdRun(StandardisedRun):
+    """Its sizes as `AdaptiveGd` has them."""
+
+    steps: int
+    slope_limit: float
+    name: Literal["adaptive_gd"] = "adaptive_gd"
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """The moments, and T gradients that get the rest of mu^2."""
+        asked = ["means"] if problem.d > 1 else []
+        if _columns(problem).is_number.any():
+            asked += ["spread", "variances"]
+        if problem.loss.takes == "number":
+            asked += ["target_mean", "target_spread", "residual"]
+        counts = {"residual": len(self._at(_RESIDUALS))}
+        moments = [Query(name, counts.get(name, 1), Gaussian(), weight=_SHARES[name]) for name in asked]
+        rest = 100 - sum(query.weight for query in moments)
+        return (Query("gradient", self.steps, Gaussian(), weight=rest), *moments)
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """At their largest, rounding aside: |m| = 1, a residual's limit 1."""
+        columns, n = _columns(problem), problem.n
+        numbers = int(columns.is_number.sum())
+        limit = self._limit(problem) if problem.loss.takes == "class" else 1.0
+        every = {
+            "gradient": (limit / n, problem.size),
+            "means": (columns.diameter / 2 / n, problem.d - 1),
+            "spread": (2.0 * numbers / n, 1),
+            "variances": (2.0 * math.sqrt(numbers) / n, numbers),
+            "target_mean": (1 / n, 1),
+            "target_spread": (1 / n, 1),
+            "residual": (1 / n, 1),
+        }
+        return {query.name: every[query.name] for query in self.queries(problem)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """T n, and a pass for each moment."""
+        return float(problem.n) * (self.steps + len(self.queries(problem)) - 1)
+
+    def run(self, oracle: Standardised, problem: Problem) -> Vector:
+        """The private model."""
+        return self._classes(oracle, problem) if problem.loss.takes == "class" else self._numbers(oracle, problem)
+
+    def _classes(self, oracle: Standardised, problem: Problem) -> Vector:
+        n, signal = problem.n, self._signal(oracle, problem)
+        few = min(max((signal - 8) / 8, 0.0), 1.0)
+        center, v = _moments(oracle, problem, floor=3 - 2 * few)
+        path = _Path(problem, _frame(center, v, 0.5 + 0.5 * few), _still(problem, 0.0))
+        limit, reallocated = self._limit(problem), self._at(_REALLOCATED)
+        single = oracle.planned("gradient").noise_multiplier * limit / (n * math.sqrt(self.steps))
+        ridge, l1 = min(1.0, 1 / signal) * single, min(1.0, signal / 5) * single
+        eta = 3.0 if problem.outputs == 1 else 1.5
+        for t in range(1, self.steps + 1):
+            at = path.ahead(eta * single)
+            gradient = oracle.gradient("gradient", at, path.frame, limit)
+            path.move(at, gradient + path.penalties(ridge, l1, 0.1, t) * at, eta, t)
+            if t in reallocated:
+                path.change(_reallocated(path.mean, v, center))
+        return path.raw_mean
+
+    def _numbers(self, oracle: Standardised, problem: Problem) -> Vector:
+        n, signal = problem.n, self._signal(oracle, problem)
+        far = min(max((signal - 60) / 200, 0.0), 1.0)
+        center, v = _moments(oracle, problem, floor=1 + 2 * far)
+        mean = min(max(oracle.target_mean("target_mean"), -1.0), 1.0)
+        least = oracle.planned("target_spread").noise_multiplier * (1 + abs(mean)) / (2 * n)
+        spread = min(max(oracle.target_spread("target_spread", mean), least), 2.0)
+        path = _Path(problem, _frame(center, v, 1 - 0.25 * far), _still(problem, mean / _CONSTANT))
+        wide, again, eta = max(0.7, math.sqrt(signal / 20)), self._at(_RESIDUALS), 0.5
+        limit = min(1.0, 1.25 * wide * spread)
+        for t in range(1, self.steps + 1):
+            single = oracle.planned("gradient").noise_multiplier * limit / (n * math.sqrt(self.steps))
+            at = path.ahead(eta * (8 if signal < 30 else 3) * single)
+            gradient = oracle.gradient("gradient", at, path.frame, limit)
+            penalties = path.penalties(min(1.0, 1 / signal) * single, 0.7 * single, 0.1 * spread, t)
+            path.move(at, gradient + penalties * at, eta, t)
+            if t in again:
+                most = min(2.0, 4.5 * limit / wide)
+                least = oracle.planned("residual").noise_multiplier * most / (2 * n)
+                scale = min(max(oracle.residual("residual", path.mean_in_frame, path.frame, most), least), spread)
+                limit = min(1.0, 1.25 * wide * scale)
+        return path.raw_mean
+
+    def _signal(self, oracle: Standardised, problem: Problem) -> float:
+        """n mu / d: how far a gradient of norm 1 stands out of the noise of one answer at the whole budget, mu."""
+        share = self.queries(problem)[0].weight / 100
+        mu = 2 * math.sqrt(self.steps / share) / oracle.planned("gradient").noise_multiplier
+        return problem.n * mu / problem.size
+
+    def _limit(self, problem: Problem) -> float:
+        """C: a softmax slope has norm up to sqrt(2)."""
+        return self.slope_limit * problem.loss.slope_bound
+
+    def _at(self, shares: tuple[float, ...]) -> set[int]:
+        """Steps, as shares of all."""
+        return {max(1, int(share * self.steps)) for share in shares}
+
+
+class _Path:
+    """The points so far: w, the one before, and the mean with weights 1, 2, .., in coordinates that may change."""
+
+    def __init__(self, problem: Problem, frame: Frame, start: Vector) -> None:
+        self._problem, self.frame, self._w, self._before = problem, frame, start, start
+        self._sum, self._weight = np.zeros_like(start), 0.0
+
+    @property
+    def mean(self) -> Vector:
+        """Of a o w, (K, d), the center left out: it does not change with the frame."""
+        return (self._sum / self._weight).reshape(-1, self._problem.d)
+
+    @property
+    def mean_in_frame(self) -> Vector:
+        """Of w."""
+        return (self.mean / self._scale).ravel()
+
+    @property
+    def raw_mean(self) -> Vector:
+        """In the original columns."""
+        return self.frame.raw(self.mean / self._scale).ravel()
+
+    @property
+    def _scale(self) -> Vector:
+        return np.append(self.frame.scale, self.frame.constant)
+
+    def ahead(self, step_times_convexity: float) -> Vector:
+        """w + beta (w - w_before), beta that of Nesterov's method for that strong convexity."""
+        x = math.sqrt(step_times_convexity / (1 + step_times_convexity))
+        return self._w + (1 - x) / (1 + x) * (self._w - self._before)
+
+    def penalties(self, ridge: float, l1: float, room: float, t: int) -> Vector:
+        """ridge + l1 / (|mean| + room) for each coordinate; the intercept goes free."""
+        weights = np.full((self._problem.outputs, self._problem.d), ridge)
+        if t > _PENALIZED_FROM:
+            weights += l1 / (np.abs(self.mean / self._scale) + room)
+        weights[:, -1] = 0.0
+        return weights.ravel()
+
+    def move(self, at: Vector, direction: Vector, step: float, t: int) -> None:
+        """w <- prox(at - step direction)."""
+        self._before, self._w = self._w, self._problem.prox(at - step * direction, step)
+        self._sum = self._sum + t * (self._w.reshape(-1, self._problem.d) * self._scale).ravel()
+        self._weight += t
+
+    def change(self, frame: Frame) -> None:
+        """The same points in another frame of the same center."""
+        ratio = self._scale
+        self.frame = frame
+        ratio = ratio / self._scale
+        self._w, self._before = ((w.reshape(-1, len(ratio)) * ratio).ravel() for w in (self._w, self._before))
+
+
+def _columns(problem: Problem) -> Columns:
+    if problem.columns is None:
+        raise Unsuitable("adaptive_gd needs declared columns")
+    return problem.columns
+
+
+def _moments(oracle: Standardised, problem: Problem, floor: float) -> tuple[Vector, Vector]:
+    """Means, and variances of at least `floor` stds of their own noise; clamped to where they can lie."""
+    columns = _columns(problem)
+    if problem.d == 1:
+        return np.zeros(0), np.zeros(0)
+    numbers, n = columns.is_number, problem.n
+    center = np.clip(oracle.means("means"), np.where(numbers, -1.0, 0.0), 1.0)
+    v = center * (1 - center)
+    stds = np.full(len(v), oracle.planned("means").noise_multiplier * columns.diameter / 2 / n)
+    if numbers.any():
+        least = oracle.planned("spread").noise_multiplier * float(((1 + np.abs(center[numbers])) ** 2).sum()) / (2 * n)
+        spread = min(max(oracle.spread("spread", center), least), 4.0 * int(numbers.sum()))
+        radius = 1.2 * math.sqrt(1.1 * spread)
+        v[numbers] = oracle.variances("variances", center, radius)
+        stds[numbers] = oracle.planned("variances").noise_multiplier * columns.variance_bound(center, radius) / n
+    return center, np.maximum(v, floor * stds)
+
+
+def _frame(center: Vector, v: Vector, power: float) -> Frame:
+    """a = v^(-power/2), normalized to sum a^2 v = 1."""
+    scale = v ** (-power / 2)
+    return Frame(center, scale / math.sqrt(float((scale**2 * v).sum()) or 1.0), _CONSTANT)
+
+
+def _reallocated(mean: Vector, v: Vector, center: Vector) -> Frame:
+    """a^2 v = q, q_j in proportion to ||mean_j|| sqrt(v_j) plus the average of these: noise goes where little is."""
+    use = np.sqrt((mean[:, :-1] ** 2).sum(axis=0) * v)
+    q = use + use.mean() if len(use) else use
+    if not q.sum() > 0:
+        q = np.ones_like(v)
+    return Frame(center, np.sqrt(q / q.sum() / v), _CONSTANT)
+
+
+def _still(problem: Problem, intercept: float) -> Vector:
+    """The start: 0 but for the intercept."""
+    w = np.zeros((problem.outputs, problem.d))
+    w[:, -1] = intercept
+    return w.ravel()

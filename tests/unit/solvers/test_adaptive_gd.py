@@ -1,0 +1,119 @@
+"""adaptive_gd: what it learns, what it asks, what it refuses."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from solvers import Problem, plan, solve
+from solvers.columns import Columns
+from solvers.domains import L2Ball
+from solvers.errors import NeedsDelta, Unsuitable
+from solvers.losses import Hinge, Logistic, Loss, Softmax, Squared
+from solvers.methods import AdaptiveGd, DpGd
+from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
+from solvers.regularizers import L2
+from solvers.selection import Auto
+
+Vector = NDArray[np.float64]
+COLUMNS = Columns((1, 1, 4))
+N = 20_000
+PRIVACY = Privacy(0.5, 1e-6)
+
+
+def problem(loss: Loss) -> Problem:
+    return Problem(loss, n=N, d=COLUMNS.d, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Vector, Vector]:
+    """Two numbers far from the middle and hardly spread, as incomes or ages are, and a lopsided block; margins."""
+    rng = np.random.default_rng(3)
+    numbers = np.clip(np.column_stack((rng.normal(-0.9, 0.02, N), rng.normal(0.4, 0.1, N))), -1, 1)
+    X = np.column_stack((numbers, np.eye(4)[rng.choice(4, N, p=(0.85, 0.1, 0.04, 0.01))], np.ones(N)))
+    margin = 1.5 * (X[:, 0] + 0.9) / 0.02 - (X[:, 1] - 0.4) / 0.1 + 2 * X[:, 3] - 1
+    return X, margin
+
+
+def accuracy(w: Vector, X: Vector, y: Vector) -> float:
+    return float((np.sign(X @ w) == y).mean())
+
+
+def test_columns_far_from_the_middle_are_learned_where_plain_gradients_are_not(rows: tuple[Vector, Vector]) -> None:
+    X, margin = rows
+    y = np.where(np.random.default_rng(4).random(N) < 1 / (1 + np.exp(-margin)), 1.0, -1.0)
+    best = accuracy(np.array([75.0, -10, 0, 2, 0, 0, 75 * 0.9 + 3]), X, y)
+    adaptive = accuracy(solve(AdaptiveGd(), problem(Logistic()), X, y, PRIVACY).coefficients, X, y)
+    plain = accuracy(solve(DpGd(), problem(Logistic()), X, y, PRIVACY).coefficients, X, y)
+    assert adaptive > best - 0.04
+    assert plain < best - 0.05
+
+
+def test_numbers_are_fitted(rows: tuple[Vector, Vector]) -> None:
+    X, margin = rows
+    y = np.clip(0.1 * margin + np.random.default_rng(5).normal(size=N) * 0.05, -1, 1)
+    w = solve(AdaptiveGd(), problem(Squared()), X, y, PRIVACY).coefficients
+    assert ((X @ w - y) ** 2).mean() < 0.2 * y.var()
+
+
+def test_classes_are_told_apart_by_softmax(rows: tuple[Vector, Vector]) -> None:
+    X, margin = rows
+    y = (margin > -1.0).astype(float) + (margin > 1.0)
+    w = solve(AdaptiveGd(), problem(Softmax(3)), X, y, PRIVACY).coefficients.reshape(3, -1)
+    assert (np.argmax(X @ w.T, axis=1) == y).mean() > 0.8
+
+
+def test_the_price_is_that_of_its_gaussian_answers() -> None:
+    quote = plan(AdaptiveGd(steps=100), problem(Squared()), PRIVACY)
+    assert [q.name for q in quote.release.plan.queries] == [
+        "gradient",
+        "means",
+        "spread",
+        "variances",
+        "target_mean",
+        "target_spread",
+        "residual",
+    ]
+    spent = {q.name: q.count * (2 / q.noise_multiplier) ** 2 for q in quote.release.plan.queries}
+    whole = sum(spent.values())
+    assert spent["gradient"] / whole == pytest.approx(0.85, rel=1e-6)
+    assert spent["means"] / whole == pytest.approx(0.05, rel=1e-6)
+    assert quote.release.plan.gdp() == pytest.approx(whole**0.5)
+    assert quote.release.accountant == "exact_gaussian"
+
+
+def test_settings_are_kept_and_open_ones_filled() -> None:
+    run = AdaptiveGd(steps=7, slope_limit=0.25).resolve(problem(Logistic()), PRIVACY)
+    assert run == AdaptiveGdRun(7, 0.25)
+    assert AdaptiveGd().resolve(problem(Logistic()), PRIVACY).slope_limit == 1.0  # n mu* / d is above 200
+    for settings in ({"steps": 0}, {"slope_limit": 0.0}, {"slope_limit": 1.5}, {"slope_limit": float("nan")}):
+        with pytest.raises(Unsuitable):
+            AdaptiveGd(**settings)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    plain = Problem(Logistic(), n=N, d=7, row_norm=2.0)
+    clipped = Problem(Logistic(), n=N, d=7, row_norm=1.0, columns=COLUMNS)
+    inside = Problem(Logistic(), domain=L2Ball(1.0), n=N, d=7, row_norm=2.0, columns=COLUMNS)
+    for case, word in ((plain, "declared"), (clipped, "clipped"), (inside, "free"), (problem(Hinge()), "logistic")):
+        with pytest.raises(Unsuitable, match=word):
+            AdaptiveGd().resolve(case, PRIVACY)
+    with pytest.raises(NeedsDelta):
+        AdaptiveGd().resolve(problem(Logistic()), Privacy(1.0))
+
+
+def test_auto_takes_it_for_declared_columns_and_a_weak_ridge_alone() -> None:
+    def chosen(case: Problem) -> str:
+        return Auto().choose(case, PRIVACY)[0].name
+
+    assert chosen(problem(Logistic())) == chosen(problem(Softmax(3))) == chosen(problem(Squared())) == "adaptive_gd"
+    strong = Problem(Logistic(), L2(1.0), n=N, d=7, row_norm=2.0, columns=COLUMNS)
+    assert chosen(strong) != "adaptive_gd"
+    assert chosen(Problem(Logistic(), n=N, d=7, row_norm=2.0)) == "dp_gd"
+
+
+def test_an_intercept_alone_is_learned() -> None:
+    alone = Problem(Logistic(), n=N, d=1, row_norm=1.0, columns=Columns(()))
+    y = np.where(np.arange(N) % 4 == 0, -1.0, 1.0)
+    w = solve(AdaptiveGd(), alone, np.ones((N, 1)), y, PRIVACY).coefficients
+    assert w[0] == pytest.approx(np.log(3), abs=0.2)

@@ -1,0 +1,235 @@
+"""StandardisedOracle: what it answers, and that replacing a record moves no answer by more than its bound says."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import Problem
+from solvers.columns import Columns
+from solvers.data_access.data import Data
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.errors import Unsuitable
+from solvers.frame import Frame
+from solvers.losses import Logistic, Loss, Softmax, Squared
+from tests.support.seeded import SeededBits
+
+Vector = NDArray[np.float64]
+COLUMNS = Columns((1, 3, 1, 2))  # two numbers and two blocks: rows of length 8
+D, N = COLUMNS.d, 12
+QUERIES = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
+    """What the oracle hands to its mechanism, value and bound; no noise is added."""
+    calls: list[tuple[Vector, float]] = []
+
+    def perturb(_: Gaussian, value: Vector, multiplier: float, bound: float, noise: Noise) -> Vector:
+        assert multiplier == 1.0
+        assert isinstance(noise, Noise)
+        calls.append((value.copy(), bound))
+        return value
+
+    monkeypatch.setattr(Gaussian, "perturb", perturb)
+    return calls
+
+
+def problem(loss: Loss) -> Problem:
+    return Problem(loss, n=N, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+
+
+def oracle(loss: Loss, X: Vector, y: Vector, count: int = 100) -> StandardisedOracle:
+    plan = Plan(tuple(PlannedQuery(name, count, Gaussian(), 1.0) for name in QUERIES))
+    given = problem(loss)
+    return StandardisedOracle(given, Data.of(X, y, given), plan, Noise(SeededBits(3)))
+
+
+def row(rng: np.random.Generator, extreme: bool = False) -> Vector:
+    number = (lambda: rng.choice([-1.0, 1.0])) if extreme else (lambda: rng.uniform(-1, 1))
+    parts = [np.eye(w)[rng.integers(w)] if w > 1 else np.array([number()]) for w in COLUMNS.widths]
+    return np.concatenate([*parts, [1.0]])
+
+
+def target(rng: np.random.Generator, loss: Loss) -> float:
+    if loss.takes == "number":
+        return float(rng.choice([-1.0, 1.0, rng.uniform(-1, 1)]))
+    return float(rng.integers(loss.outputs)) if loss.outputs > 1 else float(rng.choice([-1.0, 1.0]))
+
+
+def every_answer(door: StandardisedOracle, loss: Loss, center: Vector, frame: Frame, w: Vector, limit: float) -> None:
+    door.means("means")
+    door.spread("spread", center)
+    for radius in (0.3, 1.0, 9.0):
+        door.variances("variances", center, radius)
+    door.gradient("gradient", w, frame, limit)
+    if loss.takes == "number":
+        door.target_mean("target_mean")
+        door.target_spread("target_spread", 0.4)
+        door.residual("residual", w, frame, 0.7)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+@given(seed=st.integers(0, 2**32 - 1), extreme=st.booleans())
+def test_replacing_a_record_moves_no_answer_by_more_than_twice_its_bound(loss: Loss, seed: int, extreme: bool) -> None:
+    """Coupled neighbors, in exact values; the slack is the rounding that the bound grants, tested to be small below."""
+    rng = np.random.default_rng(seed)
+    X = np.stack([row(rng) for _ in range(N)])
+    y = np.array([target(rng, loss) for _ in range(N)])
+    center = np.clip(rng.normal(size=D - 1), np.where(COLUMNS.is_number, -1, 0), 1)
+    frame = Frame(center, np.exp(rng.normal(size=D - 1) * 2), float(rng.uniform(0.1, 2)))
+    w, limit = rng.normal(size=D * loss.outputs) * float(rng.choice([0.1, 10.0])), float(rng.uniform(0.01, 2))
+    found = []
+    with pytest.MonkeyPatch.context() as patched:
+        for at in range(2):
+            calls: list[tuple[Vector, float]] = []
+
+            def perturb(_: Gaussian, value: Vector, z: float, bound: float, noise: Noise, calls: Any = calls) -> Vector:
+                del z, noise
+                calls.append((value.copy(), bound))
+                return value
+
+            patched.setattr(Gaussian, "perturb", perturb)
+            if at:
+                X[5], y[5] = row(rng, extreme), target(rng, loss)
+            every_answer(oracle(loss, X, y), loss, center, frame, w, limit)
+            found.append(calls)
+    assert len(found[0]) == len(found[1]) > 5
+    for (one, bound), (two, same) in zip(*found, strict=True):
+        assert bound == same
+        assert float(np.linalg.norm(one - two)) <= 2 * bound
+
+
+def test_bounds_are_attained_and_rounding_is_small(asked: list[tuple[Vector, float]]) -> None:
+    """Worst pairs: every number from -1 to 1 and every block to another corner; a gradient turned around."""
+    low, high = np.array([-1, 1, 0, 0, -1, 1, 0, 1.0]), np.array([1, 0, 1, 0, 1, 0, 1, 1.0])
+    X = np.tile(low, (N, 1))
+    center = np.zeros(D - 1)
+    frame = Frame(center, np.full(D - 1, 100.0), 0.01)
+    for first in (low, high):
+        X[0] = first
+        door = oracle(Logistic(), X, np.ones(N))
+        door.means("means")
+        door.gradient("gradient", np.zeros(D), frame, 0.01)
+    (means, bound), (gradient, limit), (other, _), (turned, _) = asked
+    assert np.linalg.norm(means - other) == pytest.approx(2 * bound, rel=1e-9)
+    assert limit == pytest.approx(0.01 / N, rel=1e-6)
+    assert np.linalg.norm(gradient - turned) > 1.0 * limit  # blocks do not turn around: they are at right angles
+
+
+def test_a_spread_and_variances_reach_their_bounds(asked: list[tuple[Vector, float]]) -> None:
+    rng = np.random.default_rng(4)
+    X = np.stack([row(rng) for _ in range(N)])
+    center = np.zeros(D - 1)
+    center[COLUMNS.is_number] = (0.5, -0.25)
+    for corner in ((0.5, -0.25), (-1.0, 1.0)):
+        X[0, :-1][COLUMNS.is_number] = corner
+        door = oracle(Logistic(), X, np.ones(N))
+        door.spread("spread", center)
+        door.variances("variances", center, 9.0)
+    (spread, most), (variances, widest), (far, _), (apart, _) = asked
+    assert far[0] - spread[0] == pytest.approx(2 * most, rel=1e-9)
+    assert np.linalg.norm(apart - variances) == pytest.approx(2 * widest, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+def test_answers_are_the_formulas(loss: Loss, asked: list[tuple[Vector, float]]) -> None:
+    """Against NumPy on explicit z; 1e-12 is far above the rounding of a dozen rows of eight."""
+    del asked
+    rng = np.random.default_rng(8)
+    X = np.stack([row(rng) for _ in range(N)])
+    y = np.array([target(rng, loss) for _ in range(N)])
+    center = np.where(COLUMNS.is_number, 0.2, 0.4)
+    frame, limit = Frame(center, rng.uniform(0.2, 3, D - 1), 0.3), 0.4
+    w = rng.normal(size=(loss.outputs, D))
+    door = oracle(loss, X, y)
+    numbers = (X[:, :-1] - center)[:, COLUMNS.is_number]
+    assert np.allclose(door.means("means"), X[:, :-1].mean(axis=0), atol=1e-12)
+    assert door.spread("spread", center) == pytest.approx((numbers**2).sum() / N, rel=1e-12)
+    short = numbers * np.minimum(1, 0.5 / np.linalg.norm(numbers, axis=1))[:, None]
+    assert np.allclose(door.variances("variances", center, 0.5), (short**2).mean(axis=0), atol=1e-12)
+    z = np.column_stack(((X[:, :-1] - center) * frame.scale, np.full(N, frame.constant)))
+    allowed = limit / np.linalg.norm(z, axis=1)
+    margins = z @ w.T
+    assert np.allclose(X @ frame.raw(w).T, margins, atol=1e-12)
+    if loss.takes == "number":
+        t = np.clip(margins[:, 0] - y, -allowed, allowed)[:, None]
+        assert door.residual("residual", w.ravel(), frame, 0.5) == pytest.approx(
+            np.minimum(abs(margins[:, 0] - y), 0.5).mean(), rel=1e-12
+        )
+    elif loss.outputs == 1:
+        s = 1 / (1 + np.exp(y * margins[:, 0]))
+        t = (-y * s * np.minimum(1, allowed / np.maximum(s, 1 - s)))[:, None]
+    else:
+        p = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
+        widest = np.sqrt((p**2).sum(axis=1) + 1 - 2 * p.min(axis=1))
+        t = (p - np.eye(3)[y.astype(int)]) * np.minimum(1, allowed / widest)[:, None]
+    assert np.allclose(door.gradient("gradient", w.ravel(), frame, limit), (t.T @ z / N).ravel(), atol=1e-12)
+    assert (np.linalg.norm(t, axis=1) <= allowed * (1 + 1e-12)).all()
+
+
+@given(margin=st.floats(-6, 6), limit=st.floats(0.01, 2))
+def test_the_weight_keeps_the_log_odds(margin: float, limit: float) -> None:
+    """E[t | x] = 0 where <z, w> is the log-odds: P(+1) of the slope at +1 balances P(-1) of that at -1."""
+    p = 1 / (1 + math.exp(-margin))
+    slopes = [-y * s * min(1.0, limit / max(s, 1 - s)) for y in (1.0, -1.0) for s in [1 / (1 + math.exp(y * margin))]]
+    assert p * slopes[0] + (1 - p) * slopes[1] == pytest.approx(0, abs=1e-12)
+
+
+def test_rows_of_another_layout_count_as_empty_ones() -> None:
+    rng = np.random.default_rng(2)
+    X = np.stack([row(rng) for _ in range(N)])
+    X[1, 0], X[2, 1:4], X[3, 1:4], X[4, -1], X[5, 0] = 1.5, 0.0, (1.0, 1.0, 0.0), 0.5, math.nan
+    kept = Data.of(X, np.ones(N), problem(Logistic())).X
+    empty = np.array([0, 1, 0, 0, 0, 1, 0, 1.0])
+    assert (kept[1:6] == empty).all()
+    assert (kept[6:] == X[6:]).all()
+    assert X[1, 0] == 1.5
+
+
+def test_what_is_not_planned_or_not_finite_is_refused() -> None:
+    rng = np.random.default_rng(2)
+    X = np.stack([row(rng) for _ in range(N)])
+    door = oracle(Logistic(), X, np.ones(N), count=1)
+    frame = Frame(np.zeros(D - 1), np.ones(D - 1), 1.0)
+    for w, used, limit in (
+        (np.full(D, math.nan), frame, 1.0),
+        (np.zeros(D + 1), frame, 1.0),
+        (np.zeros(D), Frame(np.full(D - 1, 2.0), np.ones(D - 1), 1.0), 1.0),
+        (np.zeros(D), Frame(np.zeros(D - 1), np.zeros(D - 1), 1.0), 1.0),
+        (np.zeros(D), Frame(np.zeros(D - 1), np.ones(D - 1), 0.0), 1.0),
+        (np.zeros(D), frame, math.inf),
+        (np.zeros(D), frame, 0.0),
+    ):
+        with pytest.raises(Unsuitable):
+            door.gradient("gradient", w, used, limit)
+    assert door.transcript().queries == ()
+    door.gradient("gradient", np.zeros(D), frame, 1.0)
+    with pytest.raises(OutOfPlan):
+        door.gradient("gradient", np.zeros(D), frame, 1.0)
+    with pytest.raises(OutOfPlan):
+        door.means("another")
+    with pytest.raises(Unsuitable):
+        door.variances("variances", np.zeros(D - 1), math.nan)
+    plain = Problem(Logistic(), n=N, d=D, row_norm=3.0)
+    with pytest.raises(Unsuitable, match="columns"):
+        StandardisedOracle(plain, Data.of(X, np.ones(N), plain), Plan(()), Noise())
+
+
+def test_columns_say_what_they_are() -> None:
+    assert (COLUMNS.d, COLUMNS.row_norm) == (8, math.sqrt(5))
+    assert COLUMNS.diameter == math.sqrt(4 * 2 + 2 * 2)
+    assert COLUMNS.is_number.tolist() == [True, False, False, False, True, False, False]
+    assert COLUMNS.starts.tolist() == [0, 1, 4, 5]
+    with pytest.raises(Unsuitable):
+        Columns((1, 0))
+    with pytest.raises(Unsuitable, match="columns"):
+        Problem(Logistic(), n=4, d=9, row_norm=2.0, columns=COLUMNS)
