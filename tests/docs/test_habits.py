@@ -1,0 +1,43 @@
+"""What the pages for contributors name is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", "README.md")
+
+
+def test_every_place_with_an_owner_exists() -> None:
+    lines = (ROOT / ".github/CODEOWNERS").read_text().splitlines()
+    places = [line.split()[0] for line in lines if line.startswith("/")]
+    assert len(places) > 8
+    assert [place for place in places if not (ROOT / place.strip("/")).is_dir()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_named_exists(page: str) -> None:
+    named = set(re.findall(r"\bmake ([a-z]+)\b(?=`|\s+#)", (ROOT / page).read_text()))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    folder = (ROOT / page).parent
+    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text())
+    assert [link for link in links if "://" not in link and not (folder / link).exists()] == []
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs/decisions"
+    index = (folder / "README.md").read_text()
+    assert [
+        page.name for page in folder.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index
+    ] == []
+
+
+@pytest.mark.parametrize("package", ["accounting", "solvers", "app"])
+def test_types_are_shipped(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
