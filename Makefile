@@ -43,7 +43,7 @@ coverage: $(TESTING) ## the whole suite, and which lines and branches it never r
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
 
-check: $(CHECKING) ## ruff, mypy --strict, the import contracts, hadolint
+check: $(CHECKING) $(TESTING) ## ruff, mypy --strict, the import contracts, hadolint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -3,7 +3,8 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from importlib.metadata import version
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -31,6 +32,21 @@ purse = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"{version('privy-purse')}\n")
+        raise typer.Exit
+
+
+@purse.callback()
+def _options(
+    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")] = False,
+) -> None:
+    """What holds for every command."""
+
+
 for command in (
     operate.demo,
     operate.serve,

@@ -1,22 +1,49 @@
-"""What a promise rests on: the files that a method's run, its mechanisms and the door's answers are made of.
+"""What a method's promise rests on: the files that its run, its door and its queries' mechanisms are made of.
 
-A file rests on what it imports by name; a name that a package passes on is followed to the file that defines it.
-`python -m tests.support.review` writes docs/reviewing.md.
+A file rests on what it imports by name; a name that a package passes on is followed to the file that defines it. Of the
+mechanisms a method rests on those of its queries alone. `python -m tests.support.review` writes docs/reviewing.md.
 """
 
 import ast
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from solvers.methods import Method
+from accounting.privacy import Privacy
+from solvers.columns import Columns
+from solvers.domains import LinfBall
+from solvers.errors import Unsuitable
+from solvers.losses import Absolute, Logistic, Squared
+from solvers.methods import DpGd, Method, Run
+from solvers.problem import Problem
+from solvers.regularizers import L2
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
 FLOORS = ("accounting", "solvers")
-# Followed no further: the shape of a problem (a wrong bound there fails the contract tests of its union), what chooses
-# sizes but not noise, and what is told to people.
-PUBLIC = ("solvers.losses", "solvers.regularizers", "solvers.domains", "solvers.potentials")
+MOST_FRAME, MOST_SLICE = 1300, 2600
+DOORS = {
+    "oracle": "solvers.data_access.oracle",
+    "data": "solvers.data_access.access",
+    "standardised": "solvers.data_access.standardised",
+}
+# Not followed, and why a promise does not rest on them.
+ASIDE = {
+    "solvers.losses": "bounds are held by the contract tests of their union",
+    "solvers.regularizers": "as losses",
+    "solvers.domains": "as losses",
+    "solvers.potentials": "as losses",
+    "solvers.methods.tuning": "chooses steps from public facts, never noise",
+    "solvers.methods.checks": "refuses settings",
+    "solvers.methods.average": "a mean of answers",
+    "solvers.methods.run": "types, and how settings are read",
+    "solvers.doors": "types",
+    "accounting.errors": "names",
+    "solvers.errors": "names",
+    "accounting.calibration": "looks for noise; what it finds is certified again, and by anybody from the receipt",
+    "accounting.accountants": "certify: held to slow references by the tests, and to one another",
+    "accounting.divergences": "as accountants",
+}
 FRAME = (
     "accounting.privacy",
     "accounting.numbers",
@@ -24,87 +51,165 @@ FRAME = (
     "accounting.noise.source",
     "accounting.noise.lattice",
     "accounting.noise.batch_sizes",
+    "accounting.mechanisms.mechanism",
+    "solvers.problem",
+    "solvers.bounds",
     "solvers.data_access.meter",
     "solvers.data_access.data",
-    "solvers.problem",
 )
 
 
 @cache
-def _tree(module: str) -> ast.Module | None:
-    for file in (ROOT / (module.replace(".", "/") + ".py"), ROOT / module.replace(".", "/") / "__init__.py"):
-        if file.is_file():
-            return ast.parse(file.read_text())
-    return None
+def _file(module: str) -> Path | None:
+    path = ROOT / module.replace(".", "/")
+    return next((f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()), None)
 
 
-def _is_package(module: str) -> bool:
-    return (ROOT / module.replace(".", "/") / "__init__.py").is_file()
+@cache
+def _tree(module: str) -> ast.Module:
+    file = _file(module)
+    assert file is not None, module
+    return ast.parse(file.read_text())
 
 
 @cache
 def defined_in(module: str, name: str) -> str:
     """The module that `from module import name` leads to."""
-    if _tree(f"{module}.{name}") is not None:
+    if _file(f"{module}.{name}") is not None:
         return f"{module}.{name}"
-    if _is_package(module) and (tree := _tree(module)) is not None:
-        for node in tree.body:
-            if isinstance(node, ast.ImportFrom) and node.module and name in {a.asname or a.name for a in node.names}:
-                return defined_in(node.module, name)
+    for node in _tree(module).body:
+        if isinstance(node, ast.ImportFrom) and node.module and name in {a.asname or a.name for a in node.names}:
+            return defined_in(node.module, name)
     return module
 
 
 def rests_on(module: str) -> set[str]:
-    """The modules of ours that a module imports from, by name, types aside."""
+    """The modules of ours that a module imports from, by name."""
     found: set[str] = set()
-    tree = _tree(module)
-    assert tree is not None, module
-    for node in _run(tree):
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in FLOORS:
             found |= {defined_in(node.module, alias.name) for alias in node.names}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.split(".")[0] in FLOORS}
     return found
 
 
-def _run(tree: ast.Module) -> list[ast.AST]:
-    """The nodes that run: not those under `if TYPE_CHECKING`."""
-    todo: list[ast.AST] = [tree]
-    kept: list[ast.AST] = []
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            continue
-        kept.append(node)
-        todo.extend(ast.iter_child_nodes(node))
-    return kept
-
-
-def slice_of(*modules: str) -> set[str]:
-    """All that these rest on, themselves included; packages' own files and the public shapes left out."""
+def slice_of(roots: set[str]) -> set[str]:
+    """All that these rest on, themselves included; packages' own files, other mechanisms and what is aside left out."""
     seen: set[str] = set()
-    todo = list(modules)
+    todo = list(roots)
     while todo:
         module = todo.pop()
-        if module in seen or module.startswith(PUBLIC):
-            continue
-        seen.add(module)
-        todo.extend(rests_on(module))
-    return {module for module in seen if not _is_package(module)}
+        file = _file(module)
+        assert file is not None, module
+        passed = file.name == "__init__.py" or module.startswith(tuple(ASIDE))
+        other = module.startswith("accounting.mechanisms.") and module not in roots
+        if module not in seen and not passed and not other:
+            seen.add(module)
+            todo.extend(rests_on(module))
+    return seen
 
 
 def lines(modules: set[str]) -> int:
-    """How many lines they have."""
-    return sum(len((ROOT / (m.replace(".", "/") + ".py")).read_text().splitlines()) for m in modules)
+    """How many lines they have, blank ones aside."""
+    texts = [_file(module) for module in modules]
+    return sum(1 for file in texts if file for line in file.read_text().splitlines() if line.strip())
 
 
-def methods() -> dict[str, str]:
-    """Each method's name and module."""
-    return {str(m.__dataclass_fields__["name"].default): m.__module__ for m in get_args(Method)}
+_PROBLEMS = [
+    Problem(loss, L2(0.05), domain, n=4000, d=d, row_norm=2.0, columns=columns)
+    for loss in (Logistic(), Squared(), Absolute())
+    for domain in (LinfBall(1.0), Problem(Logistic(), n=1, d=1, row_norm=1.0).domain)
+    for d, columns in ((1, None), (3, Columns((1, 1))))
+]
+
+
+def _runs(method: type) -> list[tuple[Run, Problem]]:
+    """Resolved on whatever problems it takes, at both kinds of promises."""
+    asked: list[Any] = [method()]
+    if method is DpGd:
+        asked += [DpGd(release="last"), DpGd(release="random")]
+    found = []
+    for one in asked:
+        for problem in _PROBLEMS:
+            for privacy in (Privacy(1.0, 1e-6), Privacy(1.0)):
+                try:
+                    found.append((one.resolve(problem, privacy), problem))
+                except Unsuitable:
+                    continue
+    assert found, method
+    return found
+
+
+def _mechanisms(method: type) -> set[str]:
+    """Of its queries, and of what these hold."""
+    found: set[str] = set()
+    for run, problem in _runs(method):
+        todo: list[Any] = [query.mechanism for query in run.queries(problem)]
+        while todo:
+            mechanism = todo.pop()
+            found.add(type(mechanism).__module__)
+            todo += [v for f in mechanism.__dataclass_fields__ if hasattr(v := getattr(mechanism, f), "perturb")]
+    return found
+
+
+def slices() -> dict[str, set[str]]:
+    """Each method's, by its name."""
+    found = {}
+    for method in get_args(Method):
+        run, _ = _runs(method)[0]
+        roots = {method.__module__, DOORS[run.door], "accounting.mechanisms.mechanism", *_mechanisms(method)}
+        found[str(method.__dataclass_fields__["name"].default)] = slice_of(roots) | set(FRAME)
+    return found
+
+
+def page() -> str:
+    """docs/reviewing.md."""
+    every = slices()
+    text = [_INTRODUCTION.format(frame=lines(set(FRAME)))]
+    text += [f"| [{_path(m)}](../{_path(m)}) | {lines({m})} |" for m in FRAME]
+    text += [
+        "",
+        "## Each method",
+        "",
+        "Beside the frame, each method rests on these files, and on the proofs of the same names.",
+        "",
+    ]
+    for name, modules in sorted(every.items()):
+        rest = sorted(modules - set(FRAME))
+        text += [
+            f"**`{name}`**, {lines(modules)} lines in all: "
+            + ", ".join(f"`{_path(m)}` {lines({m})}" for m in rest)
+            + ".",
+            "",
+        ]
+    text += [
+        "## Aside",
+        "",
+        "| not followed | why |",
+        "| --- | --- |",
+        *(f"| `{m}` | {why} |" for m, why in ASIDE.items()),
+        "",
+    ]
+    return "\n".join(text)
+
+
+def _path(module: str) -> str:
+    file = _file(module)
+    assert file is not None
+    return str(file.relative_to(ROOT))
+
+
+_INTRODUCTION = """# What to read for which promise
+
+Written by `python -m tests.support.review`, from the imports; a test holds it. Lines are those that are not blank,
+docstrings included. Read [spec/](spec) first, then the frame, then the method's files beside [proofs/](proofs).
+
+## The frame
+
+What makes an answer private and counts it, for every method: {frame} lines.
+
+| file | lines |
+| --- | --- |"""
 
 
 if __name__ == "__main__":
-    for name, module in methods().items():
-        s = slice_of(module)
-        print(name, lines(s), len(s))
-        print("   ", sorted(s))
+    PAGE.write_text(page())

@@ -1,0 +1,20 @@
+"""docs/reviewing.md names what each method's promise rests on, and that is little enough to be read."""
+
+import pytest
+
+from tests.support import review
+
+SLICES = review.slices()
+
+
+def test_the_page_is_what_the_imports_say() -> None:
+    assert review.PAGE.read_text() == review.page(), "run: python -m tests.support.review"
+
+
+def test_the_frame_can_be_read_in_one_sitting() -> None:
+    assert review.lines(set(review.FRAME)) < review.MOST_FRAME
+
+
+@pytest.mark.parametrize("method", sorted(SLICES))
+def test_a_method_can_be_reviewed_by_one_person(method: str) -> None:
+    assert review.lines(SLICES[method]) < review.MOST_SLICE
