@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 # As multiprocessing does: the child finds our packages where this process found them.
-_START = "import sys; sys.path[:] = {path!r}; from app.calculation.process import main; main({descriptor})"
+_START = (
+    "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from app.calculation.process import main; main({descriptor})"
+)
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 

@@ -35,9 +35,11 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's interrupt is the server's to answer
     with socket.socket(fileno=descriptor) as channel:
         warm_up()
+        channel.sendall(WARM)
+        load()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended
         gc.freeze()
-        channel.sendall(WARM)
+        gc.enable()
         while True:
             _, received, _, _ = socket.recv_fds(channel, 1, 1)
             if not received:
@@ -49,10 +51,16 @@ def main(descriptor: int) -> None:
 
 
 def warm_up() -> None:
-    """What a first question would wait for."""
+    """The accountants: a server without them is not ready."""
     guard.warm_up()
     for mechanism in (Gaussian(), PoissonGaussian(0.01)):
         calibrate([Query("warm_up", 100, mechanism)], Privacy(1.0, 1e-6))
+
+
+def load() -> None:
+    """The loops, whose pace a price tells: a question that comes before them waits for half a second."""
+    import solvers.compiled  # noqa: F401, late: compiling them may take longer
+
     pace()
 
 

@@ -20,6 +20,10 @@ from app.settings import Settings, forget_secrets
 from app.worker import task
 from app.worker.engine import Handle, Outcome, outcome
 
+# Dask sets these as it is loaded, and `silence_logs` looks for a handler that a process with logs of its own lacks.
+for _logger in ("distributed", "distributed.client"):
+    logging.getLogger(_logger).setLevel(logging.CRITICAL)
+
 _GRACE = 5.0  # seconds to stop by itself before the worker is restarted
 _START = 120.0
 _LOOK = 5.0  # seconds between two counts of the local workers

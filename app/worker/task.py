@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 from distributed import Worker, WorkerPlugin
 
+import solvers.compiled  # noqa: F401, before the first job
 from app.worker.engine import FAILED
 from app.worker.execute import run
 

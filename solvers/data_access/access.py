@@ -15,11 +15,11 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import Exponential, Gaussian, Laplace, ObjectivePerturbation, Parallel, Resampled
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers import kernels
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.meter import Meter
 from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
 from solvers.errors import Unsuitable
-from solvers.kernels import slope
 from solvers.problem import Problem, Vector
 
 _RELEASED = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | Resampled  # none hides by sampling
@@ -80,7 +80,7 @@ class DataAccess:
             if (j - rows.start) % _PULSE == 0:
                 self.__meter.pulse()
             x, scale = data.X[j], data.scale[j]
-            w = problem.prox(w - (step * slope(loss, (x @ w) * scale, data.y[j]) * scale) * x, step)
+            w = problem.prox(w - (step * kernels.slope(loss, (x @ w) * scale, data.y[j]) * scale) * x, step)
             total += w
         return total / len(rows)
 

@@ -15,6 +15,7 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, LastIterate, PoissonGaussian, RandomAllocation, RandomIterate, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers import kernels
 from solvers.bounds import FARTHEST, contraction, gradient_bound, sampled_bound
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.last_iterate import last_iterate
@@ -22,7 +23,6 @@ from solvers.data_access.meter import Meter
 from solvers.data_access.sums import gradient_sum, pieces
 from solvers.data_access.walk import Walk
 from solvers.errors import Unsuitable
-from solvers.kernels import length
 from solvers.problem import Problem, Vector
 
 
@@ -95,7 +95,7 @@ class PrivateOracle:
         reach = self.__reach(w) + self.__reach(anchor)
         planned = self.__meter.take(query, PoissonGaussian)
         problem = self.__problem
-        distance = length(w - anchor)
+        distance = kernels.length(w - anchor)
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
             return self.__meter.count(np.zeros(problem.size))
@@ -178,7 +178,7 @@ class PrivateOracle:
         """||w||, once w is known to be one that no margin can overflow at."""
         if w.shape != (self.__problem.size,):
             raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
-        norm = length(np.ascontiguousarray(w))
+        norm = kernels.length(np.ascontiguousarray(w))
         if not norm <= FARTHEST:
             raise Unsuitable("w must be finite and of norm at most 1e100")
         return norm

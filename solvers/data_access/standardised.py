@@ -13,13 +13,13 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers import kernels
 from solvers.bounds import UNIT, block_rows
 from solvers.columns import Columns
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.meter import Meter
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
-from solvers.kernels import limited
 from solvers.problem import Problem, Vector
 
 _SLIP = 1 + 8 * UNIT  # of a difference, a square, a shortening
@@ -91,7 +91,7 @@ class StandardisedOracle:
         planned = self.__meter.take(query, Gaussian)
         v = self.__raw(frame, w)[0]
         X, y = self.__data.X, self.__data.y
-        total = self.__total(lambda rows: limited.residual_sum(X, y, v, most, rows.start, rows.stop))
+        total = self.__total(lambda rows: kernels.residual_sum(X, y, v, most, rows.start, rows.stop))
         return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
@@ -129,10 +129,10 @@ class StandardisedOracle:
         """Of t_i x_i over a block, (K, d)."""
         X, y, loss = self.__data.X, self.__data.y, self.__problem.loss
         if loss.outputs > 1:
-            total: Vector = limited.softmax_sum(X, y, inverse, limit, v, rows.start, rows.stop)
+            total: Vector = kernels.softmax_sum(X, y, inverse, limit, v, rows.start, rows.stop)
             return total
         classes = loss.takes == "class"
-        one: Vector = limited.scalar_sum(X, y, inverse, limit, v[0], classes, rows.start, rows.stop)
+        one: Vector = kernels.scalar_sum(X, y, inverse, limit, v[0], classes, rows.start, rows.stop)
         return one[None]
 
     def __raw(self, frame: Frame, w: Vector) -> Vector:
@@ -151,7 +151,7 @@ class StandardisedOracle:
         """1 / ||z_i|| for every row; a frame is used for many answers."""
         if self.__inverse is None or self.__inverse[0] is not frame:
             squares, m = frame.scale**2, frame.center
-            self.__inverse = frame, limited.inverse_norms(self.__data.X, m, squares, frame.constant)
+            self.__inverse = frame, kernels.inverse_norms(self.__data.X, m, squares, frame.constant)
         return self.__inverse[1]
 
     def __numbers(self, rows: slice, center: Vector) -> Vector:

@@ -35,8 +35,8 @@ class Walk:
     data: Data
     planned: PlannedQuery
     rate: float
-    loss: kernels.Slope
-    public: kernels.Walk
+    loss: "kernels.Slope"
+    public: "kernels.Walk"
 
     @staticmethod
     def of(problem: Problem, data: Data, planned: PlannedQuery, step: float) -> "Walk | None":

@@ -8,13 +8,11 @@ and its classes are coded 0, ..., K-1.
 
 from typing import Literal, get_args
 
-from solvers import kernels
 from solvers.losses.absolute import Absolute
 from solvers.losses.hinge import Hinge
 from solvers.losses.huber import Huber
 from solvers.losses.huber_hinge import HuberHinge
 from solvers.losses.logistic import Logistic
-from solvers.losses.one_margin import OneMargin
 from solvers.losses.power import Power
 from solvers.losses.quantile import Quantile
 from solvers.losses.sigmoid import Sigmoid
@@ -22,10 +20,6 @@ from solvers.losses.softmax import Softmax
 from solvers.losses.squared import Squared
 
 Loss = Logistic | Softmax | Hinge | HuberHinge | Sigmoid | Squared | Huber | Absolute | Quantile | Power
-
-for _kind in get_args(Loss):  # compiled now, as the loops are, and never in a job
-    if issubclass(_kind, OneMargin):
-        kernels.c_function(_kind.derivative)
 
 __all__ = [
     "Absolute",

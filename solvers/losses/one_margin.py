@@ -43,7 +43,7 @@ class OneMargin:
         """f(m, y), elementwise."""
 
     @property
-    def compiled(self) -> kernels.Slope:
+    def compiled(self) -> "kernels.Slope":
         """The loss as the loops know it."""
         given = [float(getattr(self, field.name)) for field in fields(self) if field.name != "name"]  # type: ignore[arg-type]
         a, b, c = given + [0.0] * (kernels.MOST_PARAMETERS - len(given))

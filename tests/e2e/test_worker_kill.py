@@ -320,9 +320,11 @@ class TestServer:
             server.start()
             dataset = server.upload(SPEC, people(2000))
             server.submit(JOB | {"dataset": dataset} | LONG, "k1")
+            _until(lambda: len(server.workers()) == 1)
             workers = server.workers()
             server.stop()
             _until(lambda: not any(psutil.pid_exists(pid) for pid in workers))
             assert check_books(server.database(), server.keys())["running"] <= 1
+            assert "distributed" not in server.log(), "Dask says nothing of our jobs"
         finally:
             server.kill()

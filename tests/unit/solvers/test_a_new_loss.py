@@ -60,6 +60,7 @@ from solvers.losses.log_cosh import LogCosh
 from solvers.problem import Problem
 
 assert "log_cosh" in names("number")
+import solvers.compiled
 before = kernels.c_function.cache_info().misses
 rng = np.random.default_rng(1)
 problem, w = Problem(LogCosh(), n=2000, d=3, row_norm=2.0), np.array([0.3, -0.2, 0.1])
