@@ -1,18 +1,61 @@
 """Compiled loops over records: arrays and numbers, nothing of ours but their slopes.
 
-The first name that is taken from here compiles them all, or loads them from numba's cache, and nothing is compiled
-later. Who only plans takes none, and is spared half a second: that is why they are not loaded with the package.
+All signatures are explicit. The first name that is taken from here compiles them all, or loads them from numba's cache,
+and nothing is compiled later. Who only plans takes none, and is spared half a second: they are not loaded with this.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from solvers.kernels.loops import *  # noqa: F403
+    from solvers.kernels.build import ENTRIES, c_function
+    from solvers.kernels.limited import inverse_norms, residual_sum, scalar_sum, softmax_sum
+    from solvers.kernels.slopes import MOST_PARAMETERS, Slope, derivatives, slope
+    from solvers.kernels.steps import (
+        ABSOLUTE,
+        COARSEST,
+        FARTHEST,
+        FINEST,
+        LARGEST,
+        RELATIVE,
+        Walk,
+        fit,
+        round_tails,
+        walk,
+    )
+    from solvers.kernels.sums import length, norms, sum_of_changes, sum_of_places, sum_of_range
+
+__all__ = [
+    "ABSOLUTE",
+    "COARSEST",
+    "ENTRIES",
+    "FARTHEST",
+    "FINEST",
+    "LARGEST",
+    "MOST_PARAMETERS",
+    "RELATIVE",
+    "Slope",
+    "Walk",
+    "c_function",
+    "derivatives",
+    "fit",
+    "inverse_norms",
+    "length",
+    "norms",
+    "residual_sum",
+    "round_tails",
+    "scalar_sum",
+    "slope",
+    "softmax_sum",
+    "sum_of_changes",
+    "sum_of_places",
+    "sum_of_range",
+    "walk",
+]
 
 
 def __getattr__(name: str) -> Any:
-    import solvers.kernels.loops as loops  # not `from`: that would ask here again
-
-    if name not in loops.__all__:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(loops, name)
+    from solvers.kernels import build, limited, slopes, steps, sums
+
+    return next(getattr(module, name) for module in (build, limited, slopes, steps, sums) if name in vars(module))

@@ -77,18 +77,24 @@ def defined_in(module: str, name: str) -> str:
     """The module that `from module import name` leads to."""
     if _file(f"{module}.{name}") is not None:
         return f"{module}.{name}"
-    for node in _tree(module).body:
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module and name in {a.asname or a.name for a in node.names}:
             return defined_in(node.module, name)
     return module
 
 
 def rests_on(module: str) -> set[str]:
-    """The modules of ours that a module imports from, by name."""
+    """The modules of ours that a module imports from, by name, or takes a name from: `kernels.walk`."""
     found: set[str] = set()
+    packages: dict[str, str] = {}
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in FLOORS:
-            found |= {defined_in(node.module, alias.name) for alias in node.names}
+            leads = {alias.asname or alias.name: defined_in(node.module, alias.name) for alias in node.names}
+            found |= set(leads.values())
+            packages |= {name: to for name, to in leads.items() if (ROOT / to.replace(".", "/")).is_dir()}
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in packages:
+            found.add(defined_in(packages[node.value.id], node.attr))
     return found
 
 
