@@ -11,13 +11,13 @@ from accounting import Privacy
 from benchmarks.datasets import Split, adult, covertype
 from solvers import Problem, solve
 from solvers.losses import Logistic
-from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.regularizers import L2
 
 EPSILONS = (0.2, 0.5, 1.0)
 DELTA = 1e-5
 STRENGTH = 1e-4
-METHODS: tuple[Method, ...] = (DpGd(), DpAccMd(), DpSvrg(), DpSvrgPp())
+METHODS: tuple[Method, ...] = (AdaptiveGd(), DpGd(), DpAccMd(), DpSvrg(), DpSvrgPp())
 
 
 def report(seeds: int) -> None:
@@ -33,16 +33,16 @@ def report(seeds: int) -> None:
 def table(split: Split, seeds: int, methods: Sequence[Method]) -> None:
     """Mean and spread (standard deviation) over fresh runs; the noise has no seed to set."""
     n, d = split.X.shape
-    problem = Problem(Logistic(), L2(STRENGTH), n=n, d=d, row_norm=split.row_norm)
+    problem = Problem(Logistic(), L2(STRENGTH), n=n, d=d, row_norm=split.row_norm, columns=split.columns)
     best = optimum(problem, split)
     least = objective(problem, split, best)
     print(
         f"\n{split.name}: n = {n}, d = {d}, logistic, l2 {STRENGTH:g}, delta = {DELTA:g}, {seeds} runs a cell, untuned"
     )
-    print(f"{'method':<11}{'epsilon':>8}{'excess risk':>26}{'test accuracy':>22}{'gradients / n':>15}")
-    print(f"{'optimum':<11}{'-':>8}{0:>26.5f}{accuracy(split, best):>22.4f}{'-':>15}")
+    print(f"{'method':<12}{'epsilon':>8}{'excess risk':>26}{'test accuracy':>22}{'gradients / n':>15}")
+    print(f"{'optimum':<12}{'-':>8}{0:>26.5f}{accuracy(split, best):>22.4f}{'-':>15}")
     print(
-        f"{'majority':<11}{'-':>8}{objective(problem, split, 0 * best) - least:>26.5f}{majority(split):>22.4f}{'-':>15}"
+        f"{'majority':<12}{'-':>8}{objective(problem, split, 0 * best) - least:>26.5f}{majority(split):>22.4f}{'-':>15}"
     )
     for method in methods:
         for epsilon in EPSILONS:
@@ -54,7 +54,7 @@ def table(split: Split, seeds: int, methods: Sequence[Method]) -> None:
                 evaluations = release.gradient_evaluations / n
             risk = f"{np.mean(risks):.5f} +- {np.std(risks):.5f}"
             hit = f"{np.mean(hits):.4f} +- {np.std(hits):.4f}"
-            print(f"{method.name:<11}{epsilon:>8g}{risk:>26}{hit:>22}{evaluations:>15.1f}")
+            print(f"{method.name:<12}{epsilon:>8g}{risk:>26}{hit:>22}{evaluations:>15.1f}")
             sys.stdout.flush()
 
 

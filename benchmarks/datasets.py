@@ -22,6 +22,7 @@ from app.sources.design import Design
 from app.sources.ingest import ingest
 from app.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
 from app.wire.jobs import JobPrivacy, JobRequest
+from solvers.columns import Columns
 
 DATA = Path(os.environ.get("BENCHMARK_DATA", "data")).resolve()
 _ADULT = {
@@ -80,6 +81,7 @@ class Split:
     X_test: NDArray[np.float64]
     y_test: NDArray[np.float64]
     row_norm: float
+    columns: Columns | None = None
 
 
 def adult() -> Split | None:
@@ -95,9 +97,9 @@ def adult() -> Split | None:
         else:
             values = sorted(set(train[name].to_pylist()))
             columns.append(CategoryColumn(name=name, type="category", categories=values))
-    X, y, bound = _encoded(pa.concat_tables([train, test]), columns, "income", ">50K")
+    X, y, bound, layout = _encoded(pa.concat_tables([train, test]), columns, "income", ">50K")
     n = train.num_rows
-    return Split("Adult", X[:n], y[:n], X[n:], y[n:], bound)
+    return Split("Adult", X[:n], y[:n], X[n:], y[n:], bound, layout)
 
 
 def covertype(rows: int = COVTYPE_ROWS) -> Split | None:
@@ -113,10 +115,10 @@ def covertype(rows: int = COVTYPE_ROWS) -> Split | None:
         else:
             lower, upper = _COVTYPE.get(name, (0, 1))
             columns.append(NumberColumn(name=name, type="number", lower=float(lower), upper=float(upper)))
-    X, y, bound = _encoded(table, columns, "Cover_Type", "2")
+    X, y, bound, layout = _encoded(table, columns, "Cover_Type", "2")
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[:rows], order[rows : 2 * rows]
-    return Split("Covertype", X[train], y[train], X[test], y[test], bound)
+    return Split("Covertype", X[train], y[train], X[test], y[test], bound, layout)
 
 
 def california() -> Split | None:
@@ -138,15 +140,15 @@ def _numbers(name: str, file: str, bounds: Mapping[str, tuple[float, float]], ta
     for column in table.column_names:
         lower, upper = bounds[column]
         columns.append(NumberColumn(name=column, type="number", lower=float(lower), upper=float(upper)))
-    X, y, bound = _encoded(table, columns, target, None)
+    X, y, bound, layout = _encoded(table, columns, target, None)
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[: 4 * len(y) // 5], order[4 * len(y) // 5 :]
-    return Split(name, X[train], y[train], X[test], y[test], bound)
+    return Split(name, X[train], y[train], X[test], y[test], bound, layout)
 
 
 def _encoded(
     table: pa.Table, columns: list[Column], target: str, positive: str | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float, Columns]:
     spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-6))
     request = JobRequest(dataset="ds", target=target, positive=positive, privacy=JobPrivacy(epsilon=1.0))
     with tempfile.TemporaryDirectory() as folder:
@@ -155,4 +157,4 @@ def _encoded(
         ingest(file, columns, stored, 2**34)
         design = Design.of(spec, request)
         X, y = design.load(stored, Path(folder))
-    return np.asarray(X), y, design.row_norm
+    return np.asarray(X), y, design.row_norm, design.columns

@@ -116,7 +116,7 @@ def report(seeds: int) -> None:
 
 def _classes(split: Split, peers: Peers, seeds: int) -> None:
     n, d = split.X.shape
-    problem = Problem(Logistic(), L2(STRENGTH), n=n, d=d, row_norm=split.row_norm)
+    problem = Problem(Logistic(), L2(STRENGTH), n=n, d=d, row_norm=split.row_norm, columns=split.columns)
     best = minimize(problem, split.X, split.y)
     tight = split.row_norm**2 / (n * STRENGTH)
     rows = [
@@ -141,7 +141,7 @@ def _classes(split: Split, peers: Peers, seeds: int) -> None:
 
 def _numbers(split: Split, peers: Peers, seeds: int) -> None:
     n, d = split.X.shape
-    problem = Problem(Squared(), L2(STRENGTH), n=n, d=d, row_norm=split.row_norm)
+    problem = Problem(Squared(), L2(STRENGTH), n=n, d=d, row_norm=split.row_norm, columns=split.columns)
     rows = [
         Row("purse auto", f"{DELTA:g}", _ours(Auto(), problem, split)),
         Row("purse ada_ssp", f"{DELTA:g}", _ours(AdaSsp(), problem, split)),

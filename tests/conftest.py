@@ -1,7 +1,10 @@
 """What `make quick` leaves out, and how laws are tried."""
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,3 +22,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(ROOT).parts[0] in SLOW:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True)
+def _words_again() -> Iterator[None]:
+    """What a worker does to its process, silence, ends with the test that started one here."""
+    with np.errstate():
+        yield
+    logging.disable(logging.NOTSET)
