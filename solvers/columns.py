@@ -52,7 +52,7 @@ class Columns:
         them are at most sqrt(2) radius^2 apart. Not shortened where the first bound is the lesser.
         """
         farthest = (1 + np.abs(center[self.is_number])) ** 2
-        return min(float(np.linalg.norm(farthest)), math.sqrt(2) * radius**2) / 2
+        return min(math.hypot(*farthest.tolist()), math.sqrt(2) * radius**2) / 2
 
     @property
     def starts(self) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
 _SLIP = 1 + 8 * UNIT  # of a difference, a square, a shortening
+_CONSTANTS, _RANGE = (1e-6, 1e3), (1e-100, 1e100)  # so that no square of a limit, a norm or its inverse underflows
 
 
 class StandardisedOracle:
@@ -54,14 +55,14 @@ class StandardisedOracle:
 
     def spread(self, query: str, center: Vector) -> float:
         """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of (1 + |m_j|)^2."""
+        self.__check(center)
         planned, most = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
         total = self.__total(lambda rows: np.minimum((self.__numbers(rows, center) ** 2).sum(axis=1), most).sum())
         return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The mean of y o y + noise, (p,), y the numbers of x - m, shortened to `radius` if that lets less noise do."""
-        if not 0 < radius < math.inf:
-            raise Unsuitable("a radius is positive and finite")
+        self.__check(center, radius)
         planned, longest = self.__meter.take(query, Gaussian), float(np.linalg.norm(self.__farthest(center)))
         moved, short = self.__columns.variance_bound(center, radius), radius * radius
         cut = longest > math.sqrt(2) * short
@@ -82,14 +83,17 @@ class StandardisedOracle:
 
     def target_spread(self, query: str, center: float) -> float:
         """The mean of |y - c| + noise, y and c in [-1, 1]: between 0 and 1 + |c|."""
+        if not abs(center) <= 1:
+            raise Unsuitable("a target lies in [-1, 1]")
         planned, most = self.__meter.take(query, Gaussian), 1 + abs(center)
         total = self.__total(lambda rows: np.abs(np.clip(self.__data.y[rows], -1, 1) - center).sum())
         return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
 
     def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
         """The mean of min(|<z, w> - y|, most) + noise."""
+        own = self.__own(frame, most)
+        v = self.__raw(own, w)[0]
         planned = self.__meter.take(query, Gaussian)
-        v = self.__raw(frame, w)[0]
         X, y = self.__data.X, self.__data.y
         total = self.__total(lambda rows: kernels.residual_sum(X, y, v, most, rows.start, rows.stop))
         return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
@@ -107,19 +111,18 @@ class StandardisedOracle:
         Unsuitable
             if w, the frame or the limit are not finite and of the problem's shape: functions of the question alone.
         """
-        if not 0 < limit < math.inf:
-            raise Unsuitable("a limit is positive and finite")
-        v, problem = self.__raw(frame, w), self.__problem
-        planned, allowed = self.__meter.take(query, Gaussian), self.__allowed(frame)
+        own, problem = self.__own(frame, limit), self.__problem
+        v = self.__raw(own, w)
+        planned, allowed = self.__meter.take(query, Gaussian), self.__allowed(own)
         sums = np.zeros(v.shape)
         for rows in blocks(problem.n, problem.width):
             sums += self.__sum(v, allowed, limit, rows)
-        scale, center = frame.scale, np.abs(frame.center)
+        scale = own.scale
         parts = np.maximum.reduceat(scale**2, self.__columns.starts) if len(scale) else np.zeros(1)
-        lengths = math.sqrt(float(parts.sum())) + float(np.linalg.norm(scale * center)) + frame.constant
-        value = frame.pulled_back(sums).ravel() / problem.n
-        added = limit * (1 + (problem.d + 16) * UNIT)
-        return self.__answer(planned, value * problem.n, added, limit / frame.constant * lengths * _SLIP)
+        lengths = math.sqrt(float(parts.sum())) + float(np.linalg.norm(scale * own.center)) + own.constant
+        added = limit * (1 + (problem.d + 2 * problem.outputs + 16) * UNIT)
+        longest = limit / own.constant * lengths * (1 + (problem.d + 8) * UNIT)
+        return self.__answer(planned, own.pulled_back(sums).ravel(), added, longest)
 
     def transcript(self) -> Plan:
         """What was really answered."""
@@ -135,24 +138,47 @@ class StandardisedOracle:
         one: Vector = kernels.scalar_sum(X, y, inverse, limit, v[0], classes, rows.start, rows.stop)
         return one[None]
 
-    def __raw(self, frame: Frame, w: Vector) -> Vector:
-        """What the stored rows are multiplied with, (K, d)."""
-        finite = all(np.isfinite(part).all() for part in (w, frame.center, frame.scale)) and 0 < frame.constant < 1e3
-        shaped = w.shape == (self.__problem.size,) and frame.center.shape == frame.scale.shape == (
-            self.__problem.d - 1,
-        )
-        if not (finite and shaped and (np.abs(w) < 1e50).all() and (np.abs(frame.center) <= 1).all()):
-            raise Unsuitable("a point is finite and has a coordinate for each column and each output")
-        if not ((frame.scale > 0) & (frame.scale < 1e25)).all():
-            raise Unsuitable("a frame's scale is positive and finite")
-        return np.ascontiguousarray(frame.raw(w.reshape(-1, self.__problem.d)))
+    def __own(self, frame: Frame, limit: float) -> Frame:
+        """A copy that nobody else holds: what is computed from exact sums is the door's own doing.
 
-    def __allowed(self, frame: Frame) -> Vector:
+        Raises
+        ------
+        Unsuitable
+            if the frame or the limit is out of range: a function of the question alone.
+        """
+        own = Frame(np.array(frame.center, dtype=float), np.array(frame.scale, dtype=float), float(frame.constant))
+        self.__check(own.center, limit)
+        fits = own.scale.shape == own.center.shape and ((own.scale > 0) & (own.scale < 1e25)).all()
+        if not (fits and _CONSTANTS[0] <= own.constant <= _CONSTANTS[1]):
+            raise Unsuitable("a frame has a positive scale for each column and a constant in [1e-6, 1e3]")
+        return own
+
+    def __check(self, center: Vector, length: float = 1.0) -> None:
+        """`Unsuitable` unless the center lies where means can, and the length is one whose square is a float."""
+        if center.shape != (self.__problem.d - 1,) or not (np.abs(center) <= 1).all():
+            raise Unsuitable("a center has a coordinate in [-1, 1] for each column but the constant")
+        if not _RANGE[0] <= length <= _RANGE[1]:
+            raise Unsuitable("a limit or radius lies in [1e-100, 1e100]")
+
+    def __raw(self, own: Frame, w: Vector) -> Vector:
+        """What the stored rows are multiplied with, (K, d)."""
+        if w.shape != (self.__problem.size,) or not (np.abs(w) < 1e50).all():
+            raise Unsuitable("a point is finite and has a coordinate for each column and each output")
+        return np.ascontiguousarray(own.raw(w.reshape(-1, self.__problem.d)))
+
+    def __allowed(self, own: Frame) -> Vector:
         """1 / ||z_i|| for every row; a frame is used for many answers."""
-        if self.__inverse is None or self.__inverse[0] is not frame:
-            squares, m = frame.scale**2, frame.center
-            self.__inverse = frame, kernels.inverse_norms(self.__data.X, m, squares, frame.constant)
-        return self.__inverse[1]
+        last = self.__inverse
+        same = (
+            last is not None
+            and last[0].constant == own.constant
+            and np.array_equal(last[0].center, own.center)
+            and np.array_equal(last[0].scale, own.scale)
+        )
+        if last is None or not same:
+            last = own, kernels.inverse_norms(self.__data.X, own.center, own.scale**2, own.constant)
+            self.__inverse = last
+        return last[1]
 
     def __numbers(self, rows: slice, center: Vector) -> Vector:
         """The numbers of x - m, (rows, p)."""
@@ -160,8 +186,9 @@ class StandardisedOracle:
         return self.__data.X[rows, :-1][:, at] - center[at]
 
     def __farthest(self, center: Vector) -> Vector:
-        """(1 + |m_j|)^2 of the numbers, with the rounding of a difference and a square."""
-        farthest: Vector = (1 + np.abs(center[self.__columns.is_number])) ** 2 * _SLIP
+        """(1 + |m_j|)^2 of the numbers, with the rounding of a difference, a square and a norm."""
+        numbers = center[self.__columns.is_number]
+        farthest: Vector = (1 + np.abs(numbers)) ** 2 * (1 + (len(numbers) + 16) * UNIT)
         return farthest
 
     def __total(self, of: Callable[[slice], Vector | float]) -> Vector:

@@ -50,7 +50,7 @@ class AdaptiveGd(Strict):
     Parameters
     ----------
     steps : T, in [1, 10000]; by default 250
-    slope_limit : C for classes as a share of the largest slope, in (0, 1]; by default .5 where n mu* / d < 200, else 1
+    slope_limit : C for classes, a share of the largest slope, in [1e-6, 1]; by default .5 where n mu* / d < 200, else 1
 
     Reference: docs/spec 17, 18, 26.
     """
@@ -60,9 +60,7 @@ class AdaptiveGd(Strict):
     name: Literal["adaptive_gd"] = "adaptive_gd"
 
     def __post_init__(self) -> None:
-        check_count("adaptive_gd: steps", self.steps, MOST_STEPS)
-        if self.slope_limit is not None and not 0 < self.slope_limit <= 1:
-            raise Unsuitable("adaptive_gd: slope_limit must lie in (0, 1]")
+        _check(self.steps, self.slope_limit)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "AdaptiveGdRun":
         """Every open field filled from public facts.
@@ -94,6 +92,9 @@ class AdaptiveGdRun(StandardisedRun):
     steps: int
     slope_limit: float
     name: Literal["adaptive_gd"] = "adaptive_gd"
+
+    def __post_init__(self) -> None:
+        _check(self.steps, self.slope_limit)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """The moments, and T gradients that get the rest of mu^2."""
@@ -143,7 +144,7 @@ class AdaptiveGdRun(StandardisedRun):
         for t in range(1, self.steps + 1):
             at = path.ahead(eta * single)
             gradient = oracle.gradient("gradient", at, path.frame, limit)
-            path.move(at, gradient + path.penalties(ridge, l1, 0.1, t) * at, eta, t)
+            path.move(at, gradient + np.minimum(path.penalties(ridge, l1, 0.1, t), 1 / eta) * at, eta, t)
             if t in reallocated:
                 path.change(_reallocated(path.mean, v, center))
         return path.raw_mean
@@ -163,7 +164,7 @@ class AdaptiveGdRun(StandardisedRun):
             at = path.ahead(eta * (8 if signal < 30 else 3) * single)
             gradient = oracle.gradient("gradient", at, path.frame, limit)
             penalties = path.penalties(min(1.0, 1 / signal) * single, 0.7 * single, 0.1 * spread, t)
-            path.move(at, gradient + penalties * at, eta, t)
+            path.move(at, gradient + np.minimum(penalties, 1 / eta) * at, eta, t)
             if t in again:
                 most = min(2.0, 4.5 * limit / wide)
                 least = oracle.planned("residual").noise_multiplier * most / (2 * n)
@@ -237,6 +238,12 @@ class _Path:
         self.frame = frame
         ratio = ratio / self._scale
         self._w, self._before = ((w.reshape(-1, len(ratio)) * ratio).ravel() for w in (self._w, self._before))
+
+
+def _check(steps: int | None, slope_limit: float | None) -> None:
+    check_count("adaptive_gd: steps", steps, MOST_STEPS)
+    if slope_limit is not None and not 1e-6 <= slope_limit <= 1:
+        raise Unsuitable("adaptive_gd: slope_limit must lie in [1e-6, 1]")
 
 
 def _columns(problem: Problem) -> Columns:

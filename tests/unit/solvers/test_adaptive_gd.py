@@ -89,6 +89,8 @@ def test_settings_are_kept_and_open_ones_filled() -> None:
     for settings in ({"steps": 0}, {"slope_limit": 0.0}, {"slope_limit": 1.5}, {"slope_limit": float("nan")}):
         with pytest.raises(Unsuitable):
             AdaptiveGd(**settings)
+        with pytest.raises(Unsuitable):
+            AdaptiveGdRun(**({"steps": 1, "slope_limit": 1.0} | settings))
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -117,3 +119,13 @@ def test_an_intercept_alone_is_learned() -> None:
     y = np.where(np.arange(N) % 4 == 0, -1.0, 1.0)
     w = solve(AdaptiveGd(), alone, np.ones((N, 1)), y, PRIVACY).coefficients
     assert w[0] == pytest.approx(np.log(3), abs=0.2)
+
+
+@pytest.mark.parametrize("n", [1, 10, 30])
+def test_a_few_rows_give_a_poor_model_and_no_failure(n: int) -> None:
+    """Where penalties at the level of the noise would make steps grow, they are cut."""
+    rng = np.random.default_rng(n)
+    X = np.column_stack((rng.uniform(-1, 1, (n, 2)), np.eye(4)[rng.choice(4, n)], np.ones(n)))
+    for loss, y in ((Logistic(), np.ones(n)), (Softmax(3), np.zeros(n)), (Squared(), np.ones(n))):
+        few = Problem(loss, n=n, d=7, row_norm=2.0, columns=COLUMNS)
+        assert np.isfinite(solve(AdaptiveGd(), few, X, y, Privacy(0.1, 1e-5)).coefficients).all()

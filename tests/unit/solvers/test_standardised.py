@@ -206,7 +206,10 @@ def test_what_is_not_planned_or_not_finite_is_refused() -> None:
         (np.zeros(D), Frame(np.full(D - 1, 2.0), np.ones(D - 1), 1.0), 1.0),
         (np.zeros(D), Frame(np.zeros(D - 1), np.zeros(D - 1), 1.0), 1.0),
         (np.zeros(D), Frame(np.zeros(D - 1), np.ones(D - 1), 0.0), 1.0),
+        (np.zeros(D), Frame(np.zeros(D - 1), np.ones(D - 1), 1e-7), 1.0),
+        (np.zeros(D), Frame(np.zeros(D - 1), np.full(D - 1, 1e25), 1.0), 1.0),
         (np.zeros(D), frame, math.inf),
+        (np.zeros(D), frame, 1e-101),
         (np.zeros(D), frame, 0.0),
     ):
         with pytest.raises(Unsuitable):
@@ -217,8 +220,13 @@ def test_what_is_not_planned_or_not_finite_is_refused() -> None:
         door.gradient("gradient", np.zeros(D), frame, 1.0)
     with pytest.raises(OutOfPlan):
         door.means("another")
+    for center, radius in ((np.zeros(D - 1), math.nan), (np.zeros(D - 1), 1e200), (np.zeros(D), 1.0)):
+        with pytest.raises(Unsuitable):
+            door.variances("variances", center, radius)
     with pytest.raises(Unsuitable):
-        door.variances("variances", np.zeros(D - 1), math.nan)
+        door.spread("spread", np.full(D - 1, math.nan))
+    with pytest.raises(Unsuitable):
+        door.target_spread("target_spread", math.nan)
     plain = Problem(Logistic(), n=N, d=D, row_norm=3.0)
     with pytest.raises(Unsuitable, match="columns"):
         StandardisedOracle(plain, Data.of(X, np.ones(N), plain), Plan(()), Noise())
@@ -233,3 +241,47 @@ def test_columns_say_what_they_are() -> None:
         Columns((1, 0))
     with pytest.raises(Unsuitable, match="columns"):
         Problem(Logistic(), n=4, d=9, row_norm=2.0, columns=COLUMNS)
+
+
+def test_a_frame_changed_after_it_was_used_is_another_frame(asked: list[tuple[Vector, float]]) -> None:
+    """Limits are those of the frame as it is asked with; those of the old one would be a thousand times too large."""
+    rng = np.random.default_rng(2)
+    X = np.stack([row(rng) for _ in range(N)])
+    door, frame = oracle(Squared(), X, np.full(N, 1e3)), Frame(np.zeros(D - 1), np.full(D - 1, 1e-3), 0.01)
+    door.gradient("gradient", np.zeros(D), frame, 1.0)
+    frame.scale[:] = 1e3
+    door.gradient("gradient", np.zeros(D), frame, 1.0)
+    for value, bound in asked:
+        assert np.linalg.norm(value) <= N * bound
+
+
+def test_what_is_applied_to_exact_sums_is_the_doors_own(asked: list[tuple[Vector, float]]) -> None:
+    seen: list[Vector] = []
+
+    class Listening(Frame):
+        def pulled_back(self, sums: Vector) -> Vector:
+            seen.append(sums)
+            return sums * 1e9
+
+    X = np.stack([row(np.random.default_rng(2)) for _ in range(N)])
+    listening = Listening(np.zeros(D - 1), np.ones(D - 1), 1.0)
+    oracle(Logistic(), X, np.ones(N)).gradient("gradient", np.zeros(D), listening, 1.0)
+    assert seen == []
+    assert np.linalg.norm(asked[0][0]) <= N * asked[0][1]
+
+
+@pytest.mark.parametrize("constant", [1e-6, 1e3])
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 9e24])
+@pytest.mark.parametrize("limit", [1e-100, 1.0, 1e100])
+def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
+    constant: float, scale: float, limit: float, asked: list[tuple[Vector, float]]
+) -> None:
+    """Rows at the center and far from it, targets that nobody clipped."""
+    rng = np.random.default_rng(6)
+    X = np.stack([row(rng, extreme=True) for _ in range(N)])
+    frame = Frame(X[0, :-1].copy(), np.full(D - 1, scale), constant)
+    for loss, y in ((Squared(), np.full(N, 1e300)), (Logistic(), np.ones(N)), (Softmax(3), np.arange(N) % 3.0)):
+        oracle(loss, X, np.asarray(y, dtype=float)).gradient("gradient", np.zeros(D * loss.outputs), frame, limit)
+    for value, bound in asked:
+        assert np.isfinite(value).all()
+        assert np.linalg.norm(value) <= N * bound
