@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from accounting import Privacy
 from accounting.noise import Noise
 from solvers import methods, plan
+from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
 from solvers.losses import Hinge, Logistic, Loss, Power, Quantile, Sigmoid, Softmax, Squared
@@ -39,6 +40,8 @@ def pairs(classes: bool, d: int) -> list[tuple[Array, Array]]:
 
 def work(method: methods.Method, problem: Problem, privacy: Privacy, X: Array, y: Array) -> Counter[tuple[str, int]]:
     quote = plan(method, problem, privacy)
+    if problem.columns is not None:  # one block of two
+        X = np.column_stack((X[:, 0] > 0, X[:, 0] <= 0, np.ones(N))).astype(float)
     run(quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(1)))  # what is made once
     noise = Noise(SeededBits(1))
     return operations(lambda: run(quote.method, problem, Data.of(X, y, problem), quote.release, noise))
@@ -49,7 +52,9 @@ def small(loss: Loss, domain: Domain, regularizer: Regularizer | None = None, d:
 
 
 EPOCHS = methods.EpochGrowth(kappa=2.0, epochs=2, phases=2, ratio=2.0, step=0.1, smoothing=0.0, steps=6)
+BLOCK = Problem(Logistic(), n=N, d=3, row_norm=1.5, columns=Columns((2,)))
 CASES = [
+    (methods.AdaptiveGd(steps=9), BLOCK, BALL),
     (methods.OutputPerturbation(steps=9), small(Logistic(), L2Ball(0.1), L2(0.1)), BALL),
     (methods.OutputPerturbation(steps=9), small(Softmax(3), L1Ball(0.1), L2(0.1)), BALL),
     (methods.PhasedSgd(), small(Logistic(), L1Ball(0.1), ElasticNet(0.1, 0.1)), PURE),
