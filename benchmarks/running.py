@@ -44,10 +44,11 @@ def _start(home: Path, label: str, environment: dict[str, str], idle: float = 0.
         command, env=kept | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        while not _is_ready(f"http://127.0.0.1:{port}/health/ready"):
-            time.sleep(0.02)
-            if process.poll() is not None:
-                raise SystemExit("the server did not start")
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=5.0) as client:
+            while not _is_ready(client):
+                time.sleep(0.02)
+                if process.poll() is not None:
+                    raise SystemExit("the server did not start")
         ready = time.monotonic() - begun
         used = _cpu(process)
         time.sleep(_SETTLE)
@@ -66,9 +67,9 @@ def _start(home: Path, label: str, environment: dict[str, str], idle: float = 0.
         process.wait()
 
 
-def _is_ready(url: str) -> bool:
+def _is_ready(client: httpx.Client) -> bool:
     try:
-        return httpx.get(url, timeout=5.0).is_success
+        return client.get("/health/ready").is_success
     except httpx.TransportError:
         return False
 
