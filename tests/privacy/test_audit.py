@@ -16,6 +16,7 @@ from accounting.calibration import _calibrate, calibrate
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms.mechanism import Curves
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
@@ -162,8 +163,7 @@ def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem) ->
 def test_mutant_factor_two_forgotten_is_caught() -> None:
     """std over the bound taken for std over the sensitivity: the noise is calibrated as if mu = 1/z."""
     with (
-        mutated(Gaussian, "gdp", lambda _self, z: 1.0 / z),
-        mutated(Gaussian, "gdp_bound", lambda _self, z: 1.0 / z),
+        mutated(Gaussian, "curves", lambda _self, z: Curves.gaussian(1.0 / z)),
         mutated(Gaussian, "multiplier", lambda _self, m: m**-0.5),
     ):
         assert violation(GD, PROBLEM) > 0
