@@ -18,6 +18,7 @@ from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import LastIterate
+from accounting.mechanisms.mechanism import Curves
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
@@ -128,8 +129,7 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
     """The bound of one record taken for the sensitivity: the noise is calibrated as if mu = sqrt(T_eff) / z."""
     multiplier = LastIterate.multiplier
     with (
-        mutated(LastIterate, "gdp", lambda self, z: math.sqrt(self.effective_steps) / z),
-        mutated(LastIterate, "gdp_bound", lambda self, z: math.sqrt(self.effective_steps) / z),
+        mutated(LastIterate, "curves", lambda self, z: Curves.gaussian(math.sqrt(self.effective_steps) / z)),
         mutated(LastIterate, "multiplier", lambda self, m: multiplier(self, m) / 2),
     ):
         assert violation(SLOW, 12) > 0
