@@ -58,4 +58,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from solvers.kernels import build, limited, slopes, steps, sums
 
-    return next(getattr(module, name) for module in (build, limited, slopes, steps, sums) if name in vars(module))
+    found = next(vars(module)[name] for module in (build, limited, slopes, steps, sums) if name in vars(module))
+    globals()[name] = found
+    return found

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -45,9 +46,7 @@ class OneMargin:
     @property
     def compiled(self) -> "kernels.Slope":
         """The loss as the loops know it."""
-        given = [float(getattr(self, field.name)) for field in fields(self) if field.name != "name"]  # type: ignore[arg-type]
-        a, b, c = given + [0.0] * (kernels.MOST_PARAMETERS - len(given))
-        return kernels.c_function(self.derivative).address, len(given), a, b, c, self.slope_bound
+        return _compiled(self)
 
     def slope(self, margin: Floats, y: Floats) -> Floats:
         """df/dm, a subgradient where it jumps, elementwise, as a new array."""
@@ -57,6 +56,13 @@ class OneMargin:
     def targets(self, y: Floats) -> Floats:
         """Each by itself: +1 where it is positive, else -1 (NaN too); or the number, 0 for NaN, made finite."""
         return np.where(y > 0, 1.0, -1.0) if self.takes == "class" else np.nan_to_num(y)
+
+
+@cache
+def _compiled(loss: OneMargin) -> "kernels.Slope":
+    given = [float(getattr(loss, field.name)) for field in fields(loss) if field.name != "name"]  # type: ignore[arg-type]
+    a, b, c = given + [0.0] * (kernels.MOST_PARAMETERS - len(given))
+    return kernels.c_function(loss.derivative).address, len(given), a, b, c, loss.slope_bound
 
 
 def zero_or_within(value: object, name: str, least: float, most: float) -> float:
