@@ -31,10 +31,11 @@ _LOSSES = 2
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One attempt of one job."""
+    """One attempt of one job: `spec` is what runs, JSON of `JobSpec`."""
 
     job: JobRow
     dataset: DatasetRow
+    spec: str
 
     @property
     def id(self) -> str:
@@ -166,8 +167,8 @@ def fail(database: Database, claim: Claim, error: str = "job_failed") -> str | N
 
 def _release(database: Database, keys: SigningKeys, claim: Claim, output: str) -> str | None:
     """Model, receipt, ledger entry and state `done` in one transaction."""
-    result = release.read(claim.job, output)
-    model = release.model(claim.job, claim.dataset, result)
+    result = release.read(claim.spec, output)
+    model = release.model(claim.job, result)
     digest = hashlib.sha256(model.encode()).hexdigest()
     with database.write() as connection:
         if not _is_told(connection, claim):
@@ -189,7 +190,7 @@ def _claim(connection: sa.Connection, row: JobRow | None) -> Claim:
     assert row is not None
     dataset = datasets.get(connection, row.dataset_id)
     assert dataset is not None
-    return Claim(row, dataset)
+    return Claim(row, dataset, store.spec(connection, row.id))
 
 
 def _is_told(connection: sa.Connection, claim: Claim) -> bool:

@@ -1,25 +1,24 @@
 """From a worker's output to what is published: the model, and the receipt that its charge is stated in."""
 
-import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from accounting.errors import CodecError
-from accounting.plan import Plan, ReleasePlan
+from accounting.plan import Plan
 from accounting.records import receipt as receipts
 from accounting.records.chain import Entry
-from accounting.records.codec import plan_from_json, release_plan_from_json
+from accounting.records.codec import plan_from_json
 from accounting.records.documents import canonical, fields, number, parse
 from app.datasets.store import DatasetRow
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
-from app.sources.design import Design
+from app.sources.spec import JobSpec
 from app.wire.datasets import CategoryColumn
-from app.wire.jobs import JobRequest, Quote
 from app.wire.models import Model, PrivacyStatement
+from solvers.losses import Logistic
 
 _LARGEST = 1e300
 
@@ -32,12 +31,12 @@ class Unreleasable(Exception):
 class Result:
     """A worker's output, checked."""
 
+    spec: JobSpec
     coefficients: tuple[float, ...]
     transcript: Plan
-    release_plan: ReleasePlan
 
 
-def read(job: JobRow, output: str) -> Result:
+def read(stored: str, output: str) -> Result:
     """The output of a run: finite coefficients, and a transcript that the charged plan covers.
 
     Raises
@@ -45,7 +44,7 @@ def read(job: JobRow, output: str) -> Result:
     Unreleasable
         if it is anything else.
     """
-    release_plan = release_plan_from_json(json.loads(job.plan)["release_plan"])
+    spec = JobSpec.model_validate_json(stored)
     try:
         node = fields(parse(output), ("coefficients", "transcript"), "an output")
         transcript = plan_from_json(node["transcript"])
@@ -54,36 +53,34 @@ def read(job: JobRow, output: str) -> Result:
         values = tuple(number(value, -_LARGEST, _LARGEST, "a coefficient") for value in node["coefficients"])
     except CodecError as error:
         raise Unreleasable("the output is not one of ours") from error
-    if not release_plan.plan.covers(transcript):
+    if not spec.release_plan.plan.covers(transcript):
         raise Unreleasable("more was answered than was charged")
-    return Result(values, transcript, release_plan)
+    return Result(spec, values, transcript)
 
 
-def model(job: JobRow, dataset: DatasetRow, result: Result) -> str:
+def model(job: JobRow, result: Result) -> str:
     """The model as canonical JSON."""
-    request = JobRequest.model_validate_json(job.request)
-    design = Design.of(dataset.spec, request)
+    design, problem, plan = result.spec.design, result.spec.problem, result.spec.release_plan
     try:
         coefficients, intercept = design.split(np.array(result.coefficients))
     except ValueError as error:
         raise Unreleasable("the output is of another width") from error
-    plan, loss = result.release_plan, json.loads(job.plan)["loss"]["name"]
     document = Model(
         kind="linear",
-        loss=loss,
+        loss=problem.loss.name,
         coefficients=coefficients,
         intercept=intercept,
         features=list(design.features),
-        link=_link(design, loss),
+        link=_link(result.spec),
         classes=None if design.classes is None else list(design.classes),
         target=design.target,
-        row_norm=design.row_norm,
+        row_norm=problem.row_norm,
         job=job.id,
         privacy=PrivacyStatement(
             epsilon=plan.epsilon,
             delta=plan.delta,
             neighbors="replace_one",
-            rows=dataset.rows,
+            rows=problem.n,
             event=result.transcript.event(),
             accountant=plan.accountant,
             accountant_version=plan.accountant_version,
@@ -103,8 +100,8 @@ def receipt(
         rows=dataset.rows,
         analyst=job.analyst,
         job=job.id,
-        method=Quote.model_validate_json(job.quote).model_dump(mode="json")["method"],
-        release_plan=result.release_plan,
+        method=result.spec.model_dump(mode="json", include={"method"})["method"],
+        release_plan=result.spec.release_plan,
         transcript=result.transcript,
         model_sha256=model_sha256,
         entry=entry,
@@ -113,11 +110,13 @@ def receipt(
     return _text({"receipt": document, "signature": keys.sign(document)})
 
 
-def _link(design: Design, loss: str) -> Literal["logistic", "softmax", "sign", "identity"]:
+def _link(spec: JobSpec) -> Literal["logistic", "softmax", "sign", "identity"]:
     """Only logistic and softmax are least in the mean at probabilities; the others for classes end in a rule."""
-    if not isinstance(design.target, CategoryColumn):
+    if not isinstance(spec.design.target, CategoryColumn):
         return "identity"
-    return "softmax" if design.positive is None else "logistic" if loss == "logistic" else "sign"
+    if spec.design.positive is None:
+        return "softmax"
+    return "logistic" if isinstance(spec.problem.loss, Logistic) else "sign"
 
 
 def _text(document: Any) -> str:

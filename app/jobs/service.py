@@ -39,10 +39,10 @@ def submit(database: Database, owner: Principal, key: str, priced: Priced) -> Jo
     ApiError
         budget_exhausted with what remains; idempotency_conflict.
     """
-    digest = _digest(priced.request)
+    digest, spec = _digest(priced.request), priced.spec.to_json()
     with database.write() as connection:
         before = _same(store.by_key(connection, owner.id, key), digest)
-        return before or _reserve(database, connection, owner, key, digest, priced)
+        return before or _reserve(database, connection, owner, key, digest, priced, spec)
 
 
 def cancel(database: Database, principal: Principal, job_id: str) -> Job:
@@ -116,6 +116,7 @@ def _reserve(
     key: str,
     digest: str,
     priced: Priced,
+    spec: str,
 ) -> Job:
     request, dataset = priced.request, priced.dataset
     state = ledger.load_state(connection, dataset.id)
@@ -137,9 +138,7 @@ def _reserve(
         analyst=owner.name,
         idempotency_key=key,
         request_sha256=digest,
-        request=_text(request.model_dump(mode="json")),
         quote=_text(quote.model_dump(mode="json")),
-        plan=_text(priced.plan_document()),
         charge=_text(charge),
         state="queued",
         attempt=0,
@@ -153,7 +152,7 @@ def _reserve(
         started_at=None,
         finished_at=None,
     )
-    store.insert(connection, row)
+    store.insert(connection, row, request=_text(request.model_dump(mode="json")), spec=spec)
     return row.to_wire()
 
 

@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from app.persistence.tables import holders, jobs, stored_values
 from app.wire.jobs import Job, JobState, Progress, Quote
 
-_LISTED = tuple(column for column in jobs.c if column.name not in ("model", "receipt", "ended"))
+_LEFT = ("request", "spec", "model", "receipt", "ended")
+_LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as stored, its model, its receipt and how its attempt ended left where they are. Documents are JSON text.
+    """A job as stored, without its larger documents, which are looked up one by one. Documents are JSON text.
 
     Parameters
     ----------
@@ -33,9 +34,7 @@ class JobRow:
     analyst: str
     idempotency_key: str
     request_sha256: str
-    request: str
     quote: str
-    plan: str
     charge: str
     state: JobState
     attempt: int
@@ -107,9 +106,10 @@ def next_number(connection: sa.Connection) -> int:
     return (connection.scalar(sa.select(sa.func.max(jobs.c.number))) or 0) + 1
 
 
-def insert(connection: sa.Connection, row: JobRow) -> None:
-    """Stores a new job."""
-    connection.execute(sa.insert(jobs).values(**{c.name: getattr(row, c.name) for c in _LISTED}))
+def insert(connection: sa.Connection, row: JobRow, *, request: str, spec: str) -> None:
+    """Stores a new job: what was asked, for the record, and what will run."""
+    values = {c.name: getattr(row, c.name) for c in _LISTED}
+    connection.execute(sa.insert(jobs).values(**values, request=request, spec=spec))
 
 
 def beats(connection: sa.Connection) -> dict[str, int]:
@@ -188,6 +188,12 @@ def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **valu
     """Any open state -> done with model and receipt, failed with an error, or cancelled; as the row was read before."""
     unchanged = (jobs.c.id == row.id) & (jobs.c.state == row.state) & (jobs.c.attempt == row.attempt)
     _update(connection, unchanged, state=state, holder=None, ended=None, due=None, finished_at=at, **values)
+
+
+def spec(connection: sa.Connection, job_id: str) -> str:
+    """What the job is (`app.sources.spec.JobSpec`), for worker and release."""
+    found: str = connection.execute(sa.select(jobs.c.spec).where(jobs.c.id == job_id)).scalar_one()
+    return found
 
 
 def model(connection: sa.Connection, job_id: str) -> str | None:

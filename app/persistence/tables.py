@@ -70,9 +70,11 @@ holders = sa.Table(
     sa.Column("beat", sa.BigInteger, nullable=False),
 )
 
-# A running job has a `holder`, or has lost it and waits for another (`lost` counts those that were not given back), or
-# has `ended`, which nobody is told before `due` (app.jobs.grid): seconds from its submission, at `ticks` of `boot`.
-# `receipt` and `model` are there only together with state = 'done'.
+# `request` is what was asked, for the record; `spec` is what runs (app.sources.spec.JobSpec; what had ended before
+# revision 0005 keeps an older form, which nobody reads). A running job has a `holder`, or has lost it and waits for
+# another (`lost` counts those that were not given back), or has `ended`, which nobody is told before `due`
+# (app.jobs.grid): seconds from its submission, at `ticks` of `boot`. `receipt` and `model` are there only together with
+# state = 'done'.
 jobs = sa.Table(
     "jobs",
     metadata,
@@ -85,7 +87,7 @@ jobs = sa.Table(
     sa.Column("request_sha256", sa.String(64), nullable=False),
     sa.Column("request", sa.Text, nullable=False),
     sa.Column("quote", sa.Text, nullable=False),
-    sa.Column("plan", sa.Text, nullable=False),
+    sa.Column("spec", sa.Text, nullable=False),
     sa.Column("charge", sa.Text, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),

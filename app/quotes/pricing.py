@@ -5,13 +5,12 @@ amounts to.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import solvers
 from accounting.errors import AccountingError, BudgetExhausted, OutOfRange
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
-from accounting.records.codec import release_plan_to_json
 from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon
 from app.calculation.questions import Answer, Price, Refused, sentence
 from app.calculation.questions import Priced as Calculated
@@ -19,6 +18,7 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.settings import Settings
 from app.sources.design import Design, DesignError
+from app.sources.spec import JobSpec
 from app.wire.datasets import CategoryColumn, PrivacyLoss
 from app.wire.jobs import Forecast, JobRequest, QueryPrice, Quote
 from app.wire.problems import Remaining, Violation
@@ -41,6 +41,7 @@ class Priced:
 
     Parameters
     ----------
+    spec : what will run, if it is submitted
     cost : the charge in the currency of the dataset's filter; None if no budget could hold it
     guarantee : the (epsilon, delta) asked for, which the plan keeps
     seconds : that the run is predicted to take
@@ -48,8 +49,7 @@ class Priced:
 
     request: JobRequest
     dataset: DatasetRow
-    design: Design
-    problem: solvers.Problem
+    spec: JobSpec
     planned: solvers.Quote
     cost: Cost | None
     guarantee: Privacy
@@ -58,7 +58,7 @@ class Priced:
 
     def quote(self, state: LedgerState) -> Quote:
         """The quote as the ledger stands."""
-        release, problem = self.planned.release, self.problem
+        release, problem = self.planned.release, self.spec.problem
         after = self._after(state)
         return Quote(
             dataset=self.request.dataset,
@@ -102,14 +102,6 @@ class Priced:
             statement=theory.statement,
             seconds=self.seconds,
         )
-
-    def plan_document(self) -> dict[str, Any]:
-        """What a worker needs beyond the request: the loss, the method and the noise as they were charged."""
-        return {
-            "loss": asdict(self.problem.loss),
-            "method": asdict(self.planned.method),
-            "release_plan": release_plan_to_json(self.planned.release),
-        }
 
     def _after(self, state: LedgerState) -> LedgerState | None:
         if self.cost is None:
@@ -164,13 +156,12 @@ def priced(asked: Asked, answer: Answer) -> Priced:
     if isinstance(answer, Refused):
         raise ApiError(answer.code, answer.detail)
     assert isinstance(answer, Calculated)
-    question, design, dataset = asked.question, asked.design, asked.dataset
+    question, design, dataset, planned = asked.question, asked.design, asked.dataset, answer.planned
     return Priced(
         request=asked.request,
         dataset=dataset,
-        design=design,
-        problem=question.problem,
-        planned=answer.planned,
+        spec=JobSpec(design=design, problem=question.problem, method=planned.method, release_plan=planned.release),
+        planned=planned,
         cost=answer.cost,
         guarantee=question.privacy,
         seconds=answer.seconds,

@@ -231,18 +231,12 @@ class Dispatcher:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _payload(self, claim: Claim, scratch: Path) -> str:
-        """What the worker is told; nothing of the ledger, no name of a person, no key."""
-        plan = json.loads(claim.job.plan)
+        """`Payload`: what the worker is told; nothing of the ledger, no name of a person, no key."""
         document = {
             "folder": str(folders.path(self._settings.home, claim.dataset.folder)),
             "scratch": str(scratch),
-            "rows": claim.dataset.rows,
             "checksum": claim.dataset.checksum,
-            "spec": claim.dataset.spec.model_dump(mode="json"),
-            "request": json.loads(claim.job.request),
-            "loss": plan["loss"],
-            "method": plan["method"],
-            "release_plan": plan["release_plan"],
+            "spec": json.loads(claim.spec),
         }
         return json.dumps(document)
 

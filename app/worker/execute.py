@@ -9,36 +9,26 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from accounting.records.codec import plan_to_json, release_plan_from_json
-from app.sources.design import Design
+from accounting.records.codec import plan_to_json
 from app.sources.matrix import VALUES, checksum
+from app.sources.spec import JobSpec
 from app.wire.base import Wire
-from app.wire.datasets import DatasetSpec
-from app.wire.jobs import JobRequest
 from app.worker.engine import DAMAGED, FAILED, FULL
 from solvers.data_access.data import Data
-from solvers.losses import Loss
-from solvers.methods import Run
-from solvers.problem import Problem
 from solvers.solve import run as solve
 
 
 class Payload(Wire):
-    """What a worker is told of a job: where the data is, and public facts."""
+    """What a worker is told: where the data is, and the job."""
 
     folder: Annotated[str, Field(description="The dataset's folder, on a file system that the worker shares.")]
     scratch: Annotated[str, Field(description="A folder of this attempt's own; it goes when the attempt ends.")]
-    rows: Annotated[int, Field(description="n, public.")]
     checksum: Annotated[str | None, Field(description="SHA-256 of the stored values, if they have one.")]
-    spec: Annotated[DatasetSpec, Field(description="The dataset's declaration.")]
-    request: Annotated[JobRequest, Field(description="The job as submitted.")]
-    loss: Annotated[Annotated[Loss, Field(discriminator="name")], Field(description="The loss, resolved.")]
-    method: Annotated[Annotated[Run, Field(discriminator="name")], Field(description="The method, resolved.")]
-    release_plan: Annotated[dict[str, Any], Field(description="The queries with their noise, as charged.")]
+    spec: Annotated[JobSpec, Field(description="The job, as it was charged.")]
 
 
 def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
@@ -56,7 +46,7 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         if job.checksum not in (None, checksum(Path(job.folder) / VALUES)):
             return DAMAGED
-        return _run(job, scratch, on_answer)
+        return _run(job.spec, Path(job.folder), scratch, on_answer)
     except OSError as error:  # how much room an attempt needs is public
         return FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else FAILED
     except BaseException:
@@ -66,19 +56,8 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _run(job: Payload, scratch: Path, on_answer: Callable[[int], None] | None) -> str:
-    design = Design.of(job.spec, job.request)
-    problem = Problem(
-        loss=job.loss,
-        regularizer=job.request.regularizer,
-        domain=job.request.domain,
-        n=job.rows,
-        d=design.d,
-        row_norm=design.row_norm,
-        columns=design.columns,
-    )
-    release = release_plan_from_json(job.release_plan)
-    data = Data.of(*design.load(Path(job.folder), scratch), problem)
-    coefficients, transcript = solve(job.method, problem, data, release, on_answer=on_answer)
+def _run(spec: JobSpec, folder: Path, scratch: Path, on_answer: Callable[[int], None] | None) -> str:
+    data = Data.of(*spec.design.load(folder, scratch), spec.problem)
+    coefficients, transcript = solve(spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer)
     output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}
     return json.dumps(output, allow_nan=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.records.codec import plan_to_json, release_plan_from_json
+from accounting.records.codec import plan_to_json
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import replay
 from accounting.records.receipt import Jwks, verify
@@ -23,7 +23,6 @@ from app.jobs import attempts, service, store
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
 from app.jobs.release import Unreleasable
-from app.jobs.store import JobRow
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
 from app.persistence.clock import Clock
@@ -34,6 +33,7 @@ from app.persistence.tables import holders as holder_table
 from app.persistence.tables import jobs as job_table
 from app.quotes.pricing import Priced
 from app.settings import Settings
+from app.sources.spec import JobSpec
 from app.wire.jobs import Job, JobRequest
 from app.worker.dispatcher import Dispatcher
 from tests.support.calculations import price
@@ -161,21 +161,19 @@ def request(dataset: str, **changes: Any) -> JobRequest:
 
 def output(claim: Claim) -> str:
     """What a worker would hand back: some coefficients, and a transcript of the whole plan."""
-    return _output(claim.job)
+    return _output(claim.spec)
 
 
 def output_of(world: World, job_id: str) -> str:
     """The same of a job by its id."""
     with world.database.read() as connection:
-        row = store.get(connection, job_id)
-    assert row is not None
-    return _output(row)
+        return _output(store.spec(connection, job_id))
 
 
-def _output(job: JobRow) -> str:
-    release = release_plan_from_json(json.loads(job.plan)["release_plan"])
-    width = json.loads(job.quote)["dimension"]
-    return json.dumps({"coefficients": [0.25] * width, "transcript": plan_to_json(release.plan)})
+def _output(stored: str) -> str:
+    spec = JobSpec.model_validate_json(stored)
+    transcript = plan_to_json(spec.release_plan.plan)
+    return json.dumps({"coefficients": [0.25] * spec.problem.size, "transcript": transcript})
 
 
 def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> None:

@@ -1,9 +1,11 @@
 """The migrations lead to exactly the tables that the code names."""
 
+import json
 import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -12,9 +14,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from app.jobs import service
+from app.ledger import store as ledger
 from app.persistence.schema import NEWEST, config
 from app.persistence.session import Database
 from app.persistence.tables import metadata
+from app.worker.dispatcher import Dispatcher
+from tests.support.inline_engine import InlineEngine
+from tests.support.service import SPEC
+from tests.support.world import World, run_out
 
 
 def _migrated(folder: Path) -> Database:
@@ -31,9 +39,7 @@ def _differences(database: Database, target: sa.MetaData) -> list[object]:
 
 def _statements(connection: sa.Connection) -> dict[str, set[str]]:
     rows = connection.execute(sa.text("select name, sql from sqlite_master where sql is not null"))
-    plain = (
-        (name, re.sub(r'^CREATE TABLE "(\w+)"', r"CREATE TABLE \1", sql)) for name, sql in rows
-    )  # after a renaming
+    plain = ((name, re.sub(r'"(\w+)"', r"\1", sql)) for name, sql in rows)  # after a renaming names are quoted
     return {name: {line.strip().rstrip(",").rstrip() for line in sql.splitlines()} for name, sql in plain}
 
 
@@ -166,3 +172,99 @@ def test_an_owners_jobs_are_found_by_an_index(old: Database) -> None:
             )
         ).all()
     assert [row.detail for row in plan] == ["SEARCH jobs USING INDEX ix_jobs_owner (owner_id=? AND number>?)"]
+
+
+OLD_REQUEST = (
+    '{"dataset":"ds_t7eu63753nxlhl4ahglk","domain":{"name":"free"},"features":null,"loss":null,"method":{"name":"dp_gd",'
+    '"release":null,"step":null,"steps":3},"positive":null,"privacy":{"delta":null,"epsilon":0.5},"regularizer":{"name":'
+    '"l2","strength":0.0001},"row_norm":null,"target":"income"}'
+)
+OLD_PLAN = (
+    '{"loss":{"name":"logistic"},"method":{"name":"dp_gd","release":"average","step":1.299802243162085,"steps":3},'
+    '"release_plan":{"accountant":"exact_gaussian","accountant_version":"1","delta":0.000001,"epsilon":'
+    '0.49999999886769003,"plan":{"queries":[{"count":3,"mechanism":"gaussian","name":"gradient","noise_multiplier":'
+    "27.912409278376277}]}}}"
+)
+"""As revision 0004 wrote them, for tests.support.service.SPEC."""
+
+KINDS: list[dict[str, Any]] = [
+    {"target": "sex"},
+    {"target": "sex", "features": ["income"], "row_norm": 0.5, "positive": "f"},
+    {"target": "age", "features": [], "row_norm": 1e6},
+    {"target": "sex", "loss": {"name": "softmax"}, "regularizer": {"name": "none"}},
+    {"target": "sex", "loss": {"name": "huber_hinge"}, "domain": {"name": "l2_ball", "radius": 1.5}},
+    {"target": "income", "features": ["sex", "age"]},
+    {"target": "income", "positive": "high"},
+]
+"""Requests of every kind of target, each with what may be left out given or not."""
+
+
+def _back(home: Path) -> None:
+    """The database as revision 0004 had it."""
+    database = Database(f"sqlite:///{home}/purse.sqlite3")
+    with database.write() as connection:
+        connection.execute(sa.text("alter table jobs rename column spec to plan"))
+        connection.execute(sa.text("update alembic_version set version_num = '0004'"))
+        for row in connection.execute(sa.text("select id, plan from jobs")).all():
+            spec = json.loads(row.plan)
+            plan = {"loss": spec["problem"]["loss"], "method": spec["method"], "release_plan": spec["release_plan"]}
+            connection.execute(
+                sa.text("update jobs set plan = :plan where id = :id"), {"plan": json.dumps(plan), "id": row.id}
+            )
+    database.close()
+
+
+def _documents(world: World) -> dict[str, str]:
+    with world.database.read() as connection:
+        return {row.id: row.spec for row in connection.execute(sa.text("select id, spec from jobs"))}
+
+
+def test_open_jobs_of_revision_4_become_what_they_were_priced_as(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    income = {"name": "income", "type": "category", "categories": ["low", "middle", "high"]}
+    dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6}, columns=[*SPEC["columns"][:2], income])
+    gd: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 0.1}}
+    for asked in KINDS:
+        world.submit(dataset, **gd | asked)
+    claim = world.claim()  # one of them runs
+    assert claim is not None
+    before, books = _documents(world), world.kinds(dataset)
+    world.database.close()
+    _back(world.settings.home)
+    world = World.at(world.settings.home)
+    assert _documents(world) == before
+    assert world.kinds(dataset) == books
+    world.check()
+
+
+def test_a_queued_job_of_revision_4_runs_under_its_charge(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset(rows=199)
+    done, cancelled, waiting, broken = (world.submit(dataset, privacy={"epsilon": 0.5}).id for _ in range(4))
+    claim = world.claim()
+    assert claim is not None
+    assert world.end(claim)
+    service.cancel(world.database, world.analyst, cancelled)
+    with world.database.read() as connection:
+        spent = ledger.load_state(connection, dataset)
+    world.database.close()
+    _back(world.settings.home)
+    database = Database(f"sqlite:///{world.settings.home}/purse.sqlite3")
+    with database.write() as connection:
+        old = {"request": OLD_REQUEST, "plan": OLD_PLAN, "id": waiting}
+        connection.execute(sa.text("update jobs set request = :request, plan = :plan where id = :id"), old)
+        connection.execute(sa.text("update jobs set plan = '{}' where id = :id"), {"id": broken})
+    database.close()
+
+    world = World.at(world.settings.home)
+    with world.database.read() as connection:
+        assert ledger.load_state(connection, dataset) == spent
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
+    dispatcher.step()
+    run_out(world, dispatcher)
+    states = {job: world.job(job).state for job in (done, cancelled, waiting, broken)}
+    assert states == {done: "done", cancelled: "cancelled", waiting: "done", broken: "failed"}
+    receipt = json.loads(service.receipt(world.database, world.analyst, waiting))["receipt"]
+    assert receipt["method"] == json.loads(OLD_PLAN)["method"]
+    assert receipt["queries"] == json.loads(OLD_PLAN)["release_plan"]["plan"]["queries"]
+    assert world.check() == {"done": 2, "cancelled": 1, "failed": 1}

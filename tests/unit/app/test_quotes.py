@@ -61,17 +61,17 @@ def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **chan
 
 class TestDefaults:
     def test_a_category_is_fitted_by_the_logistic_loss(self) -> None:
-        assert priced().problem.loss.name == "logistic"
-        assert priced().design.classes == ("<=50K", ">50K")
+        assert priced().spec.problem.loss.name == "logistic"
+        assert priced().spec.design.classes == ("<=50K", ">50K")
 
     def test_more_than_two_categories_by_softmax(self) -> None:
         found = priced(target="color")
-        assert (found.problem.loss.name, found.problem.outputs) == ("softmax", 3)
-        assert found.design.classes == ("red", "green", "blue")
-        assert found.plan_document()["loss"] == {"classes": 3, "name": "softmax"}
+        assert (found.spec.problem.loss.name, found.spec.problem.outputs) == ("softmax", 3)
+        assert found.spec.design.classes == ("red", "green", "blue")
+        assert found.spec.model_dump()["problem"]["loss"] == {"classes": 3, "name": "softmax"}
 
     def test_a_number_by_squares(self) -> None:
-        assert priced(target="age").problem.loss.name == "squared"
+        assert priced(target="age").spec.problem.loss.name == "squared"
 
     def test_delta_is_the_datasets(self) -> None:
         assert quoted().delta == 1e-6
@@ -281,7 +281,7 @@ class TestRefusals:
             assert word.lower() in text.lower()
 
     def test_three_categories_with_a_positive_one_are_fine(self) -> None:
-        assert priced(target="color", positive="blue").design.classes == ("not blue", "blue")
+        assert priced(target="color", positive="blue").spec.design.classes == ("not blue", "blue")
 
     def test_a_delta_above_the_datasets(self) -> None:
         code, text = refused(privacy={"epsilon": 0.5, "delta": 2e-6})

@@ -60,7 +60,7 @@ import json
 import numpy as np
 from accounting import Privacy
 from app.wire.jobs import JobRequest
-from app.worker.execute import Payload
+from app.sources.spec import JobSpec
 from pydantic import TypeAdapter
 from solvers import Problem, plan
 from solvers.data_access.data import Data
@@ -71,7 +71,7 @@ body = {"dataset": "ds_0", "target": "t", "privacy": {"epsilon": 1.0}, "method":
 method = JobRequest.model_validate_json(json.dumps(body)).method
 problem = Problem(Logistic(), n=50, d=2, row_norm=1.0)
 quote = plan(method, problem, Privacy(1.0, 1e-6))
-stored = TypeAdapter(Payload.model_fields["method"].annotation).validate_json('{"step":0.5,"name":"one_step"}')
+stored = TypeAdapter(JobSpec.model_fields["method"].annotation).validate_json('{"step":0.5,"name":"one_step"}')
 assert stored == quote.method, stored
 w, transcript = run(stored, problem, Data.of(np.ones((50, 2)), np.ones(50), problem), quote.release)
 assert transcript == quote.release.plan

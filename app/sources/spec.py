@@ -1,0 +1,46 @@
+"""What a job is, fixed at its quote: its matrix, its problem, its method, its noise. Worker and release read it alone.
+
+Public facts, written once beside the charge. Whatever is declared or asked later, what was priced is what runs.
+"""
+
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from accounting.plan import ReleasePlan
+from accounting.records.codec import release_plan_from_json, release_plan_to_json
+from accounting.records.documents import canonical
+from app.sources.design import Design
+from app.wire.base import Wire
+from solvers.methods import Run
+from solvers.problem import Problem
+
+
+def _read(release: Any) -> ReleasePlan:
+    return release if isinstance(release, ReleasePlan) else release_plan_from_json(release)
+
+
+class JobSpec(Wire):
+    """One job, resolved: nothing in it is left to be chosen."""
+
+    design: Annotated[Design, Field(description="The matrix: which stored columns, and how they are coded.")]
+    problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds.")]
+    method: Annotated[Run, Field(discriminator="name", description="The method, resolved.")]
+    release_plan: Annotated[
+        ReleasePlan,
+        BeforeValidator(_read),
+        PlainSerializer(release_plan_to_json),
+        Field(description="The queries with their noise, as charged."),
+    ]
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> Self:
+        design, problem = self.design, self.problem
+        made = (design.columns, design.d, design.row_norm, design.outputs)
+        if made != (problem.columns, problem.d, problem.row_norm, problem.outputs):
+            raise ValueError("the problem is not that of the matrix")
+        return self
+
+    def to_json(self) -> str:
+        """Canonical JSON, which `model_validate_json` reads back as the same."""
+        return canonical(self.model_dump(mode="json")).decode()

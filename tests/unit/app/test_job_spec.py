@@ -1,0 +1,181 @@
+"""What a job is, in one document: written at the quote, read by worker and release, and nothing else beside it."""
+
+import copy
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pydantic import ValidationError
+
+from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.privacy import Privacy
+from app.jobs import service
+from app.sources.design import Design
+from app.sources.spec import JobSpec
+from app.wire.datasets import DatasetSpec
+from app.wire.jobs import JobRequest
+from app.wire.models import Model
+from app.worker.dispatcher import Dispatcher
+from solvers.domains import Domain, L1Ball, L2Ball, LinfBall, Simplex
+from solvers.errors import SolverError
+from solvers.losses import Logistic, Loss, Softmax
+from solvers.methods import DpGd, Method, NoisyMirrorDescent, Run
+from solvers.problem import Problem
+from solvers.regularizers import L1, L2, ElasticNet, Regularizer
+from tests.support.inline_engine import InlineEngine
+from tests.support.members import every
+from tests.support.service import SPEC
+from tests.support.world import World, run_out
+
+COLUMNS: list[dict[str, Any]] = [
+    {"name": "a\u00e9 \U0001f600", "type": "number", "lower": -1e-300, "upper": 1e150},
+    {"name": "sex", "type": "category", "categories": ["f", "m"], "default": "m"},
+    {"name": "city", "type": "category", "categories": ["Oslo", "Rome", "Lima"]},
+]
+DECLARED = DatasetSpec.model_validate_json(
+    json.dumps({"name": "d", "columns": COLUMNS, "budget": {"epsilon": 1.0, "delta": 1e-6}})
+)
+ASKED: list[dict[str, Any]] = [
+    {"target": "sex"},
+    {"target": "city", "positive": "Rome", "row_norm": 0.1},
+    {"target": "city", "features": ["sex"]},
+    {"target": COLUMNS[0]["name"], "features": ["sex"]},
+    {"target": COLUMNS[0]["name"], "features": []},
+]
+DOMAINS: list[Domain] = every(Domain, L2Ball(0.5), L1Ball(1 / 3), LinfBall(2.0), Simplex())
+REGULARIZERS: list[Regularizer] = every(Regularizer, L2(1e-4), L1(0.1), ElasticNet(0.1, 1 / 3))
+
+RUN = DpGd(steps=3).resolve(Problem(Logistic(), n=9, d=2, row_norm=1.0), Privacy(0.7, 1e-6))
+
+
+def _design(asked: dict[str, Any]) -> Design:
+    request = {"dataset": "ds", "privacy": {"epsilon": 1.0}} | asked
+    return Design.of(DECLARED, JobRequest.model_validate_json(json.dumps(request)))
+
+
+def _problems(asked: dict[str, Any]) -> list[Problem]:
+    """All that could be minimized over this matrix."""
+    design = _design(asked)
+    takes = "number" if design.target.type == "number" else "class"
+    suited: list[Loss] = [loss for loss in every(Loss) if loss.takes == takes and not isinstance(loss, Softmax)]
+    losses = suited if design.outputs == 1 else [Softmax(design.outputs)]
+    facts: dict[str, Any] = {"n": 4000, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
+    domains = [domain for domain in DOMAINS if domain.diameter(design.size) > 0]  # a simplex may be a point
+    return [Problem(*parts, **facts) for parts in itertools.product(losses, REGULARIZERS, domains)]
+
+
+def _spec(asked: dict[str, Any], problem: Problem, run: Run) -> JobSpec:
+    queries = run.queries(problem)
+    plan = Plan(tuple(PlannedQuery(q.name, q.count, q.mechanism, 1 / 3 + 7) for q in queries))
+    release = ReleasePlan(plan, 0.7, 1e-6, "exact_gaussian", "1")
+    return JobSpec(design=_design(asked), problem=problem, method=run, release_plan=release)
+
+
+def _job(method: Method) -> JobSpec:
+    """A job of this method, for the first problem that it takes."""
+    for asked, delta in itertools.product(ASKED, (1e-6, 0.0)):
+        for problem in _problems(asked):
+            try:
+                return _spec(asked, problem, method.resolve(problem, Privacy(0.7, delta)))
+            except SolverError:
+                continue
+    raise AssertionError("there is no problem for it")
+
+
+def _same(spec: JobSpec) -> None:
+    text = spec.to_json()
+    read = JobSpec.model_validate_json(text)
+    assert read == spec
+    assert read.to_json() == text
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_every_design_and_problem_is_read_as_it_was_written(asked: dict[str, Any]) -> None:
+    problems = _problems(asked)
+    assert len(problems) >= (len(DOMAINS) - 1) * len(REGULARIZERS)
+    for problem in problems:
+        _same(_spec(asked, problem, RUN))
+
+
+METHODS: list[Method] = every(Method, NoisyMirrorDescent(batch=100, passes=4))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: str(method.name))
+def test_every_run_is_read_as_it_was_written(method: Method) -> None:
+    _same(_job(method))
+
+
+def _places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every part of a document, and where it is."""
+    yield at, node
+    parts = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in parts:
+        yield from _places(value, (*at, key))
+
+
+def _with(document: Any, at: tuple[Any, ...], value: Any) -> str:
+    changed = {"": copy.deepcopy(document)}
+    node: Any = changed
+    for key in ("", *at)[:-1]:
+        node = node[key]
+    node[("", *at)[-1]] = value
+    return json.dumps(changed[""])
+
+
+def test_nothing_is_read_that_would_not_be_written() -> None:
+    """No field more, no number that is none, no number in words: anywhere in the document."""
+    asked = ASKED[1]
+    document = json.loads(_spec(asked, _problems(asked)[-1], RUN).to_json())
+    JobSpec.model_validate_json(json.dumps(document))
+    bad = []
+    for at, node in _places(document):
+        if isinstance(node, dict):
+            bad.append(_with(document, at, node | {"seed": 1}))
+        elif isinstance(node, int | float):
+            bad += [_with(document, at, value) for value in (math.nan, math.inf, -math.inf, str(node), True)]
+    assert len(bad) > 100
+    for text in bad:
+        with pytest.raises(ValidationError):
+            JobSpec.model_validate_json(text)
+
+
+@pytest.mark.parametrize(("field", "value"), [("d", 3), ("row_norm", 0.2), ("columns", {"widths": [6]})])
+def test_a_problem_of_another_matrix_is_refused(field: str, value: Any) -> None:
+    document = json.loads(_spec(ASKED[1], _problems(ASKED[1])[0], RUN).to_json())
+    document["problem"][field] = value
+    with pytest.raises(ValidationError):
+        JobSpec.model_validate_json(json.dumps(document))
+
+
+def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the request nor the declaration is asked again, and nobody makes a second design."""
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    job = world.submit(dataset, features=["sex"], row_norm=1.25).id
+    declared = json.dumps(SPEC | {"columns": SPEC["columns"][::-1]})
+    with world.database.write() as connection:
+        connection.execute(sa.text("update jobs set request = '{}'"))
+        connection.execute(sa.text("update datasets set spec = :spec"), {"spec": declared})
+    monkeypatch.setattr(Design, "of", None)
+    seen = []
+    load = Design.load
+
+    def loaded(design: Design, folder: Path, scratch: Path) -> Any:
+        seen.append(design)
+        return load(design, folder, scratch)
+
+    monkeypatch.setattr(Design, "load", loaded)
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
+    dispatcher.step()
+    run_out(world, dispatcher)
+    assert world.job(job).state == "done"
+    [design] = seen
+    assert (design.positions, design.target_position, design.stored, design.row_norm) == ((1,), 2, 3, 1.25)
+    model = Model.model_validate_json(service.model(world.database, world.analyst, job))
+    assert ([f.name for f in model.features], model.target.name, model.row_norm) == (["sex"], "income", 1.25)
+    world.check()
