@@ -99,7 +99,7 @@ class Instance:
 
     def excess(self, w: NDArray[np.float64]) -> float:
         """F(w) + r(w) less its certified least value."""
-        return objective(self.problem, self.data.X, self.data.y, w) - self.best.value
+        return objective(self.problem, self.data.rows(), self.data.y, w) - self.best.value
 
 
 def instance(split: Split, n: int, strength: float) -> Instance:

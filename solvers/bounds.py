@@ -14,16 +14,23 @@ FARTHEST = 1e100
 """The longest w that is answered: no margin overflows then."""
 
 BLOCK = 16_384
-"""The most rows of one block: their sum is one matrix product, and blocks are added in order."""
+"""Rows whose sum is made at once, for few coordinates; such sums are added in order."""
 
-_CACHED = 1 << 17  # entries of a block that stays in the second-level cache between its two products
+_CACHED = 1 << 17  # numbers that stay in the second-level cache
 _ROUNDING = 1e-9  # granted to eta L <= 2: more than L's own rounding and that of the rows' norms
 _ROOM = 4.0  # how many times farther than any minimizer hidden steps may go before they are pulled back
 
 
-def block_rows(width: int) -> int:
-    """Rows of a block of so many columns, between 1,024 and `BLOCK`."""
-    return max(1024, min(BLOCK, _CACHED // width))
+def block_rows(problem: Problem) -> int:
+    """How many records' sum is made at once: so many that adding such sums costs less than making them."""
+    if problem.outputs > 1:
+        return max(1024, min(BLOCK, _CACHED // problem.outputs))
+    return max(BLOCK, problem.d)
+
+
+def unfolded_rows(width: int) -> int:
+    """How many rows of so many numbers are unfolded at a time."""
+    return max(16, min(BLOCK, _CACHED // width))
 
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
@@ -53,7 +60,7 @@ def gradient_error(problem: Problem, rows: int, reach: float) -> float:
 
 def _long_rows(problem: Problem) -> float:
     """How much longer than R a row may be once its norm, its scale and its product with a slope are rounded."""
-    return 1 + (problem.d + 8) * UNIT
+    return 1 + (problem.d + 16) * UNIT
 
 
 def _unlike(problem: Problem, bound: float, reach: float) -> float:
@@ -67,16 +74,19 @@ def _unlike(problem: Problem, bound: float, reach: float) -> float:
 
 
 def _summing(problem: Problem, rows: int, bound: float) -> float:
-    """l2 error of adding up at most so many products of norm up to `bound`, block by block, over their number."""
-    block = block_rows(problem.width)
-    return (min(block, rows) + rows / block + 8) * UNIT * bound
+    """l2 error of adding up at most so many products of norm up to `bound`, block by block, over their number.
+
+    In a released frame it is relative to the terms before they are centred, which are `stretch` times as long.
+    """
+    block = block_rows(problem)
+    return (min(block, rows) + rows / block + 16) * UNIT * bound * problem.stretch
 
 
 def _slopes_error(problem: Problem, reach: float) -> float:
     """l2 distance between one record's computed gradient and the exact one, at w of norm `reach`."""
     slopes = (27 + 5 * problem.outputs) * UNIT * problem.G
     # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
-    margins = (problem.d + 4) * UNIT * problem.L * reach if problem.is_smooth else math.inf
+    margins = (2 * problem.d + 12) * UNIT * problem.L * reach * problem.stretch if problem.is_smooth else math.inf
     return slopes + min(margins, 2 * problem.G)
 
 

@@ -36,6 +36,8 @@ class Problem:
     d : columns of X, a constant column included if there is one
     row_norm : R, in [1e-6, 1e6], in the unit of the encoded features; longer rows are scaled down to it
     columns : how a row is laid out, if that is declared; a row of another layout counts as an empty one
+    stretch : how many times longer than R what is added up for a record may be before it is centred: 1, or more in a
+        released frame, which says it. Only the rounding that noise must cover follows it
 
     Raises
     ------
@@ -50,6 +52,7 @@ class Problem:
     d: int = field(kw_only=True)
     row_norm: float = field(kw_only=True)
     columns: Columns | None = field(default=None, kw_only=True)
+    stretch: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.n) is not int or not 1 <= self.n <= MAX_ROWS:
@@ -60,6 +63,8 @@ class Problem:
             raise Unsuitable("the declared columns do not make rows of length d")
         if not 1e-6 <= finite(self.row_norm, "row_norm") <= 1e6:
             raise Unsuitable("row_norm must lie in [1e-6, 1e6]")
+        if not finite(self.stretch, "stretch") >= 1:
+            raise Unsuitable("stretch is at least 1")
         if self.size > MAX_DIMENSION:
             raise Unsuitable(f"d times the number of classes must not exceed {MAX_DIMENSION}")
         if self.domain.diameter(self.size) == 0:
@@ -79,11 +84,6 @@ class Problem:
     def shape(self) -> tuple[int, ...]:
         """That of w when it is laid out by outputs: (d,) for one, (K, d) for K, a row for each class."""
         return (self.d,) if self.outputs == 1 else (self.outputs, self.d)
-
-    @property
-    def width(self) -> int:
-        """The most numbers that a record has in one array of a block: its row's or its margins'."""
-        return max(self.d, self.outputs)
 
     @property
     def G(self) -> float:

@@ -1,5 +1,7 @@
 """The attacker of transcripts that hold moments and gradients of limited slopes: every answer is Gaussian."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,7 @@ class StandardisedAttacker:
         if problem.columns is None:
             raise Unsuitable("the columns must be declared")
         self._oracle, self._plan, self._pair, self._n = oracle, plan, (one, two), problem.n
+        self._rows = [replace(data, scale=np.ones(problem.n)).rows() for data in self._pair]  # as they are stored
         self._columns: Columns = problem.columns
         self.score = 0.0
 
@@ -29,20 +32,20 @@ class StandardisedAttacker:
     def means(self, query: str) -> Vector:
         """The oracle's."""
         answer = self._oracle.means(query)
-        return self._scored(query, answer, [d.X[:, :-1].mean(axis=0) for d in self._pair], self._columns.diameter / 2)
+        return self._scored(query, answer, [x[:, :-1].mean(axis=0) for x in self._rows], self._columns.diameter / 2)
 
     def spread(self, query: str, center: Vector) -> float:
         """The oracle's."""
         answer, most = self._oracle.spread(query, center), float(((1 + np.abs(center[self._at])) ** 2).sum())
-        means = [np.array([(self._numbers(d, center) ** 2).sum() / self._n]) for d in self._pair]
+        means = [np.array([(self._numbers(x, center) ** 2).sum() / self._n]) for x in self._rows]
         return float(self._scored(query, np.array([answer]), means, most / 2)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.variances(query, center, radius), []
         cut = float(np.linalg.norm((1 + np.abs(center[self._at])) ** 2)) > np.sqrt(2) * radius**2
-        for data in self._pair:
-            squares = self._numbers(data, center) ** 2
+        for rows in self._rows:
+            squares = self._numbers(rows, center) ** 2
             short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(self._n)
             means.append((squares * short[:, None]).mean(axis=0))
         return self._scored(query, answer, means, self._columns.variance_bound(center, radius))
@@ -50,8 +53,8 @@ class StandardisedAttacker:
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.gradient(query, w, frame, limit), []
-        for data in self._pair:
-            z = np.column_stack(((data.X[:, :-1] - frame.center) * frame.scale, np.full(self._n, frame.constant)))
+        for data, rows in zip(self._pair, self._rows, strict=True):
+            z = np.column_stack(((rows[:, :-1] - frame.center) * frame.scale, np.full(self._n, frame.constant)))
             allowed, s = limit / np.linalg.norm(z, axis=1), 1 / (1 + np.exp(data.y * (z @ w)))
             means.append((-data.y * s * np.minimum(1, allowed / np.maximum(s, 1 - s))) @ z / self._n)
         return self._scored(query, answer, means, limit)
@@ -72,8 +75,8 @@ class StandardisedAttacker:
     def _at(self) -> NDArray[np.bool_]:
         return self._columns.is_number
 
-    def _numbers(self, data: Data, center: Vector) -> Vector:
-        numbers: Vector = (data.X[:, :-1] - center)[:, self._at]
+    def _numbers(self, rows: Vector, center: Vector) -> Vector:
+        numbers: Vector = (rows[:, :-1] - center)[:, self._at]
         return numbers
 
     def _scored(self, query: str, answer: Vector, means: list[Vector], bound: float) -> Vector:

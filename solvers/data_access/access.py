@@ -16,8 +16,10 @@ from accounting.mechanisms import Exponential, Gaussian, Laplace, ObjectivePertu
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
+from solvers.bounds import unfolded_rows
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.meter import Meter
+from solvers.data_access.rows import cut
 from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
@@ -64,7 +66,7 @@ class DataAccess:
         data = self.__seen_by(problem)
         self.__reads(rows)
         self.__meter.pulse()
-        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.__problem.width))
+        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.__problem))
         return gradient_sum(data, pieces, w) / len(rows)
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
@@ -76,11 +78,13 @@ class DataAccess:
         loss = problem.loss.compiled
         if loss is None:
             raise Unsuitable("one record a step needs a loss of one margin")
+        few = min(_PULSE, unfolded_rows(problem.d))
         for j in rows[:-1]:
-            if (j - rows.start) % _PULSE == 0:
+            if (at := (j - rows.start) % few) == 0:
                 self.__meter.pulse()
-            x, scale = data.X[j], data.scale[j]
-            w = problem.prox(w - (step * kernels.slope(loss, (x @ w) * scale, data.y[j]) * scale) * x, step)
+                unfolded = data.rows(slice(j, min(j + few, rows.stop)))
+            x = unfolded[at]
+            w = problem.prox(w - (step * kernels.slope(loss, x @ w, data.y[j])) * x, step)
             total += w
         return total / len(rows)
 
@@ -98,9 +102,9 @@ class DataAccess:
         problem, data = self.__problem, self.__data
         self.__reads(range(problem.n))
         second, mixed = np.zeros((problem.d, problem.d)), np.zeros(problem.d)
-        for rows in blocks(problem.n, problem.d):
+        for rows in cut(problem.n, problem.d):
             self.__meter.pulse()
-            X = data.X[rows] * data.scale[rows, None]
+            X = data.rows(rows)
             second += X.T @ X
             mixed += X.T @ np.clip(data.y[rows], -limit, limit)
         return second / problem.n, mixed / problem.n
@@ -121,7 +125,7 @@ class DataAccess:
             raise OutOfPlan("rows are drawn once in a run")
         rows, data = self.__meter.noise.uniform_rows(self.__problem.n), self.__data
         access = DataAccess(self.__problem, data, self.__meter.plan, self.__meter.noise)
-        access.__data = replace(data, X=data.X[rows], y=data.y[rows], scale=data.scale[rows])
+        access.__data = data.drawn(rows)
         access.__meter = self.__meter
         access.__drawn = self.__drawn = True
         return access

@@ -1,18 +1,21 @@
 """The data, in memory or memory-mapped; only the oracle reads it."""
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import block_rows
-from solvers.columns import Columns
+from solvers.data_access.rows import Coded
 from solvers.errors import Unsuitable
+from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
 _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
+_CONSTANTS = 1e-6, 1e3  # of frames: no square of a norm or its inverse underflows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,13 +29,13 @@ class Data:
 
     Parameters
     ----------
-    X : (n, d), the rows as they came
+    records : the rows as they came, unfolded nowhere; in a frame those that it makes of them
     y : (n,), the targets
     scale : (n,), what each row is multiplied with when it is read
     problem : whose R and loss the maps used
     """
 
-    X: NDArray[np.float64]
+    records: "kernels.Records"
     y: Vector
     scale: Vector
     problem: Problem
@@ -43,7 +46,8 @@ class Data:
 
         Parameters
         ----------
-        X : (n, d) float64; a row-major memory map is read in place (a copy is made only if a row has to be zeroed)
+        X : (n, d) float64; a row-major memory map is read in place (a copy is made only if a row has to be zeroed),
+            unless columns are declared: then codes are kept
         y : (n,) float64
 
         Raises
@@ -55,46 +59,95 @@ class Data:
             raise Unsuitable("X must be of shape (n, d) and y of shape (n,), with the problem's n and d")
         if X.dtype != np.float64 or y.dtype != np.float64:
             raise Unsuitable("X and y must be float64")
-        X = np.require(
-            X, requirements=["C", "A", "E"]
-        )  # a plain array: a memory map's own class would slow every slice
-        norms = kernels.norms(X)
+        coded = Coded.plain(X) if problem.columns is None else Coded.folded(X, problem.columns)
+        return Data.coded(coded, y, problem)
+
+    @staticmethod
+    def coded(rows: Coded, y: Vector, problem: Problem) -> "Data":
+        """The data of a problem, from records as they are stored, read in place.
+
+        Raises
+        ------
+        Unsuitable
+            if they are not of the problem's shape, or a feature is not among what is stored.
+        """
+        # Plain arrays: a memory map's own class would slow every slice.
+        numbers, codes = (np.require(a, requirements=["C", "A", "E"]) for a in (rows.numbers, rows.codes))
+        if len(numbers) != problem.n or len(codes) != problem.n or y.shape != (problem.n,):
+            raise Unsuitable("there must be n records and n targets, with the problem's n")
+        records = Coded(numbers, codes, rows.places).records(problem)
+        norms = kernels.norms(records, problem.columns is not None)
         broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
         if broken.any():
-            X = X.copy()
-            X[broken], norms[broken] = 0.0, 0.0
-        if problem.columns is not None and (broken := ~_laid_out(X, problem.columns)).any():
-            X = X.copy()
-            X[broken] = _empty_row(problem.columns)
-            norms[broken] = kernels.norms(X[broken])
-        scale = problem.row_norm / np.maximum(norms, problem.row_norm)
-        return Data(X, np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"]), scale, problem)
+            numbers, codes = numbers.copy(), codes.copy()
+            numbers[broken], codes[broken] = 0.0, 0
+            records = numbers, codes, *records[2:]
+            norms[broken] = math.sqrt(len(records[2]) + records[5])
+        targets = np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"])
+        return Data(records, targets, problem.row_norm / np.maximum(norms, problem.row_norm), problem)
+
+    def framed(self, frame: Frame, row_norm: float) -> "Data":
+        """The rows t_i (a o (x_i - m), c), t_i = min(1, R_z / their norm), of the records as they are stored.
+
+        They are formed nowhere. How much longer than R_z a term of their sums may be is the problem's `stretch`: a run
+        takes its problem from here. That has no declared columns, so that there is no frame within a frame.
+
+        Raises
+        ------
+        Unsuitable
+            if the columns are not declared, the frame is out of range: functions of the question alone.
+        """
+        problem, own = self.problem, checked(frame, self.problem)
+        records = self.in_frame(own)
+        scale = np.minimum(1.0, row_norm * kernels.inverse_norms(records))
+        longest = min(1.0, row_norm / own.constant) * longest_terms(own, problem) / row_norm
+        framed = replace(problem, row_norm=row_norm, columns=None, stretch=max(1.0, longest))
+        return replace(self, records=records, scale=scale, problem=framed)
+
+    def in_frame(self, frame: Frame) -> "kernels.Records":
+        """The records as the loops see them in a frame, not shortened."""
+        return *self.records[:6], frame.center, frame.scale, frame.constant
+
+    def rows(self, places: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
+        """Rows as they are multiplied with w, (m, d), scaled and unfolded: for what needs them so, a few at a time."""
+        if isinstance(places, slice):
+            places = np.arange(*places.indices(self.problem.n))
+        found: NDArray[np.float64] = kernels.rows(self.records, self.scale, places)
+        return found
+
+    def drawn(self, places: NDArray[np.int64]) -> "Data":
+        """A copy of the given records."""
+        records = self.records[0][places], self.records[1][places], *self.records[2:]
+        return replace(self, records=records, y=self.y[places], scale=self.scale[places])
 
 
-def _laid_out(X: NDArray[np.float64], columns: Columns) -> NDArray[np.bool_]:
-    """(n,), whether each row is as declared: numbers in [-1, 1], a single 1 and else zeros in each block, a last 1."""
-    numbers, starts, kept = columns.is_number, columns.starts, np.empty(len(X), dtype=np.bool_)
-    several = np.array(columns.widths, dtype=np.int64) > 1
-    for rows in blocks(len(X), columns.d):
-        x = X[rows, :-1]
-        held = (np.abs(x[:, numbers]) <= 1).all(axis=1) & (X[rows, -1] == 1)
-        if several.any():
-            coded = x[:, ~numbers]
-            ones = np.add.reduceat(x, starts, axis=1)[:, several]
-            held &= ((coded == 0) | (coded == 1)).all(axis=1) & (ones == 1).all(axis=1)
-        kept[rows] = held
-    return kept
+def checked(frame: Frame, problem: Problem) -> Frame:
+    """A copy of a frame that nobody else holds.
+
+    Raises
+    ------
+    Unsuitable
+        if the columns are not declared, or the frame is out of range: functions of the question alone.
+    """
+    own = Frame(np.array(frame.center, dtype=float), np.array(frame.scale, dtype=float), float(frame.constant))
+    if problem.columns is None:
+        raise Unsuitable("a frame is for declared columns")
+    if own.center.shape != (problem.d - 1,) or not (np.abs(own.center) <= 1).all():
+        raise Unsuitable("a center has a coordinate in [-1, 1] for each column but the constant")
+    fits = own.scale.shape == own.center.shape and ((own.scale > 0) & (own.scale < 1e25)).all()
+    if not (fits and _CONSTANTS[0] <= own.constant <= _CONSTANTS[1]):
+        raise Unsuitable("a frame has a positive scale for each column and a constant in [1e-6, 1e3]")
+    return own
 
 
-def _empty_row(columns: Columns) -> Vector:
-    """Zeros, the first entry of each block, the constant: what a row of another layout counts as."""
-    row = np.zeros(columns.d)
-    row[columns.starts[np.array(columns.widths, dtype=np.int64) > 1]] = 1.0
-    row[-1] = 1.0
-    return row
+def longest_terms(frame: Frame, problem: Problem) -> float:
+    """||a o x'|| + ||a o m|| + c at most: what rounding is relative to where a o (x' - m) is a sum's."""
+    starts = np.zeros(0, int) if problem.columns is None else problem.columns.starts
+    parts = np.maximum.reduceat(frame.scale**2, starts) if len(frame.scale) else np.zeros(1)
+    return math.sqrt(float(parts.sum())) + float(np.linalg.norm(frame.scale * frame.center)) + frame.constant
 
 
-def blocks(n: int, width: int) -> Iterator[slice]:
-    """n rows in order, cut into blocks."""
-    size = block_rows(width)
+def blocks(n: int, problem: Problem) -> Iterator[slice]:
+    """n records in order, cut into blocks."""
+    size = block_rows(problem)
     return (slice(start, min(n, start + size)) for start in range(0, n, size))

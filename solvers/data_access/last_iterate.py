@@ -27,7 +27,7 @@ def last_iterate(data: Data, meter: Meter, planned: PlannedQuery, steps: int, st
     w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
     for _ in range(steps):
         meter.pulse()
-        gradient = gradient_sum(data, blocks(problem.n, problem.width), w) / problem.n
+        gradient = gradient_sum(data, blocks(problem.n, problem), w) / problem.n
         y = meter.perturb(planned, w - step * gradient, bound)
         w = problem.prox(pulled_back(y, limit), step)
     return w

@@ -66,7 +66,7 @@ class PrivateOracle:
         """
         reach = self.__reach(w)
         planned = self.__meter.take(query, Gaussian | RandomIterate)
-        value = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem.width), w) / self.__problem.n
+        value = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem), w) / self.__problem.n
         return self.__meter.answer(planned, value, gradient_bound(self.__problem, reach))
 
     def horizon(self, query: str) -> int:
@@ -82,7 +82,7 @@ class PrivateOracle:
         reach = self.__reach(w)
         planned = self.__meter.take(query, PoissonGaussian)
         rows, size = self.__batch(planned)
-        value = gradient_sum(self.__data, pieces(rows, self.__problem.width), w) / size
+        value = gradient_sum(self.__data, pieces(rows, self.__problem), w) / size
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, reach))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -100,7 +100,7 @@ class PrivateOracle:
         if bound == 0.0:
             return self.__meter.count(np.zeros(problem.size))
         rows, size = self.__batch(planned)
-        value = gradient_sum(self.__data, pieces(rows, problem.width), w, anchor, bound / problem.row_norm) / size
+        value = gradient_sum(self.__data, pieces(rows, problem), w, anchor, bound / problem.row_norm) / size
         return self.__meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -115,7 +115,7 @@ class PrivateOracle:
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
             raise OutOfPlan(f"query {query!r} is planned for another number of rows")
         rows, widest = self.__meter.noise.distinct_rows(n, mechanism.batch), 2 * self.__problem.G
-        changes = pieces(rows, self.__problem.width)
+        changes = pieces(rows, self.__problem)
         change = gradient_sum(self.__data, changes, w, anchor, widest / self.__problem.row_norm) / mechanism.batch
         bound = sampled_bound(self.__problem, mechanism.batch, widest, reach)
         return self.__meter.answer(planned, np.stack([change, self.__at_anchor(anchor)]), bound)
@@ -123,7 +123,7 @@ class PrivateOracle:
     def __at_anchor(self, anchor: Vector) -> Vector:
         """The exact grad F(anchor), summed once for each anchor. For answers that add noise, and for them alone."""
         if self.__anchored is None or not np.array_equal(self.__anchored[0], anchor):
-            total = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem.width), anchor)
+            total = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem), anchor)
             self.__anchored = anchor.copy(), total / self.__problem.n
         return self.__anchored[1]
 
@@ -158,7 +158,7 @@ class PrivateOracle:
         reach = self.__reach(w)
         planned = self.__meter.take(query, RandomAllocation)
         rows, size = self.__slot(planned)
-        value = gradient_sum(self.__data, pieces(rows, self.__problem.width), w) / size
+        value = gradient_sum(self.__data, pieces(rows, self.__problem), w) / size
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, reach))
 
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:

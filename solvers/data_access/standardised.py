@@ -14,16 +14,17 @@ from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
-from solvers.bounds import UNIT, block_rows
+from solvers.bounds import UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
-from solvers.data_access.data import Data, blocks
+from solvers.data_access.data import Data, blocks, checked, longest_terms
 from solvers.data_access.meter import Meter
+from solvers.data_access.rows import cut
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
 _SLIP = 1 + 8 * UNIT  # of a difference, a square, a shortening
-_CONSTANTS, _RANGE = (1e-6, 1e3), (1e-100, 1e100)  # so that no square of a limit, a norm or its inverse underflows
+_RANGE = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse underflows
 
 
 class StandardisedOracle:
@@ -50,7 +51,11 @@ class StandardisedOracle:
     def means(self, query: str) -> Vector:
         """The mean row without its constant, (d - 1,), + noise; replacing a row moves it by the rows' diameter / n."""
         planned = self.__meter.take(query, Gaussian)
-        total = self.__total(lambda rows: self.__data.X[rows, :-1].sum(axis=0))
+        total, data, n = np.zeros(self.__problem.d), self.__data, self.__problem.n
+        for rows in blocks(n, self.__problem):
+            places = np.arange(rows.start, rows.stop)
+            total += kernels.weighted_sum(data.records, np.ones(len(places)), places)
+        total = total[:-1]
         return self.__answer(planned, total, self.__columns.diameter / 2, self.__columns.row_norm)
 
     def spread(self, query: str, center: Vector) -> float:
@@ -91,11 +96,9 @@ class StandardisedOracle:
 
     def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
         """The mean of min(|<z, w> - y|, most) + noise."""
-        own = self.__own(frame, most)
-        v = self.__raw(own, w)[0]
-        planned = self.__meter.take(query, Gaussian)
-        X, y = self.__data.X, self.__data.y
-        total = self.__total(lambda rows: kernels.residual_sum(X, y, v, most, rows.start, rows.stop))
+        own, points, y = self.__own(frame, most), self.__points(w), self.__data.y
+        planned, records = self.__meter.take(query, Gaussian), self.__data.in_frame(own)
+        total = self.__total(lambda rows: kernels.residual_sum(records, y, points[0], most, rows.start, rows.stop))
         return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
@@ -111,31 +114,27 @@ class StandardisedOracle:
         Unsuitable
             if w, the frame or the limit are not finite and of the problem's shape: functions of the question alone.
         """
-        own, problem = self.__own(frame, limit), self.__problem
-        v = self.__raw(own, w)
-        planned, allowed = self.__meter.take(query, Gaussian), self.__allowed(own)
-        sums = np.zeros(v.shape)
-        for rows in blocks(problem.n, problem.width):
-            sums += self.__sum(v, allowed, limit, rows)
-        scale = own.scale
-        parts = np.maximum.reduceat(scale**2, self.__columns.starts) if len(scale) else np.zeros(1)
-        lengths = math.sqrt(float(parts.sum())) + float(np.linalg.norm(scale * own.center)) + own.constant
+        own, points, problem = self.__own(frame, limit), self.__points(w), self.__problem
+        planned, records, allowed = self.__meter.take(query, Gaussian), self.__data.in_frame(own), self.__allowed(own)
+        sums = np.zeros(points.shape)
+        for rows in blocks(problem.n, problem):
+            sums += self.__sum(records, points, allowed, limit, rows)
         added = limit * (1 + (problem.d + 2 * problem.outputs + 16) * UNIT)
-        longest = limit / own.constant * lengths * (1 + (problem.d + 8) * UNIT)
-        return self.__answer(planned, own.pulled_back(sums).ravel(), added, longest)
+        longest = limit / own.constant * longest_terms(own, problem) * (1 + (problem.d + 8) * UNIT)
+        return self.__answer(planned, sums.ravel(), added, longest)
 
     def transcript(self) -> Plan:
         """What was really answered."""
         return self.__meter.transcript()
 
-    def __sum(self, v: Vector, inverse: Vector, limit: float, rows: slice) -> Vector:
-        """Of t_i x_i over a block, (K, d)."""
-        X, y, loss = self.__data.X, self.__data.y, self.__problem.loss
+    def __sum(self, records: "kernels.Records", W: Vector, inverse: Vector, limit: float, rows: slice) -> Vector:
+        """Of t_i z_i over a block, (K, d)."""
+        y, loss = self.__data.y, self.__problem.loss
         if loss.outputs > 1:
-            total: Vector = kernels.softmax_sum(X, y, inverse, limit, v, rows.start, rows.stop)
+            total: Vector = kernels.softmax_sum(records, y, inverse, limit, W, rows.start, rows.stop)
             return total
         classes = loss.takes == "class"
-        one: Vector = kernels.scalar_sum(X, y, inverse, limit, v[0], classes, rows.start, rows.stop)
+        one: Vector = kernels.scalar_sum(records, y, inverse, limit, W[0], classes, rows.start, rows.stop)
         return one[None]
 
     def __own(self, frame: Frame, limit: float) -> Frame:
@@ -146,11 +145,8 @@ class StandardisedOracle:
         Unsuitable
             if the frame or the limit is out of range: a function of the question alone.
         """
-        own = Frame(np.array(frame.center, dtype=float), np.array(frame.scale, dtype=float), float(frame.constant))
+        own = checked(frame, self.__problem)
         self.__check(own.center, limit)
-        fits = own.scale.shape == own.center.shape and ((own.scale > 0) & (own.scale < 1e25)).all()
-        if not (fits and _CONSTANTS[0] <= own.constant <= _CONSTANTS[1]):
-            raise Unsuitable("a frame has a positive scale for each column and a constant in [1e-6, 1e3]")
         return own
 
     def __check(self, center: Vector, length: float = 1.0) -> None:
@@ -160,11 +156,11 @@ class StandardisedOracle:
         if not _RANGE[0] <= length <= _RANGE[1]:
             raise Unsuitable("a limit or radius lies in [1e-100, 1e100]")
 
-    def __raw(self, own: Frame, w: Vector) -> Vector:
-        """What the stored rows are multiplied with, (K, d)."""
+    def __points(self, w: Vector) -> Vector:
+        """(K, d)."""
         if w.shape != (self.__problem.size,) or not (np.abs(w) < 1e50).all():
             raise Unsuitable("a point is finite and has a coordinate for each column and each output")
-        return np.ascontiguousarray(own.raw(w.reshape(-1, self.__problem.d)))
+        return np.ascontiguousarray(w.reshape(-1, self.__problem.d))
 
     def __allowed(self, own: Frame) -> Vector:
         """1 / ||z_i|| for every row; a frame is used for many answers."""
@@ -176,14 +172,15 @@ class StandardisedOracle:
             and np.array_equal(last[0].scale, own.scale)
         )
         if last is None or not same:
-            last = own, kernels.inverse_norms(self.__data.X, own.center, own.scale**2, own.constant)
+            last = own, kernels.inverse_norms(self.__data.in_frame(own))
             self.__inverse = last
         return last[1]
 
     def __numbers(self, rows: slice, center: Vector) -> Vector:
         """The numbers of x - m, (rows, p)."""
-        at = self.__columns.is_number
-        return self.__data.X[rows, :-1][:, at] - center[at]
+        at, records = self.__columns.is_number, self.__data.records
+        numbers: Vector = records[0][rows, records[3][:-1][at]] - center[at]
+        return numbers
 
     def __farthest(self, center: Vector) -> Vector:
         """(1 + |m_j|)^2 of the numbers, with the rounding of a difference, a square and a norm."""
@@ -192,14 +189,14 @@ class StandardisedOracle:
         return farthest
 
     def __total(self, of: Callable[[slice], Vector | float]) -> Vector:
-        """The sum over all rows, block by block."""
+        """The sum over all rows, some at a time."""
         total = np.zeros(())
-        for rows in blocks(self.__problem.n, self.__problem.width):
+        for rows in cut(self.__problem.n, self.__problem.d):
             total = total + of(rows)
         return total
 
     def __answer(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
         """total / n made private: replacing a record moves the exact total by 2 `moved`; a term's norm is `longest`."""
-        n, block = self.__problem.n, block_rows(self.__problem.width)
-        rounding = (min(block, n) + n / block + 8) * UNIT * longest
+        n, most, least = self.__problem.n, block_rows(self.__problem), unfolded_rows(self.__problem.d)
+        rounding = (min(most, n) + n / least + 16) * UNIT * longest
         return self.__meter.answer(planned, total / n, moved * _SLIP / n + rounding)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from solvers import kernels
 from solvers.bounds import lattice_bits
 from solvers.data_access.data import Data, blocks
+from solvers.data_access.rows import cut
 from solvers.problem import Problem, Vector
 
 Rows = slice | NDArray[np.int64]
@@ -22,40 +23,43 @@ def gradient_sum(
 
     A record's gradient is its slope, a number or a vector of K, times its row: clipping the one clips the norm.
     """
-    X, y, scale, loss = data.X, data.y, data.scale, data.problem.loss.compiled
+    records, y, scale, loss = data.records, data.y, data.scale, data.problem.loss.compiled
     if loss is None:
         return _plain_sum(data, pieces, w, anchor, limit)
     total, w = np.zeros(data.problem.d), np.ascontiguousarray(w)
     for rows in pieces:
         if anchor is not None:
             places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-            total += kernels.sum_of_changes(X, y, scale, places, w, np.ascontiguousarray(anchor), loss, limit)
+            total += kernels.sum_of_changes(records, y, scale, places, w, np.ascontiguousarray(anchor), loss, limit)
         elif isinstance(rows, slice):
-            total += kernels.sum_of_range(X, y, scale, rows.start, rows.stop, w, loss)
+            total += kernels.sum_of_range(records, y, scale, rows.start, rows.stop, w, loss)
         else:
-            total += kernels.sum_of_places(X, y, scale, rows, w, loss)
+            total += kernels.sum_of_places(records, y, scale, rows, w, loss)
     return total
 
 
 def _plain_sum(data: Data, pieces: Iterable[Rows], w: Vector, anchor: Vector | None, limit: float) -> Vector:
-    """The same in NumPy, for a loss of K outputs."""
+    """The same for a loss of K outputs, its slopes in NumPy."""
     total = np.zeros(data.problem.shape)
     for rows in pieces:
-        X, y, scale = data.X[rows], data.y[rows], data.scale[rows]
-        slopes = _slopes(data.problem, X, y, scale, w)
+        places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        y, scale = data.y[places], data.scale[places]
+        slopes = _slopes(data, places, y, scale, w)
         if anchor is not None:
-            slopes -= _slopes(data.problem, X, y, scale, anchor)
+            slopes -= _slopes(data, places, y, scale, anchor)
             clip(slopes, limit)
         slopes *= scale
-        total += slopes @ X
+        for k, own in enumerate(slopes):
+            total[k] += kernels.weighted_sum(data.records, own, places)
     return total.ravel()
 
 
-def _slopes(problem: Problem, X: NDArray[np.float64], y: Vector, scale: Vector, w: Vector) -> Vector:
+def _slopes(data: Data, places: NDArray[np.int64], y: Vector, scale: Vector, w: Vector) -> Vector:
     """f'(scale W'x, y), forced into its bound: (K, rows)."""
-    margins: Vector = w.reshape(problem.shape) @ X.T
+    points, loss = np.ascontiguousarray(w.reshape(data.problem.shape)), data.problem.loss
+    margins = np.stack([kernels.margins_of(data.records, point, places) for point in points])
     margins *= scale
-    return clip(problem.loss.slope(margins, y), problem.loss.slope_bound)
+    return clip(loss.slope(margins, y), loss.slope_bound)
 
 
 def clip(slopes: Vector, bound: float) -> Vector:
@@ -65,9 +69,9 @@ def clip(slopes: Vector, bound: float) -> Vector:
     return slopes
 
 
-def pieces(rows: NDArray[np.int64], width: int) -> Iterable[Rows]:
+def pieces(rows: NDArray[np.int64], problem: Problem) -> Iterable[Rows]:
     """A batch cut as the whole is."""
-    return (rows[block] for block in blocks(len(rows), width))
+    return (rows[block] for block in blocks(len(rows), problem))
 
 
 def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Callable[[], None]) -> NDArray[np.float64]:
@@ -79,8 +83,8 @@ def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Calla
     """
     problem, total = data.problem, np.zeros(points.shape, dtype=np.int64)
     unit, bound = problem.G * 2.0 ** -lattice_bits(problem), problem.loss.slope_bound
-    for block in blocks(problem.n, problem.d):
-        columns, y = (data.X[block] * data.scale[block, None]).T.copy(), data.y[block]
+    for block in cut(problem.n, problem.d):
+        columns, y = data.rows(block).T.copy(), data.y[block]
         for j, w in enumerate(points):
             if j % _PULSE == 0:
                 pulse()

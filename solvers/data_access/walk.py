@@ -63,8 +63,7 @@ class Walk:
 
     def points(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
         """The `count` points after w, shape (count, d)."""
-        problem, X = self.data.problem, self.data.X
-        d = problem.d
+        problem, d = self.data.problem, self.data.problem.d
         ends, places = noise.poisson_batches(problem.n, self.rate, count)
         tails = noise.tails(count * d)
         points, rounded = np.empty((count, d)), np.empty(d)
@@ -72,7 +71,7 @@ class Walk:
         t, given = 0, False
         while t < count:
             arrays = (ends, places, tails.sizes, tails.negative, rounded, t, given, w, anchor, snapshot, points)
-            t, scale = kernels.walk(X, self.data.y, self.data.scale, self.loss, *arrays, self.public)
+            t, scale = kernels.walk(self.data.records, self.data.y, self.data.scale, self.loss, *arrays, self.public)
             w = points[t - 1] if t > 0 else w
             if scale < 0:
                 raise Unsuitable("the walk has left the range of exact arithmetic")

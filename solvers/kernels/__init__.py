@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from solvers.kernels.build import ENTRIES, c_function
     from solvers.kernels.limited import inverse_norms, residual_sum, scalar_sum, softmax_sum
+    from solvers.kernels.records import Records, norms, rows
     from solvers.kernels.slopes import MOST_PARAMETERS, Slope, derivatives, slope
     from solvers.kernels.steps import (
         ABSOLUTE,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
         round_tails,
         walk,
     )
-    from solvers.kernels.sums import length, norms, sum_of_changes, sum_of_places, sum_of_range
+    from solvers.kernels.sums import length, margins_of, sum_of_changes, sum_of_places, sum_of_range, weighted_sum
 
 __all__ = [
     "ABSOLUTE",
@@ -33,6 +34,7 @@ __all__ = [
     "LARGEST",
     "MOST_PARAMETERS",
     "RELATIVE",
+    "Records",
     "Slope",
     "Walk",
     "c_function",
@@ -40,9 +42,11 @@ __all__ = [
     "fit",
     "inverse_norms",
     "length",
+    "margins_of",
     "norms",
     "residual_sum",
     "round_tails",
+    "rows",
     "scalar_sum",
     "slope",
     "softmax_sum",
@@ -50,14 +54,16 @@ __all__ = [
     "sum_of_places",
     "sum_of_range",
     "walk",
+    "weighted_sum",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.kernels import build, limited, slopes, steps, sums
+    from solvers.kernels import build, limited, records, slopes, steps, sums
 
-    found = next(vars(module)[name] for module in (build, limited, slopes, steps, sums) if name in vars(module))
+    modules = (build, limited, records, slopes, steps, sums)
+    found = next(vars(module)[name] for module in modules if name in vars(module))
     globals()[name] = found
     return found

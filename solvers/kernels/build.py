@@ -38,6 +38,12 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
     return decorate
 
 
+def inlined(function: _Function) -> _Function:
+    """Part of every loop that names it, before that is compiled: a call would cost more than what it does."""
+    result: _Function = numba.njit(inline="always", **_OPTIONS)(function)
+    return result
+
+
 @cache
 def c_function(function: Callable[..., float]) -> Any:
     """A function of numbers that calls nothing of ours, behind a pointer: loops call its `address`, on doubles."""

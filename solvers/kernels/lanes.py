@@ -71,11 +71,11 @@ def _arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
 
 
 def _dot(typing: Any, X: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
-    """<x_i, w>. X is (n, d), row-major, 0 <= i < n, w is (d,): nothing is checked."""
+    """<x_i, w>. X is (n, d), row-major, 0 <= i < n, w is of length d or more: nothing is checked."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         rows, place, vector = _arrays(context, builder, signature, args)
-        d = builder.extract_value(vector.shape, 0)
+        d = builder.extract_value(rows.shape, 1)
         left, right = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)])), _Row(builder, vector.data)
         sums = cgutils.alloca_once_value(builder, _ZEROS)
 
@@ -97,7 +97,7 @@ def _dot(typing: Any, X: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
 def _add(typing: Any, total: Any, s: Any, X: Any, places: Any) -> Any:  # noqa: ARG001
     """total += s_0 x_i + s_1 x_j + ..., one after the other, in place; s and places are tuples of one length.
 
-    X is (n, d), row-major, places in [0, n), total 8 longer than d: nothing is checked.
+    X is (n, d), row-major, places in [0, n), total at least 8 longer than d, finite s: nothing is checked.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

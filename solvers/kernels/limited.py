@@ -9,61 +9,88 @@ import numpy as np
 from numba import types
 
 from solvers.kernels.build import compiled
-from solvers.kernels.lanes import dot
+from solvers.kernels.records import RECORDS, Records, add_records, code, inward, margins, outward
 from solvers.kernels.slopes import ANSWER, NUMBERS, Vector
-from solvers.kernels.sums import ROWS, add_rows
+from solvers.kernels.sums import TOGETHER
 
-_TOGETHER = 16
 _SEVERAL = types.Array(types.float64, 2, "C", readonly=True)
 
 
-@compiled(ANSWER(ROWS, NUMBERS, NUMBERS, types.float64))
-def inverse_norms(X: Vector, center: Vector, squares: Vector, constant: float) -> Vector:
-    """1 / ||(a o (x_i - m), c)|| of every row, squares = a o a; the last column of X is not read."""
-    inverse = np.empty(X.shape[0])
-    for i in range(X.shape[0]):
+@compiled(ANSWER(RECORDS))
+def inverse_norms(records: Records) -> Vector:
+    """1 / ||z_i|| of every record in its frame: of terms of one sign, a table's entry for each category."""
+    numbers, codes, fields, places, _, _, center, scale, constant = records
+    squares, at = np.zeros(records[4]), np.zeros(records[4])
+    for j in range(scale.shape[0]):
+        squares[places[j]], at[places[j]] = scale[j] * scale[j], center[j]
+    table = np.zeros(records[4])
+    for k in range(fields.shape[0]):
+        first, stop = fields[k, 2], fields[k, 2] + fields[k, 3]
+        others = 0.0
+        for j in range(first, stop):
+            table[j] = others + squares[j] * ((1.0 - at[j]) * (1.0 - at[j]))
+            others += squares[j] * (at[j] * at[j])
+        others = 0.0
+        for j in range(stop - 1, first - 1, -1):
+            table[j] += others
+            others += squares[j] * (at[j] * at[j])
+    inverse = np.empty(numbers.shape[0])
+    for i in range(numbers.shape[0]):
         total = constant * constant
-        for j in range(center.shape[0]):
-            total += squares[j] * ((X[i, j] - center[j]) * (X[i, j] - center[j]))
+        for j in range(numbers.shape[1]):
+            total += squares[j] * ((numbers[i, j] - at[j]) * (numbers[i, j] - at[j]))
+        for k in range(fields.shape[0]):
+            total += table[fields[k, 2] + code(codes, fields, i, k)]
         inverse[i] = 1.0 / math.sqrt(total)
     return inverse
 
 
-@compiled(ANSWER(ROWS, NUMBERS, NUMBERS, types.float64, NUMBERS, types.boolean, types.int64, types.int64))
+@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, types.float64, NUMBERS, types.boolean, types.int64, types.int64))
 def scalar_sum(
-    X: Vector, y: Vector, inverse: Vector, limit: float, v: Vector, classes: bool, start: int, stop: int
+    records: Records, y: Vector, inverse: Vector, limit: float, w: Vector, classes: bool, start: int, stop: int
 ) -> Vector:
-    """Sum over start <= i < stop of t_i x_i, |t_i| <= limit inverse_i: weighted slopes, or cut residuals."""
-    d = v.shape[0]
-    total, t, places = np.zeros(d + 8), np.empty(_TOGETHER), np.empty(_TOGETHER, np.int64)
-    for first in range(start, stop, _TOGETHER):
-        count = min(_TOGETHER, stop - first)
+    """Sum over start <= i < stop of t_i z_i, |t_i| <= limit inverse_i: weighted slopes, or cut residuals."""
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    v = inward(records, w)
+    total, t, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER, np.int64)
+    for first in range(start, stop, TOGETHER):
+        count = min(TOGETHER, stop - first)
+        for k in range(count):
+            places[k] = first + k
+        margins(t, numbers, codes, fields, constant, places, count, v)
         for k in range(count):
             i = first + k
-            places[k] = i
-            margin, allowed = dot(X, i, v), limit * inverse[i]
+            allowed = limit * inverse[i]
             if classes:
-                s = 1.0 / (1.0 + math.exp(y[i] * margin))
+                s = 1.0 / (1.0 + math.exp(y[i] * t[k]))
                 slope = -y[i] * (s * min(1.0, allowed / max(s, 1.0 - s)))
             else:
-                slope = margin - y[i]
+                slope = t[k] - y[i]
             t[k] = min(max(slope, -allowed), allowed)
-        add_rows(total, t, places, count, X)
-    return total[:d].copy()
+        add_records(total, numbers, codes, fields, constant, t, places, count)
+    return outward(records, total)
 
 
-@compiled(types.Array(types.float64, 2, "C")(ROWS, NUMBERS, NUMBERS, types.float64, _SEVERAL, types.int64, types.int64))
-def softmax_sum(X: Vector, y: Vector, inverse: Vector, limit: float, V: Vector, start: int, stop: int) -> Vector:
-    """Sum over start <= i < stop of t_i x_i', (K, d), t_i = omega (p - e_y), ||t_i|| <= limit inverse_i.
+@compiled(types.Array(types.float64, 2, "C")(
+    RECORDS, NUMBERS, NUMBERS, types.float64, _SEVERAL, types.int64, types.int64
+))  # fmt: skip
+def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: Vector, start: int, stop: int) -> Vector:
+    """Sum over start <= i < stop of t_i z_i', (K, d), t_i = omega (p - e_y), ||t_i|| <= limit inverse_i.
 
     omega = min(1, limit inverse_i / max over y of ||p - e_y||): the same for every label.
     """
-    outputs, d = V.shape
-    total, p = np.zeros((outputs, d)), np.empty(outputs)
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    outputs, size = W.shape[0], records[4]
+    V, total = np.empty((outputs, size)), np.zeros((outputs, size + 8))
+    for k in range(outputs):
+        V[k] = inward(records, W[k])
+    p, s, at = np.empty(outputs), np.empty(1), np.empty(1, np.int64)
     for i in range(start, stop):
+        at[0] = i
         highest = -math.inf
         for k in range(outputs):
-            p[k] = dot(X, i, V[k])
+            margins(s, numbers, codes, fields, constant, at, 1, V[k])
+            p[k] = s[0]
             highest = max(highest, p[k])
         mass = 0.0
         for k in range(outputs):
@@ -83,16 +110,21 @@ def softmax_sum(X: Vector, y: Vector, inverse: Vector, limit: float, V: Vector, 
             square += p[k] * p[k]
         cut = allowed / max(math.sqrt(square), allowed)
         for k in range(outputs):
-            factor = p[k] * cut
-            for j in range(d):
-                total[k, j] += factor * X[i, j]
-    return total
+            s[0] = p[k] * cut
+            add_records(total[k], numbers, codes, fields, constant, s, at, 1)
+    found = np.empty((outputs, W.shape[1]))
+    for k in range(outputs):
+        found[k] = outward(records, total[k])
+    return found
 
 
-@compiled(types.float64(ROWS, NUMBERS, NUMBERS, types.float64, types.int64, types.int64))
-def residual_sum(X: Vector, y: Vector, v: Vector, most: float, start: int, stop: int) -> float:
-    """Sum over start <= i < stop of min(|<x_i, v> - y_i|, most)."""
-    total = 0.0
+@compiled(types.float64(RECORDS, NUMBERS, NUMBERS, types.float64, types.int64, types.int64))
+def residual_sum(records: Records, y: Vector, w: Vector, most: float, start: int, stop: int) -> float:
+    """Sum over start <= i < stop of min(|<z_i, w> - y_i|, most)."""
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    v, total, m, at = inward(records, w), 0.0, np.empty(1), np.empty(1, np.int64)
     for i in range(start, stop):
-        total += min(abs(dot(X, i, v) - y[i]), most)
+        at[0] = i
+        margins(m, numbers, codes, fields, constant, at, 1, v)
+        total += min(abs(m[0] - y[i]), most)
     return total

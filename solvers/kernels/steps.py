@@ -7,9 +7,9 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
-from solvers.kernels.lanes import add, dot
+from solvers.kernels.records import PLACES, RECORDS, Records, add_records, inward, margins, outward
 from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
-from solvers.kernels.sums import PLACES, ROWS, length
+from solvers.kernels.sums import length
 
 Walk = tuple[float, float, float, float, float, float, float, float, float, float, float, float]
 """What `walk` knows that is public: L, G, R, the batch's fixed size, two factors of the bound's rounding, the noise
@@ -52,12 +52,12 @@ def fit(z: float, kept: float, bound: float, k: int) -> tuple[float, float]:
 
 @compiled(
     types.Tuple((types.int64, types.float64))(
-        ROWS, NUMBERS, NUMBERS, SLOPE, PLACES, PLACES, NUMBERS, _FLAGS, ANSWER, types.int64, types.boolean,
+        RECORDS, NUMBERS, NUMBERS, SLOPE, PLACES, PLACES, NUMBERS, _FLAGS, ANSWER, types.int64, types.boolean,
         NUMBERS, NUMBERS, NUMBERS, types.Array(types.float64, 2, "C"), _WALK,
     )
 )  # fmt: skip
 def walk(
-    X: Vector,
+    records: Records,
     y: Vector,
     scale: Vector,
     loss: Slope,
@@ -81,8 +81,9 @@ def walk(
     s < 0: the step is out of the range of exact arithmetic.
     """
     L, G, R, size, long, summing, z, kept, k, step, shrink, radius = public
-    d = w.shape[0]
-    total, w = np.zeros(d + 8), w.copy()
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    d, w, old = w.shape[0], w.copy(), inward(records, anchor)
+    total, m, at = np.zeros(old.shape[0] + 8), np.empty(1), np.empty(1, np.int64)
     for t in range(start, points.shape[0]):
         reach, distance = length(w), length(w - anchor)
         if not (reach <= FARTHEST and distance < np.inf):
@@ -98,15 +99,19 @@ def walk(
             if not (given and t == start) and not round_tails(noise, sizes, negative, t * d, std / spacing):
                 return t, std / spacing
             total[:] = 0.0
+            inner, limit = inward(records, w), bound / R
             for i in places[ends[t] : ends[t + 1]]:
-                s = slope(loss, dot(X, i, w) * scale[i], y[i])
+                at[0] = i
+                margins(m, numbers, codes, fields, constant, at, 1, inner)
+                s = slope(loss, m[0] * scale[i], y[i])
                 if near:
-                    limit = bound / R
-                    s = min(max(s - slope(loss, dot(X, i, anchor) * scale[i], y[i]), -limit), limit)
-                add(total, (s * scale[i],), X, (i,))
-            v = np.empty(d)
+                    margins(m, numbers, codes, fields, constant, at, 1, old)
+                    s = min(max(s - slope(loss, m[0] * scale[i], y[i]), -limit), limit)
+                m[0] = s * scale[i]
+                add_records(total, numbers, codes, fields, constant, m, at, 1)
+            v = outward(records, total)
             for j in range(d):
-                steps = np.rint(min(max(total[j] / size / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0
+                steps = np.rint(min(max(v[j] / size / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0
                 v[j] = steps * spacing + snapshot[j] if near else steps * spacing
         w = (w - step * v) / shrink
         norm = length(w)

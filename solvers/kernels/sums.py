@@ -2,7 +2,7 @@
 
 Promise: the slope that these loops compute for a record is a function of the record and of w alone, bit for bit,
 wherever the record stands, in whatever batch and beside whatever others. Every margin is added up in the order of
-`dot`, and nothing is contracted or reassociated (no fastmath). Every record costs the same operations.
+`records.margin`, and nothing is contracted or reassociated (no fastmath). Every record costs the same operations.
 """
 
 import math
@@ -12,77 +12,93 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
-from solvers.kernels.lanes import add, dot, fetch
+from solvers.kernels.lanes import dot, fetch
+from solvers.kernels.records import PLACES, RECORDS, Records, add_records, inward, margins, outward
 from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
 
-ROWS = types.Array(types.float64, 2, "C", readonly=True)
-PLACES = types.Array(types.int64, 1, "C", readonly=True)
-_TOGETHER = 16  # rows whose slopes are computed between the margins of all and the sum of all: they stay in the cache
+TOGETHER = 16  # records whose slopes are computed between the margins of all and the sum of all: they stay in the cache
 
 
-@compiled(ANSWER(ROWS))
-def norms(X: Vector) -> Vector:
-    """||x_i||_2 of every row, infinite where a square is, NaN where an entry is."""
-    lengths = np.empty(X.shape[0])
-    for i in range(X.shape[0]):
-        lengths[i] = math.sqrt(dot(X, i, X[i]))
-    return lengths
-
-
-@compiled(types.void(ANSWER, ANSWER, types.Array(types.int64, 1, "C"), types.int64, ROWS))
-def add_rows(total: Vector, s: Vector, places: NDArray[np.int64], count: int, X: Vector) -> None:
-    """total += s_k x_(places k) for k < count, one after the other; four at a time are read for one write."""
-    fours = count - count % 4
-    for k in range(0, fours, 4):
-        add(
-            total,
-            (s[k], s[k + 1], s[k + 2], s[k + 3]),
-            X,
-            (places[k], places[k + 1], places[k + 2], places[k + 3]),
-        )
-    for k in range(fours, count):
-        add(total, (s[k],), X, (places[k],))
-
-
-@compiled(ANSWER(ROWS, NUMBERS, NUMBERS, types.int64, types.int64, NUMBERS, SLOPE))
-def sum_of_range(X: Vector, y: Vector, scale: Vector, start: int, stop: int, w: Vector, loss: Slope) -> Vector:
-    """Sum over start <= i < stop of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each row is read once."""
-    d = w.shape[0]
-    total, s, places = np.zeros(d + 8), np.empty(_TOGETHER), np.empty(_TOGETHER, np.int64)
-    for first in range(start, stop, _TOGETHER):
-        count = min(_TOGETHER, stop - first)
+@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, types.int64, types.int64, NUMBERS, SLOPE))
+def sum_of_range(records: Records, y: Vector, scale: Vector, start: int, stop: int, w: Vector, loss: Slope) -> Vector:
+    """Sum over start <= i < stop of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each record is read once."""
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    v = inward(records, w)
+    total, s, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER, np.int64)
+    for first in range(start, stop, TOGETHER):
+        count = min(TOGETHER, stop - first)
         for k in range(count):
             places[k] = first + k
-            s[k] = dot(X, first + k, w) * scale[first + k]
+        margins(s, numbers, codes, fields, constant, places, count, v)
         for k in range(count):
-            fetch(X, first + _TOGETHER + k)
-            s[k] = slope(loss, s[k], y[first + k]) * scale[first + k]
-        add_rows(total, s, places, count, X)
-    return total[:d].copy()
+            fetch(numbers, first + TOGETHER + k)
+            s[k] = slope(loss, s[k] * scale[first + k], y[first + k]) * scale[first + k]
+        add_records(total, numbers, codes, fields, constant, s, places, count)
+    return outward(records, total)
 
 
-@compiled(ANSWER(ROWS, NUMBERS, NUMBERS, PLACES, NUMBERS, SLOPE))
-def sum_of_places(X: Vector, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, loss: Slope) -> Vector:
+@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, PLACES, NUMBERS, SLOPE))
+def sum_of_places(
+    records: Records, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, loss: Slope
+) -> Vector:
     """The same over the given places."""
-    d = w.shape[0]
-    total = np.zeros(d + 8)
-    for i in places:
-        add(total, (slope(loss, dot(X, i, w) * scale[i], y[i]) * scale[i],), X, (i,))
-    return total[:d].copy()
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    v = inward(records, w)
+    total, s = np.zeros(v.shape[0] + 8), np.empty(TOGETHER)
+    for first in range(0, places.shape[0], TOGETHER):
+        some = places[first : first + TOGETHER]
+        margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
+        for k in range(some.shape[0]):
+            s[k] = slope(loss, s[k] * scale[some[k]], y[some[k]]) * scale[some[k]]
+        add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
+    return outward(records, total)
 
 
-@compiled(ANSWER(ROWS, NUMBERS, NUMBERS, PLACES, NUMBERS, NUMBERS, SLOPE, types.float64))
+@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, PLACES, NUMBERS, NUMBERS, SLOPE, types.float64))
 def sum_of_changes(
-    X: Vector, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, anchor: Vector, loss: Slope, limit: float
+    records: Records,
+    y: Vector,
+    scale: Vector,
+    places: NDArray[np.int64],
+    w: Vector,
+    anchor: Vector,
+    loss: Slope,
+    limit: float,
 ) -> Vector:
     """Sum over the places of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and at the anchor."""
-    d = w.shape[0]
-    total = np.zeros(d + 8)
-    for i in places:
-        s = slope(loss, dot(X, i, w) * scale[i], y[i])
-        s -= slope(loss, dot(X, i, anchor) * scale[i], y[i])
-        add(total, (min(max(s, -limit), limit) * scale[i],), X, (i,))
-    return total[:d].copy()
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    v, old = inward(records, w), inward(records, anchor)
+    total, s, a = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
+    for first in range(0, places.shape[0], TOGETHER):
+        some = places[first : first + TOGETHER]
+        margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
+        margins(a, numbers, codes, fields, constant, some, some.shape[0], old)
+        for k in range(some.shape[0]):
+            i = some[k]
+            change = slope(loss, s[k] * scale[i], y[i]) - slope(loss, a[k] * scale[i], y[i])
+            s[k] = min(max(change, -limit), limit) * scale[i]
+        add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
+    return outward(records, total)
+
+
+@compiled(ANSWER(RECORDS, NUMBERS, PLACES))
+def margins_of(records: Records, w: Vector, places: NDArray[np.int64]) -> Vector:
+    """<x_i, w> for each of the places."""
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    v, found = inward(records, w), np.empty(places.shape[0])
+    margins(found, numbers, codes, fields, constant, places, places.shape[0], v)
+    return found
+
+
+@compiled(ANSWER(RECORDS, NUMBERS, PLACES))
+def weighted_sum(records: Records, weights: Vector, places: NDArray[np.int64]) -> Vector:
+    """Sum over k of weights_k x_(places k)."""
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    total = np.zeros(records[4] + 8)
+    for first in range(0, places.shape[0], TOGETHER):
+        some, own = places[first : first + TOGETHER], weights[first : first + TOGETHER]
+        add_records(total, numbers, codes, fields, constant, own, some, some.shape[0])
+    return outward(records, total)
 
 
 @compiled(types.float64(NUMBERS))

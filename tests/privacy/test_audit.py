@@ -6,6 +6,7 @@ solver visits: the clipped residual at y = +1 and y = -1. Runs use a seeded sour
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -172,8 +173,10 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
 def test_mutant_clipping_off_is_caught() -> None:
     """A row three times too long moves the answers three times as far, unless it is scaled down."""
 
+    clipped = Data.of
+
     def unclipped(X: Any, y: Any, problem: Problem) -> Data:
-        return Data(X, y, np.ones(problem.n), problem)
+        return replace(clipped(X, y, problem), scale=np.ones(problem.n))
 
     assert violation(GD, PROBLEM, length=3.0) <= 0
     with mutated(Data, "of", staticmethod(unclipped)):

@@ -16,7 +16,7 @@ class QuietOracle:
 
     def __init__(self, problem: Problem, X: Vector, y: Vector, rate: float = 1.0) -> None:
         data = Data.of(X, y, problem)
-        self._problem, self._X, self._y, self._rate = problem, data.X * data.scale[:, None], data.y, rate
+        self._problem, self._X, self._y, self._rate = problem, data.rows(), data.y, rate
         self._rng = np.random.default_rng(3)
         self.asked: Counter[str] = Counter()
         self.points: list[Vector] = []

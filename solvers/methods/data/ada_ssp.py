@@ -9,7 +9,7 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.bounds import BLOCK, UNIT, block_rows
+from solvers.bounds import UNIT, unfolded_rows
 from solvers.domains import Free
 from solvers.doors import Access
 from solvers.errors import NeedsDelta, Unsuitable
@@ -123,7 +123,7 @@ def _target_bound(problem: Problem) -> float:
 
 def _error(problem: Problem) -> float:
     """Relative to R^2 or R C: the rounding of a mean over n rows, in the Frobenius norm, and of the rows' length."""
-    block = min(block_rows(problem.d), BLOCK, problem.n)
+    block = min(unfolded_rows(problem.d), problem.n)
     return (block + problem.n / block + 4 * problem.d + 32) * UNIT * problem.d
 
 

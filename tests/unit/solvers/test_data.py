@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from solvers import Problem
-from solvers.bounds import BLOCK, block_rows
+from solvers.bounds import BLOCK, block_rows, unfolded_rows
 from solvers.data_access.data import Data, blocks
+from solvers.data_access.rows import cut
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 
@@ -19,7 +20,7 @@ def test_long_rows_are_scaled_and_short_ones_left_alone() -> None:
     problem = Problem(Squared(), n=3, d=2, row_norm=1.0)
     data = Data.of(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), np.zeros(3), problem)
     assert data.scale == pytest.approx([0.2, 1.0, 1.0])
-    assert (data.X * data.scale[:, None])[0] == pytest.approx([0.6, 0.8])
+    assert data.rows()[0] == pytest.approx([0.6, 0.8])
 
 
 def test_no_row_is_longer_than_its_norm() -> None:
@@ -27,7 +28,7 @@ def test_no_row_is_longer_than_its_norm() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 40)) * 10.0 ** rng.uniform(-20, 20, (5000, 1))
     data = Data.of(X, np.zeros(5000), problem)
-    norms = np.linalg.norm((data.X * data.scale[:, None]).astype(np.longdouble), axis=1)
+    norms = np.linalg.norm(data.rows().astype(np.longdouble), axis=1)
     assert norms.max() <= 2.5 * (1 + 48 * 2.0**-53)
     assert norms.max() >= 2.5 * (1 - 48 * 2.0**-53)
 
@@ -38,7 +39,7 @@ def test_absurd_rows_become_rows_of_norm_at_most_r_and_touch_nobody_else(value: 
     X = np.array([[0.1, 0.2], [value, 0.5], [value, value], [0.3, 0.4]])
     kept = X.copy()
     data = Data.of(X, np.array([1.0, value, -1.0, 1.0]), problem)
-    rows = data.X * data.scale[:, None]
+    rows = data.rows()
     assert np.isfinite(rows).all()
     assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
     assert rows[[0, 3]].tolist() == [[0.1, 0.2], [0.3, 0.4]]
@@ -54,7 +55,7 @@ def test_each_record_is_mapped_alone() -> None:
         whole = Data.of(X, y, Problem(loss, n=64, d=3, row_norm=1.0))
         for i in range(64):
             alone = Data.of(X[i : i + 1], y[i : i + 1], Problem(loss, n=1, d=3, row_norm=1.0))
-            assert np.array_equal(alone.X[0] * alone.scale[0], whole.X[i] * whole.scale[i])
+            assert np.array_equal(alone.rows()[0], whole.rows()[i])
             assert alone.y[0] == whole.y[i]
 
 
@@ -62,8 +63,8 @@ def test_a_memory_map_is_read_in_place(tmp_path: Path) -> None:
     stored = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(100, 3))
     stored[:] = np.arange(300.0).reshape(100, 3)
     data = Data.of(stored, np.zeros(100), Problem(Squared(), n=100, d=3, row_norm=1.0))
-    assert np.shares_memory(data.X, stored)
-    assert type(data.X) is np.ndarray
+    assert np.shares_memory(data.records[0], stored)
+    assert type(data.records[0]) is np.ndarray
 
 
 def test_shapes_and_types_must_be_the_problems() -> None:
@@ -83,6 +84,8 @@ def test_shapes_and_types_must_be_the_problems() -> None:
 @pytest.mark.parametrize("d", [1, 54, 10**6])
 @pytest.mark.parametrize("n", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
 def test_blocks_cover_every_row_once_in_order(n: int, d: int) -> None:
-    cut = [np.arange(n)[block] for block in blocks(n, d)]
-    assert np.concatenate(cut).tolist() == list(range(n))
-    assert max(len(part) for part in cut) <= block_rows(d) <= BLOCK
+    problem = Problem(Squared(), n=n, d=d, row_norm=1.0)
+    for pieces, most in ((blocks(n, problem), block_rows(problem)), (cut(n, d), unfolded_rows(d))):
+        parts = [np.arange(n)[block] for block in pieces]
+        assert np.concatenate(parts).tolist() == list(range(n))
+        assert max(len(part) for part in parts) <= most <= max(BLOCK, d)

@@ -13,9 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from solvers import kernels
+from solvers.columns import Columns
+from solvers.data_access.rows import Coded
 from solvers.kernels import build
-from solvers.losses import Logistic, Softmax
+from solvers.losses import Logistic, Softmax, Squared
 from solvers.losses.one_margin import OneMargin
+from solvers.problem import Problem
 from tests.support.members import LOSSES
 from tests.support.patience import PATIENCE
 
@@ -23,21 +26,57 @@ Vector = NDArray[np.float64]
 ROOT = Path(__file__).parents[3]
 
 
-def margins(X: Vector, w: Vector) -> Vector:
-    """The plain form: padded with zeros to a multiple of 8, column j to sum j mod 8, the sums by halves."""
+WIDTHS = (1, 3, 1, 300, 1, 2, 70_000)  # codes of one byte, of two, of one, of three
+
+
+def lanes(X: Vector, w: Vector) -> Vector:
+    """Padded with zeros to a multiple of 8, column j to sum j mod 8, the sums by halves."""
     n, d = X.shape
     wide = np.zeros((n, -(-d // 8) * 8))
     wide[:, :d] = X * w
-    lanes = np.zeros((n, 8))
+    sums = np.zeros((n, 8))
     for j in range(0, wide.shape[1], 8):
-        lanes += wide[:, j : j + 8]
+        sums += wide[:, j : j + 8]
     for half in (4, 2, 1):
-        lanes = lanes[:, :half] + lanes[:, half:]
-    return lanes[:, 0]
+        sums = sums[:, :half] + sums[:, half:]
+    return sums[:, 0]
 
 
-def multipliers(X: Vector, y: Vector, scale: Vector, w: Vector, loss: OneMargin) -> Vector:
-    return np.clip(loss.slope(margins(X, w) * scale, y), -loss.slope_bound, loss.slope_bound)
+def margins(X: Vector, w: Vector, columns: Columns | None = None) -> Vector:
+    """The unfolded form: the numbers in lanes, then each block's products, added up, then the constant."""
+    if columns is None:
+        return lanes(X, w)
+    numbers = np.flatnonzero(columns.is_number)
+    total = lanes(X[:, numbers], w[numbers])
+    for start, width in zip(columns.starts, columns.widths, strict=True):
+        if width > 1:
+            block = np.zeros(len(X))
+            for j in range(start, start + width):
+                block += X[:, j] * w[j]
+            total += block
+    return total + X[:, -1] * w[-1]
+
+
+def multipliers(
+    X: Vector, y: Vector, scale: Vector, w: Vector, loss: OneMargin, columns: Columns | None = None
+) -> Vector:
+    return np.clip(loss.slope(margins(X, w, columns) * scale, y), -loss.slope_bound, loss.slope_bound)
+
+
+def plain(X: Vector) -> kernels.Records:
+    return Coded.plain(X).records(Problem(Squared(), n=len(X), d=X.shape[1], row_norm=1.0))
+
+
+def unfolded(n: int, columns: Columns, seed: int = 7) -> Vector:
+    """Rows of the declared layout."""
+    rng, X = np.random.default_rng(seed), np.zeros((n, columns.d))
+    for start, width in zip(columns.starts, columns.widths, strict=True):
+        if width == 1:
+            X[:, start] = rng.uniform(-1, 1, n)
+        else:
+            X[np.arange(n), start + rng.integers(0, width, n)] = 1.0
+    X[:, -1] = 1.0
+    return X
 
 
 def added(rows: Vector) -> Vector:
@@ -58,25 +97,68 @@ def test_a_loss_of_several_outputs_has_no_compiled_form() -> None:
     assert Softmax(3).compiled is None
 
 
-def check_sums(loss: OneMargin, d: int) -> None:
-    X, y, scale, w, anchor = drawn(300, d)
-    slopes, coded = multipliers(X, y, scale, w, loss), loss.compiled
+def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int = 300) -> None:
+    X, y, scale, w, anchor = drawn(n, d)
+    records = plain(X)
+    if columns is not None:
+        X = unfolded(n, columns)
+        records = Coded.folded(X, columns).records(Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns))
+    slopes, coded = multipliers(X, y, scale, w, loss, columns), loss.compiled
     own = (slopes * scale)[:, None] * X
-    np.testing.assert_array_equal(kernels.sum_of_range(X, y, scale, 17, 290, w, coded), added(own[17:290]))
-    places = np.random.default_rng(4).permutation(300)[:101]
-    np.testing.assert_array_equal(kernels.sum_of_places(X, y, scale, places, w, coded), added(own[places]))
+    stop = n - 10
+    np.testing.assert_array_equal(kernels.sum_of_range(records, y, scale, 17, stop, w, coded), added(own[17:stop]))
+    places = np.random.default_rng(4).permutation(n)[: n // 3 + 1]
+    np.testing.assert_array_equal(kernels.sum_of_places(records, y, scale, places, w, coded), added(own[places]))
+    np.testing.assert_array_equal(kernels.margins_of(records, w, places), margins(X, w, columns)[places])
+    weights = slopes[places]
+    np.testing.assert_array_equal(kernels.weighted_sum(records, weights, places), added(weights[:, None] * X[places]))
     for limit in (1e-3, 0.1, 2.0):
-        change = np.clip(slopes - multipliers(X, y, scale, anchor, loss), -limit, limit) * scale
+        change = np.clip(slopes - multipliers(X, y, scale, anchor, loss, columns), -limit, limit) * scale
         np.testing.assert_array_equal(
-            kernels.sum_of_changes(X, y, scale, places, w, anchor, coded, limit), added((change[:, None] * X)[places])
+            kernels.sum_of_changes(records, y, scale, places, w, anchor, coded, limit),
+            added((change[:, None] * X)[places]),
         )
+
+
+@pytest.mark.parametrize(
+    "widths", [(), (2,), (1,), (1, 1, 3), (300, 2), (1,) * 9 + (5,) + (1,) * 12 + (17, 2), WIDTHS[:6]], ids=str
+)
+def test_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(widths: tuple[int, ...]) -> None:
+    columns = Columns(widths)
+    check_sums(Logistic(), columns.d, columns)
+
+
+def test_codes_of_three_bytes_are_read_as_they_are_written() -> None:
+    columns = Columns(WIDTHS)
+    check_sums(Logistic(), columns.d, columns, n=40)
+
+
+def test_a_records_choice_of_columns_is_that_of_the_unfolded_rows() -> None:
+    """Stored beside columns that are not used, and in another order than they are declared: the same bits."""
+    stored, n = Columns((1, 4, 1, 300, 1, 3)), 100
+    X, (_, y, scale, _, _) = unfolded(n, stored), drawn(n, 1)
+    wide = Coded.folded(X, stored)
+    chosen = Coded(wide.numbers, wide.codes, (2, 1, 0))  # the third number, the block of 300, the first number
+    columns = Columns((1, 300, 1))
+    own = np.column_stack((X[:, 306], X[:, 6:306], X[:, 0], np.ones(n)))
+    w = np.random.default_rng(3).standard_normal(columns.d)
+    records = chosen.records(Problem(Logistic(), n=n, d=columns.d, row_norm=1.0, columns=columns))
+    swapped, at = own[:, [301, *range(1, 301), 0, 302]], w[[301, *range(1, 301), 0, 302]]  # as they are stored
+    slopes = np.clip(Logistic().slope(margins(swapped, at, columns) * scale, y), -1, 1)
+    np.testing.assert_array_equal(kernels.margins_of(records, w, np.arange(n)), margins(swapped, at, columns))
+    np.testing.assert_array_equal(
+        kernels.sum_of_range(records, y, scale, 0, n, w, Logistic().compiled),
+        added((slopes * scale)[:, None] * own),
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 8, 9, 16, 54, 117])
 def test_sums_are_the_plain_ones_to_the_last_bit(d: int) -> None:
     check_sums(Logistic(), d)
     X = drawn(300, d)[0]
-    np.testing.assert_array_equal(kernels.norms(X), np.sqrt(np.concatenate([margins(x[None], x) for x in X])))
+    np.testing.assert_array_equal(
+        kernels.norms(plain(X), False), np.sqrt(np.concatenate([margins(x[None], x) for x in X]))
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -89,7 +171,7 @@ def test_a_records_slope_is_the_same_wherever_it_stands(d: int) -> None:
     """Alone, in every position of every batch, at every alignment of the array: the same bits."""
     X, y, scale, w, _ = drawn(64, d, seed=5)
     code = Logistic().compiled
-    alone = [kernels.sum_of_range(X, y, scale, i, i + 1, w, code) for i in range(64)]
+    alone = [kernels.sum_of_range(plain(X), y, scale, i, i + 1, w, code) for i in range(64)]
     for shift in range(8):
         room = np.zeros(64 * d + shift)
         moved = room[shift:].reshape(64, d)
@@ -98,7 +180,9 @@ def test_a_records_slope_is_the_same_wherever_it_stands(d: int) -> None:
         for i in range(64):
             only = scale * (np.arange(64) == i)  # the others add zeros
             margin_scale = np.where(only > 0, only, 0.0)
-            np.testing.assert_array_equal(kernels.sum_of_places(moved, y, margin_scale, order, w, code), alone[i])
+            np.testing.assert_array_equal(
+                kernels.sum_of_places(plain(moved), y, margin_scale, order, w, code), alone[i]
+            )
 
 
 def test_readonly_and_mapped_rows_need_no_other_compilation(tmp_path: Path) -> None:
@@ -107,7 +191,8 @@ def test_readonly_and_mapped_rows_need_no_other_compilation(tmp_path: Path) -> N
     mapped = np.require(np.load(tmp_path / "X.npy", mmap_mode="r"), requirements=["C", "A", "E"])
     code = Logistic().compiled
     np.testing.assert_array_equal(
-        kernels.sum_of_range(mapped, y, scale, 0, 50, w, code), kernels.sum_of_range(X, y, scale, 0, 50, w, code)
+        kernels.sum_of_range(plain(mapped), y, scale, 0, 50, w, code),
+        kernels.sum_of_range(plain(X), y, scale, 0, 50, w, code),
     )
 
 
@@ -130,7 +215,8 @@ import numpy as np, solvers.kernels as k
 from solvers.losses import Logistic, Loss
 before = [len(f.signatures) for f in k.ENTRIES.values()]
 formulas = [k.c_function(kind.derivative) for kind in get_args(Loss) if kind.compiled is not None]
-k.sum_of_range(np.ones((3, 2)), np.ones(3), np.ones(3), 0, 3, np.ones(2), Logistic().compiled)
+some = np.ones((3, 2)), np.ones((3, 0), np.uint8), np.ones((0, 4), int), np.arange(2), 2, 0, np.ones(0), np.ones(0), 1.0
+k.sum_of_range(some, np.ones(3), np.ones(3), 0, 3, np.ones(2), Logistic().compiled)
 hits, misses = (sum(sum(getattr(f.stats, n).values()) for f in k.ENTRIES.values()) for n in
                 ("cache_hits", "cache_misses"))
 assert before == [len(f.signatures) for f in k.ENTRIES.values()] == [1] * len(k.ENTRIES)

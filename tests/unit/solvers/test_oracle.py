@@ -253,7 +253,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     oracle = made(problem, X, y)
     value = oracle.gradient("full", w)
     data = inside(oracle, "data")
-    wide = data.X.astype(np.longdouble) * data.scale[:, None]
+    wide = data.rows().astype(np.longdouble)
     with np.errstate(over="ignore"):
         slopes = -data.y / (1 + np.exp(np.longdouble(data.y) * (wide @ w.astype(np.longdouble))))
     true = (slopes[:, None] * wide).sum(0) / n

@@ -46,7 +46,7 @@ def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> t
     """Mean excess empirical risk, and the quote's bound on it."""
     X, y = _rows(problem.n)
     quote, data, noise = plan(method, problem, privacy), Data.of(X, y, problem), Noise(SeededBits(5))
-    value = lambda w: float(np.mean(problem.loss.value(data.X * data.scale[:, None] @ w, data.y)))  # noqa: E731
+    value = lambda w: float(np.mean(problem.loss.value(data.rows() @ w, data.y)))  # noqa: E731
     grid = [np.array(w) for w in itertools.product(np.linspace(-2, 2, 81), repeat=2) if np.hypot(*w) <= 2]
     least = min(value(w) for w in grid)
     found = [value(run(quote.method, problem, data, quote.release, noise)[0]) for _ in range(runs)]
@@ -163,7 +163,7 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
         access.release("drawn", np.zeros(2), 0.1)
     access = DataAccess(problem, inside(access, "data"), Plan((drawn, plain)), Noise(SeededBits(1)))
     again = access.redrawn()
-    assert len({tuple(row) for row in inside(again, "data").X}) < 45
+    assert len({tuple(row) for row in inside(again, "data").rows()}) < 45
     with pytest.raises(OutOfPlan, match="other rows"):
         again.release("plain", np.zeros(2), 0.1)
     again.release("drawn", np.zeros(2), 0.1)

@@ -217,7 +217,7 @@ def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[PrivateOracle, Unm
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e8, 1e90])
 def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classes: int) -> None:
     """Against extended precision, and over more than one block: docs/proofs/oracle.md."""
-    rng, n = np.random.default_rng(8), block_rows(max(d, classes)) + 500
+    rng, n = np.random.default_rng(8), block_rows(Problem(Softmax(classes), n=1, d=d, row_norm=1.5)) + 500
     problem = Problem(Softmax(classes), n=n, d=d, row_norm=1.5)
     X, y = rng.standard_normal((n, d)), rng.integers(0, classes, n).astype(float)
     w = rng.standard_normal(problem.size) * scale

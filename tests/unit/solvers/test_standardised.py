@@ -188,7 +188,7 @@ def test_rows_of_another_layout_count_as_empty_ones() -> None:
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
     X[1, 0], X[2, 1:4], X[3, 1:4], X[4, -1], X[5, 0] = 1.5, 0.0, (1.0, 1.0, 0.0), 0.5, math.nan
-    kept = Data.of(X, np.ones(N), problem(Logistic())).X
+    kept = Data.of(X, np.ones(N), problem(Logistic())).rows()
     empty = np.array([0, 1, 0, 0, 0, 1, 0, 1.0])
     assert (kept[1:6] == empty).all()
     assert (kept[6:] == X[6:]).all()

@@ -183,7 +183,7 @@ def test_large_batches_are_asked_for() -> None:
 def test_methods_of_small_batches_walk_and_stay_within_their_plan(method: DpSvrg | DpSvrgPp) -> None:
     problem = Problem(Logistic(), L2(0.01), L2Ball(3.0), n=N, d=D, row_norm=2.0)
     data = _data(problem)
-    release = solve(method, problem, data.X, data.y, Privacy(8.0, 1e-4))
+    release = solve(method, problem, data.rows(), data.y, Privacy(8.0, 1e-4))
     assert release.transcript == plan(method, problem, Privacy(8.0, 1e-4)).release.plan
     assert np.linalg.norm(release.coefficients) <= 3.0 * (1 + 1e-12)
 

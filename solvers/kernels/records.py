@@ -1,0 +1,170 @@
+"""Records as they are stored, seen as rows: numbers as numbers, categories as codes, the rest implicit.
+
+A row x is (numbers | blocks | 1), in the inner order: P numbers as they are stored, of which a row may use some, then
+for each category used a block with a single 1 in it, at the code, then, if the rows have one, the constant. A margin is
+
+    <x, v> = lanes(numbers, v) + v[start_1 + code_1] + ... + v[start_c + code_c] + v[last]
+
+in this order, a function of the record and v, bit for bit; and s x is added to a sum by one operation on each number,
+one on each code's place and one on the constant's. That is what the unfolded row gives, whose zeros change nothing.
+
+A frame (m, a, c) makes z = (a o (x' - m), c) of x = (x', 1): <z, w> = <x, v>, v = (a o w', c w_0 - <m, a o w'>), and a
+sum of s z comes of one of s x. So no z is ever formed.
+"""
+
+import math
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from solvers.kernels.build import compiled, inlined
+from solvers.kernels.lanes import add, dot
+from solvers.kernels.slopes import ANSWER, NUMBERS, Vector
+
+Records = tuple[Vector, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64], int, int, Vector, Vector, float]
+"""numbers (n, P); codes (n, B), in bytes; for each category used (its first byte, its bytes, its start, its length);
+where each coordinate of w is in the inner order; the inner order's length; 1 if its last is a constant, else 0; and m,
+a (both empty) and c, 1 without a frame."""
+
+ROWS = types.Array(types.float64, 2, "C", readonly=True)
+CODES = types.Array(types.uint8, 2, "C", readonly=True)
+FIELDS = types.Array(types.int64, 2, "C", readonly=True)
+PLACES = types.Array(types.int64, 1, "C", readonly=True)
+RECORDS = types.Tuple(
+    (ROWS, CODES, FIELDS, PLACES, types.int64, types.int64, NUMBERS, NUMBERS, types.float64)
+)  # fmt: skip
+
+
+@inlined
+def code(codes: NDArray[np.uint8], fields: NDArray[np.int64], i: int, k: int) -> int:
+    """The k-th category used of record i: little-endian, in as many bytes as its field says."""
+    first, size = fields[k, 0], fields[k, 1]
+    found = int(codes[i, first])
+    for j in range(1, size):
+        found |= int(codes[i, first + j]) << (8 * j)
+    return found
+
+
+@inlined
+def margins(
+    m: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
+    places: NDArray[np.int64], count: int, v: Vector,
+) -> None:  # fmt: skip
+    """m_k = <x_(places k), v> for k < count, v in the inner order; each in the order above."""
+    for k in range(count):
+        m[k] = dot(numbers, places[k], v)
+    for j in range(fields.shape[0]):
+        first, start = fields[j, 0], fields[j, 2]
+        if fields[j, 1] == 1:
+            for k in range(count):
+                m[k] += v[start + int(codes[places[k], first])]
+        else:
+            for k in range(count):
+                m[k] += v[start + code(codes, fields, places[k], j)]
+    if constant == 1:
+        for k in range(count):
+            m[k] += v[v.shape[0] - 1]
+
+
+@compiled(ANSWER(RECORDS, NUMBERS))
+def inward(records: Records, w: Vector) -> Vector:
+    """v of `margin` for a point w, (d,): zero where a stored number is not used."""
+    places, center, scale, constant = records[3], records[6], records[7], records[8]
+    v, last, moved = np.zeros(records[4]), w.shape[0] - 1, 0.0
+    for j in range(last):
+        slope = w[j]
+        if scale.shape[0] > 0:
+            slope *= scale[j]
+            moved += slope * center[j]
+        v[places[j]] = slope
+    v[places[last]] = constant * w[last] - moved
+    return v
+
+
+@compiled(ANSWER(RECORDS, NUMBERS))
+def outward(records: Records, total: Vector) -> Vector:
+    """The sum of s z, (d,), from that of s x in the inner order, which may be longer."""
+    places, center, scale, constant = records[3], records[6], records[7], records[8]
+    found = np.empty(places.shape[0])
+    for j in range(places.shape[0]):
+        found[j] = total[places[j]]
+    last = places.shape[0] - 1
+    for j in range(scale.shape[0]):
+        found[j] = (found[j] - center[j] * found[last]) * scale[j]
+    found[last] *= constant
+    return found
+
+
+@compiled(
+    types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, NUMBERS, PLACES, types.int64)
+)  # fmt: skip
+def add_records(
+    total: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int, s: Vector,
+    places: NDArray[np.int64], count: int,
+) -> None:  # fmt: skip
+    """total += s_k x_(places k) for k < count, one after the other; total in the inner order, and 8 longer."""
+    fours = count - count % 4
+    for k in range(0, fours, 4):
+        add(
+            total,
+            (s[k], s[k + 1], s[k + 2], s[k + 3]),
+            numbers,
+            (places[k], places[k + 1], places[k + 2], places[k + 3]),
+        )
+    for k in range(fours, count):
+        add(total, (s[k],), numbers, (places[k],))
+    for j in range(fields.shape[0]):
+        first, start = fields[j, 0], fields[j, 2]
+        if fields[j, 1] == 1:
+            for k in range(count):
+                total[start + int(codes[places[k], first])] += s[k]
+        else:
+            for k in range(count):
+                total[start + code(codes, fields, places[k], j)] += s[k]
+    if constant == 1:
+        for k in range(count):
+            total[total.shape[0] - 9] += s[k]
+
+
+@compiled(ANSWER(RECORDS, types.boolean))
+def norms(records: Records, declared: bool) -> Vector:
+    """||x_i||_2 of every row, infinite where a square is, NaN where an entry is; NaN, too, where a record is declared
+    to have all numbers in [-1, 1] and all codes within their blocks, and does not. No frame.
+    """
+    numbers, codes, fields = records[0], records[1], records[2]
+    used, entry = inward(records, np.ones(records[3].shape[0])), np.empty(records[4])
+    coded = float(fields.shape[0] + records[5])
+    lengths = np.empty(numbers.shape[0])
+    for i in range(numbers.shape[0]):
+        fits = True
+        for j in range(numbers.shape[1]):
+            entry[j] = numbers[i, j] * used[j]
+            fits &= abs(numbers[i, j]) <= 1.0
+        for k in range(fields.shape[0]):
+            fits &= code(codes, fields, i, k) < fields[k, 3]
+        lengths[i] = math.sqrt(dot(numbers, i, entry) + coded) if fits or not declared else math.nan
+    return lengths
+
+
+@compiled(types.Array(types.float64, 2, "C")(RECORDS, NUMBERS, PLACES))
+def rows(records: Records, scale: Vector, places: NDArray[np.int64]) -> Vector:
+    """The rows scale_i z_i of the given places, unfolded: for what needs them so, a few at a time."""
+    numbers, codes, fields, to, size, constant, center, shrink, last = records
+    d, unfolded = to.shape[0], np.zeros((places.shape[0], to.shape[0]))
+    inner = np.empty(size)
+    for r in range(places.shape[0]):
+        i = places[r]
+        inner[:] = 0.0
+        for j in range(numbers.shape[1]):
+            inner[j] = numbers[i, j]
+        for k in range(fields.shape[0]):
+            inner[fields[k, 2] + code(codes, fields, i, k)] = 1.0
+        if constant == 1:
+            inner[size - 1] = 1.0
+        for j in range(d):
+            unfolded[r, j] = inner[to[j]] * scale[i]
+        for j in range(shrink.shape[0]):
+            unfolded[r, j] = (inner[to[j]] - center[j]) * shrink[j] * scale[i]
+        unfolded[r, d - 1] *= last
+    return unfolded

@@ -1,0 +1,194 @@
+"""Rows in a released frame, formed nowhere: every reader answers as if they were, and no record adds more than said."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import kernels
+from solvers.bounds import gradient_bound, gradient_error, sampled_bound
+from solvers.columns import Columns
+from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
+from solvers.errors import Unsuitable
+from solvers.frame import Frame
+from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.problem import Problem
+from tests.support.seeded import SeededBits
+from tests.unit.solvers.test_kernels import unfolded
+from tests.unit.solvers.test_walk import Recorded, Replayed
+
+Floats = NDArray[np.float64]
+COLUMNS = Columns((1, 3, 1, 300, 2))
+N, D, R = 300, COLUMNS.d, 0.8
+RATE = 3.0 / N
+
+
+def frame(seed: int = 3, scale: float = 1.0) -> Frame:
+    rng = np.random.default_rng(seed)
+    center = np.where(COLUMNS.is_number, rng.uniform(-1, 1, D - 1), rng.uniform(0, 1, D - 1) / 3)
+    return Frame(center, rng.uniform(0.1, 2, D - 1) * scale, 0.4)
+
+
+def problem(loss: Loss, n: int = N) -> Problem:
+    return Problem(loss, n=n, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+
+
+def targets(loss: Loss, n: int = N) -> Floats:
+    rng = np.random.default_rng(5)
+    if loss.outputs > 1:
+        return rng.integers(0, loss.outputs, n).astype(float)
+    return np.where(rng.random(n) < 0.4, 1.0, -1.0) * (1.0 if loss.takes == "class" else 0.7)
+
+
+def pair(loss: Loss, used: Frame, n: int = N) -> tuple[Data, Data]:
+    """The data in the frame, and the same rows written out."""
+    X, y = unfolded(n, COLUMNS), targets(loss, n)
+    implicit = Data.of(X, y, problem(loss, n)).framed(used, R)
+    Z = np.column_stack(((X[:, :-1] - used.center) * used.scale, np.full(n, used.constant)))
+    return implicit, Data.of(Z, y, replace(implicit.problem, columns=None))
+
+
+def error(data: Data, w: Floats) -> float:
+    return gradient_error(data.problem, data.problem.n, float(np.linalg.norm(w)))
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(0.5), Softmax(3)], ids=repr)
+def test_the_rows_and_their_sums_are_those_written_out(loss: Loss) -> None:
+    implicit, explicit = pair(loss, frame())
+    assert implicit.problem.row_norm == R
+    assert 1 < implicit.problem.stretch < 100
+    assert np.allclose(implicit.rows(), explicit.rows(), rtol=0, atol=1e-14)
+    assert np.linalg.norm(implicit.rows(), axis=1).max() <= R * (1 + 1e-13)
+    w, rng = np.random.default_rng(1).standard_normal(implicit.problem.size), np.random.default_rng(2)
+    anchor, places = w + 0.01, rng.permutation(N)[:91]
+    limit = 0.1
+    for rows in (slice(0, N), slice(7, 200), places):
+        for given in ((w,), (w, anchor, limit)):
+            one, two = (gradient_sum(data, [rows], *given) for data in (implicit, explicit))
+            assert np.linalg.norm(one - two) <= 2 * N * 2 * error(implicit, w)
+    assert np.linalg.norm(gradient_sum(implicit, [slice(0, N)], w)) > 0.1
+
+
+def test_readers_that_unfold_see_the_same_rows() -> None:
+    implicit, explicit = pair(Squared(0.5), frame())
+    doors = [DataAccess(data.problem, data, Plan(()), Noise(SeededBits(1))) for data in (implicit, explicit)]
+    w = np.random.default_rng(1).standard_normal(D)
+    one, two = (door.one_pass(range(3, 250), w, 0.3) for door in doors)
+    assert np.allclose(one, two, rtol=0, atol=1e-11)
+    for one, two in zip(*(door.moments(0.5) for door in doors), strict=True):
+        assert np.allclose(one, two, rtol=0, atol=1e-12)
+    one, two = (door.mean_gradient(range(5, 99), w) for door in doors)
+    assert np.allclose(one, two, rtol=0, atol=1e-12)
+    one, two = (lattice_mean_gradients(data, w[None], lambda: None) for data in (implicit, explicit))
+    assert np.allclose(one, two, rtol=0, atol=1e-7)  # a lattice's step, where a rounding crosses its middle
+    drawn = np.random.default_rng(4).integers(0, N, N)
+    assert np.array_equal(implicit.drawn(drawn).rows(), implicit.rows(drawn))
+
+
+def test_a_walk_in_a_frame_is_asking_one_by_one() -> None:
+    implicit, _ = pair(Logistic(), frame())
+    given = implicit.problem
+    queries = Plan((PlannedQuery("change", 10_000, PoissonGaussian(RATE), 0.4),))
+    recorded, anchor, step = Recorded(5), np.full(D, 0.1), 0.02
+    snapshot = np.linspace(-0.2, 0.2, D)
+    points = PrivateOracle(given, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
+    assert points is not None
+    replayed = Replayed(recorded)
+    plain, w = PrivateOracle(given, implicit, queries, replayed), anchor
+    for point in points:
+        distance = kernels.length(w - anchor)
+        if distance == 0:
+            replayed.skip()
+        near = given.L * distance <= given.G
+        v = plain.sampled_change("change", w, anchor) + snapshot if near else plain.sampled_gradient("change", w)
+        w = given.prox(w - step * v, step)
+        np.testing.assert_array_equal(point, w)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("constant", [1e-6, 0.4, 1e3])
+def test_neighbors_answers_are_as_close_as_the_bound_says(scale: float, constant: float) -> None:
+    """One record replaced, on the computer, where centring cancels all that is added up."""
+    used = replace(frame(scale=scale), constant=constant)
+    rng, n = np.random.default_rng(9), 2000
+    X, other = unfolded(n, COLUMNS), unfolded(1, COLUMNS, seed=11)
+    X[:, COLUMNS.is_number.nonzero()[0]] = used.center[COLUMNS.is_number] + rng.uniform(-1e-9, 1e-9, (n, 2))
+    np.clip(X, -1, 1, out=X)
+    changed = X.copy()
+    changed[n // 2] = other
+    w, y = rng.standard_normal(D), targets(Logistic(), n)
+    one, two = (Data.of(rows, y, problem(Logistic(), n)).framed(used, R) for rows in (X, changed))
+    assert one.problem == two.problem
+    gap = np.linalg.norm((gradient_sum(one, [slice(0, n)], w) - gradient_sum(two, [slice(0, n)], w)) / n)
+    assert gap <= 2 * gradient_bound(one.problem)
+    places = np.arange(n)
+    gap = np.linalg.norm((gradient_sum(one, [places], w) - gradient_sum(two, [places], w)) / 10)
+    assert gap <= 2 * sampled_bound(one.problem, 10, one.problem.G)
+    assert not (one.rows()[: n // 2] - two.rows()[: n // 2]).any()
+
+
+def test_a_record_adds_no_more_than_its_bound_wherever_it_lies() -> None:
+    """At targets and points that press every slope to its limit."""
+    used = frame(scale=30.0)
+    X, y = unfolded(500, COLUMNS), np.where(np.arange(500) % 2, 1.0, -1.0)
+    data = Data.of(X, y, problem(Logistic(), 500)).framed(used, R)
+    w = -1e6 * (data.rows() * y[:, None]).mean(axis=0)
+    for i in range(500):
+        one = gradient_sum(data, [slice(i, i + 1)], w)
+        assert np.linalg.norm(one) <= 500 * gradient_bound(data.problem)
+
+
+def test_noise_follows_the_stretch() -> None:
+    implicit, _ = pair(Logistic(), frame(scale=1e9))
+    assert implicit.problem.stretch > 1e6
+    plain = replace(implicit.problem, stretch=1.0)
+    assert gradient_bound(implicit.problem) > gradient_bound(plain) * (1 + 1e-12)
+    oracle = PrivateOracle(
+        implicit.problem, implicit, Plan((PlannedQuery("full", 1, Gaussian(), 1.0),)), Noise(SeededBits(1))
+    )
+    assert np.isfinite(oracle.gradient("full", np.zeros(D))).all()
+
+
+def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
+    implicit, explicit = pair(Logistic(), frame())
+    for data in (implicit, explicit):
+        with pytest.raises(Unsuitable, match="declared columns"):
+            data.framed(frame(), R)
+    with pytest.raises(Unsuitable, match="columns"):
+        StandardisedOracle(implicit.problem, implicit, Plan(()), Noise(SeededBits(1)))
+    data = Data.of(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic()))
+    good = frame()
+    for wrong in (
+        replace(good, constant=0.0),
+        replace(good, constant=math.nan),
+        replace(good, scale=good.scale * 0),
+        replace(good, scale=good.scale * 1e30),
+        replace(good, center=good.center + 5),
+        replace(good, center=good.center[1:]),
+    ):
+        with pytest.raises(Unsuitable):
+            data.framed(wrong, R)
+
+
+def test_what_a_caller_changes_later_changes_no_row() -> None:
+    used = frame()
+    data = Data.of(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic())).framed(used, R)
+    before = data.rows()
+    used.center[:], used.scale[:] = 1.0, 1e20
+    assert np.array_equal(data.rows(), before)
+
+
+def test_an_intercept_alone_has_a_frame_too() -> None:
+    alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
+    data = Data.of(np.ones((3, 1)), np.ones(3), alone).framed(Frame(np.empty(0), np.empty(0), 0.3), 1.0)
+    assert data.rows().tolist() == [[0.3]] * 3
+    assert gradient_sum(data, [slice(0, 3)], np.zeros(1)) == pytest.approx([-0.45])
