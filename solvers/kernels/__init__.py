@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from solvers.kernels.build import ENTRIES, c_function
-    from solvers.kernels.limited import inverse_norms, residual_sum, scalar_sum, softmax_sum
-    from solvers.kernels.records import Records, norms, rows
+    from solvers.kernels.limited import residual_sum, scalar_sum, softmax_sum
+    from solvers.kernels.records import Records, inverse_norms, norms, rows
     from solvers.kernels.slopes import MOST_PARAMETERS, Slope, derivatives, slope
     from solvers.kernels.steps import (
         ABSOLUTE,
