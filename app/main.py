@@ -33,6 +33,7 @@ from app.http.server import configured
 from app.identity import routes as tokens
 from app.identity.home import open_database
 from app.identity.service import ensure_steward
+from app.jobs import attempts
 from app.jobs import routes as jobs
 from app.jobs.routes import STREAMS_EACH
 from app.ledger import routes as ledger
@@ -104,7 +105,7 @@ def create_app(
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
         services = await run_in_threadpool(_start, settings, engine, calculators, clock)
         application.state.services = services
-        metrics.watch(services.database)
+        metrics.watch(services.database, lambda: len(services.dispatcher.without_room()))
         warming = (services.ready, services.calculators, lambda: _begin_work(services))
         threading.Thread(target=_warm_up, args=warming, name="warm-up", daemon=True).start()
         try:
@@ -184,6 +185,7 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
     if written is not None:
         print(f"The first steward's token, kept in {written}:\n{written.read_text().strip()}", flush=True)
     dispatcher = Dispatcher(settings, database, keys, running)
+    _succeed(lock, settings, database, dispatcher)
     dispatcher.start()
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
     pool = Pool(calculating.ask, settings.calculations)
@@ -206,7 +208,7 @@ def _only_one(home: Path) -> IO[bytes]:
     RuntimeError
         if another process holds it.
     """
-    lock = (home / "server.lock").open("wb")
+    lock = (home / "server.lock").open("a+b")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -215,6 +217,22 @@ def _only_one(home: Path) -> IO[bytes]:
             f"another purse server runs on {home}; stop it first, or choose another PURSE_HOME"
         ) from None
     return lock
+
+
+def _succeed(lock: IO[bytes], settings: Settings, database: Database, dispatcher: Dispatcher) -> None:
+    """Buries the holder before this one, whose name is in the lock: it is dead, since the lock is ours.
+
+    Only one whose workers were its own processes on this machine, as it runs now, wrote its name: they died with it.
+    What runs on somebody else's cluster may outlive its server, and waits for the lease.
+    """
+    lock.seek(0)
+    boot, _, before = lock.read().decode().rpartition(" ")
+    if before and boot == database.clock.boot:
+        attempts.bury(database, before)
+    lock.truncate(0)
+    if settings.scheduler is None:
+        lock.write(f"{database.clock.boot} {dispatcher.holder}".encode())
+        lock.flush()
 
 
 def _stop(services: Services, given: Engine | None) -> None:

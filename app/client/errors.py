@@ -1,5 +1,6 @@
 """What can go wrong for a client: the server refused, could not be reached, or the job did not end well."""
 
+import re
 from collections.abc import Sequence
 
 from pydantic import ValidationError
@@ -9,6 +10,7 @@ from app.wire.jobs import JobState
 from app.wire.problems import ProblemDetails, Remaining, Violation
 
 UNKNOWN = "unexpected_response"
+_SECONDS = re.compile(r"[0-9]{1,9}")
 
 
 class ClientError(Exception):
@@ -32,7 +34,8 @@ class JobNotReleased(ClientError):
 class ProblemError(ClientError):
     """The server refused: an RFC 9457 problem document, its stable `code` first.
 
-    `remaining` comes with budget_exhausted, `violations` with a request whose fields are wrong.
+    `remaining` comes with budget_exhausted, `violations` with a request whose fields are wrong, `retry_after` (seconds)
+    where the server said when to try again.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class ProblemError(ClientError):
         *,
         remaining: Remaining | None = None,
         violations: Sequence[Violation] = (),
+        retry_after: float | None = None,
     ) -> None:
         fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
         super().__init__(": ".join(part for part in (code, fields or detail) if part))
@@ -51,18 +55,27 @@ class ProblemError(ClientError):
         self.detail = detail
         self.remaining = remaining
         self.violations = tuple(violations)
+        self.retry_after = retry_after
 
 
-def problem(status: int, body: bytes) -> ProblemError:
-    """The error that a response of 400 or above stands for; one that is no problem document has the code UNKNOWN."""
+def problem(status: int, body: bytes, retry_after: str | None = None) -> ProblemError:
+    """The error that a response of 400 or above stands for; one that is no problem document has the code UNKNOWN.
+
+    Parameters
+    ----------
+    retry_after : the header; heeded with 429 and 503, in seconds as this server gives it
+    """
+    wait = float(retry_after) if status in (429, 503) and retry_after and _SECONDS.fullmatch(retry_after) else None
     try:
         found = ProblemDetails.model_validate_json(body, extra="ignore")
     except ValidationError:
-        return ProblemError(UNKNOWN, status, f"HTTP status {status} without a problem document; is this the right URL?")
+        what = f"HTTP status {status} without a problem document; is this the right URL?"
+        return ProblemError(UNKNOWN, status, what, retry_after=wait)
     return ProblemError(
         found.code,
         status,
         found.detail or found.title,
         remaining=found.remaining,
         violations=found.violations or (),
+        retry_after=wait,
     )

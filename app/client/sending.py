@@ -1,4 +1,6 @@
-"""Sending calls, by an event loop or by blocking; a lost connection is tried again where that cannot do anything twice.
+"""Sending calls, by an event loop or by blocking; tried again where that cannot do anything twice.
+
+That is when a connection is lost, and when a server that has too much to do says how long to wait.
 
 Everything above is written once, as coroutines. Over a `Blocking` driver these never wait for an event loop, so `run`
 has their result at once, on any thread, beside a running loop too.
@@ -15,7 +17,7 @@ from typing import Any, BinaryIO, Final, Protocol, TypeVar
 import httpx
 
 from app.client.calls import Call, Upload, page
-from app.client.errors import Unreachable, problem
+from app.client.errors import ProblemError, Unreachable, problem
 from app.client.events import FINISHED, EventStream
 from app.wire.base import Page
 from app.wire.jobs import JobEvent
@@ -24,6 +26,7 @@ T = TypeVar("T")
 
 TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 4
+_LONGEST: Final = 60.0  # seconds that a server may have us wait before each of them
 
 
 class Driver(Protocol):
@@ -126,6 +129,7 @@ class Sender:
         """The answer to one call."""
         delay, left = 0.2, _ATTEMPTS if call.repeatable else 1
         while True:
+            pause = delay
             try:
                 with _opened(call) as request:
                     return _checked(call, await self.driver.request(call.method, call.path, **request))
@@ -136,7 +140,12 @@ class Sender:
                     raise Unreachable(
                         f"no answer from the server: {what}; is it running, is PURSE_URL right?"
                     ) from error
-            await self.driver.sleep(delay)
+            except ProblemError as error:
+                left -= 1
+                if not left:
+                    raise
+                pause = _patience(error)
+            await self.driver.sleep(pause)
             delay *= 2
 
     async def all(self, path: str, answer: type[Page[T]]) -> list[T]:
@@ -152,17 +161,24 @@ class Sender:
 
     async def follow(self, stream: EventStream) -> AsyncGenerator[JobEvent]:
         """A job's events until it is finished, through lost connections."""
+        refused = 0
         while True:
             try:
                 async with self.driver.lines(stream.call(), stream.read_timeout()) as lines:
                     async for line in lines:
                         event = stream.feed(line)
                         if event is not None:
+                            refused = 0
                             yield event
                             if event.state in FINISHED:
                                 return
             except httpx.TransportError:
                 pass
+            except ProblemError as error:
+                refused += 1
+                if refused == _ATTEMPTS:
+                    raise
+                await self.driver.sleep(min(_patience(error), stream.read_timeout()))
             await self.driver.sleep(stream.lost())
 
 
@@ -177,6 +193,13 @@ class _Lines:
         for line in self.lines:
             return line
         raise StopAsyncIteration
+
+
+def _patience(error: ProblemError) -> float:
+    """How long the server asks to wait; the error itself if it does not, or asks for too much."""
+    if error.retry_after is None or error.retry_after > _LONGEST:
+        raise error
+    return error.retry_after
 
 
 @contextmanager
@@ -195,7 +218,7 @@ def _opened(call: Call[Any]) -> Iterator[dict[str, Any]]:
 def _checked(call: Call[T], response: httpx.Response) -> T:
     """The call's answer; `ProblemError` if the server refused it."""
     if not response.is_success:
-        raise problem(response.status_code, response.content)
+        raise problem(response.status_code, response.content, response.headers.get("Retry-After"))
     return call.read(response.content)
 
 

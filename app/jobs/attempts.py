@@ -2,14 +2,14 @@
 
     queued -> running(1) -> running(2) -> ... -> ended -> done | failed        running(n) -> cancelled at any time
 
-A job is claimed again when its attempt was given back, or when its worker or its holder vanished: after the second one
-that vanished it has failed. Every step of an attempt is a compare-and-set on (id, running, attempt, not ended): one
-that was overtaken can no longer end. What has ended is kept, and told when the grid says (`app.jobs.grid`). Proof of at
-most one release: docs/decisions/0004-job-engine.md.
+A job is claimed again when its attempt was given back (its holder stopped in order, or its worker's disk was full), or
+when its worker or its holder vanished: after the second one that vanished it has failed. Every step of an attempt is a
+compare-and-set on (id, running, attempt, not ended): one that was overtaken can no longer end. What has ended is kept,
+and told when the grid says (`app.jobs.grid`). Proof of at most one release: docs/decisions/0004-job-engine.md.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -25,7 +25,7 @@ from app.ledger.keys import SigningKeys
 from app.persistence.clock import Clock, stamp
 from app.persistence.session import Database
 
-RAISED, VANISHED = "raised", "vanished"  # how an attempt ended, if not with an output
+RAISED, VANISHED, FULL = "raised", "vanished", "full"  # how an attempt ended, if not with an output
 _LOSSES = 2
 
 
@@ -48,12 +48,17 @@ class Claim:
         return self.job.attempt
 
 
-def claim(database: Database, holder: Holder) -> Claim | None:
-    """The next job that waits for a slot, started in the ledger before anything of the data is read."""
+def claim(database: Database, holder: Holder, resting: Collection[str] = ()) -> Claim | None:
+    """The next job that waits for a slot, started in the ledger before anything of the data is read.
+
+    Parameters
+    ----------
+    resting : jobs that are not to be tried now
+    """
     clock = database.clock
     while True:
         with database.write() as connection:
-            row = store.claimable(connection, holder.living(store.beats(connection)))
+            row = store.claimable(connection, holder.living(store.beats(connection)), resting)
             if row is None:
                 return None
             lost = row.lost + (row.holder is not None)
@@ -100,7 +105,8 @@ def lost(database: Database, claims: Sequence[Claim]) -> list[Claim]:
 def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
     """The attempt ended: its output, RAISED or VANISHED is kept until it may be told; False if the claim is lost.
 
-    A job whose worker vanished is up for another attempt instead, the first time.
+    A job whose worker vanished is up for another attempt instead, the first time; one whose worker's disk was FULL
+    every time.
 
     Parameters
     ----------
@@ -111,7 +117,7 @@ def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
         if row is None:
             return False
         gone = row.lost + (how == VANISHED)
-        if how == VANISHED and gone < _LOSSES:
+        if how == FULL or (how == VANISHED and gone < _LOSSES):
             store.give_back(connection, row.id, row.attempt, gone)
         else:
             _keep(connection, database.clock, row, how, gone, seen)
@@ -126,6 +132,12 @@ def leave(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
             if row is not None:
                 store.give_back(connection, row.id, row.attempt, row.lost)
         store.forget(connection, [holder.id])
+
+
+def bury(database: Database, holder_id: str) -> None:
+    """This holder is known to be dead: what it held is claimed without waiting for its lease."""
+    with database.write() as connection:
+        store.forget(connection, [holder_id])
 
 
 def due(database: Database) -> tuple[list[Claim], float]:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,17 +134,20 @@ def is_idle(connection: sa.Connection) -> bool:
     return connection.scalar(sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)) is None
 
 
-def claimable(connection: sa.Connection, living: Sequence[str]) -> JobRow | None:
-    """What nobody living holds: an interrupted job first, else of the owner with the fewest running ones the oldest."""
-    columns = (jobs.c.owner_id, jobs.c.number, jobs.c.holder)
+def claimable(connection: sa.Connection, living: Sequence[str], resting: Collection[str]) -> JobRow | None:
+    """What nobody living holds: an interrupted job first, else of the owner with the fewest running ones the oldest.
+
+    An interrupted job that is `resting` waits, and holds up nobody.
+    """
+    columns = (jobs.c.id, jobs.c.owner_id, jobs.c.number, jobs.c.holder)
     broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
     whole = jobs.c.dataset_id.not_in(broken)
     runs = whole & (jobs.c.state == "running") & jobs.c.ended.is_(None)
     going = connection.execute(sa.select(*columns).where(runs)).all()
-    interrupted = [row.number for row in going if row.holder not in living]
+    interrupted = [row.number for row in going if row.holder not in living and row.id not in resting]
     if interrupted:
         return _one(connection, jobs.c.number == min(interrupted))
-    busy = Counter(row.owner_id for row in going)
+    busy = Counter(row.owner_id for row in going if row.holder in living)
     oldest = sa.select(jobs.c.owner_id, sa.func.min(jobs.c.number)).where(whole, jobs.c.state == "queued")
     waiting = [(busy[owner], number) for owner, number in connection.execute(oldest.group_by(jobs.c.owner_id))]
     return _one(connection, jobs.c.number == min(waiting)[1]) if waiting else None

@@ -1,6 +1,6 @@
 """What a monitor may see: how many requests ended how, and how many jobs are in which state. Nothing of the data."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry, Counter, generate_latest
@@ -29,9 +29,9 @@ class Metrics:
         self._jobs = _Jobs()
         self._registry.register(self._jobs)
 
-    def watch(self, database: Database) -> None:
-        """From now on the jobs in this database are counted, too, whenever asked."""
-        self._jobs.database = database
+    def watch(self, database: Database, without_room: Callable[[], int]) -> None:
+        """From now on the jobs in this database are counted, too, whenever asked, and those that found a disk full."""
+        self._jobs.database, self._jobs.without_room = database, without_room
 
     def count(self, method: str, route: str, status: int) -> None:
         """One request more. Methods and routes are of closed lists, so that nobody can grow the table."""
@@ -44,6 +44,7 @@ class Metrics:
 
 class _Jobs(Collector):
     database: Database | None = None
+    without_room: Callable[[], int] = staticmethod(lambda: 0)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One grouped count, over an index."""
@@ -53,6 +54,8 @@ class _Jobs(Collector):
                 rows = connection.execute(sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state))
                 counts = {row[0]: row[1] for row in rows}
         yield from _families(counts)
+        what = "Jobs that a worker's disk had no room for, to be tried again."
+        yield GaugeMetricFamily("purse_jobs_without_room", what, value=self.without_room())
 
 
 def _families(counts: dict[str, int]) -> Iterator[GaugeMetricFamily]:

@@ -27,9 +27,9 @@ from app.worker.engine import Engine, Handle, Outcome
 _log = logging.getLogger(__name__)
 
 _IDLE = 1.0  # seconds between two looks at the queue when nobody wakes us
-_STOPPED = (
-    8.0  # seconds within which a cancelled attempt has ended, however long its steps: the engine's grace and more
-)
+# seconds within which a cancelled attempt has ended, however long its steps: the engine's grace and more
+_STOPPED = 8.0
+_RESTS = (15.0, 600.0)  # seconds for which a job without room is left alone, the first time and at the most
 
 
 @dataclass(slots=True)
@@ -84,8 +84,19 @@ class Dispatcher:
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._left = threading.Event()
+        self._resting: dict[str, tuple[float, float]] = {}  # job -> the tick until which it rests, and for how long
         self._beaten = self._swept = -math.inf
         self._thread = threading.Thread(target=self._loop, name="dispatcher", daemon=True)
+
+    @property
+    def holder(self) -> str:
+        """The name under which it holds its attempts."""
+        return self._holder.id
+
+    def without_room(self) -> list[str]:
+        """The jobs that are left alone for now, because a worker's disk had no room for them."""
+        now = self._clock.ticks()
+        return [job for job, (until, _) in list(self._resting.items()) if now < until]
 
     def start(self) -> None:
         """Begin; what an earlier dispatcher held is picked up as its leases run out."""
@@ -145,13 +156,13 @@ class Dispatcher:
         self._running.clear()
 
     def _look(self) -> None:
-        """At the points of the grid, and never between; but a worker that is gone is not the data's doing.
+        """At the points of the grid, and never between; but a worker gone or a full disk is not the data's doing.
 
         If the database does not answer, the next step tries again.
         """
         for running in list(self._running):
             ended, now = running.ended(), self._clock.ticks()
-            if ended is not None and ended.kind == "vanished":
+            if ended is not None and ended.kind in ("vanished", "full"):
                 self._finish(running, now)
             elif running.look <= now and ended is not None:
                 self._finish(running, running.look)
@@ -165,7 +176,13 @@ class Dispatcher:
             values.mark(self._database, claim.dataset.id, True)
         if running.ours:
             held = attempts.end(self._database, claim, _word(outcome), seen)
-            _log.info("attempt_%s %s %d", outcome.kind if held else "lost", claim.id, claim.attempt)
+            level = logging.WARNING if outcome.kind == "full" else logging.INFO
+            _log.log(level, "attempt_%s %s %d", outcome.kind if held else "lost", claim.id, claim.attempt)
+        if outcome.kind == "full":
+            rest = min(2 * self._resting.get(claim.id, (0.0, _RESTS[0] / 2))[1], _RESTS[1])
+            self._resting[claim.id] = (seen + rest, rest)
+        else:
+            self._resting.pop(claim.id, None)
         self._running.remove(running)
         shutil.rmtree(running.scratch, ignore_errors=True)
 
@@ -184,7 +201,9 @@ class Dispatcher:
         return soon
 
     def _claim(self) -> bool:
-        claim = attempts.claim(self._database, self._holder)
+        now = self._clock.ticks()
+        self._resting = {job: rest for job, rest in self._resting.items() if now < rest[0] + _RESTS[1]}
+        claim = attempts.claim(self._database, self._holder, self.without_room())
         if claim is None:
             return False
         scratch = self._settings.home / "scratch" / f"{claim.id}-{claim.attempt}"
@@ -243,4 +262,5 @@ class Dispatcher:
 
 def _word(outcome: Outcome) -> str:
     """To people, values that are damaged are a failure like any other."""
-    return {"ok": outcome.output, "vanished": attempts.VANISHED}.get(outcome.kind, attempts.RAISED)
+    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL}
+    return words.get(outcome.kind, attempts.RAISED)

@@ -12,15 +12,15 @@ DAMAGED: Final = '{"damaged":true}'
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended: with an output document, by raising, with its worker gone, or without its data."""
+    """How an attempt ended: with an output document, by raising, with its worker gone, without room or its data."""
 
-    kind: Literal["ok", "raised", "vanished", "damaged"]
+    kind: Literal["ok", "raised", "vanished", "full", "damaged"]
     output: str = ""
 
 
 def outcome(output: str) -> Outcome:
-    """What a worker's document says. A full disk is no failure of the attempt: another may find room."""
-    words = {FAILED: Outcome("raised"), FULL: Outcome("vanished"), DAMAGED: Outcome("damaged")}
+    """What a worker's document says."""
+    words = {FAILED: Outcome("raised"), FULL: Outcome("full"), DAMAGED: Outcome("damaged")}
     return words.get(output) or Outcome("ok", output)
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 import sqlalchemy as sa
 
 from app.datasets import folders
-from app.jobs import attempts
+from app.jobs import attempts, store
 from app.sources.matrix import MatrixWriter
 from app.worker import execute
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World, run_out
 
@@ -95,17 +97,74 @@ def test_what_has_ended_waits_for_room_and_is_not_lost(tmp_path: Path, monkeypat
     assert world.job(job).state == "done"
 
 
-def test_an_attempt_without_room_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_without_room_is_tried_again_later_however_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Review: the second disk that was full failed a healthy job, and charged it."""
+    world = World.at(tmp_path / "home")
+    engine = InlineEngine(1)
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
+    dataset = world.dataset()
+    job = world.submit(dataset).id
+    rests = [15.0, 30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "_run", _no_room)
+        for attempt, rest in enumerate(rests, start=1):
+            dispatcher.step()
+            assert engine.submitted[-1] == (job, attempt)
+            dispatcher._running[0].handle._thread.join(240)  # type: ignore[attr-defined]
+            dispatcher.step()
+            assert (world.job(job).state, dispatcher.without_room()) == ("running", [job])
+            world.clock.pass_(rest - 1.0)
+            dispatcher.step()
+            assert len(engine.submitted) == attempt, "it rests, longer each time"
+            world.clock.pass_(1.0)
+    assert f"attempt_full {job} 1" in [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "s3cr3t" not in caplog.text
+    dispatcher.step()
+    run_out(world, dispatcher, 3000.0)
+    assert (world.job(job).state, world.job(job).attempt) == ("done", len(rests) + 1)
+    assert dispatcher.without_room() == []
+    with world.database.read() as connection:
+        row = store.get(connection, job)
+    assert row is not None
+    assert row.lost == 0
+    world.check()
+
+
+def test_a_job_without_room_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was interrupted, and would go first; while it rests, what others wait for runs in the only slot."""
     world = World.at(tmp_path / "home")
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine(1))
-    job = world.submit(world.dataset()).id
+    dataset = world.dataset()
+    large = world.submit(dataset).id
     with monkeypatch.context() as patch:
         patch.setattr(execute, "_run", _no_room)
         dispatcher.step()
         dispatcher._running[0].handle._thread.join(240)  # type: ignore[attr-defined]
+    small = world.submit(dataset).id
+    dispatcher.step()
+    run_out(world, dispatcher, 10.0)
+    assert (world.job(large).state, world.job(small).state) == ("running", "done")
+    world.clock.pass_(20.0)
     dispatcher.step()
     run_out(world, dispatcher)
-    assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
+    assert world.job(large).state == "done"
+
+
+def test_a_job_without_room_is_seen_by_a_monitor(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = service.dataset()
+    assert "purse_jobs_without_room 0.0" in service.client.get("/metrics").text
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "_run", _no_room)
+        service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
+        dispatcher = service.app.state.services.dispatcher
+        deadline = time.monotonic() + PATIENCE
+        while not dispatcher.without_room():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert "purse_jobs_without_room 1.0" in service.client.get("/metrics").text
+        assert service.client.get("/health/ready").status_code == 200, "others can be served"
 
 
 def test_without_room_it_is_not_ready_and_starts_no_job(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

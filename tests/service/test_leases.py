@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from app import main
 from app.identity import store as tokens
 from app.identity.store import Principal
 from app.jobs import attempts, service
@@ -183,6 +184,70 @@ class TestClocks:
         engine.gate.set()
         run_out(there, other)
         assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
+
+
+class TestTheNextServer:
+    """Whoever has the home's lock knows that the holder before it is dead, if its workers were its own processes."""
+
+    @staticmethod
+    def _killed(world: World, job: str) -> None:
+        """A server's life on this home up to its kill: nothing is given back."""
+        with main._only_one(world.settings.home) as lock:
+            dispatcher, engine = _dispatcher(world)
+            main._succeed(lock, world.settings, world.database, dispatcher)
+            dispatcher.step()
+            assert engine.submitted == [(job, 1)]
+
+    def _next(self, world: World) -> list[tuple[str, int]]:
+        """What the next server on this home starts at once."""
+        main.check_free(world.settings)  # as `purse serve` does before
+        with main._only_one(world.settings.home) as lock:
+            dispatcher, engine = _dispatcher(world)
+            main._succeed(lock, world.settings, world.database, dispatcher)
+            dispatcher.step()
+            return engine.submitted
+
+    def test_goes_on_at_once(self, world: World) -> None:
+        """Review: it waited a lease for the attempts of a dead server."""
+        job = world.submit(world.dataset()).id
+        self._killed(world, job)
+        assert self._next(world) == [(job, 2)]
+        assert self._next(world) == [], "the second one that vanished"
+        world.tell()
+        assert world.job(job).error == "worker_lost"
+        world.check()
+
+    def test_waits_for_what_may_live_on_somebody_elses_cluster(self, world: World) -> None:
+        job = world.submit(world.dataset()).id
+        ours = world.settings
+        world.settings = ours.model_copy(update={"scheduler": "tls://elsewhere:8786"})
+        self._killed(world, job)
+        for settings in (world.settings, ours):
+            world.settings = settings
+            assert self._next(world) == []
+        other, engine = _dispatcher(world)
+        other.step()
+        world.clock.pass_(31.0)
+        other.step()
+        assert engine.submitted == [(job, 2)]
+
+    def test_waits_for_what_another_machine_or_another_boot_may_hold(self, world: World) -> None:
+        job = world.submit(world.dataset()).id
+        self._killed(world, job)
+        there = World.at(world.settings.home, SetClock("another boot"))
+        assert self._next(there) == []
+
+    def test_buries_nobody_while_another_server_holds_the_home(self, world: World) -> None:
+        job = world.submit(world.dataset()).id
+        with main._only_one(world.settings.home) as lock:
+            dispatcher, _ = _dispatcher(world)
+            main._succeed(lock, world.settings, world.database, dispatcher)
+            dispatcher.step()
+            with pytest.raises(RuntimeError, match="another purse server"):
+                main.check_free(world.settings)
+            lock.seek(0)
+            assert lock.read().decode() == f"boot {dispatcher.holder}"
+        assert self._next(world) == [(job, 2)]
 
 
 def test_a_holder_is_judged_by_its_counter_alone() -> None:

@@ -32,8 +32,10 @@ from app.client import (
     Unreachable,
     load,
     predict,
+    sending,
 )
 from app.client import client as client_module
+from app.client.events import EventStream
 from app.client.prediction import encode
 from app.sources.encoding import encoder
 from app.wire.datasets import CategoryColumn, Column, NumberColumn
@@ -628,3 +630,89 @@ def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
         model, kinds = asyncio.run(scenario(running))
     assert 0 < predict(model, [{"age": 40, "sex": "f"}])[0] < 1
     assert kinds == ["opened", "charged", "started", "released"]
+
+
+class _Waits:
+    """A server that refuses a few times and says how long to wait; the waits themselves are only counted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, refusals: int, header: str | None, status: int = 429) -> None:
+        self.refusals, self.header, self.status = refusals, header, status
+        self.calls = 0
+        self.slept: list[float] = []
+
+        async def later(_driver: object, seconds: float) -> None:
+            self.slept.append(seconds)
+
+        for driver in (sending.Waiting, sending.Blocking):
+            monkeypatch.setattr(driver, "sleep", later)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.calls += 1
+        if self.calls <= self.refusals:
+            refused = _problem("too_many_requests" if self.status == 429 else "overloaded", self.status)
+            if self.header is not None:
+                refused.headers["Retry-After"] = self.header
+            return refused
+        if request.url.path.endswith("/events"):
+            return httpx.Response(200, text=_event("done", 10))
+        return httpx.Response(200, json=QUOTE)
+
+    def quote(self, is_async: bool) -> None:
+        asked: dict[str, Any] = {"dataset": "ds_a", "target": "y", "privacy": PRIVACY}
+        if not is_async:
+            with _client(self) as purse:
+                assert purse.quote(**asked).fits
+            return
+
+        async def ask() -> None:
+            transport = httpx.MockTransport(self)
+            async with AsyncClient("http://purse.test", "secret", transport=transport) as purse:
+                assert (await purse.quote(**asked)).fits
+
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+class TestRetryAfter:
+    @pytest.mark.parametrize("status", [429, 503])
+    def test_is_waited_for(self, monkeypatch: pytest.MonkeyPatch, is_async: bool, status: int) -> None:
+        server = _Waits(monkeypatch, 3, "5", status)
+        server.quote(is_async)
+        assert (server.calls, server.slept) == (4, [5.0, 5.0, 5.0])
+
+    def test_not_for_ever(self, monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
+        server = _Waits(monkeypatch, 99, "5")
+        with pytest.raises(ProblemError) as raised:
+            server.quote(is_async)
+        assert (raised.value.code, raised.value.retry_after) == ("too_many_requests", 5.0)
+        assert (server.calls, server.slept) == (4, [5.0, 5.0, 5.0])
+
+    @pytest.mark.parametrize("header", ["61", "999999999", "9" * 400, "-1", "nan", "inf", "1e9", "soon", "", None])
+    def test_not_for_long_and_not_for_nonsense(
+        self, monkeypatch: pytest.MonkeyPatch, is_async: bool, header: str | None
+    ) -> None:
+        server = _Waits(monkeypatch, 1, header)
+        with pytest.raises(ProblemError):
+            server.quote(is_async)
+        assert (server.calls, server.slept) == (1, [])
+
+    def test_not_where_nothing_asks_to_wait(self, monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
+        server = _Waits(monkeypatch, 1, "5", 500)
+        with pytest.raises(ProblemError):
+            server.quote(is_async)
+        assert server.slept == []
+
+
+def test_what_must_not_be_sent_twice_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = _Waits(monkeypatch, 1, "5")
+    with _client(server) as purse, pytest.raises(ProblemError) as raised:
+        purse.datasets.upload(BytesIO(b"a\n1\n"), spec=SPEC)
+    assert (raised.value.retry_after, server.calls, server.slept) == (5.0, 1, [])
+
+
+def test_a_stream_waits_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = _Waits(monkeypatch, 2, "7", 503)
+    sender = sending.Sender(sending.Blocking(httpx.Client(transport=httpx.MockTransport(server), base_url="http://x")))
+    found = list(sending.each(sender.follow(EventStream("job_a", None))))
+    assert [event.state for event in found] == ["done"]
+    assert [seconds for seconds in server.slept if seconds > 5] == [7.0, 7.0]

@@ -3,7 +3,7 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -19,6 +19,7 @@ from app.quotes import pricing
 from app.settings import Settings
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest, Quote
+from solvers.methods import Method
 from tests.support.calculations import price
 
 COLUMNS = [
@@ -90,6 +91,28 @@ class TestDefaults:
         assert quoted().dimension == 1 + 3 + 4 + 2 + 1
         assert quoted(features=["age"]).dimension == 2
         assert quoted(features=["age"], target="color").dimension == 3 * 2
+
+
+@pytest.mark.parametrize("asked", ["auto", "dp_gd", "dp_svrg", "localization", "objective_perturbation"])
+def test_a_method_is_resolved_once(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor by `auto`, for the one that it takes and for those that it compares it with."""
+    resolved: list[str] = []
+
+    def counted(kind: Any) -> Any:
+        resolve = kind.resolve
+
+        def once(method: Any, *facts: Any) -> Any:
+            resolved.append(method.name)
+            return resolve(method, *facts)
+
+        return once
+
+    for kind in get_args(Method):
+        monkeypatch.setattr(kind, "resolve", counted(kind))
+    loss: dict[str, Any] = {"loss": {"name": "hinge"}} if asked == "localization" else {}
+    found = priced(method={"name": asked}, **loss)
+    assert found.spec.method.name in resolved
+    assert len(set(resolved)) == len(resolved)
 
 
 class TestPrice:
