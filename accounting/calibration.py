@@ -65,9 +65,12 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
         return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _MARGIN))
     exact = SingleUseAccountant()
     if exact.supports(plan, privacy.delta):
-        return _certified(queries, privacy, exact, _largest(queries, privacy, exact.epsilon, budget))
+        begin = (
+            _largest(queries, privacy, _by_delta(privacy), budget, _COARSE) if plan.queries[0].curves.delta else budget
+        )
+        return _certified(queries, privacy, exact, _largest(queries, privacy, exact.epsilon, begin or budget))
     found: list[tuple[float, Accountant]] = []
-    coarse = _largest(queries, privacy, _rough(queries, privacy), budget, _COARSE)
+    coarse = _largest(queries, privacy, PldAccountant(coarseness=4.0).epsilon, budget, _COARSE)
     total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)
     if total > 0:
         found.append((total, PldAccountant()))
@@ -126,19 +129,14 @@ def _least_of_pure(queries: Sequence[Query], privacy: Privacy, budget: float) ->
     return _confirmed(plain, privacy, PureAccountant())
 
 
-def _rough(queries: Sequence[Query], privacy: Privacy) -> Callable[[Plan, float], float]:
-    """An epsilon that is cheap and about right, to begin with."""
-    if len(queries) > 1 or queries[0].count > 1:
-        return PldAccountant(coarseness=4.0).epsilon
+def _by_delta(privacy: Privacy) -> Callable[[Plan, float], float]:
+    """An epsilon of one use that is about right where it is the target: delta falls like a power of epsilon."""
 
-    def from_delta(plan: Plan, delta: float) -> float:
-        """One point of the profile, where it should pass; delta falls about like e^(-16 epsilon / target) there."""
+    def epsilon(plan: Plan, delta: float) -> float:
         profile = plan.queries[0].curves.delta
-        if profile is None:
-            return PldAccountant(coarseness=4.0).epsilon(plan, delta)
-        return privacy.epsilon * math.pow(profile(privacy.epsilon) / delta, 1 / 16)
+        return math.inf if profile is None else privacy.epsilon * math.sqrt(profile(privacy.epsilon) / delta)
 
-    return from_delta
+    return epsilon
 
 
 def _plan(queries: Sequence[Query], total: float) -> Plan:

@@ -9,7 +9,7 @@ from accounting.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class SingleUseAccountant:
-    """epsilon of a plan that is one use of one mechanism whose profile is known exactly, such as a random iterate."""
+    """epsilon of a plan that is one use of one mechanism by its profile, such as a random iterate or an allocation."""
 
     name: ClassVar[str] = "single_use"
     version: ClassVar[str] = "1"

@@ -37,8 +37,8 @@ class Curves:
     losses : privacy losses whose sum is that of one use; empty if there is none
     rough : the same with less work, for the search of noise; the losses themselves if empty
     approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, if there is one
-    epsilon : of one use at a delta, where its profile is known exactly
-    delta : of one use at an epsilon, an upper bound to begin a search with
+    epsilon : of one use at a delta, where it has a profile of its own
+    delta : of one use at an epsilon, by that profile, to begin a search with
     """
 
     rdp: Callable[[Sequence[float]], Vector]

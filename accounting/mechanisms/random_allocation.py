@@ -72,6 +72,7 @@ class RandomAllocation(AbstractGaussianNoise):
             losses=(AllocationLoss(*use, coarse=False),),
             rough=(AllocationLoss(*use, coarse=True),),
             approximate_rdp=partial(allocation.conditioned_rdp, *use),
+            epsilon=partial(allocation.epsilon, *use),
             delta=partial(allocation.hockey_stick, *use),
         )
 

@@ -31,7 +31,7 @@ def test_a_hinge_job_from_quote_to_receipt(shared: Service, form: str) -> None:
     body = _body(dataset, method={"name": "noisy_mirror_descent", "form": form, "batch": 20})
     quote = shared.call("analyst", "POST", "/v1/quotes", json=body).json()
     assert quote["method"]["name"] == "noisy_mirror_descent"
-    assert quote["accountant"] == "pld"
+    assert quote["accountant"] == "single_use"
     query = quote["queries"][0]
     assert (query["mechanism"]["name"], query["answers"]) == ("random_allocation", query["mechanism"]["slots"])
     assert quote["fits"], "an empty ledger admits it by its own guarantee"

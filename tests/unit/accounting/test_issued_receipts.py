@@ -18,7 +18,12 @@ ISSUED = parse((Path(__file__).parent / "issued_receipts.json").read_bytes())
 def test_an_issued_receipt_still_holds(issued: dict[str, Any]) -> None:
     found = verify(issued["document"], ISSUED["keys"], Entry.from_json(ISSUED["entry"]))
     assert (found.holds, found.signature, found.chain, found.reason) == (True, True, True, None)
-    assert found.recomputed_epsilon == pytest.approx(issued["recomputed_epsilon"], rel=1e-6)
+    then, mechanisms = issued["recomputed_epsilon"], {q["mechanism"] for q in issued["document"]["receipt"]["queries"]}
+    assert found.recomputed_epsilon is not None
+    if "random_allocation" in mechanisms:  # its accounting has been tightened since
+        assert 0.98 * then < found.recomputed_epsilon <= then * (1 + 1e-6)
+    else:
+        assert found.recomputed_epsilon == pytest.approx(then, rel=1e-6)
 
 
 def test_they_are_of_the_mechanisms_of_their_day() -> None:

@@ -1,0 +1,139 @@
+"""The law of what one slot of a random allocation adds, X, put on finitely many points and only raised by it.
+
+Each cell's mass goes to the two ends of the cell so that its mean stays: E f(X) grows for every convex f. Masses and
+means of cells are differences of normal tails. Proof: docs/proofs/random_allocation.md.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+Vector = NDArray[np.float64]
+
+_CELL = 0.03  # the width of a cell, in the standard normal y that X is a function of
+_REACH = 9.0  # how far the cells go in y, beyond where the mean of X is made
+_LARGEST_EXPONENT = 200.0
+_TYPICAL = 0.3  # values of X rarer than this over T are jumps
+_FAR = 4.0  # typical deviations that S misses T kappa by, from where on one X may well make it alone
+_FLOOR = 1e-4  # how far the floor may raise the mean of S, in units of the scale on which the value changes
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLaw:
+    """A law above that of X in the convex order, up to `cut`.
+
+    Parameters
+    ----------
+    points, masses : shape (k,), the points ascending
+    cut : at least E[(X - the last point)_+]
+    conditioning : of the differences that the masses are, terms over result at most
+    """
+
+    points: Vector
+    masses: Vector
+    cut: float
+    conditioning: float
+
+
+def independent(c: float, gamma: float) -> SlotLaw:
+    """X = e^(cy - c^2/2) - gamma e^(-cy - c^2/2), which rises with y ~ N(0, 1)."""
+    y = _cells(-_REACH - c, _REACH + c, c)
+    up, down = np.exp(c * y - c * c / 2), gamma * np.exp(-c * y - c * c / 2)
+    x, chance = up - down, _mass(y[:-1], y[1:])
+    masses = _spread(x, chance, _mass(y[:-1] - c, y[1:] - c) - gamma * _mass(y[:-1] + c, y[1:] + c))
+    masses[0] += ndtr(y[0])
+    masses[-1] += ndtr(-y[-1])
+    cut = ndtr(c - y[-1]) + max(-x[-1], 0.0) * ndtr(-y[-1])  # X - x_k <= e^(cy - c^2/2) - x_k
+    return SlotLaw(x, masses, float(cut), 2 * float(np.max((up + down)[1:] / np.diff(x))))
+
+
+def ordered(c: float, gamma: float) -> SlotLaw:
+    """a - gamma where positive; apart from it 1 - gamma a where negative; else 0; a = e^(mu y - mu^2/2), mu = 2c."""
+    mu, middle = 2 * c, math.log(gamma) / (2 * c)
+    high, low = _cells(c + middle, _REACH + mu, mu), _cells(c - middle, _REACH + mu, mu)
+    a, b = np.exp(mu * high - mu * mu / 2), np.exp(mu * low - mu * mu / 2)
+    above, below = np.append(0.0, (a - gamma)[1:]), np.append(0.0, (1 - gamma * b)[1:])[::-1]
+    chance, mean = _mass(high[:-1], high[1:]), _mass(high[:-1] - mu, high[1:] - mu)
+    upper = _spread(above, chance, mean - gamma * chance)
+    chance, mean = _mass(low[:-1], low[1:]), _mass(low[:-1] - mu, low[1:] - mu)
+    lower = _spread(below, chance[::-1], (chance - gamma * mean)[::-1])
+    lower[0] += ndtr(-low[-1])
+    upper[0] += lower[-1] + _mass(-high[:1], low[:1])[0]
+    upper[-1] += ndtr(-high[-1])
+    terms = max(np.max((a + gamma)[1:] / np.diff(above)), np.max((1 + gamma * b)[1:] / np.diff(below)[::-1]))
+    points, masses = np.concatenate([below[:-1], above]), np.concatenate([lower[:-1], upper])
+    return SlotLaw(points, masses, float(ndtr(mu - high[-1])), 2 * float(terms))
+
+
+def _cells(low: float, high: float, rate: float) -> Vector:
+    """Edges of cells, from `low` on; the first cell is wider where `low` is far out."""
+    edge = _LARGEST_EXPONENT / rate
+    near = min(max(low, -high, -edge), edge - 1.0)
+    far = max(min(high, edge), near + 1.0)
+    y = np.linspace(near, far, math.ceil((far - near) / _CELL) + 1)
+    return y if near == low else np.append(low, y)
+
+
+def _mass(low: Vector, high: Vector) -> Vector:
+    """Phi(high) - Phi(low), low <= high, to relative accuracy on both sides of 0."""
+    right = low > 0
+    return np.asarray(ndtr(np.where(right, -low, high)) - ndtr(np.where(right, -high, low)))
+
+
+def _spread(edges: Vector, chance: Vector, mean: Vector) -> Vector:
+    """Each cell's mass on its two ends so that its mean stays; `mean` is the part of E X that the cell makes."""
+    up = np.clip((mean - edges[:-1] * chance) / np.diff(edges), 0.0, chance)
+    masses = np.zeros(len(edges))
+    masses[:-1] += chance - up
+    masses[1:] += up
+    return masses
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A law within a cap and a floor, and what E[(S - T kappa)_+], S = X_1 + ... + X_T, looks like.
+
+    Parameters
+    ----------
+    law : what lies beyond the cap or the floor is put there; the cap's part is in `cut`
+    typical : the deviation of S but for jumps
+    scale : on which the value changes with kappa: that deviation, where many X pass T kappa together; where one that is
+        larger than all others miss does, by how much it then is so in the mean
+    rough : about the value, but for a large factor
+    """
+
+    law: SlotLaw
+    typical: float
+    scale: float
+    rough: float
+
+
+def trimmed(law: SlotLaw, slots: int, kappa: float, trim: float) -> Trimmed:
+    """Within a cap that cuts `trim` of what one X alone adds, and a floor that hardly raises the mean."""
+    x, p, T = law.points, law.masses, slots
+    tail = np.append(np.cumsum(p[:0:-1])[::-1], 0.0)  # P(X > x_i)
+    first = min(int(np.searchsorted(-tail, _TYPICAL / T - 1)), len(x) - 2)
+    last = max(min(int(np.searchsorted(-tail, -_TYPICAL / T)), len(x) - 1), first + 1)
+    inner, share = x[first : last + 1], p[first : last + 1] / p[first : last + 1].sum()
+    middle = float(share @ inner)
+    typical = math.sqrt(T * float(share @ (inner - middle) ** 2))
+    over = np.append(np.cumsum((np.diff(x) * tail[:-1])[::-1])[::-1], 0.0)  # E[(X - x_i)_+]
+    under = np.append(0.0, np.cumsum(np.diff(x) * (1.0 - tail[:-1])))  # E[(x_i - X)_+]
+    missing = T * kappa - (T - 1) * middle
+    jump = int(np.searchsorted(x, max(missing, typical)))
+    scale, top = typical, len(x) - 1
+    if jump < top and tail[jump] > 0:
+        scale = max(typical, float(over[jump] / tail[jump])) if missing > _FAR * typical else typical
+        top = jump + int(np.argmax(over[jump:] <= trim * over[jump]))
+    floor = np.flatnonzero((under <= _FLOOR * scale / T) | (x <= -4 * x[top]))
+    bottom = min(int(floor[-1]), first, top - 1)
+    masses = p[bottom : top + 1].copy()
+    masses[0] += p[:bottom].sum()
+    masses[-1] += p[top + 1 :].sum()
+    cut = law.cut + float(p[top + 1 :] @ (x[top + 1 :] - x[top]))
+    many = typical * math.exp(-0.5 * min(max(missing, 0.0) / typical, 38.0) ** 2)
+    rough = T * float(over[min(jump, len(x) - 1)]) + many
+    return Trimmed(SlotLaw(x[bottom : top + 1], masses, cut, law.conditioning), typical, scale, rough)

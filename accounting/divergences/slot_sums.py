@@ -1,0 +1,212 @@
+"""E[(S/T - kappa)_+] for S = X_1 + ... + X_T independent, rounded up: the sum behind the profile of hidden slots.
+
+In steps that each are exact or raise the value; what is chosen in them affects only by how much:
+1. X has finitely many values (`slot_law`), within a cap, beyond which its expectation is added, and a floor.
+2. Each point's mass goes to the two nearest points of a lattice, its mean kept.
+3. The law is tilted by e^(theta x): with M = E e^(theta (X - kappa)), f(s) = s e^(-theta s) for s > 0, else 0,
+   E[(S - T kappa)_+] = M^T E~ f(S - T kappa). By f <= 1 / (e theta) that is at most M^T / (e theta) (Chernoff).
+4. f is at most g, the sum of f over all shifts by whole turns of a circle of N lattice steps. E~ g is a finite sum over
+   N frequencies: the Fourier coefficients of g are geometric series, those of S the T-th powers of those of X.
+5. The worst rounding is added, that of the transform absolutely, that of all else as a factor e^(T eta).
+Proof, with the error analysis: docs/proofs/random_allocation.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from accounting.divergences.slot_law import SlotLaw, Vector, trimmed
+
+_UNIT = 2.0**-53
+_STEP = 0.12  # sqrt(T) lattice steps, over the scale on which the value changes
+_RAISED = 0.003  # half the share by which step 2 may raise the value
+_TILTS = 40
+_SLACK = 7.0  # -ln M^T / theta may miss its most by so much, for a smaller circle
+_SMALLEST_CIRCLE, _LARGEST_CIRCLE = 1 << 11, 1 << 15
+_NOTHING = 1e-17  # beside any delta
+_LARGEST_POWER, _LARGEST_ETA = 600.0, 0.1
+_NEAR = 5  # lattice steps
+_SMALL = 45.0  # frequencies whose power is below e^-45 are taken for rounding
+_LOST = 0.05  # the share of rounding, or of what step 2 raised, at which another way is tried
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How to do it: what the cap cuts, -ln of what may come round the circle from below and above, whether to transform
+    what is far apart from what is near. A low cap costs more, but the less comes round the circle.
+    """
+
+    trim: float
+    below: float
+    above: float
+    apart: bool
+
+    def least(self, T: int) -> float:
+        """theta E~ g below which what comes round, or rounding, would count."""
+        return max(1e3 * math.exp(-self.above), 0.0 if self.apart else T * 1e-13)
+
+
+_WAYS = (_Way(1e-3, 30, 24, False), *(_Way(trim, 40, 30, True) for trim in (1e-3, 1e-2, 5e-2, 0.3)))
+
+
+def excess(law: SlotLaw, slots: int, kappa: float) -> float:
+    """E[(S/T - kappa)_+], rounded up; infinite where the arithmetic does not reach."""
+    least, coarse = math.inf, 0.0
+    for way in _WAYS:
+        if way.trim <= coarse:
+            continue
+        found = _excess(law, slots, kappa, way)
+        least = min(least, found.value)
+        if found.raised < _LOST and not found.lost:
+            break
+        coarse = way.trim if found.raised >= _LOST else 0.0
+    return least
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A bound, by which share the lattice raised it, and whether much was lost to rounding or came round the circle."""
+
+    value: float
+    raised: float
+    lost: bool
+
+
+_NOTHING_FOUND = _Found(math.inf, 0.0, True)
+
+
+def _excess(law: SlotLaw, T: int, kappa: float, way: _Way) -> _Found:
+    """The same in one way."""
+    within = trimmed(law, T, kappa, way.trim)
+    law = within.law
+    thetas, powers = _powers(law, law.points - kappa, T, within.typical)
+    chernoff = powers - 1 - np.log(thetas)
+    best = int(np.argmin(chernoff))
+    eta = T * _UNIT * 2**13 * (1 + law.conditioning)
+    if not eta < _LARGEST_ETA:
+        return _NOTHING_FOUND
+    rounding = math.exp(eta)
+    if chernoff[best] < math.log(_NOTHING * T):
+        return _Found(rounding * (math.exp(chernoff[best]) / T + law.cut), 0.0, False)
+    theta, around, power = _circle(thetas, powers, way)
+    hopeless = way is not _WAYS[-1] and within.rough * theta < 0.1 * way.least(T) * math.exp(min(power, _LARGEST_POWER))
+    if hopeless or not 0 < around < math.inf:
+        return _NOTHING_FOUND
+    finest, found = around / max(_LARGEST_CIRCLE, 2**10 * math.sqrt(T)), math.inf
+    scale = min(1 / float(thetas[best]), within.scale)
+    step = max(min(_STEP * scale / math.sqrt(T), around / _SMALLEST_CIRCLE), finest)
+    while max(float(np.abs(law.points).max()), T * abs(kappa)) / step < 2.0**52:
+        size = fft.next_fast_len(math.ceil(around / step) + 1, real=True)
+        turned = _on_circle(law, T, kappa, theta, step, size, way.apart)
+        found = min(found, rounding * (turned.factor * (turned.value + turned.lost) / T + law.cut))
+        if not turned.raised > 2 * _RAISED or step <= finest:
+            lost = turned.lost > _LOST * turned.value or theta * turned.value < way.least(T)
+            return _Found(found, turned.raised, lost)
+        step = max(step * min(math.sqrt(_RAISED / turned.raised), 0.5), finest)
+    return _NOTHING_FOUND
+
+
+def _powers(law: SlotLaw, v: Vector, T: int, typical: float) -> tuple[Vector, Vector]:
+    """Tilts that may be good, ascending, and ln M^T at each."""
+    total = math.sqrt(T * float(law.masses @ (v - law.masses @ v) ** 2))
+    largest = float(v.max())
+    low, high = 0.2 / total, 100 / typical
+    if largest > 0:
+        low, high = min(low, 5 / largest), min(high, _LARGEST_POWER / largest)
+    thetas = np.exp(np.linspace(math.log(low), math.log(max(high, 3 * low)), _TILTS))
+    exponents = np.multiply.outer(thetas, v)
+    most = exponents.max(axis=1)
+    return thetas, T * (np.log(np.exp(exponents - most[:, None]) @ law.masses) + most)
+
+
+def _circle(thetas: Vector, powers: Vector, way: _Way) -> tuple[float, float, float]:
+    """The tilt whose circle is the smallest, its circumference C, and ln M^T there.
+
+    E[(S + C - T kappa)_+] comes round from below with a factor e^(-theta C), which is kept below e^-below M^T; what is
+    above T kappa + C comes round from above, in all at most e^-above by Chernoff's inequality at a larger tilt.
+    """
+    goal = powers - np.log(thetas)
+    near = np.flatnonzero(goal <= goal.min() + _SLACK)
+    step = thetas[None, :] - thetas[near][:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beyond = np.where(step > 0, (powers[None, :] - powers[near][:, None] + way.above) / step, np.inf).min(axis=1)
+    around = np.maximum((way.below - np.minimum(powers[near], 0.0)) / thetas[near], beyond)
+    found = int(np.argmin(around))
+    return float(thetas[near[found]]), float(around[found]), float(powers[near[found]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Turned:
+    """M^T; E~ g; the worst rounding of it; and about by which share step 2 raised it."""
+
+    factor: float
+    value: float
+    lost: float
+    raised: float
+
+
+def _on_circle(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> _Turned:
+    """Steps 2 to 5 on a circle of `size` lattice steps."""
+    tilted = law.masses * np.exp(theta * (law.points - law.points[-1]))
+    origin = float(law.points[np.searchsorted(np.cumsum(tilted), tilted.sum() / 2)])  # where most of it is
+    at = np.floor((law.points - origin) / step)
+    share = (law.points - origin) / step - at
+    place = np.concatenate([at, at + 1])
+    exponents = theta * (place * step + (origin - kappa))
+    most = float(exponents.max())
+    tilted = np.concatenate([law.masses * (1 - share), law.masses * share]) * np.exp(exponents - most)
+    scale = float(tilted.sum())
+    power = T * (math.log(scale) + most)
+    if not power < _LARGEST_POWER:
+        return _Turned(math.inf, 1.0, 0.0, 0.0)
+    kept, change, error, small = _transform(place, tilted / scale, T, size, apart)
+    # the first lattice point from T kappa on, or from just below it, is `start`, `offset` steps beyond
+    shift = 8 * _UNIT * T * (abs(kappa) + abs(origin))
+    threshold = T * ((kappa - origin) / step) - shift / step
+    start = math.ceil(threshold)
+    offset, turn = start - threshold, 2 * math.pi / size
+    logs = T * _log1p(np.conj(change))
+    waves = np.exp(logs - 1j * turn * (kept * (start % size) % size))
+    weight = np.where((kept == 0) | (2 * kept == size), 1.0, 2.0) * step * math.exp(-theta * step * offset) / size
+    g = weight * (offset + (1 - offset) * np.exp(-theta * step - 1j * turn * kept))
+    g /= np.expm1(-theta * step - 1j * turn * kept) ** 2
+    value = max(float(np.sum((g * waves).real)), 0.0)
+    lost = float(np.abs(g * waves) @ (np.expm1(T * error / np.abs(1 + change)) + _UNIT * (64 + 32 * np.abs(logs))))
+    lost += 2 * step / -math.expm1(-2 * theta * step) * small
+    density = abs(float(np.sum((weight * waves).real)))  # of S at T kappa, times step^2
+    return _Turned(math.exp(power + 2 * theta * shift), value, lost, T / 12 * density / (value + lost))
+
+
+def _transform(place: Vector, masses: Vector, T: int, size: int, apart: bool) -> tuple[Any, Any, Vector, float]:
+    """The frequencies k that count, w - 1 at each, its error, and the T-th power of the largest |w| of the others.
+
+    w is the mean of e^(-2 pi i k place / size). If `apart`, near places, where the most is, are summed one by one, as
+    what they change 1 by; the far ones are few in mass, and so is then the error of their transform.
+    """
+    spots = np.mod(place, size).astype(np.int64)
+    whole = fft.rfft(np.bincount(spots, weights=masses, minlength=size))
+    modulus, plain = np.abs(whole), _UNIT * (8 * math.log2(size) + 48)
+    limit = math.exp(-_SMALL / T)
+    kept = np.flatnonzero(modulus > limit)
+    small = (float(np.max(modulus, where=modulus <= limit, initial=0.0)) + plain) ** T
+    if not apart:
+        return kept, whole[kept] - 1, np.full(len(kept), plain), small
+    far = np.abs(place) > _NEAR
+    near = np.bincount((place[~far] + _NEAR).astype(np.int64), weights=masses[~far], minlength=2 * _NEAR + 1)
+    right, left = near[_NEAR + 1 :], near[_NEAR - 1 :: -1]
+    half = np.multiply.outer(kept, np.arange(1, _NEAR + 1)) * (math.pi / size)
+    sine = np.sin(half)
+    change = -2 * (sine**2 @ (right + left)) - 2j * ((sine * np.cos(half)) @ (right - left))
+    mass = float(masses[far].sum())
+    change += fft.rfft(np.bincount(spots[far], weights=masses[far], minlength=size))[kept] - mass
+    error = _UNIT * ((4 * _NEAR + 64) * (half @ (right + left)) + 4 * np.abs(change)) + 2 * plain * mass
+    return kept, change, error, small
+
+
+def _log1p(z: NDArray[np.complex128]) -> Any:
+    """ln(1 + z), accurate where z is small."""
+    return 0.5 * np.log1p(2 * z.real + z.real**2 + z.imag**2) + 1j * np.arctan2(z.imag, 1 + z.real)
