@@ -71,7 +71,7 @@ def ordered(c: float, gamma: float) -> SlotLaw:
 def _cells(low: float, high: float, rate: float) -> Vector:
     """Edges of cells, from `low` on; the first cell is wider where `low` is far out."""
     edge = _LARGEST_EXPONENT / rate
-    near = min(max(low, -high, -edge), edge - 1.0)
+    near = max(low, -high, -edge)
     far = max(min(high, edge), near + 1.0)
     y = np.linspace(near, far, math.ceil((far - near) / _CELL) + 1)
     return y if near == low else np.append(low, y)

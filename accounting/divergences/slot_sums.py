@@ -26,7 +26,7 @@ _STEP = 0.12  # sqrt(T) lattice steps, over the scale on which the value changes
 _RAISED = 0.003  # half the share by which step 2 may raise the value
 _TILTS = 40
 _SLACK = 7.0  # -ln M^T / theta may miss its most by so much, for a smaller circle
-_SMALLEST_CIRCLE, _LARGEST_CIRCLE = 1 << 11, 1 << 15
+_SMALLEST_CIRCLE, _LARGEST_CIRCLE = 1 << 11, 1 << 13  # of lattice steps; where T is large, more
 _NOTHING = 1e-17  # beside any delta
 _LARGEST_POWER, _LARGEST_ETA = 600.0, 0.1
 _NEAR = 5  # lattice steps
@@ -96,7 +96,7 @@ def _excess(law: SlotLaw, T: int, kappa: float, way: _Way) -> _Found:
     hopeless = way is not _WAYS[-1] and within.rough * theta < 0.1 * way.least(T) * math.exp(min(power, _LARGEST_POWER))
     if hopeless or not 0 < around < math.inf:
         return _NOTHING_FOUND
-    finest, found = around / max(_LARGEST_CIRCLE, 2**10 * math.sqrt(T)), math.inf
+    finest, found = around / max(_LARGEST_CIRCLE, 2**8 * math.sqrt(T)), math.inf
     scale = min(1 / float(thetas[best]), within.scale)
     step = max(min(_STEP * scale / math.sqrt(T), around / _SMALLEST_CIRCLE), finest)
     while max(float(np.abs(law.points).max()), T * abs(kappa)) / step < 2.0**52:

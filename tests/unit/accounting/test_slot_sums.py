@@ -64,6 +64,22 @@ def test_masses_are_right_to_the_relative_accuracy_that_is_granted_them(form: st
     assert (np.diff(law.points) > 0).all()
 
 
+@pytest.mark.parametrize("form", ["independent", "ordered"])
+def test_a_law_is_one_up_to_where_hidden_slots_are_counted_on(form: str) -> None:
+    """Far out the cells begin beyond where the exponents of the others end: ascending, no mass lost, none negative."""
+    for c in (1e-3, 0.05, 1.0, 4.6, 6.0, 8.0):
+        for epsilon in (1e-9, 1.0, 60.0, 120.0, 149.9):
+            law: SlotLaw = getattr(slot_law, form)(c, math.exp(epsilon))
+            assert (np.diff(law.points) > 0).all()
+            assert law.masses.min() >= 0
+            assert float(law.masses.sum()) == pytest.approx(1.0, abs=1e-12)
+            mean, error = float(law.masses @ law.points), 1e-13 * (1 + law.conditioning) * math.exp(epsilon)
+            assert mean >= -math.expm1(epsilon) - error
+            if c < 5:  # beyond, the largest exponent cuts off part of it, which is then added elsewhere
+                assert mean <= -math.expm1(epsilon) + error
+            assert 0 <= slot_sums.excess(law, 2, 0.0) < math.inf
+
+
 @pytest.mark.parametrize("trim", [1e-3, 0.3])
 def test_a_cap_and_a_floor_raise_every_stop_loss(trim: float) -> None:
     law = slot_law.independent(1.2, 2.0)
