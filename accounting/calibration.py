@@ -30,8 +30,8 @@ _PURE_MARGIN = 2e-9  # two jobs of half a budget fit it: more than a charge is r
 _ROUNDED = 1 + 1e-15  # what two divisions may be off by
 _NEAR = 1.05
 _WASTEFUL = 0.97
-# Beyond `_FIRM` a profile in floats may be mostly what its arithmetic grants to rounding: another processor's last digits
-# moved epsilon by .6 % at the most. So the noise is for less than what is stated, and a verifier anywhere finds it held.
+# Above `_FIRM` a profile in floats may be mostly what it grants to rounding: another processor's last digits moved
+# epsilon by .6 % at most. So the noise is for less than what is stated, and a verifier anywhere finds it kept.
 _FIRM, _SLACK = 6.0, 0.02
 
 
