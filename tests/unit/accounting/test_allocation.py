@@ -242,7 +242,7 @@ def test_a_search_for_noise_asks_little_of_the_profile(monkeypatch: pytest.Monke
 
 
 def test_a_quote_at_a_large_epsilon_costs_a_bounded_number_of_lattice_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one slot shows, finer lattices buy nothing: quotes at epsilon 10 took 14 s, four times these steps."""
+    """Where one slot shows, finer lattices buy nothing: quotes at epsilon 10 took 14 s, for 3.6e7 steps."""
     sizes, real = [], slot_sums._on_circle
 
     def counted(law: Any, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> Any:
@@ -252,7 +252,7 @@ def test_a_quote_at_a_large_epsilon_costs_a_bounded_number_of_lattice_steps(monk
     monkeypatch.setattr(slot_sums, "_on_circle", counted)
     found = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 2001)),), Privacy(10.0, 1e-3))
     assert found.plan.queries[0].noise_multiplier == pytest.approx(0.257, rel=0.01)
-    assert 0 < sum(sizes) < 1.2e7
+    assert 0 < sum(sizes) < 2e7
 
 
 @pytest.mark.parametrize("epsilon", [5.0, 18.0])
