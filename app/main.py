@@ -226,7 +226,7 @@ def _succeed(lock: IO[bytes], settings: Settings, database: Database, dispatcher
     What runs on somebody else's cluster may outlive its server, and waits for the lease.
     """
     lock.seek(0)
-    boot, _, before = lock.read().decode().rpartition(" ")
+    boot, _, before = lock.read().decode(errors="replace").rpartition(" ")
     if before and boot == database.clock.boot:
         attempts.bury(database, before)
     lock.truncate(0)
