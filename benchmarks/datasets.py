@@ -23,6 +23,9 @@ from app.sources.ingest import ingest
 from app.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
 from app.wire.jobs import JobPrivacy, JobRequest
 from solvers.columns import Columns
+from solvers.data_access.data import Data
+from solvers.losses import Squared
+from solvers.problem import Problem
 
 DATA = Path(os.environ.get("BENCHMARK_DATA", "data")).resolve()
 _ADULT = {
@@ -156,5 +159,8 @@ def _encoded(
         pq.write_table(table, file, row_group_size=65_536)
         ingest(file, columns, stored, 2**34)
         design = Design.of(spec, request)
-        X, y = design.load(stored, Path(folder))
-    return np.asarray(X), y, design.row_norm, design.columns
+        coded, y = design.load(stored, Path(folder))
+        layout, n = design.columns, len(y)
+        declared = Problem(Squared(), n=n, d=design.d, row_norm=layout.row_norm, columns=layout)
+        X = Data.coded(coded, y, declared).rows()
+    return X, y, design.row_norm, design.columns

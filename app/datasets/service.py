@@ -18,7 +18,7 @@ from app.identity.store import Principal
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources.errors import Mismatch, SourceError, TooLarge
-from app.sources.matrix import VALUES, checksum
+from app.sources.matrix import checksum, fingerprint
 from app.wire.base import Page
 from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss
 from app.wire.problems import Violation
@@ -48,7 +48,7 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
     # What a column takes on the disk is at most what a CSV file of the largest size could unfold to.
     rows = _read(upload.file, spec, made, 8 * settings.max_upload_bytes)
     upload.file.unlink()
-    row = _register(database, settings.home, made, spec, rule, rows, checksum(made / VALUES))
+    row = _register(database, settings.home, made, spec, rule, rows)
     return _dataset(row, [], principal)
 
 
@@ -96,13 +96,11 @@ def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> int:
         raise ApiError("unreadable_file", error.detail) from None
 
 
-def _register(
-    database: Database, home: Path, made: Path, spec: DatasetSpec, rule: Filter, rows: int, sha256: str
-) -> DatasetRow:
-    dataset_id = new_id("ds")
+def _register(database: Database, home: Path, made: Path, spec: DatasetSpec, rule: Filter, rows: int) -> DatasetRow:
+    dataset_id, sha256 = new_id("ds"), checksum(made)
+    known = values.content(spec, fingerprint(made))
     try:
         with database.write() as connection:
-            known = values.content(spec, sha256)
             store.refuse_known(connection, spec.name, known)
             at = database.timestamp()
             row = store.add(connection, Opened(dataset_id, rows, rule), spec, known, dataset_id, at)

@@ -13,14 +13,14 @@ from accounting.records.documents import canonical
 from app.datasets import folders
 from app.persistence.session import Database
 from app.persistence.tables import datasets, stored_values
-from app.sources.matrix import VALUES, checksum
+from app.sources.matrix import checksum, fingerprint
 from app.wire.datasets import DatasetSpec
 
 _log = logging.getLogger(__name__)
 
 
 def content(spec: DatasetSpec, sha256: str) -> str:
-    """By what a dataset is known again: its declared columns and its stored values, whatever file they came in."""
+    """By what a dataset is known again: its declared columns and its values' fingerprint, whatever the file was."""
     columns = [column.model_dump(mode="json") for column in spec.columns]
     return hashlib.sha256(canonical({"columns": columns, "values": sha256})).hexdigest()
 
@@ -53,9 +53,10 @@ def verify(database: Database, home: Path) -> dict[str, bool]:
         rows = connection.execute(sa.select(*columns).outerjoin_from(datasets, stored_values)).all()
     found = {}
     for row in rows:
-        now = _checksum(folders.path(home, row.folder) / VALUES)
+        folder = folders.path(home, row.folder)
+        now = _checksum(folder)
         if row.sha256 is None and now is not None:
-            _adopt(database, row.id, DatasetSpec.model_validate_json(row.spec), now)
+            _adopt(database, row.id, content(DatasetSpec.model_validate_json(row.spec), fingerprint(folder)), now)
         found[row.id] = now is not None and row.sha256 in (None, now)
         if found[row.id] == (row.damaged_at is not None):
             mark(database, row.id, not found[row.id])
@@ -70,8 +71,8 @@ def verify_quietly(database: Database, home: Path) -> None:
         _log.error("checksums_unverified %s", type(error).__name__)
 
 
-def _adopt(database: Database, dataset_id: str, spec: DatasetSpec, sha256: str) -> None:
-    known = sa.update(datasets).where(datasets.c.id == dataset_id).values(content_sha256=content(spec, sha256))
+def _adopt(database: Database, dataset_id: str, known_by: str, sha256: str) -> None:
+    known = sa.update(datasets).where(datasets.c.id == dataset_id).values(content_sha256=known_by)
     with database.write() as connection:
         note(connection, dataset_id, sha256)
         try:
@@ -81,8 +82,8 @@ def _adopt(database: Database, dataset_id: str, spec: DatasetSpec, sha256: str) 
             _log.warning("dataset_twice %s", dataset_id)
 
 
-def _checksum(path: Path) -> str | None:
+def _checksum(folder: Path) -> str | None:
     try:
-        return checksum(path)
+        return checksum(folder)
     except OSError:
         return None

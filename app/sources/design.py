@@ -10,26 +10,22 @@ Rows come out unclipped: the solvers clip to `row_norm`.
 """
 
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.sources.matrix import VALUES, Floats, open_matrix
+from app.sources.matrix import Floats, code_count, codes, open_coded, widths
 from app.wire.datasets import CategoryColumn, Column, DatasetSpec
 from solvers.columns import Columns
+from solvers.data_access.rows import Coded
 from solvers.losses import Softmax
 
 if TYPE_CHECKING:
     from app.wire.jobs import JobRequest
 
 MOST_DIMENSIONS = 2**16
-MOST_MATRIX_BYTES = 2**36
-_MOST_IN_MEMORY = 2**29
-_BLOCK_BYTES = 2**23
 
 
 class DesignError(ValueError):
@@ -97,7 +93,7 @@ class Design:
     @property
     def widths(self) -> tuple[int, ...]:
         """How many columns of X each feature makes."""
-        return tuple(len(f.categories) + 1 if isinstance(f, CategoryColumn) else 1 for f in self.features)
+        return tuple(code_count(feature) for feature in self.features)
 
     @property
     def d(self) -> int:
@@ -135,17 +131,6 @@ class Design:
         rest = [c for c in self.target.categories if c != positive]
         return (rest[0] if len(rest) == 1 else f"not {positive}", positive)
 
-    def check_rows(self, rows: int) -> None:
-        """Refuses, from public facts and before any charge, a matrix that no worker should be asked to make.
-
-        Raises
-        ------
-        DesignError
-            if X would take more than MOST_MATRIX_BYTES.
-        """
-        if 8 * self.d * rows > MOST_MATRIX_BYTES:
-            raise DesignError("features", f"make a matrix of more than {MOST_MATRIX_BYTES} bytes: name fewer")
-
     def split(self, w: Floats) -> tuple[list[float], float] | tuple[list[list[float]], list[float]]:
         """A solution of shape (size,) as (coefficients of the encoded values in order, intercept); several by class."""
         if w.shape != (self.size,):
@@ -155,47 +140,30 @@ class Design:
         by_class = w.reshape(self.outputs, self.d)
         return by_class[:, :-1].tolist(), by_class[:, -1].tolist()
 
-    def load(self, folder: Path, scratch: Path) -> tuple[Floats, Floats]:
-        """X (n, d), row-major, rows not clipped, and y (n,), from a dataset's folder. For the worker, after "started".
-
-        A large X lives in a file under `scratch` that has no name any more: it goes when the array goes.
+    def load(self, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
+        """The features of n records, as they are stored, and y (n,), from a dataset's folder. For the worker, after
+        "started".
 
         Raises
         ------
         ValueError
-            if the stored matrix is not of the declared width.
+            if what is stored is not what is declared.
         """
-        values = open_matrix(folder / VALUES)
-        rows = len(values)
-        if values.shape[1] != self.stored:
+        stored, declared = open_coded(folder, scratch), widths(folder)
+        used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
+        if len(declared) != self.stored or used != (*self.widths, code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
-        matrix, labels = _room((rows, self.d), scratch), np.empty(rows)
-        step = max(1, _BLOCK_BYTES // (8 * (self.d + self.stored)))
-        for start in range(0, rows, step):
-            block = np.asarray(values[start : start + step])
-            self._fill(block, matrix[start : start + step])
-            labels[start : start + step] = self._labels(block[:, self.target_position])
-        return matrix, labels
+        features = Coded(stored.numbers, stored.codes, tuple(stored.places[p] for p in self.positions))
+        return features, self._labels(stored, declared[self.target_position])
 
-    def _fill(self, block: Floats, out: Floats) -> None:
-        out[:] = 0.0
-        at = 0
-        for feature, position, width in zip(self.features, self.positions, self.widths, strict=True):
-            if isinstance(feature, CategoryColumn):
-                codes: NDArray[np.int64] = block[:, position].astype(np.int64)
-                out[np.arange(len(block)), at + codes] = 1.0
-            else:
-                out[:, at] = block[:, position]
-            at += width
-        out[:, at] = 1.0
-
-    def _labels(self, codes: Floats) -> Floats:
+    def _labels(self, stored: Coded, width: int) -> Floats:
+        place = stored.places[self.target_position]
         if not isinstance(self.target, CategoryColumn):
-            return codes
-        other = float(len(self.target.categories))
-        known = np.where(codes == other, 0.0, codes)  # a missing target is its first category
+            return np.array(stored.numbers[:, place])
+        known = codes(stored, place, width)
+        known[known >= len(self.target.categories)] = 0  # a missing target is its first category
         if self.positive is None:
-            return known
+            return known.astype(float)
         return np.where(known == self.positive, 1.0, -1.0)
 
 
@@ -237,16 +205,3 @@ def _positive(target: Column, request: "JobRequest") -> int | None:
     if loss is not None and loss.takes == "class":
         raise DesignError("positive", f"must be given: {loss.name} tells two classes apart, softmax more")
     return None
-
-
-def _room(shape: tuple[int, int], scratch: Path) -> Floats:
-    size = 8 * shape[0] * shape[1]
-    if size <= _MOST_IN_MEMORY:
-        return np.empty(shape)
-    path = scratch / "design"
-    with path.open("xb") as file:
-        # A full disk is an error here, and the end of the process if a write through the map finds it out.
-        os.posix_fallocate(file.fileno(), 0, size)
-    room: Floats = np.memmap(path, dtype=np.float64, mode="r+", shape=shape)
-    path.unlink()
-    return room

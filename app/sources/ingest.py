@@ -1,4 +1,4 @@
-"""From a file of records to a folder of columns: `values.npy`, what is computed on, and `meta.json`, what it means."""
+"""From a file of records to a folder of columns: numbers and codes, what is computed on; `meta.json`, what it means."""
 
 import json
 import os
@@ -11,11 +11,10 @@ import pyarrow as pa
 from app.sources import csv, parquet
 from app.sources.encoding import encoder
 from app.sources.errors import TooLarge, Unreadable
-from app.sources.matrix import VALUES, Floats, MatrixWriter, sync_folder
+from app.sources.matrix import META, CodedWriter, Floats, code_count, sync_folder
 from app.wire.datasets import Column
 
-META = "meta.json"
-FORMAT = 1
+FORMAT = 2
 
 
 def ingest(file: Path, columns: Sequence[Column], folder: Path, most_bytes: int) -> int:
@@ -39,7 +38,7 @@ def ingest(file: Path, columns: Sequence[Column], folder: Path, most_bytes: int)
     encoders = [encoder(column) for column in columns]
     most_rows = most_bytes // (8 * len(columns))
     folder.mkdir()
-    with MatrixWriter(folder / VALUES, len(columns)) as matrix:
+    with CodedWriter(folder, [code_count(column) for column in columns]) as matrix:
         for batch in _batches(file, columns, most_rows):
             block: Floats = np.empty((len(batch[0]), len(columns)))
             for position, values in enumerate(batch):

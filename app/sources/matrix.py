@@ -1,18 +1,32 @@
-"""A matrix of doubles on disk, row by row, in NumPy's own format; written in a stream, read through a memory map."""
+"""What is stored of a dataset: a matrix of numbers and one of codes, row by row, in NumPy's own format.
+
+Written in a stream, read through memory maps. A category's code takes as few bytes as hold all codes of its column.
+Datasets of an earlier form hold one matrix of doubles, a column for each declared one; it is read as well.
+"""
 
 import hashlib
+import io
+import json
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.wire.datasets import CategoryColumn, Column
+from solvers.columns import Columns
+from solvers.data_access.rows import Coded, code_bytes, in_bytes, places
+
 Floats = NDArray[np.float64]
 
+META, NUMBERS, CODES = "meta.json", "numbers.npy", "codes.npy"
 VALUES = "values.npy"
-"""The matrix's name in a dataset's folder."""
+"""The one matrix of an earlier form."""
+
+_BLOCK = 2**20  # values that are formed at a time
 
 
 class MatrixWriter:
@@ -22,18 +36,19 @@ class MatrixWriter:
     ----------
     path : the file, which must not exist
     columns : int, width of every block
+    kind : its numbers' type
     """
 
-    def __init__(self, path: Path, columns: int) -> None:
+    def __init__(self, path: Path, columns: int, kind: str = "<f8") -> None:
         self._file = path.open("xb")
-        self._columns = columns
+        self._columns, self._kind = columns, np.dtype(kind)
         self.rows = 0
         self._start = self._header()
 
-    def append(self, block: Floats) -> None:
+    def append(self, block: NDArray[Any]) -> None:
         """Adds rows, shape (rows, columns)."""
-        if block.dtype != np.float64 or block.ndim != 2 or block.shape[1] != self._columns:
-            raise ValueError("a block is a matrix of doubles of the declared width")
+        if block.dtype != self._kind or block.ndim != 2 or block.shape[1] != self._columns:
+            raise ValueError("a block is a matrix of the declared type and width")
         self._file.write(np.ascontiguousarray(block).data)
         self.rows += block.shape[0]
 
@@ -51,29 +66,131 @@ class MatrixWriter:
                 os.fsync(self._file.fileno())
 
     def _header(self) -> int:
-        shape = {"descr": "<f8", "fortran_order": False, "shape": (self.rows, self._columns)}
+        shape = {"descr": self._kind.str, "fortran_order": False, "shape": (self.rows, self._columns)}
         np.lib.format.write_array_header_1_0(self._file, shape)
         return self._file.tell()
 
 
-def open_matrix(path: Path) -> Floats:
-    """The rows of a file that `MatrixWriter` wrote, through a read-only memory map.
+class CodedWriter:
+    """Appends blocks of encoded records to a folder; on leaving the `with` block they are on the disk.
+
+    Parameters
+    ----------
+    folder : where neither file is yet
+    widths : for each declared column 1, a number, or how many codes it has
+    """
+
+    def __init__(self, folder: Path, widths: Sequence[int]) -> None:
+        self._blocks = [(j, code_bytes(width)) for j, width in enumerate(widths) if width > 1]
+        self._at = [j for j, width in enumerate(widths) if width == 1]
+        self._numbers = MatrixWriter(folder / NUMBERS, len(self._at))
+        self._codes = MatrixWriter(folder / CODES, sum(size for _, size in self._blocks), "|u1")
+
+    @property
+    def rows(self) -> int:
+        """How many were added."""
+        return self._numbers.rows
+
+    def append(self, block: Floats) -> None:
+        """Adds records, shape (rows, declared columns): a number as it is, a category as its position."""
+        self._numbers.append(block[:, self._at])
+        parts = [in_bytes(block[:, j].astype(np.int64), size) for j, size in self._blocks]
+        self._codes.append(np.hstack([np.empty((len(block), 0), np.uint8), *parts]))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._numbers.__exit__(kind, error, trace)
+        self._codes.__exit__(kind, error, trace)
+
+
+def code_count(column: Column) -> int:
+    """1 for a number, else how many codes a category has, "other" included."""
+    return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
+
+
+def widths(folder: Path) -> tuple[int, ...]:
+    """For each column that is stored 1, a number, or how many codes it has, "other" included."""
+    columns = json.loads((folder / META).read_text(encoding="utf-8"))["columns"]
+    return tuple(1 if column["type"] == "number" else len(column["categories"]) + 1 for column in columns)
+
+
+def open_coded(folder: Path, scratch: Path) -> Coded:
+    """The stored records, through read-only memory maps; `places` names every declared column.
+
+    Parameters
+    ----------
+    scratch : where records of the earlier form are written anew, for files that have no name any more when this returns
 
     Raises
     ------
     ValueError
-        if it is no matrix of doubles.
+        if they are not what the declaration says.
     """
-    matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-    if matrix.dtype != np.float64 or matrix.ndim != 2:
-        raise ValueError("not a matrix of doubles")
-    return matrix  # type: ignore[no-any-return]
+    declared, source, old = widths(folder), folder, folder / VALUES
+    if is_old := old.exists():
+        source = scratch
+        with CodedWriter(scratch, declared) as writer:
+            for block in _cut(_opened(old, len(declared), np.float64), len(declared)):
+                writer.append(np.nan_to_num(block))
+    numbers = sum(width == 1 for width in declared)
+    size = sum(code_bytes(width) for width in declared if width > 1)
+    coded = Coded(
+        _opened(source / NUMBERS, numbers, np.float64),
+        _opened(source / CODES, size, np.uint8),
+        places(Columns(declared)),
+    )
+    if len(coded.numbers) != len(coded.codes):
+        raise ValueError("there is not a code for each number")
+    if is_old:
+        (scratch / NUMBERS).unlink()
+        (scratch / CODES).unlink()
+    return coded
 
 
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file, its shape included."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def checksum(folder: Path) -> str:
+    """The SHA-256 of the files that hold the records, one after the other, and of what says how they are laid out."""
+    names = (VALUES,) if (folder / VALUES).exists() else (META, NUMBERS, CODES)
+    found = hashlib.sha256()
+    for name in names:
+        with (folder / name).open("rb") as file:
+            while piece := file.read(2**20):
+                found.update(piece)
+    return found.hexdigest()
+
+
+def fingerprint(folder: Path) -> str:
+    """By what records are known again, in whatever form they are stored: the SHA-256 of the one matrix of doubles."""
+    if (folder / VALUES).exists():
+        return checksum(folder)
+    header, found = io.BytesIO(), hashlib.sha256()
+    declared, coded = widths(folder), open_coded(folder, folder)
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (len(coded.numbers), len(declared))}
+    np.lib.format.write_array_header_1_0(header, shape)
+    found.update(header.getvalue())
+    for block in decoded(coded, declared):
+        found.update(block.data)
+    return found.hexdigest()
+
+
+def decoded(coded: Coded, declared: Sequence[int]) -> Iterator[Floats]:
+    """The records as doubles, a column for each declared one, some at a time."""
+    step = max(1, _BLOCK // len(declared))
+    for start in range(0, len(coded.numbers), step):
+        some = slice(start, start + step)
+        block = np.empty((len(coded.numbers[some]), len(declared)))
+        for j, (place, width) in enumerate(zip(coded.places, declared, strict=True)):
+            block[:, j] = coded.numbers[some, place] if width == 1 else codes(coded, place, width, some)
+        yield block
+
+
+def codes(coded: Coded, place: int, width: int, rows: slice = slice(None)) -> NDArray[np.int64]:
+    """One column's codes."""
+    found = np.zeros(len(coded.codes[rows]), dtype=np.int64)
+    for j in range(code_bytes(width)):
+        found += coded.codes[rows, place + j].astype(np.int64) << (8 * j)
+    return found
 
 
 def sync_folder(folder: Path) -> None:
@@ -83,3 +200,16 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _cut(matrix: NDArray[Any], columns: int) -> Iterator[NDArray[Any]]:
+    step = max(1, _BLOCK // columns)
+    return (np.asarray(matrix[start : start + step]) for start in range(0, len(matrix), step))
+
+
+def _opened(path: Path, columns: int, kind: type) -> NDArray[Any]:
+    """A file that `MatrixWriter` wrote, through a read-only memory map."""
+    matrix: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    if matrix.dtype != kind or matrix.ndim != 2 or matrix.shape[1] != columns:
+        raise ValueError("the stored matrix is not of the declared width")
+    return matrix

@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from accounting.records.codec import plan_to_json
-from app.sources.matrix import VALUES, checksum
+from app.sources.matrix import checksum
 from app.sources.spec import JobSpec
 from app.wire.base import Wire
 from app.worker.engine import DAMAGED, FAILED, FULL
@@ -44,7 +44,7 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
         job = Payload.model_validate_json(payload)
         scratch = Path(job.scratch)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if job.checksum not in (None, checksum(Path(job.folder) / VALUES)):
+        if job.checksum not in (None, checksum(Path(job.folder))):
             return DAMAGED
         return _run(job.spec, Path(job.folder), scratch, on_answer)
     except OSError as error:  # how much room an attempt needs is public
@@ -57,7 +57,7 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
 
 
 def _run(spec: JobSpec, folder: Path, scratch: Path, on_answer: Callable[[int], None] | None) -> str:
-    data = Data.of(*spec.design.load(folder, scratch), spec.problem)
+    data = Data.coded(*spec.design.load(folder, scratch), spec.problem)
     coefficients, transcript = solve(spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer)
     output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}
     return json.dumps(output, allow_nan=False)

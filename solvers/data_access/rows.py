@@ -51,7 +51,7 @@ class Coded:
                 code = np.where(held, x[:, start : start + width].argmax(axis=1), 0)
                 coded.codes[rows, first : first + size] = in_bytes(code, size)
                 first += size
-        return Coded(coded.numbers, coded.codes, _places(columns))
+        return Coded(coded.numbers, coded.codes, places(columns))
 
     def records(self, problem: Problem) -> "kernels.Records":
         """What the loops over records take: see `kernels.records`.
@@ -100,10 +100,10 @@ def cut(n: int, width: int) -> Iterator[slice]:
     return (slice(start, min(n, start + size)) for start in range(0, n, size))
 
 
-def _places(columns: Columns) -> tuple[int, ...]:
+def places(columns: Columns) -> tuple[int, ...]:
     """Numbers and codes side by side, in the order declared."""
-    number, byte, places = 0, 0, []
+    number, byte, found = 0, 0, []
     for width in columns.widths:
-        places.append(number if width == 1 else byte)
+        found.append(number if width == 1 else byte)
         number, byte = (number + 1, byte) if width == 1 else (number, byte + code_bytes(width))
-    return tuple(places)
+    return tuple(found)

@@ -122,7 +122,7 @@ class TestValues:
     def _change(self, world: World) -> tuple[str, Path, bytes]:
         """One bit of one stored value of the first dataset."""
         first = service.page(world.database, world.analyst, 0, 9).items[0].dataset
-        file = world.settings.home / "datasets" / first / "values.npy"
+        file = world.settings.home / "datasets" / first / "numbers.npy"
         before = file.read_bytes()
         file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
         return first, file, before

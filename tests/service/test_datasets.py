@@ -1,5 +1,6 @@
 """Uploading, describing and budgeting datasets through the real application."""
 
+import hashlib
 import json
 import threading
 from collections.abc import MutableMapping
@@ -19,12 +20,14 @@ from httpx import Response
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.ledger import replay
-from app.datasets import folders
+from app.datasets import folders, values
 from app.ledger import store as ledger
-from app.persistence.tables import datasets
-from app.sources.matrix import open_matrix
+from app.persistence.tables import datasets, stored_values
+from app.sources.matrix import CODES, NUMBERS, VALUES
+from app.wire.datasets import DatasetSpec
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, Service, people
+from tests.support.stored import stored_matrix
 
 
 def _problem(response: Response, status: int, code: str) -> dict[str, Any]:
@@ -86,10 +89,10 @@ def test_its_ledger_begins_with_its_filter(service: Service) -> None:
 def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service) -> None:
     dataset = service.upload().json()["id"]
     folder = folders.path(service.home, dataset)
-    assert sorted(path.name for path in folder.iterdir()) == ["meta.json", "values.npy"]
+    assert sorted(path.name for path in folder.iterdir()) == ["codes.npy", "meta.json", "numbers.npy"]
     i = np.arange(200)
     expected = np.stack([(20 + i % 60) / 50 - 1, i % 2, i % 60 > 30], axis=1)
-    assert np.allclose(open_matrix(folder / "values.npy"), expected, rtol=0, atol=1e-15)
+    assert np.allclose(stored_matrix(folder), expected, rtol=0, atol=1e-15)
     assert _left(service) == _known(service) == [dataset]
 
 
@@ -103,7 +106,7 @@ def test_parquet_is_told_by_content_and_gives_the_same_dataset(service: Service,
     other = SPEC | {"name": "again", "columns": [SPEC["columns"][0] | {"default": 7}, *SPEC["columns"][1:]]}
     made = service.upload(other, packed, name="people.csv")
     assert made.status_code == 201, made.text
-    one, two = (open_matrix(folders.path(service.home, d) / "values.npy") for d in (by_csv, made.json()["id"]))
+    one, two = (stored_matrix(folders.path(service.home, d)) for d in (by_csv, made.json()["id"]))
     assert np.array_equal(one, two)
 
 
@@ -115,6 +118,29 @@ def test_the_same_values_are_the_same_dataset_in_whatever_file(service: Service)
         _problem(service.upload(SPEC | {"name": f"again {number}"}, file), 409, "duplicate_dataset")
     budget = {"epsilon": 1.0, "delta": 1e-6}
     _problem(service.upload(SPEC | {"name": "more", "budget": budget}), 409, "duplicate_dataset")
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_dataset_of_the_earlier_form_is_known_again_and_computed_on(service: Service, noted: bool) -> None:
+    """One matrix of doubles, by whose checksum it was known; an older one yet has none."""
+    dataset = service.upload().json()["id"]
+    folder = folders.path(service.home, dataset)
+    np.save(folder / VALUES, stored_matrix(folder))
+    for name in (NUMBERS, CODES):
+        (folder / name).unlink()
+    sha256 = hashlib.sha256((folder / VALUES).read_bytes()).hexdigest()
+    known = values.content(DatasetSpec.model_validate_json(json.dumps(SPEC)), sha256)
+    with service.database.write() as connection:
+        assert connection.scalar(sa.select(datasets.c.content_sha256)) == known
+        connection.execute(sa.update(stored_values).values(sha256=sha256))
+        if not noted:
+            connection.execute(sa.delete(stored_values))
+            connection.execute(sa.update(datasets).values(content_sha256=dataset))
+    assert values.verify(service.database, service.home) == {dataset: True}
+    _problem(service.upload(SPEC | {"name": "again"}, people() + b"\n"), 409, "duplicate_dataset")
+    submitted = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
+    assert service.finished(submitted.json()["id"])["state"] == "done"
+    assert list((service.home / "scratch").glob("*")) == []
 
 
 @pytest.mark.parametrize(
@@ -242,7 +268,7 @@ def test_a_form_may_come_in_any_order_and_in_any_pieces(service: Service) -> Non
     assert response.status_code == 201, response.text
     with service.database.read() as connection:
         folder = connection.scalar(sa.select(datasets.c.folder))
-    assert len(open_matrix(folders.path(service.home, str(folder)) / "values.npy")) == 200
+    assert len(stored_matrix(folders.path(service.home, str(folder)))) == 200
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/csv", "", "multipart/mixed; boundary=b"])

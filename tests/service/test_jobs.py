@@ -551,12 +551,12 @@ class TestFailure:
 
     def test_a_broken_store_tells_nothing(self, service: Service, caplog: pytest.LogCaptureFixture) -> None:
         dataset = service.dataset()
-        [values] = (service.home / "datasets").glob("*/values.npy")
+        [values] = (service.home / "datasets").glob("*/numbers.npy")
         values.write_bytes(b"secret of row 17")
         job = service.finished(_submit(service, dataset).json()["id"])
         assert (job["state"], job["error"]) == ("failed", "job_failed")
         assert "secret" not in caplog.text
-        assert "values.npy" not in caplog.text
+        assert "numbers.npy" not in caplog.text
 
     def test_nothing_is_left_on_the_scratch_disk(self, service: Service) -> None:
         service.finished(_submit(service, service.dataset()).json()["id"])

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from app.sources import csv
 from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
 from app.sources.ingest import ingest
-from app.sources.matrix import Floats, open_matrix
+from app.sources.matrix import Floats
 from app.wire.datasets import CategoryColumn, Column, NumberColumn
 from tests.support.patience import PATIENCE
+from tests.support.stored import stored_matrix
 
 SECRET = "s3cr3t"
 COLUMNS: list[Column] = [
@@ -31,7 +32,7 @@ def read(folder: Path, content: bytes, columns: Sequence[Column] = COLUMNS, most
     file.write_bytes(content)
     made = folder / "columns"
     rows = ingest(file, columns, made, most_bytes)
-    matrix = np.array(open_matrix(made / "values.npy"))
+    matrix = stored_matrix(made)
     assert matrix.shape == (rows, len(columns))
     return matrix
 
@@ -134,9 +135,10 @@ def test_the_name_of_the_folder_and_all_else_in_the_file_are_not_stored(tmp_path
     content = b"c,x,name\n" + b"red,0,s3cr3t\n" * 50
     read(tmp_path, content)
     made = sorted((tmp_path / "columns").iterdir())
-    assert [path.name for path in made] == ["meta.json", "values.npy"]
+    assert [path.name for path in made] == ["codes.npy", "meta.json", "numbers.npy"]
     assert all(SECRET.encode() not in path.read_bytes() for path in made)
-    assert (tmp_path / "columns" / "values.npy").stat().st_size == 128 + 50 * 2 * 8
+    assert (tmp_path / "columns" / "numbers.npy").stat().st_size == 128 + 50 * 8
+    assert (tmp_path / "columns" / "codes.npy").stat().st_size == 128 + 50
 
 
 _GIVE_UP = """

@@ -3,17 +3,34 @@
 import itertools
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from app.sources import design as module
 from app.sources.design import Design, DesignError
 from app.sources.ingest import ingest
+from app.sources.matrix import (
+    CODES,
+    META,
+    NUMBERS,
+    VALUES,
+    Floats,
+    checksum,
+    codes,
+    decoded,
+    fingerprint,
+    open_coded,
+    widths,
+)
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest
+from solvers.data_access.data import Data
+from solvers.data_access.rows import Coded
+from solvers.losses import Squared
+from solvers.problem import Problem
 
 AGE = {"name": "age", "type": "number", "lower": 0, "upper": 100}
 SEX = {"name": "sex", "type": "category", "categories": ["f", "m"]}
@@ -31,6 +48,13 @@ def design(asked: dict[str, Any], *columns: dict[str, Any]) -> Design:
     return Design.of(spec(*columns), JobRequest.model_validate_json(json.dumps(request)))
 
 
+def load(made: Design, folder: Path, scratch: Path) -> tuple[Floats, Floats]:
+    """X, unfolded, and y."""
+    coded, y = made.load(folder, scratch)
+    problem = Problem(Squared(), n=len(y), d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
+    return Data.coded(coded, y, problem).rows(), y
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
@@ -41,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_numbers_one_hot_blocks_and_a_last_column_of_ones(folder: Path, tmp_path: Path) -> None:
     made = design({})
-    X, y = made.load(folder, tmp_path)
+    X, y = load(made, folder, tmp_path)
     assert X.tolist() == [
         [-1.0, 1, 0, 0, 0, 1],
         [1.0, 0, 1, 0, 0, 1],
@@ -59,14 +83,14 @@ def test_numbers_one_hot_blocks_and_a_last_column_of_ones(folder: Path, tmp_path
 
 def test_features_come_in_the_order_asked_for(folder: Path, tmp_path: Path) -> None:
     made = design({"features": ["city", "age"]})
-    X, _ = made.load(folder, tmp_path)
+    X, _ = load(made, folder, tmp_path)
     assert X[0].tolist() == [1, 0, 0, 0, -1.0, 1]
     assert [feature.name for feature in made.features] == ["city", "age"]
 
 
 def test_no_features_leave_the_intercept_alone(folder: Path, tmp_path: Path) -> None:
     made = design({"target": "age", "features": []})
-    X, y = made.load(folder, tmp_path)
+    X, y = load(made, folder, tmp_path)
     assert X.tolist() == [[1.0]] * 5
     assert y.tolist() == [-1.0, 1.0, 0.5, 0.0, 0.0]
     assert (made.d, made.row_norm, made.features) == (1, 1.0, ())
@@ -75,7 +99,7 @@ def test_no_features_leave_the_intercept_alone(folder: Path, tmp_path: Path) -> 
 
 def test_a_number_target_is_its_code(folder: Path, tmp_path: Path) -> None:
     made = design({"target": "age"})
-    X, y = made.load(folder, tmp_path)
+    X, y = load(made, folder, tmp_path)
     assert y.tolist() == [-1.0, 1.0, 0.5, 0.0, 0.0]
     assert X.shape == (5, 3 + 4 + 1)
     assert made.classes is None
@@ -83,20 +107,20 @@ def test_a_number_target_is_its_code(folder: Path, tmp_path: Path) -> None:
 
 def test_a_missing_target_is_its_first_category_and_a_default_is_itself(folder: Path, tmp_path: Path) -> None:
     first = design({"positive": "f"})
-    assert first.load(folder, tmp_path)[1].tolist() == [1.0, -1.0, 1.0, 1.0, 1.0]
+    assert load(first, folder, tmp_path)[1].tolist() == [1.0, -1.0, 1.0, 1.0, 1.0]
     assert first.classes == ("m", "f")
     declared = SEX | {"default": "m"}
     (tmp_path / "upload").write_bytes(FILE)
     ingest(tmp_path / "upload", spec(AGE, declared, CITY).columns, tmp_path / "columns", 2**20)
     made = design({}, AGE, declared, CITY)
-    assert made.load(tmp_path / "columns", tmp_path)[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
+    assert load(made, tmp_path / "columns", tmp_path)[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
 
 
 def test_a_positive_one_of_more_than_two_categories_is_told_from_the_rest(folder: Path, tmp_path: Path) -> None:
     made = design({"target": "city", "positive": "Rome"})
     assert made.classes == ("not Rome", "Rome")
     assert (made.outputs, made.size) == (1, made.d)
-    assert made.load(folder, tmp_path)[1].tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
+    assert load(made, folder, tmp_path)[1].tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
 
 
 @pytest.mark.parametrize("asked", [{}, {"loss": {"name": "softmax"}}, {"loss": {"name": "softmax", "classes": 3}}])
@@ -104,7 +128,7 @@ def test_more_than_two_categories_are_all_told_apart(asked: dict[str, Any], fold
     made = design({"target": "city", **asked})
     assert made.classes == ("Oslo", "Rome", "Lima")
     assert (made.outputs, made.d, made.size) == (3, 5, 15)
-    assert made.load(folder, tmp_path)[1].tolist() == [0.0, 1.0, 0.0, 2.0, 0.0]  # missing and unknown: the first
+    assert load(made, folder, tmp_path)[1].tolist() == [0.0, 1.0, 0.0, 2.0, 0.0]  # missing and unknown: the first
     coefficients, intercept = made.split(np.arange(15.0))
     assert coefficients == [[0.0, 1.0, 2.0, 3.0], [5.0, 6.0, 7.0, 8.0], [10.0, 11.0, 12.0, 13.0]]
     assert intercept == [4.0, 9.0, 14.0]
@@ -115,7 +139,7 @@ def test_more_than_two_categories_are_all_told_apart(asked: dict[str, Any], fold
 def test_two_categories_may_be_told_apart_by_softmax(folder: Path, tmp_path: Path) -> None:
     made = design({"loss": {"name": "softmax"}})
     assert (made.classes, made.outputs) == (("f", "m"), 2)
-    assert made.load(folder, tmp_path)[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
+    assert load(made, folder, tmp_path)[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
 
 
 def test_a_declared_default_is_the_class_of_a_missing_target(tmp_path: Path) -> None:
@@ -123,46 +147,92 @@ def test_a_declared_default_is_the_class_of_a_missing_target(tmp_path: Path) -> 
     (tmp_path / "upload").write_bytes(FILE)
     ingest(tmp_path / "upload", spec(AGE, SEX, declared).columns, tmp_path / "columns", 2**20)
     made = design({"target": "city"}, AGE, SEX, declared)
-    assert made.load(tmp_path / "columns", tmp_path)[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
+    assert load(made, tmp_path / "columns", tmp_path)[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
 
 
 def test_only_the_target_declared_leaves_the_intercept(tmp_path: Path) -> None:
     (tmp_path / "upload").write_bytes(FILE)
     ingest(tmp_path / "upload", spec(SEX).columns, tmp_path / "columns", 2**20)
     made = design({}, SEX)
-    X, _ = made.load(tmp_path / "columns", tmp_path)
+    X, _ = load(made, tmp_path / "columns", tmp_path)
     assert (made.d, made.row_norm, X.tolist()) == (1, 1.0, [[1.0]] * 5)
 
 
 @pytest.mark.parametrize("asked", [None, 0.5, 1e6])
 def test_no_record_there_could_be_is_longer_than_the_schema_implies(asked: float | None) -> None:
     made = design({"row_norm": asked} if asked else {})
-    codes = itertools.product((-1.0, 0.3, 1.0), (0.0, 1.0, 2.0), (0.0, 1.0, 2.0, 3.0))
-    block = np.array(list(codes))
-    rows = np.empty((len(block), made.d))
-    made._fill(block, rows)
+    coded = itertools.product((-1.0, 0.3, 1.0), range(4))
+    numbers, codes = (np.array(part) for part in zip(*coded, strict=True))
+    rows = Coded(numbers[:, None], codes[:, None].astype(np.uint8), (0, 0))
+    problem = Problem(Squared(), n=12, d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
     implied = math.sqrt(len(made.features) + 1)
-    assert np.linalg.norm(rows, axis=1).max() == pytest.approx(implied, rel=1e-14)
+    assert np.linalg.norm(Data.coded(rows, np.zeros(12), problem).rows(), axis=1).max() == pytest.approx(
+        implied, rel=1e-14
+    )
     assert made.row_norm == min(implied, asked or implied)
 
 
-def test_a_large_matrix_is_mapped_from_a_file_without_a_name_and_is_the_same(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = design({})
-    expected = made.load(folder, tmp_path)
-    monkeypatch.setattr(module, "_MOST_IN_MEMORY", 0)
-    monkeypatch.setattr(module, "_BLOCK_BYTES", 150)
-    X, y = made.load(folder, tmp_path)
-    assert isinstance(X, np.memmap)
-    assert np.array_equal(X, expected[0])
-    assert np.array_equal(y, expected[1])
+def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -> None:
+    coded, _ = design({"features": ["city"]}).load(folder, tmp_path)
+    assert isinstance(coded.numbers, np.memmap)
+    assert isinstance(coded.codes, np.memmap)
+    assert (coded.codes.dtype, coded.codes.shape, coded.places) == (np.uint8, (5, 2), (1,))
     assert list(tmp_path.iterdir()) == []
+
+
+def old_form(folder: Path, to: Path) -> None:
+    """As datasets were stored before: one matrix of doubles."""
+    to.mkdir()
+    (to / META).write_bytes((folder / META).read_bytes())
+    declared = widths(folder)
+    values = np.concatenate(list(decoded(open_coded(folder, to), declared)))
+    np.save(to / VALUES, values)
+
+
+@pytest.mark.parametrize("asked", [{}, {"target": "age"}, {"target": "city", "features": ["sex"]}])
+def test_a_dataset_of_the_earlier_form_is_read_as_what_it_is(
+    asked: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    old_form(folder, tmp_path / "old")
+    (tmp_path / "scratch").mkdir()
+    made = design(asked)
+    for one, two in zip(
+        load(made, tmp_path / "old", tmp_path / "scratch"), load(made, folder, tmp_path / "scratch"), strict=True
+    ):
+        np.testing.assert_array_equal(one, two)
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert fingerprint(tmp_path / "old") == fingerprint(folder) == checksum(tmp_path / "old") != checksum(folder)
+
+
+def test_every_file_that_says_what_a_record_is_is_in_the_checksum(folder: Path, tmp_path: Path) -> None:
+    before = checksum(folder)
+    for name in (META, NUMBERS, CODES):
+        copy = tmp_path / name
+        shutil.copytree(folder, copy)
+        assert checksum(copy) == before
+        data = (copy / name).read_bytes()
+        (copy / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        assert checksum(copy) != before
+
+
+def test_codes_take_as_few_bytes_as_their_column_needs(tmp_path: Path) -> None:
+    many = CITY | {"name": "many", "categories": [f"v{i}" for i in range(300)]}
+    few = CITY | {"name": "few", "categories": [f"v{i}" for i in range(255)]}
+    lines = [b"many,few,age"] + [b"v%d,v%d,%d" % (i % 301, i % 256, i % 100) for i in range(1000)]
+    (tmp_path / "upload").write_bytes(b"\n".join(lines) + b"\n")
+    ingest(tmp_path / "upload", spec(few, AGE, many).columns, tmp_path / "columns", 2**20)
+    stored = np.load(tmp_path / "columns" / CODES)
+    assert (stored.dtype, stored.shape) == (np.uint8, (1000, 3))
+    assert np.load(tmp_path / "columns" / NUMBERS).shape == (1000, 1)
+    coded = open_coded(tmp_path / "columns", tmp_path)
+    i = np.arange(1000)
+    assert np.array_equal(codes(coded, coded.places[0], 256), i % 256)
+    assert np.array_equal(codes(coded, coded.places[2], 301), i % 301)
 
 
 def test_a_stored_matrix_of_another_width_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="width"):
-        design({}, AGE, SEX).load(folder, tmp_path)
+        load(design({}, AGE, SEX), folder, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -187,13 +257,16 @@ def test_what_does_not_fit_the_declaration_is_named(asked: dict[str, Any], field
     assert "gone" not in str(caught.value)
 
 
-def test_a_single_category_may_be_the_positive_one() -> None:
-    made = design({"target": "one", "positive": "yes"}, AGE, CITY | {"name": "one", "categories": ["yes"]})
+def test_a_single_category_may_be_the_positive_one(tmp_path: Path) -> None:
+    one = CITY | {"name": "one", "categories": ["yes"]}
+    (tmp_path / "upload").write_bytes(b"age,one\n1,yes\n2,no\n")
+    ingest(tmp_path / "upload", spec(AGE, one).columns, tmp_path / "columns", 2**20)
+    made = design({"target": "one", "positive": "yes"}, AGE, one)
     assert made.classes == ("not yes", "yes")
-    assert made._labels(np.array([0.0, 1.0])).tolist() == [1.0, 1.0]
+    assert load(made, tmp_path / "columns", tmp_path)[1].tolist() == [1.0, 1.0]
 
 
-def test_a_matrix_that_would_be_too_wide_or_too_large_is_refused() -> None:
+def test_a_matrix_that_would_be_too_wide_is_refused() -> None:
     many = [str(i) for i in range(4096)]
     wide = [CITY | {"name": f"c{i}", "categories": many} for i in range(16)]
     with pytest.raises(DesignError, match="65536 columns"):
@@ -203,6 +276,3 @@ def test_a_matrix_that_would_be_too_wide_or_too_large_is_refused() -> None:
     assert design({"target": "city"}, CITY, *wide[:5]).size == 3 * (5 * 4097 + 1)
     made = design({}, SEX, *wide[:15])
     assert made.d == 15 * 4097 + 1
-    made.check_rows(1000)
-    with pytest.raises(DesignError, match="bytes"):
-        made.check_rows(200_000)

@@ -15,8 +15,9 @@ import pytest
 from app.sources import parquet
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.ingest import ingest
-from app.sources.matrix import Floats, open_matrix
+from app.sources.matrix import Floats
 from app.wire.datasets import CategoryColumn, Column, NumberColumn
+from tests.support.stored import stored_matrix
 
 X = NumberColumn(name="x", type="number", lower=0.0, upper=10.0)
 C = CategoryColumn(name="c", type="category", categories=["red", "7"])
@@ -32,8 +33,8 @@ def read(
     else:
         pq.write_table(table, file, **how)
     made = folder / "columns"
-    assert ingest(file, columns, made, most_bytes) == len(open_matrix(made / "values.npy"))
-    return np.array(open_matrix(made / "values.npy"))
+    assert ingest(file, columns, made, most_bytes) == len(stored_matrix(made))
+    return stored_matrix(made)
 
 
 def raw(table: pa.Table, **how: Any) -> bytes:
