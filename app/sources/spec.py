@@ -42,5 +42,5 @@ class JobSpec(Wire):
         return self
 
     def to_json(self) -> str:
-        """Canonical JSON, which `model_validate_json` reads back as the same."""
-        return canonical(self.model_dump(mode="json")).decode()
+        """Canonical JSON, which `model_validate_json` reads back as the same; a problem's stretch is a run's own."""
+        return canonical(self.model_dump(mode="json", exclude={"problem": {"stretch"}})).decode()
