@@ -32,7 +32,7 @@ _NEAR = 1.05
 _WASTEFUL = 0.97
 # Above `_FIRM` a profile in floats may be mostly what it grants to rounding: another processor's last digits moved
 # epsilon by .6 % at most. So the noise is for less than what is stated, and a verifier anywhere finds it kept.
-_FIRM, _SLACK = 6.0, 0.02
+_FIRM, _SLACK = 4.0, 0.02
 
 
 def calibrate(queries: Sequence[Query], privacy: Privacy) -> ReleasePlan:
