@@ -5,6 +5,7 @@ from typing import Literal
 
 from accounting.privacy import Privacy
 from solvers.domains import Free
+from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import (
     AdaptiveGd,
@@ -22,6 +23,7 @@ from solvers.methods.checks import check_loss
 from solvers.methods.run import Strict
 from solvers.methods.tuning import descent_time
 from solvers.potentials import HalfSquaredLp
+from solvers.preparation import Asked, ByMethod, Declared, Preparation, Private
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 
@@ -53,44 +55,71 @@ class Auto(Strict):
 
     name: Literal["auto"] = "auto"
 
-    def choose(self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi") -> tuple[Run, str]:
-        """The method, resolved, and the reason.
+    def choose(
+        self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi", asked: Asked | None = None
+    ) -> tuple[Method, str]:
+        """The method, and the reason.
 
         Parameters
         ----------
         problem, privacy : public facts
         currency : what a dataset's filter can charge well
+        asked : the preparation asked for; a method that standardises by itself is no choice where rows are to be as
+            declared
 
         Raises
         ------
         Unsuitable
             if no method minimizes such a problem.
         """
-        method: Method
         if privacy.is_pure:
-            method, reason = _pure(problem)
-            return method.resolve(problem, privacy), reason
+            return _pure(problem)
+        declared = isinstance(asked, Declared) or Private.refusal(problem, privacy) is not None
+        met = problem if declared else Private().prepared(problem)
         if not problem.is_smooth and problem.is_convex:
-            reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
-            return _NON_SMOOTH[currency].resolve(problem, privacy), reason
+            return _NON_SMOOTH[currency], f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
         check_loss("auto", problem)
-        if _standardised(problem):
-            adaptive = AdaptiveGd().resolve(problem, privacy)
-            if currency == "gaussian" or adaptive.gradient_evaluations(problem) <= _MANY_GRADIENTS:
-                return adaptive, _STANDARDISED
-        full = DpGd().resolve(problem, privacy)
+        if _standardised(problem) and not isinstance(asked, Declared):
+            evaluations = AdaptiveGd().resolve(problem, privacy).gradient_evaluations(problem)
+            if currency == "gaussian" or evaluations <= _MANY_GRADIENTS:
+                return AdaptiveGd(), _STANDARDISED
+        evaluations = DpGd().resolve(met, privacy).gradient_evaluations(met)
         if not problem.is_convex:
-            return full, "the loss is not convex: plain full gradient steps are what still descends"
+            return DpGd(), "the loss is not convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
-        facts, evaluations = f"{kind}, n = {problem.n}, d = {problem.size}", full.gradient_evaluations(problem)
+        facts = f"{kind}, n = {problem.n}, d = {problem.size}"
         if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
-            reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
-            return DpSvrg().resolve(problem, privacy), reason
+            return DpSvrg(), f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
         if problem.size > problem.n and HalfSquaredLp().refusal(problem) is None:
-            return DpAccMd().resolve(problem, privacy), f"{facts}, an l1 ball: {_SPARSE}"
-        if currency != "gaussian" and _curved(problem, privacy):
-            return ObjectivePerturbation().resolve(problem, privacy), f"{facts}: {_CURVED}"
-        return full, f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
+            return DpAccMd(), f"{facts}, an l1 ball: {_SPARSE}"
+        if currency != "gaussian" and _curved(met, privacy):
+            return ObjectivePerturbation(), f"{facts}: {_CURVED}"
+        return DpGd(), f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
+
+
+def fit(asked: Asked | None, method: Method, problem: Problem, privacy: Privacy) -> tuple[Preparation, Run, str]:
+    """How rows are prepared for the method, the method resolved for such rows, and the reason.
+
+    Raises
+    ------
+    Unsuitable
+        if what was asked for does not go with the method or the problem, or the method with the problem.
+    """
+    if method.standardises:
+        if isinstance(asked, Declared):
+            raise Unsuitable(f"{method.name} standardises by itself: preparation declared is not to be had with it")
+        return ByMethod(), method.resolve(problem, privacy), f"{method.name} standardises by itself"
+    refusal = Private.refusal(problem, privacy)
+    if refusal is None and not isinstance(asked, Declared):
+        met = Private().prepared(problem)
+        run = method.resolve(met, privacy)
+        pure = next((q.name for q in run.queries(met) if q.mechanism.curves(1.0).pure is not None), None)
+        if pure is None:
+            return Private(), run, "asked for" if asked else "the default"
+        refusal = f"private moments are Gaussian answers, and {method.name} is priced as a pure mechanism here"
+    if isinstance(asked, Private):
+        raise Unsuitable(f"preparation private does not fit: {refusal}")
+    return Declared(), method.resolve(problem, privacy), "asked for" if asked else str(refusal)
 
 
 def _pure(problem: Problem) -> tuple[Method, str]:

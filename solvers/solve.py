@@ -20,8 +20,11 @@ from solvers.data_access.standardised import StandardisedOracle
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
+from solvers.preparation import Asked, Declared, Preparation
 from solvers.problem import Problem, Vector
-from solvers.selection import Auto, Currency
+from solvers.selection import Auto, Currency, fit
+
+AS_DECLARED = Declared()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,16 @@ class Limits:
 class Quote:
     """The price of a run: a function of public facts.
 
-    Fields: the resolved method; why; the calibrated plan; per query the noise std of each coordinate (in the gradient's
-    unit, at its largest bound); expected per-record gradients; what theory forecasts.
+    Fields: the resolved method; why; how rows are prepared; why; the problem that the method meets; the calibrated
+    plan; per query the noise std of each coordinate (in the gradient's unit, at its largest bound); expected per-record
+    gradients; what theory forecasts of the problem that is met.
     """
 
     method: Run
     reason: str
+    preparation: Preparation
+    preparation_reason: str
+    problem: Problem
     release: ReleasePlan
     noise_stds: tuple[float, ...]
     gradient_evaluations: float
@@ -61,6 +68,7 @@ class Release:
     accountant: str
     accountant_version: str
     method: Run
+    preparation: Preparation
 
 
 def plan(
@@ -70,6 +78,7 @@ def plan(
     *,
     currency: Currency = "renyi",
     limits: Limits = Limits(),
+    preparation: Asked | None = None,
 ) -> Quote:
     """The quote of a method for a problem; touches no data.
 
@@ -77,25 +86,31 @@ def plan(
     ----------
     currency : what the filter that will be charged can charge; "auto" heeds it
     limits : checked before the noise is calibrated, which takes long for a huge run
+    preparation : how rows are to be prepared; by default privately standardised where that fits, else as declared
 
     Raises
     ------
+    Unsuitable
+        if the method or the preparation that was asked for does not fit.
     OutOfRange
         if the run exceeds the limits.
     """
+    reason = "asked for"
     if isinstance(method, Auto):
-        chosen, reason = method.choose(problem, privacy, currency=currency)
-    else:
-        chosen, reason = method.resolve(problem, privacy), "asked for"
-    queries, evaluations = chosen.queries(problem), chosen.gradient_evaluations(problem)
+        method, reason = method.choose(problem, privacy, currency=currency, asked=preparation)
+    prepared, chosen, why = fit(preparation, method, problem, privacy)
+    met = prepared.prepared(problem)
+    own = chosen.queries(met)
+    moments = prepared.queries(problem, own)
+    evaluations = chosen.gradient_evaluations(met) + float(problem.n) * len(moments)
     if evaluations > limits.evaluations:
         raise OutOfRange(f"the run would compute more than {limits.evaluations:g} per-record gradients, the most here")
-    if sum(query.answers for query in queries) > limits.answers:
+    if sum(query.answers for query in own + moments) > limits.answers:
         raise OutOfRange(f"the run would take more than {limits.answers:g} private answers, the most here")
-    release = calibrate(queries, privacy)
-    bounds = chosen.bounds(problem)
+    release = calibrate(own + moments, privacy)
+    bounds = chosen.bounds(met) | prepared.bounds(problem)
     stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)
-    return Quote(chosen, reason, release, stds, evaluations, forecast(chosen, problem, stds[0]))
+    return Quote(chosen, reason, prepared, why, met, release, stds, evaluations, forecast(chosen, met, stds[0]))
 
 
 def run(
@@ -105,8 +120,11 @@ def run(
     release: ReleasePlan,
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
+    preparation: Preparation = AS_DECLARED,
 ) -> tuple[Vector, Plan]:
-    """The coefficients and the transcript of one run of a resolved method.
+    """The coefficients, for the rows of `data`, and the transcript of one run of a resolved method.
+
+    The plan is parted by its queries' names: the preparation's door holds the one part, the method's door the other.
 
     Raises
     ------
@@ -114,26 +132,62 @@ def run(
         if the transcript is not covered by the plan or the result is not finite: then nothing is released.
     """
     noise = Noise() if noise is None else noise
-    door: PrivateOracle | StandardisedOracle | DataAccess
-    if method.door == "oracle":
-        door = PrivateOracle(problem, data, release.plan, noise, on_answer)
-        coefficients = method.run(door, problem)
-    elif method.door == "standardised":
-        door = StandardisedOracle(problem, data, release.plan, noise, on_answer)
-        coefficients = method.run(door, problem)
-    else:
-        door = DataAccess(problem, data, release.plan, noise, on_answer)
-        coefficients = method.run(door, problem)
-    transcript = door.transcript()
+    first, rest = parted(release.plan, set(preparation.bounds(problem)))
+    frame, before = None, Plan(())
+    if first.queries:
+        moments = StandardisedOracle(problem, data, first, noise, on_answer)
+        frame, before = preparation.frame(moments, problem), moments.transcript()
+    met = problem
+    if frame is not None:
+        met = preparation.prepared(problem)
+        data = data.framed(frame, met.row_norm)
+    coefficients, transcript = _answered(method, met, data, rest, noise, _after(before, on_answer))
+    transcript = Plan(transcript.queries + before.queries)
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
+    if frame is not None:
+        coefficients = frame.raw(coefficients.reshape(-1, problem.d)).ravel()
     if coefficients.shape != (problem.size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the run did not end in finite coefficients")
     return coefficients, transcript
 
 
+def _answered(
+    method: Run, problem: Problem, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
+) -> tuple[Vector, Plan]:
+    """The method's answer through the door that it needs, and what was asked there."""
+    door: PrivateOracle | StandardisedOracle | DataAccess
+    if method.door == "oracle":
+        door = PrivateOracle(problem, data, plan, noise, on_answer)
+        return method.run(door, problem), door.transcript()
+    if method.door == "standardised":
+        door = StandardisedOracle(problem, data, plan, noise, on_answer)
+        return method.run(door, problem), door.transcript()
+    door = DataAccess(problem, data, plan, noise, on_answer)
+    return method.run(door, problem), door.transcript()
+
+
+def parted(plan: Plan, names: set[str]) -> tuple[Plan, Plan]:
+    """The queries of these names, and the others."""
+    chosen = tuple(query for query in plan.queries if query.name in names)
+    return Plan(chosen), Plan(tuple(query for query in plan.queries if query not in chosen))
+
+
+def _after(before: Plan, on_answer: Callable[[int], None] | None) -> Callable[[int], None] | None:
+    """Counts on from the answers before."""
+    if on_answer is None:
+        return None
+    given, hear = sum(query.answers for query in before.queries), on_answer
+    return lambda more: hear(given + more)
+
+
 def solve(
-    method: Method | Auto, problem: Problem, X: NDArray[np.float64], y: NDArray[np.float64], privacy: Privacy
+    method: Method | Auto,
+    problem: Problem,
+    X: NDArray[np.float64],
+    y: NDArray[np.float64],
+    privacy: Privacy,
+    preparation: Asked | None = None,
 ) -> Release:
     """An (epsilon, delta)-DP model of the data, for replacement of one row; fresh noise, nobody chooses it.
 
@@ -142,9 +196,9 @@ def solve(
     X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose
         coefficients are K blocks of d, one for each class
     """
-    quote = plan(method, problem, privacy)
+    quote = plan(method, problem, privacy, preparation=preparation)
     data = Data.of(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(y, dtype=np.float64), problem)
-    coefficients, transcript = run(quote.method, problem, data, quote.release)
+    coefficients, transcript = run(quote.method, problem, data, quote.release, preparation=quote.preparation)
     release = quote.release
     return Release(
         coefficients,
@@ -156,4 +210,5 @@ def solve(
         release.accountant,
         release.accountant_version,
         quote.method,
+        quote.preparation,
     )

@@ -23,9 +23,12 @@ from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.frame import Frame
 from solvers.methods import Run
 from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
+from solvers.preparation import Preparation
 from solvers.problem import Problem, Vector
+from solvers.solve import AS_DECLARED, parted
 
 Statistic = Callable[[Vector], float]
 
@@ -45,6 +48,11 @@ class Row:
     def gradient(self, problem: Problem, w: Vector) -> Vector:
         """The gradient of its loss at w."""
         return np.multiply.outer(self.slope(problem, w), self.x).ravel()
+
+    def framed(self, frame: Frame, row_norm: float) -> "Row":
+        """The record in a frame, shortened."""
+        z = np.append((self.x[:-1] - frame.center) * frame.scale, frame.constant)
+        return Row(z * (row_norm / max(float(np.linalg.norm(z)), row_norm)), self.y)
 
 
 class Attacker:
@@ -161,6 +169,7 @@ def scores(
     noise: Callable[[int], Noise],
     statistic: Statistic | None = None,
     position: int = 0,
+    preparation: Preparation = AS_DECLARED,
 ) -> tuple[Scores, Scores]:
     """Scores of `runs` runs with the first row, and of as many with the second.
 
@@ -169,12 +178,13 @@ def scores(
     noise : the randomness for either dataset, 0 and 1
     statistic : of the released model; None attacks the transcript, which an oracle's method has
     position : of the replaced row
+    preparation : how rows are prepared; the problem is that before it, the method is resolved for that after it
     """
     found = [np.empty(runs), np.empty(runs)]
     for which, row in enumerate(rows):
         data, source = neighbor(problem, row, position), noise(which)
         for j in range(runs):
-            found[which][j] = _score(method, problem, plan, data, rows, source, statistic, position)
+            found[which][j] = _score(method, problem, plan, data, rows, source, statistic, position, preparation)
     return found[0], found[1]
 
 
@@ -187,7 +197,19 @@ def _score(
     noise: Noise,
     statistic: Statistic | None,
     position: int,
+    preparation: Preparation = AS_DECLARED,
 ) -> float:
+    before, plan = parted(plan, set(preparation.bounds(problem)))
+    if before.queries:
+        pair = [neighbor(problem, row, position) for row in rows]
+        moments = StandardisedAttacker(StandardisedOracle(problem, data, before, noise), problem, before, *pair)
+        frame = preparation.frame(moments, problem)
+        if frame is None:
+            raise TypeError("a preparation that asks makes a frame of the answers")
+        met = preparation.prepared(problem)
+        framed = rows[0].framed(frame, met.row_norm), rows[1].framed(frame, met.row_norm)
+        rest = _score(method, met, plan, data.framed(frame, met.row_norm), framed, noise, statistic, position)
+        return rest + (moments.score if statistic is None else 0.0)
     if method.door == "data":
         if statistic is None:
             raise ValueError("a method that sees the data has no transcript to attack: name a statistic")

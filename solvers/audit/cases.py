@@ -22,6 +22,7 @@ from solvers.losses import Absolute, Logistic, Squared
 from solvers.methods import Method
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
+from solvers.solve import plan as quoted
 
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
@@ -29,6 +30,8 @@ _FLAT = Problem(Squared(1.0), n=_N, d=2, row_norm=1.0)
 _CURVED = Problem(Squared(1.0), L2(30.0), n=_N, d=1, row_norm=1.0)  # the minimizer stays near 0, the slopes at 1
 _LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
 _DECLARED = Problem(Logistic(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
+_CODED = Problem(Squared(1.0), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
+_CORNERS = ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0))
 _STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
 _WIDE = Problem(Squared(1.0), n=_N, d=300, row_norm=1.0)
@@ -84,7 +87,12 @@ CASES: dict[str, Case | ExactCase] = {
         methods.AdaptiveGd(steps=1, slope_limit=0.05),
         _DECLARED,
         targets=(1.0, 1.0),
-        corners=((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0)),
+        corners=_CORNERS,
+    ),
+    # Rows privately standardised: moments and gradients together. At w near 0 the other rows' residuals are 0.
+    "dp_gd_standardised": Case(methods.DpGd(steps=1, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS),
+    "noisy_sgd_standardised": Case(
+        methods.NoisySgd(steps=6, batch=40, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS
     ),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
@@ -162,13 +170,11 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
     case = CASES[name]
     if isinstance(case, ExactCase):
         return [_exactly(case)]
-    method = case.method.resolve(case.problem, case.privacy)
-    plan = calibrate(method.queries(case.problem), case.privacy).plan
-    found = []
+    quote = quoted(case.method, case.problem, case.privacy)
+    plan, found = quote.release.plan, []
     for noisy in (plan, halved(plan)):
-        found.append(
-            scores(method, case.problem, noisy, case.pair(), runs * case.effort, noise, case.statistic, case.position)
-        )
+        how = case.pair(), runs * case.effort, noise, case.statistic, case.position, quote.preparation
+        found.append(scores(quote.method, case.problem, noisy, *how))
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
         for d in DELTAS

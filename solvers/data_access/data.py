@@ -120,6 +120,19 @@ class Data:
         records = self.records[0][places], self.records[1][places], *self.records[2:]
         return replace(self, records=records, y=self.y[places], scale=self.scale[places])
 
+    def framed(self, frame: Frame, row_norm: float) -> "Data":
+        """Rows z(x) in a frame of released numbers, shortened to `row_norm`, of which no layout is declared."""
+        center, scale, constant = np.array(frame.center), np.array(frame.scale), float(frame.constant)
+        if not ((np.abs(center) <= 1).all() and ((scale > 0) & (scale < 1e25)).all() and 1e-6 <= constant <= 1e3):
+            raise Unsuitable("a frame has a center in [-1, 1], a positive scale and a constant in [1e-6, 1e3]")
+        n, d = self.problem.n, self.problem.d
+        Z = np.empty((n, d))
+        for rows in blocks(n, d):
+            Z[rows, :-1] = (self.X[rows, :-1] - center) * scale
+        Z[:, -1] = constant
+        problem = replace(self.problem, row_norm=row_norm, columns=None)
+        return Data(Z, self.y, row_norm / np.maximum(kernels.norms(Z), row_norm), problem)
+
 
 def checked(frame: Frame, problem: Problem) -> Frame:
     """A copy of a frame that nobody else holds.

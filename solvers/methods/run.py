@@ -21,6 +21,7 @@ class Strict:
     """What is read from JSON as it stands: no further fields, no conversions, no NaN."""
 
     __slots__ = ()
+    standardises: ClassVar[bool] = False  # whether it centres and scales declared columns by itself
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 

@@ -23,9 +23,11 @@ from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Squared
 from solvers.methods import DpGd, Method, Run
+from solvers.preparation import Declared, Private
 from solvers.problem import Vector
 from solvers.regularizers import L2
-from solvers.solve import Limits, run
+from solvers.solve import Limits, Quote, run
+from tests.support.coupled import complaints
 from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
@@ -53,6 +55,18 @@ def cells(method: Method) -> list[tuple[Problem, Privacy]]:
                 continue
             found.append((problem, privacy))
     assert found
+    return found
+
+
+def quotes(method: Method) -> list[tuple[Problem, Privacy, Quote]]:
+    """Of all cells, with rows prepared by default and as declared, where the method lets them be so."""
+    found = [(problem, privacy, plan(method, problem, privacy)) for problem, privacy in cells(method)]
+    if not method.standardises:
+        found += [
+            (problem, privacy, plan(method, problem, privacy, preparation=Declared()))
+            for problem, privacy in cells(method)
+            if problem.columns is not None
+        ]
     return found
 
 
@@ -89,19 +103,22 @@ def test_a_stored_run_is_read_strictly(method: Method) -> None:
 
 @every
 def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
-    for problem, privacy in cells(method):
-        quote = plan(method, problem, privacy)
-        queries = quote.method.queries(problem)
-        assert set(quote.method.bounds(problem)) == {q.name for q in queries}
-        assert len(quote.noise_stds) == len(queries)
+    for problem, privacy, quote in quotes(method):
+        queries = quote.method.queries(quote.problem)
+        assert set(quote.method.bounds(quote.problem)) == {q.name for q in queries}
+        planned = quote.release.plan.queries
+        assert {q.name for q in planned} == {q.name for q in queries} | set(quote.preparation.bounds(problem))
+        assert len(quote.noise_stds) == len(planned)
         assert all(std >= 0 and np.isfinite(std) for std in quote.noise_stds)
         assert quote.release.epsilon <= privacy.epsilon
         assert quote.forecast.statement
-        limits = Limits(quote.gradient_evaluations, sum(q.answers for q in queries))
-        assert plan(method, problem, privacy, limits=limits) == quote
+        assert quote.preparation_reason
+        limits = Limits(quote.gradient_evaluations, sum(q.answers for q in planned))
+        asked_for: Any = {} if method.standardises else {"preparation": quote.preparation}
+        assert plan(method, problem, privacy, limits=limits, **asked_for).release == quote.release
         for tight in (Limits(limits.evaluations * 0.999), Limits(answers=limits.answers - 1)):
             with pytest.raises(OutOfRange):
-                plan(method, problem, privacy, limits=tight)
+                plan(method, problem, privacy, limits=tight, **asked_for)
 
 
 class Counted:
@@ -144,19 +161,38 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
     rng = np.random.default_rng(4)
     plain = rng.normal(size=(N, 2))
     laid_out = np.column_stack((np.clip(plain, -1, 1), np.ones(N)))
-    for problem, privacy in cells(method):
-        quote = plan(method, problem, privacy)
+    for problem, _, quote in quotes(method):
         with monkeypatch.context() as patch:
             counted = Counted(patch)
             X = plain if problem.columns is None else laid_out
             data = Data.of(X, np.sign(plain @ [1.0, -2.0]), problem)
-            w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
-        assert problem.domain.project(w) == pytest.approx(w, abs=1e-12)
+            w, transcript = run(
+                quote.method, problem, data, quote.release, Noise(SeededBits(3)), preparation=quote.preparation
+            )
+        if quote.problem == problem:
+            assert problem.domain.project(w) == pytest.approx(w, abs=1e-12)
         assert quote.release.plan.covers(transcript)
         expected = quote.gradient_evaluations
         assert counted.gradients <= expected + 6 * (2 * expected) ** 0.5  # a batch's size is Poisson, or less spread
-        bounds = quote.method.bounds(problem)
+        bounds = quote.method.bounds(quote.problem) | quote.preparation.bounds(problem)
         for name, bound, size in counted.bounds:
             assert bound <= bounds[name][0] * (1 + 1e-9)  # rounding may grow with coordinates released on the way
             assert size == bounds[name][1]
         assert {name for name, _, _ in counted.bounds} <= set(Counter(bounds))
+
+
+@every
+def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(method: Method) -> None:
+    problem, privacy = PROBLEMS[-1], PROMISES[0]
+    try:
+        quote = plan(method, problem, privacy)
+    except Unsuitable:
+        return
+    if not isinstance(quote.preparation, Private):
+        return
+    rng = np.random.default_rng(8)
+    X = np.column_stack((rng.uniform(-1, 1, (N, 2)), np.ones(N)))
+    y = np.sign(X @ [1.0, -2.0, 0.1])
+    X[7], y[7] = (-1.0, -1.0, 1.0), 1.0
+    for corner, target in (((1.0, 1.0, 1.0), 1.0), ((1.0, 1.0, 1.0), -1.0), ((0.2, -1.0, 1.0), -1.0)):
+        assert complaints(quote, problem, X, y, (np.array(corner), target)) == []

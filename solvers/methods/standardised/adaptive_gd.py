@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.columns import Columns
 from solvers.domains import Free
 from solvers.doors import Standardised
 from solvers.errors import NeedsDelta, Unsuitable
@@ -18,12 +17,14 @@ from solvers.frame import Frame
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count
 from solvers.methods.run import Bounds, StandardisedRun, Strict
+from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 10_000
 _STEPS = 250
 _CONSTANT = 0.3  # the last coordinate of every z, beside a mean square of 1: centred rows need little intercept
-_SHARES = {"means": 5.0, "spread": 1.0, "variances": 3.0, "target_mean": 2.0, "target_spread": 2.0, "residual": 2.0}
+_MOMENTS = {"means": 5.0, "spread": 1.0, "variances": 3.0}  # percent of mu^2
+_TARGET = {"target_mean": 2.0, "target_spread": 2.0, "residual": 2.0}
 _RESIDUALS = (0.12, 0.3, 0.6)  # when the scale of residuals is asked for again, as shares of the steps
 _REALLOCATED = (0.1, 0.2, 0.4, 0.8)
 _PENALIZED_FROM = 10  # steps, before which the running mean tells nothing
@@ -58,6 +59,7 @@ class AdaptiveGd(Strict):
     steps: int | None = None
     slope_limit: float | None = None
     name: Literal["adaptive_gd"] = "adaptive_gd"
+    standardises: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self.steps, self.slope_limit)
@@ -70,10 +72,7 @@ class AdaptiveGd(Strict):
         Unsuitable
             if the columns are not declared or rows are clipped, the loss is another, the domain not free, or delta 0.
         """
-        if problem.columns is None or problem.row_norm < problem.columns.row_norm:
-            raise Unsuitable(
-                "adaptive_gd centres and scales declared columns; rows must not be clipped: leave out row_norm"
-            )
+        moments.columns_of(problem)
         if not isinstance(problem.loss, Logistic | Softmax | Squared):
             raise Unsuitable("adaptive_gd takes logistic, softmax or squared: use dp_gd")
         if not isinstance(problem.domain, Free):
@@ -98,31 +97,18 @@ class AdaptiveGdRun(StandardisedRun):
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """The moments, and T gradients that get the rest of mu^2."""
-        asked = ["means"] if problem.d > 1 else []
-        if _columns(problem).is_number.any():
-            asked += ["spread", "variances"]
+        asked = moments.queries(problem, **_MOMENTS)
         if problem.loss.takes == "number":
-            asked += ["target_mean", "target_spread", "residual"]
-        counts = {"residual": len(self._at(_RESIDUALS))}
-        moments = [Query(name, counts.get(name, 1), Gaussian(), weight=_SHARES[name]) for name in asked]
-        rest = 100 - sum(query.weight for query in moments)
-        return (Query("gradient", self.steps, Gaussian(), weight=rest), *moments)
+            counts = {"residual": len(self._at(_RESIDUALS))}
+            asked += tuple(Query(name, counts.get(name, 1), Gaussian(), weight) for name, weight in _TARGET.items())
+        rest = 100 - sum(query.weight for query in asked)
+        return (Query("gradient", self.steps, Gaussian(), weight=rest), *asked)
 
     def bounds(self, problem: Problem) -> Bounds:
         """At their largest, rounding aside: |m| = 1, a residual's limit 1."""
-        columns, n = _columns(problem), problem.n
-        numbers = int(columns.is_number.sum())
         limit = self._limit(problem) if problem.loss.takes == "class" else 1.0
-        every = {
-            "gradient": (limit / n, problem.size),
-            "means": (columns.diameter / 2 / n, problem.d - 1),
-            "spread": (2.0 * numbers / n, 1),
-            "variances": (2.0 * math.sqrt(numbers) / n, numbers),
-            "target_mean": (1 / n, 1),
-            "target_spread": (1 / n, 1),
-            "residual": (1 / n, 1),
-        }
-        return {query.name: every[query.name] for query in self.queries(problem)}
+        found = {"gradient": (limit / problem.n, problem.size)} | moments.bounds(problem)
+        return found | (dict.fromkeys(_TARGET, (1 / problem.n, 1)) if problem.loss.takes == "number" else {})
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n, and a pass for each moment."""
@@ -135,7 +121,7 @@ class AdaptiveGdRun(StandardisedRun):
     def _classes(self, oracle: Standardised, problem: Problem) -> Vector:
         n, signal = problem.n, self._signal(oracle, problem)
         few = min(max((signal - 8) / 8, 0.0), 1.0)
-        center, v = _moments(oracle, problem, floor=3 - 2 * few)
+        center, v = moments.ask(oracle, problem, floor=3 - 2 * few)
         path = _Path(problem, _frame(center, v, 0.5 + 0.5 * few), _still(problem, 0.0))
         limit, reallocated = self._limit(problem), self._at(_REALLOCATED)
         single = oracle.planned("gradient").noise_multiplier * limit / (n * math.sqrt(self.steps))
@@ -152,7 +138,7 @@ class AdaptiveGdRun(StandardisedRun):
     def _numbers(self, oracle: Standardised, problem: Problem) -> Vector:
         n, signal = problem.n, self._signal(oracle, problem)
         far = min(max((signal - 60) / 200, 0.0), 1.0)
-        center, v = _moments(oracle, problem, floor=1 + 2 * far)
+        center, v = moments.ask(oracle, problem, floor=1 + 2 * far)
         mean = min(max(oracle.target_mean("target_mean"), -1.0), 1.0)
         least = oracle.planned("target_spread").noise_multiplier * (1 + abs(mean)) / (2 * n)
         spread = min(max(oracle.target_spread("target_spread", mean), least), 2.0)
@@ -244,30 +230,6 @@ def _check(steps: int | None, slope_limit: float | None) -> None:
     check_count("adaptive_gd: steps", steps, MOST_STEPS)
     if slope_limit is not None and not 1e-6 <= slope_limit <= 1:
         raise Unsuitable("adaptive_gd: slope_limit must lie in [1e-6, 1]")
-
-
-def _columns(problem: Problem) -> Columns:
-    if problem.columns is None:
-        raise Unsuitable("adaptive_gd needs declared columns")
-    return problem.columns
-
-
-def _moments(oracle: Standardised, problem: Problem, floor: float) -> tuple[Vector, Vector]:
-    """Means, and variances of at least `floor` stds of their own noise; clamped to where they can lie."""
-    columns = _columns(problem)
-    if problem.d == 1:
-        return np.zeros(0), np.zeros(0)
-    numbers, n = columns.is_number, problem.n
-    center = np.clip(oracle.means("means"), np.where(numbers, -1.0, 0.0), 1.0)
-    v = center * (1 - center)
-    stds = np.full(len(v), oracle.planned("means").noise_multiplier * columns.diameter / 2 / n)
-    if numbers.any():
-        least = oracle.planned("spread").noise_multiplier * float(((1 + np.abs(center[numbers])) ** 2).sum()) / (2 * n)
-        spread = min(max(oracle.spread("spread", center), least), 4.0 * int(numbers.sum()))
-        radius = 1.2 * math.sqrt(1.1 * spread)
-        v[numbers] = oracle.variances("variances", center, radius)
-        stds[numbers] = oracle.planned("variances").noise_multiplier * columns.variance_bound(center, radius) / n
-    return center, np.maximum(v, floor * stds)
 
 
 def _frame(center: Vector, v: Vector, power: float) -> Frame:

@@ -12,6 +12,7 @@ from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
+from solvers.preparation import Declared
 from solvers.regularizers import L2
 from solvers.selection import Auto
 
@@ -44,9 +45,11 @@ def test_columns_far_from_the_middle_are_learned_where_plain_gradients_are_not(r
     y = np.where(np.random.default_rng(4).random(N) < 1 / (1 + np.exp(-margin)), 1.0, -1.0)
     best = accuracy(np.array([75.0, -10, 0, 2, 0, 0, 75 * 0.9 + 3]), X, y)
     adaptive = accuracy(solve(AdaptiveGd(), problem(Logistic()), X, y, PRIVACY).coefficients, X, y)
-    plain = accuracy(solve(DpGd(), problem(Logistic()), X, y, PRIVACY).coefficients, X, y)
+    plain = accuracy(solve(DpGd(), problem(Logistic()), X, y, PRIVACY, Declared()).coefficients, X, y)
+    prepared = accuracy(solve(DpGd(), problem(Logistic()), X, y, PRIVACY).coefficients, X, y)
     assert adaptive > best - 0.04
     assert plain < best - 0.05
+    assert prepared > best - 0.04
 
 
 def test_numbers_are_fitted(rows: tuple[Vector, Vector]) -> None:

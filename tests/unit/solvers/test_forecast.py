@@ -16,14 +16,13 @@ from solvers.methods import (
     DpGd,
     DpSvrg,
     DpSvrgPp,
+    Localization,
     Method,
+    ObjectivePerturbation,
+    OutputPerturbation,
 )
-from solvers.methods.data.localization import LocalizationRun
-from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
-from solvers.methods.data.output_perturbation import OutputPerturbationRun
 from solvers.methods.oracle.dp_acc_md import DpAccMdRun
 from solvers.methods.oracle.dp_gd import DpGdRun
-from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.run import Start
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp
 from solvers.regularizers import L2, NoRegularizer
@@ -149,32 +148,23 @@ class TestAuto:
     def test_is_dp_svrg_for_very_many_gradients_if_it_may_sample(self) -> None:
         huge = Problem(Logistic(), NoRegularizer(), n=10**8, d=50, row_norm=4.0)
         method, reason = Auto().choose(huge, PRIVACY)
-        assert isinstance(method, DpSvrgRun)
+        assert isinstance(method, DpSvrg)
         assert "gradient evaluations" in reason
         saved = DpGd().resolve(huge, PRIVACY).gradient_evaluations(huge)
-        assert method.gradient_evaluations(huge) < saved / 3
-        assert isinstance(Auto().choose(huge, PRIVACY, currency="gaussian")[0], DpGdRun)
+        assert method.resolve(huge, PRIVACY).gradient_evaluations(huge) < saved / 3
+        assert isinstance(Auto().choose(huge, PRIVACY, currency="gaussian")[0], DpGd)
 
-    def test_resolves_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked_for: list[Problem] = []
-        resolve = DpGd.resolve
-
-        def counted(method: DpGd, problem: Problem, privacy: Privacy) -> DpGdRun:
-            asked_for.append(problem)
-            return resolve(method, problem, privacy)
-
-        monkeypatch.setattr(DpGd, "resolve", counted)
-        assert plan(Auto(), TASK, PRIVACY).method == resolve(DpGd(), TASK, PRIVACY)
-        assert asked_for == [TASK]
+    def test_its_choice_is_resolved_as_if_it_had_been_asked_for(self) -> None:
+        assert plan(Auto(), TASK, PRIVACY).method == DpGd().resolve(TASK, PRIVACY)
 
     def test_at_delta_zero_it_takes_a_pure_method(self) -> None:
         ridged = replace(TASK, regularizer=L2(0.1))
-        assert isinstance(Auto().choose(ridged, Privacy(1.0, 0.0))[0], OutputPerturbationRun)
-        assert isinstance(Auto().choose(replace(TASK, loss=Hinge()), Privacy(1.0, 0.0))[0], LocalizationRun)
+        assert isinstance(Auto().choose(ridged, Privacy(1.0, 0.0))[0], OutputPerturbation)
+        assert isinstance(Auto().choose(replace(TASK, loss=Hinge()), Privacy(1.0, 0.0))[0], Localization)
 
     def test_a_perturbed_objective_where_l2_is_strong_beside_the_noise(self) -> None:
         problem = Problem(Logistic(), L2(0.01), n=200_000, d=55, row_norm=7.42)
-        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6))[0], ObjectivePerturbationRun)
-        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6), currency="gaussian")[0], DpGdRun)
-        assert isinstance(Auto().choose(problem, Privacy(0.1, 1e-6))[0], DpGdRun)
-        assert isinstance(Auto().choose(replace(problem, regularizer=L2(1e-4)), Privacy(4.0, 1e-6))[0], DpGdRun)
+        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6))[0], ObjectivePerturbation)
+        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6), currency="gaussian")[0], DpGd)
+        assert isinstance(Auto().choose(problem, Privacy(0.1, 1e-6))[0], DpGd)
+        assert isinstance(Auto().choose(replace(problem, regularizer=L2(1e-4)), Privacy(4.0, 1e-6))[0], DpGd)

@@ -19,10 +19,8 @@ from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
-from solvers.methods import DpGd, NoisyMirrorDescent
-from solvers.methods.data.localization import LocalizationRun
+from solvers.methods import DpGd, Localization, NoisyMirrorDescent, NoisySgd
 from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescentRun
-from solvers.methods.oracle.noisy_sgd import NoisySgdRun
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
 from solvers.problem import Vector
 from solvers.selection import Auto
@@ -164,9 +162,9 @@ def test_refusals() -> None:
 def test_auto_takes_for_a_loss_that_is_not_smooth_what_the_filter_can_charge() -> None:
     problem = Problem(Hinge(), n=1000, d=2, row_norm=1.0)
     method, reason = Auto().choose(problem, PRIVACY)
-    assert isinstance(method, NoisySgdRun)
+    assert isinstance(method, NoisySgd)
     assert "hinge is not smooth" in reason
-    assert isinstance(Auto().choose(problem, PRIVACY, currency="gaussian")[0], LocalizationRun)
+    assert isinstance(Auto().choose(problem, PRIVACY, currency="gaussian")[0], Localization)
 
 
 @pytest.mark.slow

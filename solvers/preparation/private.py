@@ -1,0 +1,74 @@
+"""Private standardisation: rows centred and scaled by private moments, shortened to a public norm."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from accounting.plan import Query
+from accounting.privacy import Privacy
+from solvers.doors import Standardised
+from solvers.frame import Frame
+from solvers.preparation import moments
+from solvers.problem import Problem
+
+ROW_NORM = 1.0
+_SHARES = {"means": 0.02, "spread": 0.01, "variances": 0.05}  # of mu^2
+_FLOOR = 1.0  # stds of a variance's own noise, below which it is not believed
+_CONSTANT = 0.3  # the last coordinate of z beside a mean square of 1 of the others
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """z(x) = k (a o (x - m), c), shortened to ||z|| <= R_z = 1: m the noisy means, a_j = v_j^(-1/4) of the noisy
+    variances, normalized to sum a^2 v = 1, c = .3, k = R_z / sqrt(1 + c^2): lengths have about the mean square R_z^2.
+
+    The method meets rows z and their public norm alone, so its sizes and its noise are fixed before any moment is
+    known; its answer w is (k a o w', k c w_0 - <m, k a o w'>) in the original columns. Regularizer and domain act on w.
+    The moments are Gaussian answers in the same plan, for 2, 1 and 5 % of its mu^2. Proof: docs/proofs/preparation.md.
+
+    Reference: docs/spec 17.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    statement: ClassVar[str] = (
+        "Rows are centred and scaled by private means and variances, which the price includes; regularizer and domain "
+        "act on the standardised coefficients; the model is in the original columns."
+    )
+
+    name: Literal["private"] = "private"
+
+    def prepared(self, problem: Problem) -> Problem:
+        """The problem that the method meets: rows of norm up to R_z, of which nothing else is public."""
+        return replace(problem, row_norm=ROW_NORM, columns=None)
+
+    @staticmethod
+    def refusal(problem: Problem, privacy: Privacy) -> str | None:
+        """Why rows of such a problem cannot be standardised privately; None if they can."""
+        if problem.columns is None:
+            return "private standardisation needs declared columns: a row's layout must be public"
+        if problem.row_norm < problem.columns.row_norm:
+            return "private standardisation takes rows that are not clipped: leave out row_norm"
+        if problem.d == 1:
+            return "there is no column to standardise"
+        if privacy.is_pure:
+            return "private moments are Gaussian answers, which need delta > 0"
+        return None
+
+    def queries(self, problem: Problem, own: tuple[Query, ...]) -> tuple[Query, ...]:
+        """The moments, with weights that make their shares of the whole plan's mu^2 what they should be."""
+        asked = moments.queries(problem, **_SHARES)
+        unit = sum(query.weight for query in own) / (1 - sum(query.weight for query in asked))
+        return tuple(replace(query, weight=query.weight * unit) for query in asked)
+
+    def bounds(self, problem: Problem) -> dict[str, tuple[float, int]]:
+        """The moments'."""
+        return moments.bounds(problem)
+
+    def frame(self, oracle: Standardised, problem: Problem) -> Frame:
+        """The frame, from answers and public facts alone."""
+        center, v = moments.ask(oracle, problem, _FLOOR)
+        scale = v**-0.25
+        shrunk = ROW_NORM / math.hypot(1.0, _CONSTANT)
+        return Frame(center, shrunk * scale / math.sqrt(float(np.sum(scale**2 * v)) or 1.0), shrunk * _CONSTANT)

@@ -1,0 +1,66 @@
+"""Two neighbors run on the same answers and the same randomness: what may differ between them, and by how much."""
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from accounting.noise import Noise
+from accounting.plan import PlannedQuery
+from solvers import Problem
+from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
+from solvers.frame import Frame
+from solvers.problem import Vector
+from solvers.solve import Quote, run
+from tests.support.seeded import SeededBits
+
+
+def complaints(quote: Quote, problem: Problem, X: Vector, y: Vector, other: tuple[Vector, float]) -> list[str]:
+    """Values before noise that are more than 2b apart, bounds, frames and results that are not the same.
+
+    Row 7 is replaced by the other. Answers are the values of the first run plus noise; batches are the same.
+    """
+    rng, found = np.random.default_rng(6), []
+    told: list[tuple[str, Vector, float, Vector]] = []
+    frames: list[Frame] = []
+    framed = Data.framed
+
+    def recorded(data: Data, frame: Frame, row_norm: float) -> Data:
+        frames.append(frame)
+        return framed(data, frame, row_norm)
+
+    def first(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        std = planned.mechanism.std(planned.noise_multiplier, bound, value.size)
+        answer = value + rng.normal(scale=std, size=value.shape)
+        told.append((planned.name, value.copy(), bound, answer))
+        return answer.copy()
+
+    def again(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        name, before, stated, answer = told.pop(0)
+        if (planned.name, bound) != (name, stated):
+            found.append(f"{name}: its bound depends on the data")
+        # objective_perturbation's "approximation" is of a minimizer that moves, at the price of its own mechanism
+        if name != "approximation" and not float(np.linalg.norm(value - before)) <= 2 * bound:
+            found.append(f"{name}: moved by more than its bound says")
+        return answer.copy()
+
+    results: list[Any] = []
+    with patch.object(Data, "framed", recorded):
+        for perturb, (x, target) in ((first, (X[7], y[7])), (again, other)):
+            mine, targets = X.copy(), y.copy()
+            mine[7], targets[7] = x, target
+            with patch.object(Meter, "perturb", perturb):
+                data = Data.of(mine, targets, problem)
+                done = run(
+                    quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation
+                )
+            results.append(done[0])
+    if not np.array_equal(results[0], results[1]):
+        found.append("the result is no function of the answers")
+    if len(frames) != 2 or any(
+        not np.array_equal(getattr(frames[0], part), getattr(frames[1], part))
+        for part in ("center", "scale", "constant")
+    ):
+        found.append("the frame is no function of the answers")
+    return found

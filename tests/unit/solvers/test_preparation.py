@@ -1,0 +1,323 @@
+"""Preparation: what is planned, what the method meets, and that its answer is about the original columns."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan
+from solvers import Problem, plan, solve
+from solvers.columns import Columns
+from solvers.data_access.data import Data
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.domains import L2Ball, LinfBall
+from solvers.errors import Unsuitable
+from solvers.frame import Frame
+from solvers.losses import Absolute, Logistic, Softmax, Squared
+from solvers.methods import (
+    AdaptiveGd,
+    AdaSsp,
+    DpGd,
+    DpSvrg,
+    InverseSensitivity,
+    Localization,
+    Method,
+    NoisySgd,
+    ObjectivePerturbation,
+    PhasedSgd,
+)
+from solvers.preparation import ByMethod, Declared, Private, moments
+from solvers.preparation.private import ROW_NORM
+from solvers.regularizers import L2
+from solvers.selection import Auto
+from solvers.solve import AS_DECLARED, run
+from tests.support.coupled import complaints
+from tests.support.seeded import SeededBits
+
+Vector = NDArray[np.float64]
+COLUMNS = Columns((1, 3, 1))
+N = 3000
+PRIVACY = Privacy(1.0, 1e-6)
+PROBLEM = Problem(Logistic(), n=N, d=COLUMNS.d, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Vector, Vector]:
+    """A number near its end, a lopsided block, a number in the middle; two classes."""
+    rng = np.random.default_rng(2)
+    first, second = np.clip(rng.normal(-0.9, 0.03, N), -1, 1), np.clip(rng.normal(0.1, 0.3, N), -1, 1)
+    X = np.column_stack((first, np.eye(3)[rng.choice(3, N, p=(0.8, 0.15, 0.05))], second, np.ones(N)))
+    y = np.where(rng.random(N) < 1 / (1 + np.exp(-(first + 0.9) / 0.03 - 3 * second)), 1.0, -1.0)
+    return X, y
+
+
+METHODS: list[Method] = [
+    DpGd(),
+    DpSvrg(),
+    NoisySgd(),
+    ObjectivePerturbation(),
+    Localization(),
+    PhasedSgd(),
+    DpGd(release="random"),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{m.name}")
+def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
+    method: Method, rows: tuple[Vector, Vector]
+) -> None:
+    X, y = rows
+    quote = plan(method, PROBLEM, PRIVACY)
+    data, plan_ = Data.of(X, y, PROBLEM), quote.release.plan
+    found, _ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
+
+    noise = Noise(SeededBits(1))
+    asked = Plan(tuple(q for q in plan_.queries if q.name in ("means", "spread", "variances")))
+    frame = Private().frame(StandardisedOracle(PROBLEM, data, asked, noise), PROBLEM)
+    Z = np.column_stack(((X[:, :-1] - frame.center) * frame.scale, np.full(N, frame.constant)))
+    Z *= (ROW_NORM / np.maximum(np.linalg.norm(Z, axis=1), ROW_NORM))[:, None]
+    met = Problem(Logistic(), n=N, d=COLUMNS.d, row_norm=ROW_NORM)
+    own = replace(quote.release, plan=Plan(tuple(q for q in plan_.queries if q not in asked.queries)))
+    w, _ = run(quote.method, met, Data.of(Z, y, met), own, noise)
+    by_hand = np.append(w[:-1] * frame.scale, w[-1] * frame.constant - (w[:-1] * frame.scale) @ frame.center)
+    assert found == pytest.approx(by_hand, rel=1e-6, abs=1e-9)
+
+
+def test_the_moments_get_their_shares_of_one_price() -> None:
+    for method in (DpGd(), ObjectivePerturbation(), Localization()):
+        queries = plan(method, PROBLEM, PRIVACY).release.plan.queries
+        spent = {q.name: q.count * (2 / q.noise_multiplier) ** 2 for q in queries}
+        whole = sum(spent.values())
+        for name, share in (("means", 0.02), ("spread", 0.01), ("variances", 0.05)):
+            assert spent[name] / whole == pytest.approx(share, rel=1e-6)
+    blocks = Problem(Logistic(), n=N, d=6, row_norm=2.0, columns=Columns((3, 2)))
+    spent = {
+        q.name: q.count * (2 / q.noise_multiplier) ** 2 for q in plan(DpGd(), blocks, PRIVACY).release.plan.queries
+    }
+    assert set(spent) == {"gradient", "means"}
+    assert spent["means"] / sum(spent.values()) == pytest.approx(0.02, rel=1e-6)
+
+
+def test_sampled_answers_pay_for_the_moments_in_the_same_certified_plan() -> None:
+    """The price of the whole is the target, and gradients lose about the moments' 8 % of mu^2, no more."""
+    for method in (NoisySgd(steps=200, batch=100), DpSvrg(epochs=2, inner_steps=100, batch=100)):
+        prepared, plain = plan(method, PROBLEM, PRIVACY), plan(method, PROBLEM, PRIVACY, preparation=Declared())
+        assert 0.98 < prepared.release.epsilon <= 1.0
+        noise = prepared.release.plan.queries[-4].noise_multiplier / plain.release.plan.queries[-1].noise_multiplier
+        assert 1.0 < noise < 1.08
+
+
+def test_everything_but_the_answers_is_fixed_at_the_quote() -> None:
+    """Steps, step sizes and noise are those of rows of the public norm, whatever the declared coding's was."""
+    quote = plan(DpGd(), PROBLEM, PRIVACY)
+    met = Problem(Logistic(), n=N, d=COLUMNS.d, row_norm=ROW_NORM)
+    assert quote.problem == met
+    assert quote.method == DpGd().resolve(met, PRIVACY)
+    assert quote.gradient_evaluations == quote.method.gradient_evaluations(met) + 3 * N
+
+
+def test_rows_in_a_frame_are_no_longer_than_the_public_norm_and_typical_ones_are_not_shortened(
+    rows: tuple[Vector, Vector],
+) -> None:
+    X, y = rows
+    quote = plan(DpGd(), PROBLEM, Privacy(10.0, 1e-6))
+    asked = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
+    data = Data.of(X, y, PROBLEM)
+    frame = Private().frame(StandardisedOracle(PROBLEM, data, asked, Noise(SeededBits(4))), PROBLEM)
+    Z = np.column_stack(((X[:, :-1] - frame.center) * frame.scale, np.full(N, frame.constant)))
+    lengths = np.linalg.norm(Z, axis=1)
+    assert np.sqrt((lengths**2).mean()) == pytest.approx(ROW_NORM, rel=0.05)
+    assert (lengths <= ROW_NORM).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("frame", "row_norm"),
+    [
+        (Frame(np.full(5, 2.0), np.ones(5), 1.0), 1.0),
+        (Frame(np.zeros(5), np.full(5, math.nan), 1.0), 1.0),
+        (Frame(np.zeros(5), np.zeros(5), 1.0), 1.0),
+        (Frame(np.zeros(5), np.ones(5), math.inf), 1.0),
+    ],
+)
+def test_a_frame_that_no_released_numbers_make_is_refused(
+    frame: Frame, row_norm: float, rows: tuple[Vector, Vector]
+) -> None:
+    with pytest.raises(Unsuitable):
+        Data.of(*rows, PROBLEM).framed(frame, row_norm)
+
+
+def test_answers_that_are_all_noise_still_make_a_frame() -> None:
+    """Clamped to public ranges: a mean far outside, a negative or a huge variance."""
+
+    class Told:
+        def __init__(self, number: float) -> None:
+            self.number = number
+
+        def planned(self, query: str):  # type: ignore[no-untyped-def]
+            return next(q for q in plan(DpGd(), PROBLEM, PRIVACY).release.plan.queries if q.name == query)
+
+        def means(self, _: str) -> Vector:
+            return np.full(5, self.number)
+
+        def spread(self, _: str, center: Vector) -> float:
+            assert (np.abs(center) <= 1).all()
+            return self.number
+
+        def variances(self, _: str, center: Vector, radius: float) -> Vector:
+            assert radius > 0
+            return np.full(len(center[[0, 4]]), self.number)
+
+    for number in (-1e12, -1.0, 0.0, 1.0, 1e12):
+        frame = Private().frame(Told(number), PROBLEM)  # type: ignore[arg-type]
+        assert (np.abs(frame.center) <= 1).all()
+        assert ((frame.scale > 0) & np.isfinite(frame.scale)).all()
+
+
+def test_where_it_does_not_fit_the_declared_coding_stands_and_the_reason_is_told() -> None:
+    undeclared = Problem(Logistic(), n=N, d=6, row_norm=2.0)
+    clipped = replace(PROBLEM, row_norm=1.0)
+    grid = Problem(Absolute(), domain=LinfBall(1.0), n=N, d=2, row_norm=math.sqrt(2), columns=Columns((1,)))
+    alone = Problem(Logistic(), n=N, d=1, row_norm=1.0, columns=Columns(()))
+    cases: list[tuple[Method, Problem, Privacy, str]] = [
+        (DpGd(), undeclared, PRIVACY, "declared columns"),
+        (DpGd(), clipped, PRIVACY, "clipped"),
+        (DpGd(), alone, PRIVACY, "no column"),
+        (Localization(), PROBLEM, Privacy(1.0), "delta"),
+        (Localization(noise="laplace"), PROBLEM, PRIVACY, "pure"),
+        (InverseSensitivity(grid=16), grid, PRIVACY, "pure"),
+    ]
+    for method, problem, privacy, why in cases:
+        quote = plan(method, problem, privacy)
+        assert quote.preparation == Declared()
+        assert why in quote.preparation_reason
+        assert quote.problem == problem
+        with pytest.raises(Unsuitable, match=why):
+            plan(method, problem, privacy, preparation=Private())
+        assert plan(method, problem, privacy, preparation=Declared()).preparation_reason == "asked for"
+
+
+def test_a_method_that_standardises_by_itself_says_so_and_cannot_be_kept_from_it() -> None:
+    for asked in (None, Private()):
+        assert plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=asked).preparation == ByMethod()
+    with pytest.raises(Unsuitable, match="standardises by itself"):
+        plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=Declared())
+
+
+def test_auto_prepares_what_it_chooses_and_leaves_rows_as_declared_where_asked() -> None:
+    strong = replace(PROBLEM, regularizer=L2(0.5))
+    assert plan(Auto(), strong, PRIVACY).preparation == Private()
+    assert plan(Auto(), PROBLEM, PRIVACY).preparation == ByMethod()
+    kept = plan(Auto(), PROBLEM, PRIVACY, preparation=Declared())
+    assert (kept.preparation, kept.method.name) == (Declared(), "dp_gd")
+    assert kept.method == DpGd().resolve(PROBLEM, PRIVACY)
+
+
+def test_it_learns_what_the_declared_coding_hides(rows: tuple[Vector, Vector]) -> None:
+    """A number that hardly moves within its declared range."""
+    X, y = rows
+    for method in (DpGd(), ObjectivePerturbation()):
+        w, plain = (
+            solve(method, PROBLEM, X, y, Privacy(4.0, 1e-6), asked).coefficients for asked in (None, Declared())
+        )
+        loss, plain_loss = (float(Logistic().value(X @ v, y).mean()) for v in (w, plain))
+        assert loss < plain_loss - 0.02
+
+
+def test_numbers_and_several_classes_are_fitted(rows: tuple[Vector, Vector]) -> None:
+    X, _ = rows
+    target = np.clip(5 * (X[:, 0] + 0.9) + 0.5 * X[:, 4], -1, 1)
+    wide = Privacy(20.0, 1e-6)
+    w = solve(AdaSsp(), replace(PROBLEM, loss=Squared()), X, target, wide).coefficients
+    assert ((X @ w - target) ** 2).mean() < 0.2 * target.var()
+    kinds = (X[:, 4] > 0).astype(float) + (X[:, 4] > 0.3)
+    W = solve(DpGd(), replace(PROBLEM, loss=Softmax(3)), X, kinds, wide).coefficients.reshape(3, -1)
+    assert (np.argmax(X @ W.T, axis=1) == kinds).mean() > 0.7
+
+
+def test_penalties_and_domains_act_on_standardised_coefficients(rows: tuple[Vector, Vector]) -> None:
+    """On a tiny ball the answer is that ball's image in the original columns, not the ball."""
+    inside = replace(PROBLEM, domain=L2Ball(1.0))
+    quote = plan(DpGd(), inside, Privacy(10.0, 1e-6))
+    assert "standardised coefficients" in quote.preparation.statement
+    w, _ = run(quote.method, inside, Data.of(*rows, inside), quote.release, preparation=quote.preparation)
+    assert np.linalg.norm(w) > 1.0
+
+
+def test_answers_are_counted_on_from_the_moments(rows: tuple[Vector, Vector]) -> None:
+    quote = plan(DpGd(steps=3), PROBLEM, PRIVACY)
+    heard: list[int] = []
+    run(quote.method, PROBLEM, Data.of(*rows, PROBLEM), quote.release, None, heard.append, quote.preparation)
+    assert sorted(set(heard) - {0}) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_method_cannot_ask_for_the_moments(rows: tuple[Vector, Vector]) -> None:
+    """Each door holds its own part of the plan."""
+    quote = plan(DpGd(steps=1), PROBLEM, PRIVACY)
+    kept = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
+    assert all(isinstance(q.mechanism, Gaussian) for q in kept.queries)
+    with pytest.raises(Exception, match="no query 'gradient'"):
+        run(
+            quote.method,
+            PROBLEM,
+            Data.of(*rows, PROBLEM),
+            replace(quote.release, plan=kept),
+            preparation=quote.preparation,
+        )
+    assert Declared() == AS_DECLARED
+
+
+def exact_center(oracle: StandardisedOracle, problem: Problem, floor: float) -> tuple[Vector, Vector]:
+    """Mutant: answers are asked for, and the exact means used."""
+    center, v = ASK(oracle, problem, floor)
+    data: Data = oracle._StandardisedOracle__data  # type: ignore[attr-defined]
+    return center + data.X[:, :-1].mean(axis=0) / 1e3, v
+
+
+def unshortened(data: Data, frame: Frame, row_norm: float) -> Data:
+    """Mutant: rows keep their length."""
+    return replace(FRAMED(data, frame, 1e3 * row_norm), problem=Private().prepared(data.problem))
+
+
+def shortened_together(data: Data, frame: Frame, row_norm: float) -> Data:
+    """Mutant: what is cut from a row depends on all rows."""
+    own = FRAMED(data, frame, row_norm)
+    most = 1.0 + float(data.X[:, 0].max() > 0.5)
+    return FRAMED(data, Frame(frame.center, frame.scale * most, frame.constant), own.problem.row_norm)
+
+
+FRAMED, ASK = Data.framed, moments.ask
+DIAMETER, VARIANCE = Columns.diameter.fget, Columns.variance_bound  # type: ignore[attr-defined]
+MUTANTS: list[tuple[Any, str, Any]] = [
+    (Columns, "diameter", property(lambda columns: DIAMETER(columns) / 2)),
+    (Columns, "variance_bound", lambda columns, *where: VARIANCE(columns, *where) / 3),
+    (moments, "ask", exact_center),
+    (Data, "framed", unshortened),
+    (Data, "framed", shortened_together),
+]
+
+
+def told(rows: tuple[Vector, Vector]) -> list[str]:
+    """What a comparison of neighbors complains of, in a run of dp_gd."""
+    X, y = rows[0].copy(), rows[1].copy()
+    X[7], y[7] = (-1.0, 1.0, 0.0, 0.0, -1.0, 1.0), 1.0
+    quote = plan(DpGd(steps=4), PROBLEM, Privacy(5.0, 1e-6))
+    return complaints(quote, PROBLEM, X, y, (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0]), -1.0))
+
+
+def test_neighbors_differ_by_no_more_than_their_bounds(rows: tuple[Vector, Vector]) -> None:
+    assert told(rows) == []
+
+
+@pytest.mark.parametrize(("owner", "name", "mutant"), MUTANTS, ids=["means", "variances", "exact", "long", "together"])
+def test_mutants_are_caught(
+    owner: Any, name: str, mutant: Any, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, mutant)
+        assert told(rows) != []
