@@ -161,8 +161,5 @@ _WIDE = (
     "full gradients need the least noise; the published rates would take dp_acc_md for d above n: ask for it by name"
 )
 _SPARSE = "the noise of dp_acc_md with potential half_squared_lp counts by about ln d there, where dp_gd's counts by d"
-_STANDARDISED = (
-    "declared columns can be centred and scaled by private moments, which leaves the least measured risk; "
-    "penalties act on standardised coefficients"
-)
+_STANDARDISED = "declared columns can be centred and scaled by private moments, which leaves the least measured risk"
 _USUAL = "full gradients need the least noise; the variance-reduced methods save gradients, not risk"

@@ -13,6 +13,7 @@ from accounting.records import receipt as receipts
 from app.calculation.pace import pace
 from solvers.errors import NeedsDelta
 from solvers.methods import Method
+from solvers.preparation import Asked
 from solvers.selection import Auto, Currency
 from solvers.solve import Limits
 
@@ -25,6 +26,7 @@ class Price:
     ----------
     rule : the filter that would be charged
     most_evaluations, most_answers : what a run may plan at most
+    preparation : as asked for
     """
 
     method: Method | Auto
@@ -33,6 +35,7 @@ class Price:
     rule: Filter
     most_evaluations: float
     most_answers: int
+    preparation: Asked | None = None
     kind: Literal["price"] = "price"
 
 
@@ -114,7 +117,8 @@ def _plan(question: Price) -> solvers.Quote:
         "gaussian" if question.rule.kind == "gdp" else "renyi"
     )  # mu^2 has no price for a sampled answer
     limits = Limits(question.most_evaluations, question.most_answers)
-    return solvers.plan(question.method, question.problem, question.privacy, currency=currency, limits=limits)
+    how: Any = {"currency": currency, "limits": limits, "preparation": question.preparation}
+    return solvers.plan(question.method, question.problem, question.privacy, **how)
 
 
 def _cost(rule: Filter, planned: solvers.Quote) -> Cost | None:

@@ -43,6 +43,7 @@ def fit(
     method: jobs.Method = None,
     positive: jobs.Positive = None,
     more: jobs.More = None,
+    preparation: jobs.Preparation = None,
     schema: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="JSON: the list of columns with their bounds, or a spec."),
@@ -72,7 +73,7 @@ def fit(
     if schema is None:
         _template(file, target, json)
     declared = _declared(schema)
-    asked = jobs.request(target, epsilon, delta, method, positive, more)
+    asked = jobs.request(target, epsilon, delta, method, positive, more, preparation)
     with serving(settings_of(home, workers=1), "purse fit") as (url, token), Client(url, token) as client:
         dataset = _dataset(client, file, declared, epsilon, delta, budget)
         if delta is None:

@@ -39,6 +39,9 @@ More = Annotated[
         "--with", exists=True, dir_okay=False, help="JSON object: more of the request (loss, regularizer, domain ...)."
     ),
 ]
+Preparation = Annotated[
+    str | None, typer.Option(help="private or declared; if left out, private where it fits (see the quote).")
+]
 
 group = typer.Typer(no_args_is_help=True, help="List, show, follow and cancel jobs.")
 
@@ -50,13 +53,15 @@ def request(
     method: str | None,
     positive: str | None,
     more: Path | None,
+    preparation: str | None = None,
 ) -> dict[str, Any]:
     """The job request that the options amount to, its dataset aside."""
     rest = {} if more is None else read_json(more)
     if not isinstance(rest, dict):
         raise typer.BadParameter(f"{more} must hold a JSON object")
     privacy = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
-    given = {"method": method and {"name": method}, "positive": positive}
+    given: dict[str, Any] = {"method": method and {"name": method}, "positive": positive}
+    given["preparation"] = preparation and {"name": preparation}
     return {"target": target, "privacy": privacy, **rest, **{k: v for k, v in given.items() if v is not None}}
 
 
@@ -68,6 +73,7 @@ def quote(
     method: Method = None,
     positive: Positive = None,
     more: More = None,
+    preparation: Preparation = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
@@ -77,7 +83,7 @@ def quote(
     Example:
       purse quote census --target income --epsilon 0.5 --method dp_svrg
     """
-    asked = request(target, epsilon, delta, method, positive, more)
+    asked = request(target, epsilon, delta, method, positive, more, preparation)
     with connect(url) as client:
         price = client.quote(dataset=find_dataset(client, dataset), **asked)
     emit(price, json, lambda: show_quote(price))
@@ -91,6 +97,7 @@ def submit(
     method: Method = None,
     positive: Positive = None,
     more: More = None,
+    preparation: Preparation = None,
     wait: Annotated[bool, typer.Option("--wait", help="Stay until it is finished.")] = False,
     key: Annotated[
         str | None, typer.Option("--idempotency-key", help="The same key never charges twice; made up if left out.")
@@ -105,7 +112,7 @@ def submit(
       purse submit census --target income --epsilon 0.5 --wait
       purse submit census --target income --epsilon 0.5 --method dp_gd --with request.json
     """
-    asked = request(target, epsilon, delta, method, positive, more)
+    asked = request(target, epsilon, delta, method, positive, more, preparation)
     with connect(url) as client:
         job = client.jobs.submit(dataset=find_dataset(client, dataset), idempotency_key=key, **asked)
         if wait:
@@ -191,6 +198,7 @@ def show_quote(price: wire.Quote) -> None:
     facts(
         [
             ("method", f"{price.method.name}: {price.reason}"),
+            *_prepared(price.preparation),
             ("privacy", f"{_price(price)}, certified by {price.accountant}"),
             ("rows, dimension", f"{price.rows}, {price.dimension}"),
             ("gradients", f"{price.gradient_evaluations:.3g}"),
@@ -203,6 +211,13 @@ def show_quote(price: wire.Quote) -> None:
     table(("query", "answers", "mechanism", "noise multiplier", "noise std"), rows)
     for warning in price.warnings:
         note(f"warning: {warning}")
+
+
+def _prepared(preparation: wire.Prepared | None) -> list[tuple[str, str]]:
+    """How rows are prepared, as lines."""
+    if preparation is None:
+        return []
+    return [("preparation", f"{preparation.name} ({preparation.reason}): {preparation.statement}")]
 
 
 def _expected(forecast: wire.Forecast | None) -> list[tuple[str, str]]:

@@ -75,6 +75,7 @@ def model(job: JobRow, result: Result) -> str:
         classes=None if design.classes is None else list(design.classes),
         target=design.target,
         row_norm=problem.row_norm,
+        preparation=result.spec.preparation.statement,
         job=job.id,
         privacy=PrivacyStatement(
             epsilon=plan.epsilon,

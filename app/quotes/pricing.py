@@ -20,7 +20,7 @@ from app.settings import Settings
 from app.sources.design import Design, DesignError
 from app.sources.spec import JobSpec
 from app.wire.datasets import CategoryColumn, PrivacyLoss
-from app.wire.jobs import Forecast, JobRequest, QueryPrice, Quote
+from app.wire.jobs import Forecast, JobRequest, Prepared, QueryPrice, Quote
 from app.wire.problems import Remaining, Violation
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
 
@@ -58,12 +58,15 @@ class Priced:
 
     def quote(self, state: LedgerState) -> Quote:
         """The quote as the ledger stands."""
-        release, problem = self.planned.release, self.spec.problem
+        release, problem, prepared = self.planned.release, self.planned.problem, self.planned.preparation
         after = self._after(state)
         return Quote(
             dataset=self.request.dataset,
             method=self.planned.method,
             reason=self.planned.reason,
+            preparation=Prepared(
+                name=prepared.name, reason=self.planned.preparation_reason, statement=prepared.statement
+            ),
             epsilon=release.epsilon,
             delta=release.delta,
             accountant=release.accountant,
@@ -141,7 +144,7 @@ def ask(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Asked:
     except (AccountingError, ValueError) as error:
         raise ApiError("unsupported_combination", sentence(error)) from None
     limits = (settings.max_gradient_evaluations, settings.max_answers)
-    return Asked(request, dataset, design, Price(request.method, problem, privacy, rule, *limits))
+    return Asked(request, dataset, design, Price(request.method, problem, privacy, rule, *limits, request.preparation))
 
 
 def priced(asked: Asked, answer: Answer) -> Priced:
@@ -159,7 +162,13 @@ def priced(asked: Asked, answer: Answer) -> Priced:
     return Priced(
         request=asked.request,
         dataset=dataset,
-        spec=JobSpec(design=design, problem=question.problem, method=planned.method, release_plan=planned.release),
+        spec=JobSpec(
+            design=design,
+            problem=question.problem,
+            method=planned.method,
+            preparation=planned.preparation,
+            release_plan=planned.release,
+        ),
         planned=planned,
         cost=answer.cost,
         guarantee=question.privacy,

@@ -13,6 +13,7 @@ from accounting.records.documents import canonical
 from app.sources.design import Design
 from app.wire.base import Wire
 from solvers.methods import Run
+from solvers.preparation import Declared, Preparation
 from solvers.problem import Problem
 
 
@@ -24,8 +25,11 @@ class JobSpec(Wire):
     """One job, resolved: nothing in it is left to be chosen."""
 
     design: Annotated[Design, Field(description="The matrix: which stored columns, and how they are coded.")]
-    problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds.")]
+    problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds, of rows as declared.")]
     method: Annotated[Run, Field(discriminator="name", description="The method, resolved.")]
+    preparation: Annotated[
+        Preparation, Field(discriminator="name", description="How rows are prepared before the method.")
+    ] = Declared()
     release_plan: Annotated[
         ReleasePlan,
         BeforeValidator(_read),
@@ -39,6 +43,8 @@ class JobSpec(Wire):
         made = (design.columns, design.d, design.row_norm, design.outputs)
         if made != (problem.columns, problem.d, problem.row_norm, problem.outputs):
             raise ValueError("the problem is not that of the matrix")
+        if not set(self.preparation.bounds(problem)) <= {query.name for query in self.release_plan.plan.queries}:
+            raise ValueError("the plan does not hold what the preparation asks")
         return self
 
     def to_json(self) -> str:

@@ -9,6 +9,7 @@ from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
 from solvers.methods import Method, Run
+from solvers.preparation import Asked
 from solvers.regularizers import L2, Regularizer
 from solvers.selection import Auto
 
@@ -57,9 +58,23 @@ class JobRequest(Wire):
         Field(description="The private solver; auto chooses from public facts."),
     ] = Auto()
     privacy: Annotated[JobPrivacy, Field(description="The promise asked for.")]
+    preparation: Annotated[
+        Annotated[Asked, Field(discriminator="name")] | None,
+        Field(
+            description="private: rows are centred and scaled by private means and variances, which the price "
+            "includes, and `regularizer` and `domain` act on standardised coefficients; declared: rows as the "
+            "declaration codes them. If null, private where it fits, else declared. Either way the model is in the "
+            "declared columns."
+        ),
+    ] = None
     row_norm: Annotated[
         float | None,
-        Field(gt=0, le=1e6, description="Clip encoded rows to this l2 norm; what the schema implies if null."),
+        Field(
+            gt=0,
+            le=1e6,
+            description="Clip rows as declared to this l2 norm; what the schema implies if null. Less than that goes "
+            "with preparation declared alone.",
+        ),
     ] = None
 
 
@@ -107,12 +122,26 @@ class Forecast(Wire):
     ]
 
 
+class Prepared(Wire):
+    """How rows become the vectors that the method meets."""
+
+    name: Annotated[
+        Literal["declared", "by_method", "private"],
+        Field(description="declared, private, or by_method: the method standardises privately by itself."),
+    ]
+    reason: Annotated[str, Field(description="Why.")]
+    statement: Annotated[str, Field(description="What it means, and what regularizer and domain act on.")]
+
+
 class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
     dataset: Identifier
     method: Annotated[Run, Field(discriminator="name", description="The method, every field filled in.")]
     reason: Annotated[str, Field(description="Why this method and these settings.")]
+    preparation: Annotated[
+        Prepared | None, Field(description="How rows are prepared; null for a job priced before there was a choice.")
+    ] = None
     epsilon: Annotated[float, Field(description="What the accountant certifies at delta.")]
     delta: Annotated[float, Field(description="delta")]
     accountant: Annotated[str, Field(description="Whose certificate allowed the least noise.")]
@@ -126,7 +155,7 @@ class Quote(Wire):
     ] = None
     rows: Annotated[int, Field(description="n")]
     dimension: Annotated[int, Field(description="Coordinates of w, intercepts included; for softmax, of all classes.")]
-    row_norm: Annotated[float, Field(description="Bound on each encoded row.")]
+    row_norm: Annotated[float, Field(description="Bound on each row that the method meets, prepared.")]
     gradient_bound: Annotated[float, Field(description="G, the bound on one record's gradient.")]
     fits: Annotated[bool, Field(description="Whether the dataset's filter would admit it now.")]
     remaining: Annotated[PrivacyLoss, Field(description="What remains now.")]

@@ -52,6 +52,10 @@ class Model(Wire):
         ),
     ]
     target: Annotated[Column, Field(description="The target's declaration.")]
-    row_norm: Annotated[float, Field(description="Bound to which encoded rows were clipped in training.")]
+    row_norm: Annotated[float, Field(description="Bound to which rows, as declared, were clipped in training.")]
+    preparation: Annotated[
+        str | None,
+        Field(description="How training prepared its rows, and what regularizer and domain acted on, in words."),
+    ] = None
     job: Annotated[Name, Field(description="The job that made it; its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The promise.")]

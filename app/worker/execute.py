@@ -58,6 +58,8 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
 
 def _run(spec: JobSpec, folder: Path, scratch: Path, on_answer: Callable[[int], None] | None) -> str:
     data = Data.coded(*spec.design.load(folder, scratch), spec.problem)
-    coefficients, transcript = solve(spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer)
+    coefficients, transcript = solve(
+        spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation
+    )
     output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}
     return json.dumps(output, allow_nan=False)

@@ -192,8 +192,9 @@ def page() -> str:
     text += [
         "## Rows privately standardised",
         "",
-        "By default every method but `adaptive_gd` meets rows that private moments centred and scaled; beside the frame",
-        f"that rests on {rest}, on `run` in `solvers/solve.py`, and on [proofs/preparation.md](proofs/preparation.md).",
+        "By default every method but `adaptive_gd` meets rows that private moments centred and scaled; beside the",
+        f"frame that rests on {rest}, on `run` in",
+        "`solvers/solve.py`, and on [proofs/preparation.md](proofs/preparation.md).",
         "",
         "## Aside",
         "",

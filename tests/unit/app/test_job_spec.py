@@ -25,6 +25,7 @@ from solvers.domains import Domain, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import SolverError
 from solvers.losses import Logistic, Loss, Softmax
 from solvers.methods import DpGd, Method, NoisyMirrorDescent, Run
+from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
 from tests.support.inline_engine import InlineEngine
@@ -178,4 +179,38 @@ def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch
     assert (design.positions, design.target_position, design.stored, design.row_norm) == ((1,), 2, 3, 1.25)
     model = Model.model_validate_json(service.model(world.database, world.analyst, job))
     assert ([f.name for f in model.features], model.target.name, model.row_norm) == (["sex"], "income", 1.25)
+    world.check()
+
+
+def test_a_preparation_is_kept_and_its_moments_must_be_planned() -> None:
+    asked = ASKED[0]
+    document = json.loads(_spec(asked, _problems(asked)[0], RUN).to_json())
+    del document["preparation"]  # a job of before there was a choice
+    assert JobSpec.model_validate_json(json.dumps(document)).preparation == Declared()
+    moments = ("means", "spread", "variances")
+    queries = [{"name": name, "count": 1, "mechanism": "gaussian", "noise_multiplier": 9.0} for name in moments]
+    document |= {"preparation": {"name": "private"}}
+    document["release_plan"]["plan"]["queries"] += queries
+    _same(JobSpec.model_validate_json(json.dumps(document)))
+    document["release_plan"]["plan"]["queries"].pop()
+    with pytest.raises(ValidationError):
+        JobSpec.model_validate_json(json.dumps(document))
+
+
+def test_a_standardised_model_is_in_the_declared_columns_and_says_so(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    jobs = [
+        world.submit(
+            dataset, privacy={"epsilon": 0.4}, method={"name": "dp_gd", "steps": 3}, preparation=preparation
+        ).id
+        for preparation in (None, {"name": "declared"})
+    ]
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
+    dispatcher.step()
+    run_out(world, dispatcher)
+    models = [Model.model_validate_json(service.model(world.database, world.analyst, job)) for job in jobs]
+    assert [len(model.coefficients) for model in models] == [len(models[0].coefficients)] * 2
+    assert "standardised coefficients" in str(models[0].preparation)
+    assert "as declared" in str(models[1].preparation)
     world.check()

@@ -19,6 +19,7 @@ from app.ledger import store as ledger
 from app.persistence.schema import NEWEST, config
 from app.persistence.session import Database
 from app.persistence.tables import metadata
+from app.sources.spec import JobSpec
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import SPEC
@@ -214,9 +215,11 @@ def _back(home: Path) -> None:
     database.close()
 
 
-def _documents(world: World) -> dict[str, str]:
+def _documents(world: World) -> dict[str, JobSpec]:
+    """As they are read: a field that came after a revision has its default."""
     with world.database.read() as connection:
-        return {row.id: row.spec for row in connection.execute(sa.text("select id, spec from jobs"))}
+        rows = connection.execute(sa.text("select id, spec from jobs")).all()
+    return {row.id: JobSpec.model_validate_json(row.spec) for row in rows}
 
 
 def test_open_jobs_of_revision_4_become_what_they_were_priced_as(tmp_path: Path) -> None:
@@ -224,6 +227,7 @@ def test_open_jobs_of_revision_4_become_what_they_were_priced_as(tmp_path: Path)
     income = {"name": "income", "type": "category", "categories": ["low", "middle", "high"]}
     dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6}, columns=[*SPEC["columns"][:2], income])
     gd: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 0.1}}
+    gd["preparation"] = {"name": "declared"}  # all there was
     for asked in KINDS:
         world.submit(dataset, **gd | asked)
     claim = world.claim()  # one of them runs

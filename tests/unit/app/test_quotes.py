@@ -118,18 +118,38 @@ def test_a_method_is_resolved_once(asked: str, monkeypatch: pytest.MonkeyPatch) 
 class TestPrice:
     def test_states_what_is_asked_with_how_much_noise(self) -> None:
         quote = quoted(method={"name": "dp_gd", "steps": 50})
-        [query] = quote.queries
+        query, *moments = quote.queries
         assert (query.name, query.count, query.mechanism) == ("gradient", 50, {"name": "gaussian"})
+        assert [moment.name for moment in moments] == ["means", "spread", "variances"]
         assert quote.epsilon <= 0.5
-        assert quote.gradient_evaluations == 50 * 20_000
+        assert quote.gradient_evaluations == (50 + 3) * 20_000
         # std = z G / n, but for the lattice
         assert query.noise_std == pytest.approx(query.noise_multiplier * quote.gradient_bound / 20_000, rel=1e-3)
         assert quote.gradient_bound == quote.row_norm
 
+    def test_says_how_rows_are_prepared_and_why(self) -> None:
+        by_default = quoted(method={"name": "dp_gd"})
+        assert by_default.preparation is not None
+        assert by_default.preparation.name == "private"
+        assert "standardised coefficients" in by_default.preparation.statement
+        assert by_default.row_norm == 1.0
+        for asked, reason in (({"preparation": {"name": "declared"}}, "asked for"), ({"row_norm": 0.5}, "clipped")):
+            kept = quoted(method={"name": "dp_gd"}, **asked)
+            assert kept.preparation is not None
+            assert kept.preparation.name == "declared"
+            assert reason in kept.preparation.reason
+        own = quoted(method={"name": "adaptive_gd"}).preparation
+        assert own is not None
+        assert own.name == "by_method"
+        code, text = refused(method={"name": "dp_gd"}, row_norm=0.5, preparation={"name": "private"})
+        assert (code, "clipped" in text) == ("unsupported_combination", True)
+        code, text = refused(method={"name": "adaptive_gd"}, preparation={"name": "declared"})
+        assert (code, "standardises by itself" in text) == ("unsupported_combination", True)
+
     def test_softmax_pays_for_its_longer_gradients(self) -> None:
         quote = quoted(target="color", features=["age"], method={"name": "dp_gd"})
         assert quote.gradient_bound == pytest.approx(math.sqrt(2) * quote.row_norm)
-        [query] = quote.queries
+        query = quote.queries[0]
         assert query.noise_std == pytest.approx(query.noise_multiplier * quote.gradient_bound / 20_000, rel=1e-3)
         assert quote.forecast is not None
         assert quote.forecast.untrained == pytest.approx(math.log(3))
@@ -145,14 +165,14 @@ class TestPrice:
         assert mechanisms == {
             "snapshot": {"name": "gaussian"},
             "change": {"name": "poisson_gaussian", "rate": 500 / 20_000},
-        }
+        } | {name: {"name": "gaussian"} for name in ("means", "spread", "variances")}
 
     @pytest.mark.parametrize("name", ["dp_svrg", "dp_svrg_pp"])
     def test_the_printed_form_shows_what_it_costs(self, name: str) -> None:
         printed, safeguarded = (
             quoted(method={"name": name, "form": f, "batch": 400}) for f in ("printed", "safeguarded")
         )
-        [step] = printed.queries
+        step = printed.queries[0]
         assert step.mechanism == {"name": "svrg_step", "batch": 400, "rows": 20_000}
         assert printed.gradient_evaluations == safeguarded.gradient_evaluations
         assert step.noise_std > 2 * safeguarded.queries[1].noise_std
@@ -343,7 +363,7 @@ class TestRefusals:
         assert "gdp" in text
 
     def test_a_run_that_is_too_long(self) -> None:
-        small = Settings(home=Path("/nowhere"), max_gradient_evaluations=1e6)
+        small = Settings(home=Path("/nowhere"), max_gradient_evaluations=53 * 20_000)  # three are moments
         code, _ = refused(settings=small, method={"name": "dp_gd", "steps": 51})
         assert code == "out_of_range"
         assert priced(settings=small, method={"name": "dp_gd", "steps": 50})
