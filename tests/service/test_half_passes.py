@@ -28,7 +28,9 @@ def _body(dataset: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_a_hinge_job_from_quote_to_receipt(shared: Service, form: str) -> None:
     dataset = _dataset(shared, f"halves-{form}", "rdp")
-    body = _body(dataset, method={"name": "noisy_mirror_descent", "form": form, "batch": 20})
+    body = _body(
+        dataset, method={"name": "noisy_mirror_descent", "form": form, "batch": 20}, preparation={"name": "declared"}
+    )
     quote = shared.call("analyst", "POST", "/v1/quotes", json=body).json()
     assert quote["method"]["name"] == "noisy_mirror_descent"
     assert quote["accountant"] == "single_use"

@@ -20,6 +20,8 @@ from tests.support.members import name_of
 from tests.support.service import JOB, SPEC, Service
 from tests.support.world import check_books
 
+DECLARED = {"name": "declared"}
+
 
 def _body(dataset: str, **changes: Any) -> dict[str, Any]:
     return JOB | {"dataset": dataset} | changes
@@ -126,8 +128,8 @@ def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: 
     """Hundreds of hidden steps; the quote, the job and the receipt name dp_gd and what it releases."""
     dataset = shared.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": kind})
     method, ridge = {"name": "dp_gd", "release": "last", "steps": 300}, {"name": "l2", "strength": 0.01}
-    body = _body(dataset, method=method, regularizer=ridge)
-    quote = shared.call("analyst", "POST", "/v1/quotes", json=body).json()
+    plain: dict[str, Any] = {"method": method, "regularizer": ridge, "preparation": DECLARED}
+    quote = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset, **plain)).json()
     assert quote["method"] == method | {"step": quote["method"]["step"]}
     (query,) = quote["queries"]
     assert (query["name"], query["count"], query["answers"]) == ("last_iterate", 1, 1)
@@ -135,7 +137,7 @@ def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: 
     assert query["mechanism"] == {"name": "last_iterate", "steps": 300, "contraction": pytest.approx(contraction)}
     assert quote["forecast"]["excess_risk"] > 0
     assert quote["gradient_evaluations"] == 300 * quote["rows"]
-    job = shared.finished(_submit(shared, dataset, method=method, regularizer=ridge).json()["id"])
+    job = shared.finished(_submit(shared, dataset, **plain).json()["id"])
     assert (job["state"], job["progress"]) == ("done", {"done": 1, "total": 1})
     document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
     receipt = document["receipt"]
@@ -153,7 +155,8 @@ def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: 
 
 def test_a_random_iterate_has_its_own_event_and_no_currency_under_gdp(shared: Service) -> None:
     dataset, method = shared.dataset(), {"name": "dp_gd", "release": "random", "steps": 40}
-    job = shared.finished(_submit(shared, dataset, method=method, loss={"name": "sigmoid"}).json()["id"])
+    asked: dict[str, Any] = {"method": method, "loss": {"name": "sigmoid"}, "preparation": DECLARED}
+    job = shared.finished(_submit(shared, dataset, **asked).json()["id"])
     assert (job["state"], job["quote"]["accountant"]) == ("done", "single_use")
     document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
     event = document["receipt"]["event"]
@@ -176,7 +179,8 @@ def test_a_last_iterate_needs_steps_that_contract(shared: Service, changes: dict
 
 def test_phases_on_disjoint_rows_are_one_query_of_many_answers(shared: Service) -> None:
     """Each of them has the whole budget, and the receipt states the cost of one."""
-    body: dict[str, Any] = {"method": {"name": "localization", "phases": 5}, "loss": {"name": "hinge"}}
+    method = {"name": "localization", "phases": 5}
+    body: dict[str, Any] = {"method": method, "loss": {"name": "hinge"}, "preparation": DECLARED}
     job = shared.finished(_submit(shared, shared.dataset(), **body).json()["id"])
     [query] = job["quote"]["queries"]
     assert (query["count"], query["answers"], query["mechanism"]["parts"]) == (1, 5, 5)
@@ -258,7 +262,7 @@ def test_every_regularizer_and_domain_trains(shared: Service, penalty: str, limi
     radius, order = LIMITS[limit]
     regularizer: dict[str, Any] = {"name": penalty} | STRENGTHS.get(penalty, {})
     domain: dict[str, Any] = {"name": limit} | ({} if radius is None else {"radius": radius})
-    changes: dict[str, Any] = {"regularizer": regularizer, "domain": domain}
+    changes: dict[str, Any] = {"regularizer": regularizer, "domain": domain, "preparation": DECLARED}
     job = shared.finished(_submit(shared, shared.dataset(), **changes).json()["id"])
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     w = np.array([*model["coefficients"], model["intercept"]])
@@ -271,9 +275,25 @@ def test_every_regularizer_and_domain_trains(shared: Service, penalty: str, limi
 
 def test_the_model_keeps_its_domain(shared: Service) -> None:
     ball = {"name": "l2_ball", "radius": 0.01}
-    job = shared.finished(_submit(shared, shared.dataset(), domain=ball).json()["id"])
+    job = shared.finished(_submit(shared, shared.dataset(), domain=ball, preparation=DECLARED).json()["id"])
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     assert np.linalg.norm([*model["coefficients"], model["intercept"]]) <= 0.01 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("method", ["dp_gd", "noisy_sgd", "localization", "objective_perturbation"])
+def test_rows_are_privately_standardised_in_the_same_price(shared: Service, method: str) -> None:
+    dataset = shared.dataset()
+    job = shared.finished(_submit(shared, dataset, method={"name": method}).json()["id"])
+    assert (job["state"], job["quote"]["preparation"]["name"]) == ("done", "private")
+    assert job["progress"]["done"] == sum(query["answers"] for query in job["quote"]["queries"])
+    document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert {"means", "spread", "variances"} < {query["name"] for query in document["receipt"]["queries"]}
+    verified = shared.call(None, "POST", "/v1/receipts/verify", json=document).json()
+    assert verified["valid"]
+    assert verified["recomputed_epsilon"] <= 0.5 * (1 + 1e-9)
+    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    assert "standardised coefficients" in model["preparation"]
+    assert len(model["coefficients"]) == 4
 
 
 def test_two_jobs_get_different_noise(shared: Service) -> None:
@@ -539,7 +559,7 @@ class TestFailure:
     )
     def test_an_output_that_is_not_the_plans(self, service: Service, output: str) -> None:
         dataset = service.dataset()
-        plain: dict[str, Any] = {"method": {"name": "dp_gd"}}
+        plain: dict[str, Any] = {"method": {"name": "dp_gd"}, "preparation": DECLARED}
         quote = service.call("analyst", "POST", "/v1/quotes", json=_body(dataset, **plain)).json()
         [query] = quote["queries"]
         asked = {"name": "gradient", "mechanism": "gaussian", "noise_multiplier": query["noise_multiplier"]}
@@ -578,7 +598,7 @@ class TestEvents:
 
     @pytest.mark.slow
     def test_tell_of_every_stage_and_end(self, service: Service) -> None:
-        job = _submit(service, service.dataset(), method={"name": "dp_gd", "steps": 2000}).json()["id"]
+        job = _submit(service, service.dataset(), method={"name": "dp_gd", "steps": 1997}).json()["id"]
         events = self._stream(service, job)
         states = [event["state"] for _, event in events]
         assert states[-1] == "done"
@@ -589,8 +609,8 @@ class TestEvents:
         assert len({identifier for identifier, _ in events}) == len(events)
 
     def test_go_on_after_the_last_one_seen(self, service: Service) -> None:
-        ten = {"name": "dp_gd", "steps": 10}
-        job = service.finished(_submit(service, service.dataset(), method=ten).json()["id"])["id"]
+        ten: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 10}, "preparation": DECLARED}
+        job = service.finished(_submit(service, service.dataset(), **ten).json()["id"])["id"]
         [(identifier, last)] = self._stream(service, job, last="1.3.0")
         assert (identifier, last["state"]) == ("1.10.1", "done")
         assert len(self._stream(service, job, last=identifier)) == 1, "the end is always told"
