@@ -1,9 +1,11 @@
 """Coordinates in which rows are centred and scaled: z(x) = (a o (x - m), c), from released numbers alone."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.columns import Columns
 from solvers.problem import Vector
 
 
@@ -21,6 +23,12 @@ class Frame:
     center: Vector
     scale: Vector
     constant: float
+
+    def longest(self, columns: Columns | None) -> float:
+        """||a o x'|| + ||a o m|| + c at most: what rounding is relative to where a o (x' - m) is a sum's."""
+        starts = np.zeros(0, int) if columns is None else columns.starts
+        parts = np.maximum.reduceat(self.scale**2, starts) if len(self.scale) else np.zeros(1)
+        return math.sqrt(float(parts.sum())) + float(np.linalg.norm(self.scale * self.center)) + self.constant
 
     def raw(self, w: Vector) -> Vector:
         """(a o w', c w_0 - <m, a o w'>), for w of shape (K, d): the same margins for x."""

@@ -137,11 +137,9 @@ def run(
     if first.queries:
         moments = StandardisedOracle(problem, data, first, noise, on_answer)
         frame, before = preparation.frame(moments, problem), moments.transcript()
-    met = problem
     if frame is not None:
-        met = preparation.prepared(problem)
-        data = data.framed(frame, met.row_norm)
-    coefficients, transcript = _answered(method, met, data, rest, noise, _after(before, on_answer))
+        data = data.framed(frame, preparation.prepared(problem).row_norm)
+    coefficients, transcript = _answered(method, data, rest, noise, _after(before, on_answer))
     transcript = Plan(transcript.queries + before.queries)
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
@@ -153,9 +151,10 @@ def run(
 
 
 def _answered(
-    method: Run, problem: Problem, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
+    method: Run, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
 ) -> tuple[Vector, Plan]:
     """The method's answer through the door that it needs, and what was asked there."""
+    problem = data.problem
     door: PrivateOracle | StandardisedOracle | DataAccess
     if method.door == "oracle":
         door = PrivateOracle(problem, data, plan, noise, on_answer)

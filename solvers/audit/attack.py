@@ -206,9 +206,10 @@ def _score(
         frame = preparation.frame(moments, problem)
         if frame is None:
             raise TypeError("a preparation that asks makes a frame of the answers")
-        met = preparation.prepared(problem)
+        prepared = data.framed(frame, preparation.prepared(problem).row_norm)
+        met = prepared.problem
         framed = rows[0].framed(frame, met.row_norm), rows[1].framed(frame, met.row_norm)
-        rest = _score(method, met, plan, data.framed(frame, met.row_norm), framed, noise, statistic, position)
+        rest = _score(method, met, plan, prepared, framed, noise, statistic, position)
         return rest + (moments.score if statistic is None else 0.0)
     if method.door == "data":
         if statistic is None:

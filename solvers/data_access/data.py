@@ -100,7 +100,7 @@ class Data:
         problem, own = self.problem, checked(frame, self.problem)
         records = self.in_frame(own)
         scale = np.minimum(1.0, row_norm * kernels.inverse_norms(records))
-        longest = min(1.0, row_norm / own.constant) * longest_terms(own, problem) / row_norm
+        longest = min(1.0, row_norm / own.constant) * own.longest(problem.columns) / row_norm
         framed = replace(problem, row_norm=row_norm, columns=None, stretch=max(1.0, longest))
         return replace(self, records=records, scale=scale, problem=framed)
 
@@ -120,19 +120,6 @@ class Data:
         records = self.records[0][places], self.records[1][places], *self.records[2:]
         return replace(self, records=records, y=self.y[places], scale=self.scale[places])
 
-    def framed(self, frame: Frame, row_norm: float) -> "Data":
-        """Rows z(x) in a frame of released numbers, shortened to `row_norm`, of which no layout is declared."""
-        center, scale, constant = np.array(frame.center), np.array(frame.scale), float(frame.constant)
-        if not ((np.abs(center) <= 1).all() and ((scale > 0) & (scale < 1e25)).all() and 1e-6 <= constant <= 1e3):
-            raise Unsuitable("a frame has a center in [-1, 1], a positive scale and a constant in [1e-6, 1e3]")
-        n, d = self.problem.n, self.problem.d
-        Z = np.empty((n, d))
-        for rows in blocks(n, d):
-            Z[rows, :-1] = (self.X[rows, :-1] - center) * scale
-        Z[:, -1] = constant
-        problem = replace(self.problem, row_norm=row_norm, columns=None)
-        return Data(Z, self.y, row_norm / np.maximum(kernels.norms(Z), row_norm), problem)
-
 
 def checked(frame: Frame, problem: Problem) -> Frame:
     """A copy of a frame that nobody else holds.
@@ -151,13 +138,6 @@ def checked(frame: Frame, problem: Problem) -> Frame:
     if not (fits and _CONSTANTS[0] <= own.constant <= _CONSTANTS[1]):
         raise Unsuitable("a frame has a positive scale for each column and a constant in [1e-6, 1e3]")
     return own
-
-
-def longest_terms(frame: Frame, problem: Problem) -> float:
-    """||a o x'|| + ||a o m|| + c at most: what rounding is relative to where a o (x' - m) is a sum's."""
-    starts = np.zeros(0, int) if problem.columns is None else problem.columns.starts
-    parts = np.maximum.reduceat(frame.scale**2, starts) if len(frame.scale) else np.zeros(1)
-    return math.sqrt(float(parts.sum())) + float(np.linalg.norm(frame.scale * frame.center)) + frame.constant
 
 
 def blocks(n: int, problem: Problem) -> Iterator[slice]:

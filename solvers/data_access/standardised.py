@@ -16,7 +16,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
-from solvers.data_access.data import Data, blocks, checked, longest_terms
+from solvers.data_access.data import Data, blocks, checked
 from solvers.data_access.meter import Meter
 from solvers.data_access.rows import cut
 from solvers.errors import Unsuitable
@@ -120,7 +120,7 @@ class StandardisedOracle:
         for rows in blocks(problem.n, problem):
             sums += self.__sum(records, points, allowed, limit, rows)
         added = limit * (1 + (problem.d + 2 * problem.outputs + 16) * UNIT)
-        longest = limit / own.constant * longest_terms(own, problem) * (1 + (problem.d + 8) * UNIT)
+        longest = limit / own.constant * own.longest(self.__columns) * (1 + (problem.d + 8) * UNIT)
         return self.__answer(planned, sums.ravel(), added, longest)
 
     def transcript(self) -> Plan:

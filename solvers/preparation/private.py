@@ -14,6 +14,9 @@ from solvers.preparation import moments
 from solvers.problem import Problem
 
 ROW_NORM = 1.0
+STRETCH = 100.0
+"""How much longer than R_z what is added up for a record may be before it is centred: rounding is planned for that."""
+
 _SHARES = {"means": 0.02, "spread": 0.01, "variances": 0.05}  # of mu^2
 _FLOOR = 1.0  # stds of a variance's own noise, below which it is not believed
 _CONSTANT = 0.3  # the last coordinate of z beside a mean square of 1 of the others
@@ -23,6 +26,7 @@ _CONSTANT = 0.3  # the last coordinate of z beside a mean square of 1 of the oth
 class Private:
     """z(x) = k (a o (x - m), c), shortened to ||z|| <= R_z = 1: m the noisy means, a_j = v_j^(-1/4) of the noisy
     variances, normalized to sum a^2 v = 1, c = .3, k = R_z / sqrt(1 + c^2): lengths have about the mean square R_z^2.
+    (a is less, all of it alike, where what is added up for a row could be 100 R_z long: rounding is planned for that.)
 
     The method meets rows z and their public norm alone, so its sizes and its noise are fixed before any moment is
     known; its answer w is (k a o w', k c w_0 - <m, k a o w'>) in the original columns. Regularizer and domain act on w.
@@ -41,7 +45,7 @@ class Private:
 
     def prepared(self, problem: Problem) -> Problem:
         """The problem that the method meets: rows of norm up to R_z, of which nothing else is public."""
-        return replace(problem, row_norm=ROW_NORM, columns=None)
+        return replace(problem, row_norm=ROW_NORM, columns=None, stretch=STRETCH)
 
     @staticmethod
     def refusal(problem: Problem, privacy: Privacy) -> str | None:
@@ -71,4 +75,6 @@ class Private:
         center, v = moments.ask(oracle, problem, _FLOOR)
         scale = v**-0.25
         shrunk = ROW_NORM / math.hypot(1.0, _CONSTANT)
-        return Frame(center, shrunk * scale / math.sqrt(float(np.sum(scale**2 * v)) or 1.0), shrunk * _CONSTANT)
+        found = Frame(center, shrunk * scale / math.sqrt(float(np.sum(scale**2 * v)) or 1.0), shrunk * _CONSTANT)
+        within = min(1.0, 0.99 * STRETCH * ROW_NORM / found.longest(problem.columns))
+        return Frame(center, within * found.scale, found.constant)

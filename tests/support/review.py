@@ -188,12 +188,12 @@ def page() -> str:
             "",
         ]
     modules = slice_of({"solvers.preparation.private", DOORS["standardised"], "accounting.mechanisms.gaussian"})
-    rest = ", ".join(f"`{_path(m)}` {lines({m})}" for m in sorted(modules - set(FRAME)))
+    listed = ", ".join(f"`{_path(m)}` {lines({m})}" for m in sorted(modules - set(FRAME)))
     text += [
         "## Rows privately standardised",
         "",
         "By default every method but `adaptive_gd` meets rows that private moments centred and scaled; beside the",
-        f"frame that rests on {rest}, on `run` in",
+        f"frame that rests on {listed}, on `run` in",
         "`solvers/solve.py`, and on [proofs/preparation.md](proofs/preparation.md).",
         "",
         "## Aside",
