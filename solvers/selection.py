@@ -57,8 +57,8 @@ class Auto(Strict):
 
     def choose(
         self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi", asked: Asked | None = None
-    ) -> tuple[Method, str]:
-        """The method, and the reason.
+    ) -> tuple["Fitted", str]:
+        """The method, resolved for rows as they will be prepared, and the reason.
 
         Parameters
         ----------
@@ -73,32 +73,43 @@ class Auto(Strict):
             if no method minimizes such a problem.
         """
         if privacy.is_pure:
-            return _pure(problem)
-        declared = isinstance(asked, Declared) or Private.refusal(problem, privacy) is not None
-        met = problem if declared else Private().prepared(problem)
+            method, reason = _pure(problem)
+            return fit(asked, method, problem, privacy), reason
         if not problem.is_smooth and problem.is_convex:
-            return _NON_SMOOTH[currency], f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
+            reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
+            return fit(asked, _NON_SMOOTH[currency], problem, privacy), reason
         check_loss("auto", problem)
         if _standardised(problem) and not isinstance(asked, Declared):
-            evaluations = AdaptiveGd().resolve(problem, privacy).gradient_evaluations(problem)
-            if currency == "gaussian" or evaluations <= _MANY_GRADIENTS:
-                return AdaptiveGd(), _STANDARDISED
-        evaluations = DpGd().resolve(met, privacy).gradient_evaluations(met)
+            adaptive = fit(asked, AdaptiveGd(), problem, privacy)
+            if currency == "gaussian" or adaptive.method.gradient_evaluations(problem) <= _MANY_GRADIENTS:
+                return adaptive, _STANDARDISED
+        full = fit(asked, DpGd(), problem, privacy)
         if not problem.is_convex:
-            return DpGd(), "the loss is not convex: plain full gradient steps are what still descends"
+            return full, "the loss is not convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
-        facts = f"{kind}, n = {problem.n}, d = {problem.size}"
+        facts, met = f"{kind}, n = {problem.n}, d = {problem.size}", full.preparation.prepared(problem)
+        evaluations = full.method.gradient_evaluations(met)
         if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
-            return DpSvrg(), f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
+            reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
+            return fit(asked, DpSvrg(), problem, privacy), reason
         if problem.size > problem.n and HalfSquaredLp().refusal(problem) is None:
-            return DpAccMd(), f"{facts}, an l1 ball: {_SPARSE}"
+            return fit(asked, DpAccMd(), problem, privacy), f"{facts}, an l1 ball: {_SPARSE}"
         if currency != "gaussian" and _curved(met, privacy):
-            return ObjectivePerturbation(), f"{facts}: {_CURVED}"
-        return DpGd(), f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
+            return fit(asked, ObjectivePerturbation(), problem, privacy), f"{facts}: {_CURVED}"
+        return full, f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
 
 
-def fit(asked: Asked | None, method: Method, problem: Problem, privacy: Privacy) -> tuple[Preparation, Run, str]:
-    """How rows are prepared for the method, the method resolved for such rows, and the reason.
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A method resolved for the rows that it will meet, how these are prepared, and why so."""
+
+    method: Run
+    preparation: Preparation
+    reason: str
+
+
+def fit(asked: Asked | None, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
+    """The method with rows prepared as asked for; by default privately standardised where that fits, else as declared.
 
     Raises
     ------
@@ -108,18 +119,18 @@ def fit(asked: Asked | None, method: Method, problem: Problem, privacy: Privacy)
     if method.standardises:
         if isinstance(asked, Declared):
             raise Unsuitable(f"{method.name} standardises by itself: preparation declared is not to be had with it")
-        return ByMethod(), method.resolve(problem, privacy), f"{method.name} standardises by itself"
+        return Fitted(method.resolve(problem, privacy), ByMethod(), f"{method.name} standardises by itself")
     refusal = Private.refusal(problem, privacy)
     if refusal is None and not isinstance(asked, Declared):
         met = Private().prepared(problem)
         run = method.resolve(met, privacy)
         pure = next((q.name for q in run.queries(met) if q.mechanism.curves(1.0).pure is not None), None)
         if pure is None:
-            return Private(), run, "asked for" if asked else "the default"
+            return Fitted(run, Private(), "asked for" if asked else "the default")
         refusal = f"private moments are Gaussian answers, and {method.name} is priced as a pure mechanism here"
     if isinstance(asked, Private):
         raise Unsuitable(f"preparation private does not fit: {refusal}")
-    return Declared(), method.resolve(problem, privacy), "asked for" if asked else str(refusal)
+    return Fitted(method.resolve(problem, privacy), Declared(), "asked for" if asked else str(refusal))
 
 
 def _pure(problem: Problem) -> tuple[Method, str]:

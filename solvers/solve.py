@@ -97,8 +97,10 @@ def plan(
     """
     reason = "asked for"
     if isinstance(method, Auto):
-        method, reason = method.choose(problem, privacy, currency=currency, asked=preparation)
-    prepared, chosen, why = fit(preparation, method, problem, privacy)
+        fitted, reason = method.choose(problem, privacy, currency=currency, asked=preparation)
+    else:
+        fitted = fit(preparation, method, problem, privacy)
+    chosen, prepared = fitted.method, fitted.preparation
     met = prepared.prepared(problem)
     own = chosen.queries(met)
     moments = prepared.queries(problem, own)
@@ -110,7 +112,9 @@ def plan(
     release = calibrate(own + moments, privacy)
     bounds = chosen.bounds(met) | prepared.bounds(problem)
     stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)
-    return Quote(chosen, reason, prepared, why, met, release, stds, evaluations, forecast(chosen, met, stds[0]))
+    return Quote(
+        chosen, reason, prepared, fitted.reason, met, release, stds, evaluations, forecast(chosen, met, stds[0])
+    )
 
 
 def run(

@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_auto_takes_it_for_declared_columns_and_a_weak_ridge_alone() -> None:
     def chosen(case: Problem) -> str:
-        return Auto().choose(case, PRIVACY)[0].name
+        return Auto().choose(case, PRIVACY)[0].method.name
 
     assert chosen(problem(Logistic())) == chosen(problem(Softmax(3))) == chosen(problem(Squared())) == "adaptive_gd"
     strong = Problem(Logistic(), L2(1.0), n=N, d=7, row_norm=2.0, columns=COLUMNS)

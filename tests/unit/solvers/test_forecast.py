@@ -147,24 +147,24 @@ class TestAuto:
 
     def test_is_dp_svrg_for_very_many_gradients_if_it_may_sample(self) -> None:
         huge = Problem(Logistic(), NoRegularizer(), n=10**8, d=50, row_norm=4.0)
-        method, reason = Auto().choose(huge, PRIVACY)
-        assert isinstance(method, DpSvrg)
+        chosen, reason = Auto().choose(huge, PRIVACY)
+        assert chosen.method.name == DpSvrg().name
         assert "gradient evaluations" in reason
         saved = DpGd().resolve(huge, PRIVACY).gradient_evaluations(huge)
-        assert method.resolve(huge, PRIVACY).gradient_evaluations(huge) < saved / 3
-        assert isinstance(Auto().choose(huge, PRIVACY, currency="gaussian")[0], DpGd)
+        assert chosen.method.gradient_evaluations(huge) < saved / 3
+        assert Auto().choose(huge, PRIVACY, currency="gaussian")[0].method.name == DpGd().name
 
     def test_its_choice_is_resolved_as_if_it_had_been_asked_for(self) -> None:
         assert plan(Auto(), TASK, PRIVACY).method == DpGd().resolve(TASK, PRIVACY)
 
     def test_at_delta_zero_it_takes_a_pure_method(self) -> None:
         ridged = replace(TASK, regularizer=L2(0.1))
-        assert isinstance(Auto().choose(ridged, Privacy(1.0, 0.0))[0], OutputPerturbation)
-        assert isinstance(Auto().choose(replace(TASK, loss=Hinge()), Privacy(1.0, 0.0))[0], Localization)
+        assert Auto().choose(ridged, Privacy(1.0, 0.0))[0].method.name == OutputPerturbation().name
+        assert Auto().choose(replace(TASK, loss=Hinge()), Privacy(1.0, 0.0))[0].method.name == Localization().name
 
     def test_a_perturbed_objective_where_l2_is_strong_beside_the_noise(self) -> None:
         problem = Problem(Logistic(), L2(0.01), n=200_000, d=55, row_norm=7.42)
-        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6))[0], ObjectivePerturbation)
-        assert isinstance(Auto().choose(problem, Privacy(4.0, 1e-6), currency="gaussian")[0], DpGd)
-        assert isinstance(Auto().choose(problem, Privacy(0.1, 1e-6))[0], DpGd)
-        assert isinstance(Auto().choose(replace(problem, regularizer=L2(1e-4)), Privacy(4.0, 1e-6))[0], DpGd)
+        assert Auto().choose(problem, Privacy(4.0, 1e-6))[0].method.name == ObjectivePerturbation().name
+        assert Auto().choose(problem, Privacy(4.0, 1e-6), currency="gaussian")[0].method.name == DpGd().name
+        assert Auto().choose(problem, Privacy(0.1, 1e-6))[0].method.name == DpGd().name
+        assert Auto().choose(replace(problem, regularizer=L2(1e-4)), Privacy(4.0, 1e-6))[0].method.name == DpGd().name

@@ -287,6 +287,6 @@ def test_what_the_theory_does_not_cover_is_named() -> None:
 
 
 def test_auto_is_dp_gd_and_says_why() -> None:
-    method, reason = Auto().choose(ADULT, PRIVACY)
-    assert method == DpGd()
+    chosen, reason = Auto().choose(ADULT, PRIVACY)
+    assert chosen.method == DpGd().resolve(ADULT, PRIVACY)
     assert "noise" in reason
