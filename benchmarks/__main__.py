@@ -22,6 +22,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "erm_growth": ("erm_revisited", "growth", True),
     "growth": ("growth", "report", True),
     "nonsmooth": ("nonsmooth", "report", True),
+    "passes": ("nonsmooth", "passes", False),
     "peers": ("peers", "report", False),  # with the environment that `make peers` makes
 }
 BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}

@@ -23,6 +23,7 @@ from solvers.solve import run
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 DELTA = 1e-5
 STRENGTH = 1e-4
+PASSES = (1, 2, 4, 8, 16)
 _ROWS = 50_000  # of Covertype: objective perturbation takes thousands of passes over them
 
 
@@ -77,6 +78,30 @@ def report(seeds: int, plots: Path) -> None:
             return
         tables.append(table(split, case, seeds))
     nonsmooth_plots.draw(tables, plots)
+
+
+def passes(seeds: int) -> None:
+    """Excess risk of noisy mirror descent by its number of half passes; what its default is: the last column."""
+    for case in CASES:
+        split = case.load()
+        if split is None:
+            print("passes: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
+            return
+        n, d = split.X.shape
+        problem = Problem(case.loss, L2(STRENGTH), n=n, d=d, row_norm=split.row_norm)
+        best = minimize(problem, split.X, split.y)
+        print(
+            f"\n{split.name}: n = {n}, d = {d}, {case.loss.name}, delta = {DELTA:g}, {seeds} runs a cell: excess risk"
+        )
+        print(f"{'epsilon':>8}" + "".join(f"{f'{count} passes':>20}" for count in PASSES) + f"{'default':>9}")
+        for epsilon in EPSILONS:
+            risks = [
+                measure(NoisyMirrorDescent(passes=count), problem, case, split, best, epsilon, seeds).risks
+                for count in PASSES
+            ]
+            chosen = NoisyMirrorDescent().resolve(problem, Privacy(epsilon, DELTA)).passes
+            cells = "".join(f"{f'{np.mean(r):.4f} +- {np.std(r):.4f}':>20}" for r in risks)
+            print(f"{epsilon:>8g}{cells}{chosen:>9}", flush=True)
 
 
 def table(split: Split, case: Case, seeds: int) -> Table:

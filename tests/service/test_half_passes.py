@@ -28,9 +28,8 @@ def _body(dataset: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_a_hinge_job_from_quote_to_receipt(shared: Service, form: str) -> None:
     dataset = _dataset(shared, f"halves-{form}", "rdp")
-    body = _body(
-        dataset, method={"name": "noisy_mirror_descent", "form": form, "batch": 20}, preparation={"name": "declared"}
-    )
+    method = {"name": "noisy_mirror_descent", "form": form, "batch": 20, "passes": 1}
+    body = _body(dataset, method=method, preparation={"name": "declared"})
     quote = shared.call("analyst", "POST", "/v1/quotes", json=body).json()
     assert quote["method"]["name"] == "noisy_mirror_descent"
     assert quote["accountant"] == "single_use"
@@ -62,7 +61,7 @@ def test_under_gdp_there_is_no_curve_for_it(shared: Service) -> None:
 def test_with_a_slack_several_jobs_share_the_dataset(shared: Service) -> None:
     """Two hinge jobs and a logistic one; without the slack the second would not fit."""
     dataset, plain = _dataset(shared, "slack", "rdp", 1e-7), _dataset(shared, "no slack", "rdp")
-    small, half_passes = {"epsilon": 0.5}, {"name": "noisy_mirror_descent"}
+    small, half_passes = {"epsilon": 0.5}, {"name": "noisy_mirror_descent", "passes": 1}
     for body in (
         _body(dataset, privacy=small, method=half_passes),
         _body(dataset, privacy=small, method=half_passes),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from accounting.calibration import calibrate
+from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
 from accounting.plan import Query
@@ -20,11 +21,12 @@ from solvers.potentials import POTENTIALS, Potential
 from solvers.problem import Problem, Vector
 
 MOST_PASSES = 1_000
-_MOST_DEFAULT_SLOTS = 2_000
+_MOST_DEFAULT_SLOTS, _MOST_DEFAULT_PASSES = 2_000, 16
 _FRESH = (
     "No bound on the risk over these rows is proven: a half pass uses each row at most once, so theory bounds the risk "
     "on new rows of the same kind."
 )
+_AGAIN = "No bound on the risk is proven: rows return in later half passes, and these are steps on noisy slots of them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,15 @@ class NoisyMirrorDescent(Strict):
 
     A half pass is one random allocation, accounted for as a whole: hiding the slots is worth a factor of up to 13 in
     noise. f must be convex, and need not be smooth. With B the most that B_Phi(u, start) can be within D of the start,
-    D as `tuning.distance`, and V = G^2 + sigma^2 E||N(0, I)||_*^2, sigma the noise's std, defaults are: P = 1; b the
-    larger of sqrt(d) and N / 2000, rounded up; eta = sqrt(2 B / (P T V)), which balances B / eta against P T eta V / 2;
+    D as `tuning.distance`, and V = G^2 + sigma^2 E||N(0, I)||_*^2, sigma the noise's std, defaults are: b the larger of
+    sqrt(d) and N / 2000, rounded up; P = the most passes, up to 16, whose noise is no larger than a gradient may be,
+    sigma^2 d <= G^2 (measured: docs/benchmarks/nonsmooth.md); eta = sqrt(2 B / (P T V)), which balances B / eta against
+    P T eta V / 2;
     the Phi of the least B V. Proof: docs/proofs/noisy_mirror_descent.md.
 
     Parameters
     ----------
-    passes : P, in [1, 1000]; by default 1
+    passes : P, in [1, 1000]; by default from n, d, epsilon and delta
     batch : b, the records of a slot, in expectation or exactly, in [1, n/2]; by default from n and d
     step : eta, positive; by default from n, d, epsilon, delta, G and the domain
     form : "independent": each record gets a slot by itself, half the noise; "ordered": exactly b records a slot, in
@@ -89,10 +93,13 @@ class NoisyMirrorDescent(Strict):
             raise Unsuitable(f"noisy_mirror_descent: batch must not exceed n / 2 = {problem.n / 2:g}")
         if half // batch > MOST_SLOTS:
             raise Unsuitable(f"noisy_mirror_descent: batch must be at least n / {2 * MOST_SLOTS}, for as many slots")
-        phi, step = self._potential_and_step(problem, privacy, batch)
-        return NoisyMirrorDescentRun(self.passes or 1, batch, step, phi, self.form)
+        passes = self.passes or _passes(problem, privacy, batch)
+        phi, step = self._potential_and_step(problem, privacy, batch, passes)
+        return NoisyMirrorDescentRun(passes, batch, step, phi, self.form)
 
-    def _potential_and_step(self, problem: Problem, privacy: Privacy, batch: int) -> tuple[Potential, float]:
+    def _potential_and_step(
+        self, problem: Problem, privacy: Privacy, batch: int, passes: int
+    ) -> tuple[Potential, float]:
         """Where they are open, of the least bound at the noise of the plan, which depends on neither."""
         refusals = {phi: phi.refusal(problem) for phi in ((self.potential,) if self.potential else POTENTIALS)}
         covered = [phi for phi, refusal in refusals.items() if refusal is None]
@@ -101,7 +108,7 @@ class NoisyMirrorDescent(Strict):
             raise Unsuitable(f"noisy_mirror_descent: potential {phi.name} does not cover this problem: {refusal}")
         if self.step is not None and self.potential is not None:
             return self.potential, self.step
-        query = Query("half_pass", self.passes or 1, _half_pass(problem, batch, self.form))
+        query = Query("half_pass", passes, _half_pass(problem, batch, self.form))
         std = calibrate((query,), privacy).plan.queries[0].noise_multiplier * problem.G / batch
         reach = distance(problem)
 
@@ -141,7 +148,7 @@ class NoisyMirrorDescentRun(OracleRun):
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None is proven."""
-        return _FRESH
+        return _FRESH if self.passes == 1 else _AGAIN
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
         """The private model."""
@@ -151,6 +158,13 @@ class NoisyMirrorDescentRun(OracleRun):
                 mean.add(w)
             w = self.potential.mirror(problem, w, oracle.allocated_gradient("half_pass", w), self.step)
         return mean.value
+
+
+def _passes(problem: Problem, privacy: Privacy, batch: int) -> int:
+    """floor(mu^2 / (4 q^2 sinh(1 / z^2) / T)) in [1, 16], mu of the target, z = b / sqrt(d): there sigma^2 d = G^2."""
+    half = _half_pass(problem, batch, "independent")
+    one = 4 * half.rate**2 * math.sinh(min(problem.size / batch**2, 100.0)) / half.slots
+    return min(max(int(gauss_mu(privacy.epsilon, privacy.delta) ** 2 / one), 1), _MOST_DEFAULT_PASSES)
 
 
 def _half_pass(problem: Problem, batch: int, form: Form) -> RandomAllocation:

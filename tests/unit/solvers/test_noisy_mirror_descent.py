@@ -134,14 +134,29 @@ def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d:
 @pytest.mark.slow
 def test_the_quoted_noise_is_that_of_a_slot() -> None:
     problem = Problem(Logistic(), n=10_000, d=4, row_norm=1.0)
-    quote = plan(NoisyMirrorDescent(batch=100), problem, PRIVACY)
+    quote = plan(NoisyMirrorDescent(batch=100, passes=1), problem, PRIVACY)
     z = quote.release.plan.queries[0].noise_multiplier
     assert quote.noise_stds[0] == pytest.approx(z * sampled_bound(problem, 100, 1.0), rel=1e-3)
     assert quote.release.plan.queries[0].answers == 50
-    ordered = plan(NoisyMirrorDescent(batch=100, form="ordered"), problem, PRIVACY)
+    ordered = plan(NoisyMirrorDescent(batch=100, passes=1, form="ordered"), problem, PRIVACY)
     assert ordered.noise_stds[0] == pytest.approx(2 * quote.noise_stds[0], rel=0.05)
     halved = plan(NoisyMirrorDescent(batch=100, passes=4), problem, PRIVACY)
     assert quote.noise_stds[0] < halved.noise_stds[0] < 2 * quote.noise_stds[0]
+
+
+def test_default_passes_are_as_many_as_leave_the_noise_below_a_gradient() -> None:
+    """Of public facts alone: few where the budget is small or the rows are few, 16 at most."""
+    found = {
+        (n, epsilon): NoisyMirrorDescent().resolve(Problem(Hinge(), n=n, d=117, row_norm=1.0), Privacy(epsilon, 1e-5))
+        for n, epsilon in ((32_561, 0.1), (32_561, 0.2), (32_561, 1.0), (1000, 0.1))
+    }
+    assert [run.passes for run in found.values()] == [1, 4, 16, 1]
+    for (n, epsilon), each in found.items():
+        problem = Problem(Hinge(), n=n, d=117, row_norm=1.0)
+        noise = plan(asked(each), problem, Privacy(epsilon, 1e-5)).noise_stds[0] * math.sqrt(problem.size)
+        assert (each.passes > 1) <= (noise < 1.1 * problem.G)
+    again = NoisyMirrorDescent(passes=3).resolve(Problem(Hinge(), n=1000, d=2, row_norm=1.0), PRIVACY)
+    assert again.passes == 3
 
 
 def test_refusals() -> None:
