@@ -23,6 +23,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "growth": ("growth", "report", True),
     "nonsmooth": ("nonsmooth", "report", True),
     "passes": ("nonsmooth", "passes", False),
+    "coded": ("coded", "report", False),
     "peers": ("peers", "report", False),  # with the environment that `make peers` makes
 }
 BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}

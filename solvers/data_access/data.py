@@ -1,8 +1,12 @@
 """The data, in memory or memory-mapped; only the oracle reads it."""
 
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +18,9 @@ from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
+_Piece = TypeVar("_Piece")
 _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
+_MANY = 8  # blocks, from which on two threads gain more than they cost
 _CONSTANTS = 1e-6, 1e3  # of frames: no square of a norm or its inverse underflows
 
 
@@ -144,3 +150,17 @@ def blocks(n: int, problem: Problem) -> Iterator[slice]:
     """n records in order, cut into blocks."""
     size = block_rows(problem)
     return (slice(start, min(n, start + size)) for start in range(0, n, size))
+
+
+def of_each(work: Callable[[_Piece], Vector], pieces: Iterable[_Piece]) -> Iterator[Vector]:
+    """work(piece), piece by piece, in order; two at a time where there are many and a second core is ours."""
+    listed = list(pieces)
+    if len(listed) < _MANY or (os.cpu_count() or 1) < 2:
+        return map(work, listed)
+    return _two(os.getpid()).map(work, listed)
+
+
+@cache
+def _two(_process: int) -> ThreadPoolExecutor:
+    """This process's own: a child of a fork inherits no thread."""
+    return ThreadPoolExecutor(2, thread_name_prefix="rows")

@@ -16,7 +16,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
-from solvers.data_access.data import Data, blocks, checked
+from solvers.data_access.data import Data, blocks, checked, of_each
 from solvers.data_access.meter import Meter
 from solvers.data_access.rows import cut
 from solvers.errors import Unsuitable
@@ -117,8 +117,10 @@ class StandardisedOracle:
         own, points, problem = self.__own(frame, limit), self.__points(w), self.__problem
         planned, records, allowed = self.__meter.take(query, Gaussian), self.__data.in_frame(own), self.__allowed(own)
         sums = np.zeros(points.shape)
-        for rows in blocks(problem.n, problem):
-            sums += self.__sum(records, points, allowed, limit, rows)
+        for block in of_each(
+            lambda rows: self.__sum(records, points, allowed, limit, rows), blocks(problem.n, problem)
+        ):
+            sums += block
         added = limit * (1 + (problem.d + 2 * problem.outputs + 16) * UNIT)
         longest = limit / own.constant * own.longest(self.__columns) * (1 + (problem.d + 8) * UNIT)
         return self.__answer(planned, sums.ravel(), added, longest)

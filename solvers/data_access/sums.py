@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import lattice_bits
-from solvers.data_access.data import Data, blocks
+from solvers.data_access.data import Data, blocks, of_each
 from solvers.data_access.rows import cut
 from solvers.problem import Problem, Vector
 
@@ -26,15 +26,21 @@ def gradient_sum(
     records, y, scale, loss = data.records, data.y, data.scale, data.problem.loss.compiled
     if loss is None:
         return _plain_sum(data, pieces, w, anchor, limit)
-    total, w = np.zeros(data.problem.d), np.ascontiguousarray(w)
-    for rows in pieces:
+    w = np.ascontiguousarray(w)
+
+    def work(rows: Rows) -> Vector:
         if anchor is not None:
             places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-            total += kernels.sum_of_changes(records, y, scale, places, w, np.ascontiguousarray(anchor), loss, limit)
+            sums = kernels.sum_of_changes(records, y, scale, places, w, np.ascontiguousarray(anchor), loss, limit)
         elif isinstance(rows, slice):
-            total += kernels.sum_of_range(records, y, scale, rows.start, rows.stop, w, loss)
+            sums = kernels.sum_of_range(records, y, scale, rows.start, rows.stop, w, loss)
         else:
-            total += kernels.sum_of_places(records, y, scale, rows, w, loss)
+            sums = kernels.sum_of_places(records, y, scale, rows, w, loss)
+        return sums
+
+    total = np.zeros(data.problem.d)
+    for sums in of_each(work, pieces):
+        total += sums
     return total
 
 

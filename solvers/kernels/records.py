@@ -37,31 +37,33 @@ RECORDS = types.Tuple(
 
 
 @inlined
-def code(codes: NDArray[np.uint8], fields: NDArray[np.int64], i: int, k: int) -> int:
-    """The k-th category used of record i: little-endian, in as many bytes as its field says."""
-    first, size = fields[k, 0], fields[k, 1]
-    found = int(codes[i, first])
+def code(codes: NDArray[np.uint8], first: np.uint64, size: int, i: np.uint64) -> np.uint64:
+    """A category of record i: little-endian, in so many bytes."""
+    found = np.uint64(codes[i, first])
     for j in range(1, size):
-        found |= int(codes[i, first + j]) << (8 * j)
+        found |= np.uint64(codes[i, first + np.uint64(j)]) << np.uint64(8 * j)
     return found
 
 
-@inlined
+@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, types.int64, NUMBERS))
 def margins(
     m: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
     places: NDArray[np.int64], count: int, v: Vector,
 ) -> None:  # fmt: skip
-    """m_k = <x_(places k), v> for k < count, v in the inner order; each in the order above."""
+    """m_k = <x_(places k), v> for k < count, v in the inner order; each in the order above.
+
+    Places are taken as unsigned numbers: of others each look-up would ask whether it counts from the end.
+    """
     for k in range(count):
         m[k] = dot(numbers, places[k], v)
     for j in range(fields.shape[0]):
-        first, start = fields[j, 0], fields[j, 2]
-        if fields[j, 1] == 1:
+        first, size, start = np.uint64(fields[j, 0]), fields[j, 1], np.uint64(fields[j, 2])
+        if size == 1:
             for k in range(count):
-                m[k] += v[start + int(codes[places[k], first])]
+                m[k] += v[start + np.uint64(codes[np.uint64(places[k]), first])]
         else:
             for k in range(count):
-                m[k] += v[start + code(codes, fields, places[k], j)]
+                m[k] += v[start + code(codes, first, size, np.uint64(places[k]))]
     if constant == 1:
         for k in range(count):
             m[k] += v[v.shape[0] - 1]
@@ -115,13 +117,13 @@ def add_records(
     for k in range(fours, count):
         add(total, (s[k],), numbers, (places[k],))
     for j in range(fields.shape[0]):
-        first, start = fields[j, 0], fields[j, 2]
-        if fields[j, 1] == 1:
+        first, size, start = np.uint64(fields[j, 0]), fields[j, 1], np.uint64(fields[j, 2])
+        if size == 1:
             for k in range(count):
-                total[start + int(codes[places[k], first])] += s[k]
+                total[start + np.uint64(codes[np.uint64(places[k]), first])] += s[k]
         else:
             for k in range(count):
-                total[start + code(codes, fields, places[k], j)] += s[k]
+                total[start + code(codes, first, size, np.uint64(places[k]))] += s[k]
     if constant == 1:
         for k in range(count):
             total[total.shape[0] - 9] += s[k]
@@ -142,7 +144,7 @@ def norms(records: Records, declared: bool) -> Vector:
             entry[j] = numbers[i, j] * used[j]
             fits &= abs(numbers[i, j]) <= 1.0
         for k in range(fields.shape[0]):
-            fits &= code(codes, fields, i, k) < fields[k, 3]
+            fits &= bool(code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i)) < np.uint64(fields[k, 3]))
         lengths[i] = math.sqrt(dot(numbers, i, entry) + coded) if fits or not declared else math.nan
     return lengths
 
@@ -171,7 +173,8 @@ def inverse_norms(records: Records) -> Vector:
         for j in range(numbers.shape[1]):
             total += squares[j] * ((numbers[i, j] - at[j]) * (numbers[i, j] - at[j]))
         for k in range(fields.shape[0]):
-            total += table[fields[k, 2] + code(codes, fields, i, k)]
+            at_code = code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i))
+            total += table[np.uint64(fields[k, 2]) + at_code]
         inverse[i] = 1.0 / math.sqrt(total)
     return inverse
 
@@ -188,7 +191,8 @@ def rows(records: Records, scale: Vector, places: NDArray[np.int64]) -> Vector:
         for j in range(numbers.shape[1]):
             inner[j] = numbers[i, j]
         for k in range(fields.shape[0]):
-            inner[fields[k, 2] + code(codes, fields, i, k)] = 1.0
+            found = code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i))
+            inner[np.uint64(fields[k, 2]) + found] = 1.0
         if constant == 1:
             inner[size - 1] = 1.0
         for j in range(d):

@@ -13,6 +13,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.columns import Columns
+from solvers.data_access import data as reading
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
@@ -192,3 +193,22 @@ def test_an_intercept_alone_has_a_frame_too() -> None:
     data = Data.of(np.ones((3, 1)), np.ones(3), alone).framed(Frame(np.empty(0), np.empty(0), 0.3), 1.0)
     assert data.rows().tolist() == [[0.3]] * 3
     assert gradient_sum(data, [slice(0, 3)], np.zeros(1)) == pytest.approx([-0.45])
+
+
+@pytest.mark.parametrize("rows", [slice(0, N), "places"], ids=str)
+def test_two_threads_give_the_sums_of_one_to_the_last_bit(rows: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are added in order, whoever sums them."""
+    implicit, _ = pair(Logistic(), frame())
+    pieces = [slice(i, i + 16) for i in range(0, N - 16, 16)]
+    given = [np.arange(piece.stop - 1, piece.start - 1, -1) for piece in pieces] if rows == "places" else pieces
+    w = np.random.default_rng(1).standard_normal(D)
+    found = []
+    for many in (1, 10**9):
+        monkeypatch.setattr(reading, "_MANY", many)
+        found.append(gradient_sum(implicit, given, w))
+    assert len(given) > 8
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_a_child_of_a_fork_has_threads_of_its_own() -> None:
+    assert reading._two(1) is not reading._two(2)

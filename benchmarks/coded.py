@@ -1,0 +1,161 @@
+"""What a pass over coded records costs, as ratios within one run, and what a job's memory and time grow with."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import loops
+from solvers.bounds import UNIT, block_rows
+from solvers.columns import Columns
+from solvers.data_access import data as reading
+from solvers.data_access.data import Data, blocks
+from solvers.data_access.rows import Coded, code_bytes, in_bytes, places
+from solvers.data_access.sums import gradient_sum
+from solvers.frame import Frame
+from solvers.losses import Logistic
+from solvers.problem import Problem
+
+Floats = NDArray[np.float64]
+N = 520_976
+ADULT = (1, 9, 1, 17, 1, 8, 16, 7, 6, 3, 1, 1, 1, 43)
+"""As Adult is declared: 6 numbers, 8 categories; 117 coordinates with the constant."""
+
+
+def report(seeds: int) -> None:
+    """Print ratios of passes, then memory and exponents."""
+    passes(seeds)
+    numbers(seeds)
+    growth(seeds)
+    memory()
+
+
+def drawn(n: int, widths: tuple[int, ...], seed: int = 1) -> Data:
+    """Records of that layout, uniform, with targets of a logistic loss."""
+    rng, columns = np.random.default_rng(seed), Columns(widths)
+    codes = [in_bytes(rng.integers(0, w, n), code_bytes(w)) for w in widths if w > 1]
+    coded = Coded(
+        rng.uniform(-1, 1, (n, widths.count(1))), np.hstack([np.empty((n, 0), np.uint8), *codes]), places(columns)
+    )
+    problem = Problem(Logistic(), n=n, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    return Data.coded(coded, np.where(rng.random(n) < 0.3, 1.0, -1.0), problem)
+
+
+def passes(repeats: int) -> None:
+    """Adult 16 times: a full gradient of coded records beside what the unfolded matrix costs."""
+    data = drawn(N, ADULT)
+    d, w = data.problem.d, np.random.default_rng(2).standard_normal(data.problem.d) / 3
+    X, y = data.rows(), data.y
+    frame = Frame(np.full(d - 1, 0.1), np.full(d - 1, 1.5), 0.5)
+    framed = data.framed(frame, 1.0)
+
+    def blas() -> Floats:
+        sums: Floats = (-y / (1 + np.exp(y * (X @ w)))) @ X
+        return sums
+
+    found = _together(
+        repeats,
+        coded=lambda: _gradient(data, w),
+        framed=lambda: _gradient(framed, w),
+        two=lambda: _gradient(data, w, threads=True),
+        read=lambda: loops.read(X),
+        blas=blas,
+    )
+    stored = data.records[0].nbytes + data.records[1].nbytes
+    gap = np.linalg.norm(_gradient(data, w) - blas()) / N
+    assert gap <= data.problem.G * (N / block_rows(data.problem) + block_rows(data.problem)) * UNIT * 4
+    print(f"{N} x {d} (6 numbers, 8 categories): {X.nbytes / 1e6:.0f} MB unfolded, {stored / 1e6:.0f} MB as stored")
+    for name, what in (
+        ("coded", "a full gradient from coded records"),
+        ("framed", "the same in a frame"),
+        ("two", "the same on two threads"),
+        ("read", "one read of the unfolded matrix"),
+        ("blas", "a full gradient by BLAS on it"),
+    ):
+        ratios = f"{found[name] / found['read']:5.2f} of a read, {found[name] / found['blas']:5.2f} of BLAS"
+        print(f"  {what:36s} {found[name] * 1e3:7.1f} ms = {ratios}")
+
+
+def numbers(repeats: int) -> None:
+    """Numbers alone: a full gradient beside one read of the same matrix."""
+    for d in (28, 54, 116):
+        data = drawn(N, (1,) * d)
+        w, X = np.random.default_rng(2).standard_normal(d + 1) / 3, data.records[0]
+        found = _together(
+            repeats,
+            one=partial(_gradient, data, w),
+            two=partial(_gradient, data, w, threads=True),
+            read=partial(loops.read, X),
+        )
+        one, two = found["one"] / found["read"], found["two"] / found["read"]
+        print(f"{N} x {d} numbers: a full gradient is {one:.2f} reads, on two threads {two:.2f}")
+
+
+def growth(repeats: int) -> None:
+    """Exponents: seconds of a pass against records, columns and categories, between neighbors of a row."""
+    for name, cases in (
+        ("records", [(10**k, ADULT) for k in (4, 5, 6, 7)]),
+        ("columns", [(100_000, (1,) * k + (10,) * k) for k in (4, 16, 64, 256)]),
+        ("categories", [(1_000_000, (1, 1, 10**k)) for k in (2, 3, 4, 5)]),
+    ):
+        sizes, times = [], []
+        for n, widths in cases:
+            data = drawn(n, widths)
+            w = np.zeros(data.problem.d)
+            sizes.append({"records": n, "columns": len(widths), "categories": widths[-1]}[name])
+            times.append(_together(max(3, repeats), pass_=partial(_gradient, data, w))["pass_"])
+        slopes = [
+            math.log(b / a) / math.log(t / s) for a, b, s, t in zip(times, times[1:], sizes, sizes[1:], strict=False)
+        ]
+        told = ", ".join(f"{size:.0e}: {seconds * 1e3:.2f} ms" for size, seconds in zip(sizes, times, strict=True))
+        print(f"{name}: {told}; exponents {', '.join(f'{slope:.2f}' for slope in slopes)}")
+
+
+def memory() -> None:
+    """A job's own peak, its process measured: the files are mapped, and what is read of them is the system's cache."""
+    for n in (10**6, 10**7):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-m", "benchmarks.coded_job", folder, str(n)],
+                check=True,
+                capture_output=True,
+                text=True,
+                env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+            )
+        told: dict[str, Any] = json.loads(done.stdout)
+        print(
+            f"a job ({told['method']}) on {n:.0e} records: at the peak {told['anonymous'] / 1e6:.0f} MB beyond "
+            f"what its process held before, {told['all'] / 1e6:.0f} MB in all, {told['stored'] / 1e6:.0f} MB stored, "
+            f"{told['seconds']:.1f} s"
+        )
+
+
+def _gradient(data: Data, w: Floats, *, threads: bool = False) -> Floats:
+    before, reading._MANY = reading._MANY, 8 if threads else 10**9
+    try:
+        return gradient_sum(data, blocks(data.problem.n, data.problem), w)
+    finally:
+        reading._MANY = before
+
+
+def _together(repeats: int, **works: Callable[[], object]) -> dict[str, float]:
+    """Median seconds of each, taken in turn, so that all meet the same company."""
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(repeats + 1):
+        for name, work in works.items():
+            start = time.perf_counter()
+            work()
+            if turn:
+                found[name].append(time.perf_counter() - start)
+    return {name: median(times) for name, times in found.items()}
