@@ -29,10 +29,11 @@ AS_DECLARED = Declared()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a run may plan: expected per-record gradients, and private answers."""
+    """The most that a run may plan: expected per-record gradients, private answers, and coordinates of their noise."""
 
     evaluations: float = math.inf
     answers: float = math.inf
+    coordinates: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,11 @@ def plan(
     evaluations = chosen.gradient_evaluations(met) + float(problem.n) * len(moments)
     if evaluations > limits.evaluations:
         raise OutOfRange(f"the run would compute more than {limits.evaluations:g} per-record gradients, the most here")
-    if sum(query.answers for query in own + moments) > limits.answers:
+    answers = sum(query.answers for query in own + moments)
+    if answers > limits.answers:
         raise OutOfRange(f"the run would take more than {limits.answers:g} private answers, the most here")
+    if answers * problem.size > limits.coordinates:
+        raise OutOfRange(f"the run would draw noise for more than {limits.coordinates:g} coordinates, the most here")
     release = calibrate(own + moments, privacy)
     bounds = chosen.bounds(met) | prepared.bounds(problem)
     stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)

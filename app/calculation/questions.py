@@ -116,7 +116,7 @@ def _plan(question: Price) -> solvers.Quote:
     currency: Currency = (
         "gaussian" if question.rule.kind == "gdp" else "renyi"
     )  # mu^2 has no price for a sampled answer
-    limits = Limits(question.most_evaluations, question.most_answers)
+    limits = Limits(question.most_evaluations, question.most_answers, question.most_evaluations)
     how: Any = {"currency": currency, "limits": limits, "preparation": question.preparation}
     return solvers.plan(question.method, question.problem, question.privacy, **how)
 

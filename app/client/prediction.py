@@ -51,11 +51,17 @@ def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
 def _margins(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[np.float64]:
     """intercept + sum of coefficient * encoded value, shape (n, 1), or (n, K) where there are several of each."""
     coefficients, intercepts = np.atleast_2d(model.coefficients), np.atleast_1d(model.intercept)
-    blocks = [encode(column, [row.get(column.name) for row in rows]) for column in model.features]
-    encoded = np.hstack([np.empty((len(rows), 0)), *blocks])
-    if coefficients.shape != (len(intercepts), encoded.shape[1]):
+    widths = [len(c.categories) + 1 if isinstance(c, CategoryColumn) else 1 for c in model.features]
+    if coefficients.shape != (len(intercepts), sum(widths)):
         raise ValueError("the model's coefficients do not match its features and intercepts")
-    margins: NDArray[np.float64] = intercepts + encoded @ coefficients.T
+    margins, at = np.tile(intercepts.astype(np.float64), (len(rows), 1)), 0
+    for column, width in zip(model.features, widths, strict=True):
+        values = encode(column, [row.get(column.name) for row in rows])
+        if isinstance(column, CategoryColumn):
+            margins += coefficients[:, at + values.astype(np.int64)].T
+        else:
+            margins += values[:, None] * coefficients[:, at]
+        at += width
     return margins
 
 
@@ -69,10 +75,10 @@ def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def encode(column: Column, values: Sequence[object]) -> NDArray[np.float64]:
-    """The (n, width) block of one input column: a number scaled to [-1, 1], or 0/1 per category and for "other"."""
+    """The code of each value, (n,): a number scaled to [-1, 1], or a category's position; "other" comes last."""
     if isinstance(column, NumberColumn):
-        return _scaled(column, [_number(value) for value in values])[:, None]
-    return _one_hot(column, values)
+        return _scaled(column, [_number(value) for value in values])
+    return _positions(column, values)
 
 
 def _scaled(column: NumberColumn, numbers: Sequence[float]) -> NDArray[np.float64]:
@@ -88,13 +94,11 @@ def _without_default(column: NumberColumn) -> NumberColumn:
     return column.model_copy(update={"default": None})
 
 
-def _one_hot(column: CategoryColumn, values: Sequence[object]) -> NDArray[np.float64]:
+def _positions(column: CategoryColumn, values: Sequence[object]) -> NDArray[np.float64]:
     codes = {category: code for code, category in enumerate(column.categories)}
     other = len(codes) if column.default is None else codes[column.default]
     texts = [_text(value) for value in values]
-    block = np.zeros((len(values), len(codes) + 1))
-    block[np.arange(len(values)), [codes.get(t, codes.get(t.strip(_SPACE), other)) for t in texts]] = 1.0
-    return block
+    return np.array([codes.get(t, codes.get(t.strip(_SPACE), other)) for t in texts], dtype=np.float64)
 
 
 def _number(value: object) -> float:

@@ -25,7 +25,7 @@ from solvers.losses import Softmax
 if TYPE_CHECKING:
     from app.wire.jobs import JobRequest
 
-MOST_DIMENSIONS = 2**16
+MOST_DIMENSIONS = 2**18
 
 
 class DesignError(ValueError):

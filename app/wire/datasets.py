@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Title, Wire
 
 MAX_COLUMNS = 4096
-MAX_CATEGORIES = 4096
+MAX_CATEGORIES = 2**17
 _LARGEST = 1e150
 
 Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
+from accounting.errors import OutOfRange
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from solvers import Problem, domains, losses, methods, plan, regularizers, solve
@@ -15,7 +16,7 @@ from solvers.data_access.oracle import PrivateOracle
 from solvers.errors import RunFailed, Unsuitable
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.selection import Auto
-from solvers.solve import run
+from solvers.solve import Limits, run
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(
@@ -118,3 +119,9 @@ def test_progress_counts_answers() -> None:
     run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), heard.append)
     assert heard == [1, 2, 3, 4, 5]
     assert isinstance(quote.release, ReleasePlan)
+
+
+def test_noise_of_more_coordinates_than_are_allowed_is_refused() -> None:
+    plan(methods.DpGd(steps=3), PROBLEM, PRIVACY, limits=Limits(coordinates=3 * 6))
+    with pytest.raises(OutOfRange, match="coordinates"):
+        plan(methods.DpGd(steps=3), PROBLEM, PRIVACY, limits=Limits(coordinates=3 * 6 - 1))

@@ -1,0 +1,35 @@
+"""A column of a hundred thousand categories: declared, stored, priced, trained and released like any other."""
+
+import numpy as np
+
+from app.client.prediction import predict
+from app.datasets import folders
+from app.wire.models import Model
+from tests.support.service import JOB, SPEC, Service
+
+CITIES = [f"city number {k}" for k in range(100_000)]
+
+
+def test_a_hundred_thousand_categories_take_three_bytes_a_record_and_no_more(service: Service) -> None:
+    n = 3000
+    lines = [f"{20 + i % 60},{CITIES[i * 7919 % 100_000]},{'high' if i % 60 > 30 else 'low'}" for i in range(n)]
+    city = {"name": "city", "type": "category", "categories": CITIES}
+    spec = SPEC | {"columns": [SPEC["columns"][0], city, SPEC["columns"][2]]}
+    made = service.upload(spec, ("age,city,income\n" + "\n".join(lines) + "\n").encode())
+    assert made.status_code == 201, made.text
+    dataset = made.json()["id"]
+    folder = folders.path(service.home, dataset)
+    assert (folder / "codes.npy").stat().st_size == 128 + n * (3 + 1)
+    job = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 0.5}}
+    submitted = service.call("analyst", "POST", "/v1/jobs", json=job)
+    assert submitted.status_code == 202, submitted.text
+    done = service.finished(submitted.json()["id"])
+    assert done["state"] == "done"
+    text = service.call("analyst", "GET", f"/v1/jobs/{done['id']}/model").text
+    model = Model.model_validate_json(text)
+    coefficients = np.array(model.coefficients)
+    assert coefficients.shape == (1 + 100_001,)
+    assert np.isfinite(coefficients).all()
+    chances = predict(model, [{"age": 30, "city": CITIES[k % 5 + 99_990]} for k in range(20_000)])  # dense: 16 GB
+    own = model.intercept + coefficients[0] * ((30 - 50) / 50) + coefficients[1 + 99_990]
+    assert chances[0] == 1 / (1 + np.exp(-own)) or abs(chances[0] - 1 / (1 + np.exp(-own))) < 1e-12
