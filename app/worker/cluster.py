@@ -54,7 +54,7 @@ class DaskEngine:
 
     def __init__(self, settings: Settings) -> None:
         forget_secrets()  # for good: a worker that is replaced later inherits the environment too
-        self._local, self._looked = settings.workers, 0.0
+        self._local, self._looked, self._whole = settings.workers, 0.0, time.monotonic()
         dask.config.set(_QUIET)  # for good, too: so does the configuration
         self._cluster = None if settings.scheduler is not None else _cluster(settings)
         self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
@@ -91,15 +91,25 @@ class DaskEngine:
                 logging.getLogger(__name__).warning("engine_not_closed %s", type(error).__name__)
 
     def _replace_lost(self, cluster: LocalCluster) -> None:
-        """Dask restarts a killed worker by itself, but closes its nanny if it is away again when it is looked for."""
-        loop = cluster.loop
-        if loop is None or len(self._client.nthreads()) >= self._local:
-            return
+        """Dask restarts a killed worker by itself, but closes its nanny if it is away again when it is looked for.
 
-        def replace() -> None:
+        A nanny that has brought no worker for as long as a start may take is given up, whatever it waits for.
+        """
+        loop, connected, now = cluster.loop, self._client.nthreads(), time.monotonic()
+        if loop is None or len(connected) >= self._local:
+            self._whole = now
+            return
+        given_up = now - self._whole > _START
+        if given_up:
+            self._whole = now
+
+        async def replace() -> None:
             for name, nanny in list(cluster.workers.items()):
-                if nanny.status in (Status.closed, Status.failed):
+                stuck = given_up and nanny.worker_address not in connected
+                if stuck or nanny.status in (Status.closed, Status.failed):
                     del cluster.workers[name]
+                    if stuck:
+                        await nanny.close(timeout=_GRACE)
             cluster.scale(self._local)
 
         loop.add_callback(replace)

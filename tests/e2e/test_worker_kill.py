@@ -198,6 +198,27 @@ def test_an_idle_engine_hardly_wakes_up(engine: DaskEngine) -> None:
     _until(lambda: sum(map(_wakes, (cluster.scheduler, *cluster.workers.values()))) < 12)
 
 
+def test_a_nanny_that_brings_no_worker_back_is_given_up(engine: DaskEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once two tests waited for four minutes, on a starved machine, for a worker that never came."""
+    _until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    cluster = engine._cluster
+    assert cluster is not None
+    nanny = next(iter(cluster.workers.values()))
+    assert nanny.process is not None
+    nanny.process.on_exit = lambda _code: None  # it does not hear that its worker has ended
+    os.kill(nanny.pid, signal.SIGKILL)
+    _until(lambda: len(engine._client.nthreads()) == 1)
+    monkeypatch.setattr(engines, "_LOOK", 0.0)
+    assert engine.slots == 2
+    time.sleep(0.5)
+    assert len(engine._client.nthreads()) == 1
+    with monkeypatch.context() as soon:
+        soon.setattr(engines, "_START", 0.1)
+        assert engine.slots == 2
+    _until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    assert nanny not in cluster.workers.values()
+
+
 class Stuck:
     """Part of an engine that does not end in time."""
 
