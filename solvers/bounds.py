@@ -84,7 +84,7 @@ def _summing(problem: Problem, rows: int, bound: float) -> float:
 
 def _slopes_error(problem: Problem, reach: float) -> float:
     """l2 distance between one record's computed gradient and the exact one, at w of norm `reach`."""
-    slopes = (27 + 5 * problem.outputs) * UNIT * problem.G
+    slopes = (27 + 5 * problem.outputs) * UNIT * problem.loss.slope_bound * problem.row_norm  # before it is limited
     # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
     margins = (2 * problem.d + 12) * UNIT * problem.L * reach * problem.stretch if problem.is_smooth else math.inf
     return slopes + min(margins, 2 * problem.G)

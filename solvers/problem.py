@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.numbers import finite
+from solvers import kernels
 from solvers.columns import Columns
 from solvers.domains import Domain, Free, Simplex
 from solvers.errors import Unsuitable
@@ -25,9 +26,12 @@ class Problem:
     w has one coordinate per column of X, and for a loss of K outputs K such blocks, one after another: the columns of
     W, whose margins are W'x. Regularizer and domain act on the flat w.
 
-    Symbols: G = R sup||f'|| bounds the l2 norm of one record's gradient; L = R^2 sup||f''|| is the smoothness of every
-    record's loss, hence of F, and infinite if f is not smooth (a smooth r has its own constant and is not in it); mu is
-    the strong convexity of r.
+    Where slopes are limited, f' stands for f' shortened to a share c of its bound: for one margin the derivative of the
+    convex function that is f where |f'| <= c sup|f'| and straight beyond (docs/proofs/limited_slopes.md).
+
+    Symbols: G = R c sup||f'|| bounds the l2 norm of one record's gradient; L = R^2 sup||f''|| is the smoothness of
+    every record's loss, hence of F, and infinite if f is not smooth (a smooth r has its own constant and is not in it);
+    mu is the strong convexity of r.
 
     Parameters
     ----------
@@ -36,6 +40,7 @@ class Problem:
     d : columns of X, a constant column included if there is one
     row_norm : R, in [1e-6, 1e6], in the unit of the encoded features; longer rows are scaled down to it
     columns : how a row is laid out, if that is declared; a row of another layout counts as an empty one
+    slope_limit : c, in [1e-6, 1]; 1 limits nothing
     stretch : how many times longer than R what is added up for a record may be before it is centred: 1, or more in a
         released frame, which says it. Only the rounding that noise must cover follows it
 
@@ -52,6 +57,7 @@ class Problem:
     d: int = field(kw_only=True)
     row_norm: float = field(kw_only=True)
     columns: Columns | None = field(default=None, kw_only=True)
+    slope_limit: float = field(default=1.0, kw_only=True)
     stretch: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -63,6 +69,8 @@ class Problem:
             raise Unsuitable("the declared columns do not make rows of length d")
         if not 1e-6 <= finite(self.row_norm, "row_norm") <= 1e6:
             raise Unsuitable("row_norm must lie in [1e-6, 1e6]")
+        if not 1e-6 <= finite(self.slope_limit, "slope_limit") <= 1:
+            raise Unsuitable("slope_limit must lie in [1e-6, 1]")
         if not finite(self.stretch, "stretch") >= 1:
             raise Unsuitable("stretch is at least 1")
         if self.size > MAX_DIMENSION:
@@ -86,9 +94,20 @@ class Problem:
         return (self.d,) if self.outputs == 1 else (self.outputs, self.d)
 
     @property
+    def slope_bound(self) -> float:
+        """c sup||f'||: to what slopes are shortened."""
+        return self.slope_limit * self.loss.slope_bound
+
+    @property
+    def compiled(self) -> "kernels.Slope | None":
+        """The limited slope as the loops know it; None for a loss of K outputs."""
+        found = self.loss.compiled
+        return None if found is None else (*found[:5], self.slope_bound)
+
+    @property
     def G(self) -> float:
         """The bound on the l2 norm of one record's gradient, whatever w is."""
-        return self.loss.slope_bound * self.row_norm
+        return self.slope_bound * self.row_norm
 
     @property
     def L(self) -> float:
@@ -102,8 +121,12 @@ class Problem:
 
     @property
     def is_convex(self) -> bool:
-        """Whether each record's loss is convex; every r and every C is."""
-        return self.loss.is_convex
+        """Whether each record's loss is convex; every r and every C is.
+
+        A vector slope that is shortened is no monotone map, hence no convex function's, but for two classes, where it
+        has one direction.
+        """
+        return self.loss.is_convex and (self.slope_limit == 1 or self.outputs <= 2)
 
     @property
     def mu(self) -> float:

@@ -1,8 +1,9 @@
 """Method "auto": which method for which problem, from public facts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from accounting.divergences.gaussian import gauss_mu
 from accounting.privacy import Privacy
 from solvers.domains import Free
 from solvers.errors import Unsuitable
@@ -34,7 +35,25 @@ _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
 _NOISE_COST = 0.35  # of tuning: what a unit of time costs dp_gd, in units of d sigma_1^2
 _WEAK = 1e-3  # the strongest l2 for which it hardly matters which coordinates it penalizes
 _MARGIN = 0.6
+_LIMIT, _FEW = 0.7, 80.0
 _LEAST_CURVATURE = 0.1  # of n mu epsilon: with L below it the determinant costs a tenth of epsilon, without a ridge
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for beside a method; None leaves it to the rules.
+
+    Parameters
+    ----------
+    preparation : how rows are to be prepared
+    slope_limit : c of `Problem`
+    """
+
+    preparation: Asked | None = None
+    slope_limit: float | None = None
+
+
+WISHLESS = Wish()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +75,7 @@ class Auto(Strict):
     name: Literal["auto"] = "auto"
 
     def choose(
-        self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi", asked: Asked | None = None
+        self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi", wish: Wish = WISHLESS
     ) -> tuple["Fitted", str]:
         """The method, resolved for rows as they will be prepared, and the reason.
 
@@ -64,8 +83,8 @@ class Auto(Strict):
         ----------
         problem, privacy : public facts
         currency : what a dataset's filter can charge well
-        asked : the preparation asked for; a method that standardises by itself is no choice where rows are to be as
-            declared
+        wish : what was asked for beside a method; one that standardises by itself is no choice where rows are to be
+            as declared
 
         Raises
         ------
@@ -74,63 +93,91 @@ class Auto(Strict):
         """
         if privacy.is_pure:
             method, reason = _pure(problem)
-            return fit(asked, method, problem, privacy), reason
+            return fit(wish, method, problem, privacy), reason
         if not problem.is_smooth and problem.is_convex:
             reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
-            return fit(asked, _NON_SMOOTH[currency], problem, privacy), reason
+            return fit(wish, _NON_SMOOTH[currency], problem, privacy), reason
         check_loss("auto", problem)
-        if _standardised(problem) and not isinstance(asked, Declared):
-            adaptive = fit(asked, AdaptiveGd(), problem, privacy)
+        if _standardised(problem) and not isinstance(wish.preparation, Declared):
+            adaptive = fit(wish, AdaptiveGd(), problem, privacy)
             if currency == "gaussian" or adaptive.method.gradient_evaluations(problem) <= _MANY_GRADIENTS:
                 return adaptive, _STANDARDISED
-        full = fit(asked, DpGd(), problem, privacy)
+        full = fit(wish, DpGd(), problem, privacy)
         if not problem.is_convex:
             return full, "the loss is not convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
-        facts, met = f"{kind}, n = {problem.n}, d = {problem.size}", full.preparation.prepared(problem)
+        facts, met = f"{kind}, n = {problem.n}, d = {problem.size}", full.preparation.prepared(full.problem)
         evaluations = full.method.gradient_evaluations(met)
         if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
             reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
-            return fit(asked, DpSvrg(), problem, privacy), reason
+            return fit(wish, DpSvrg(), problem, privacy), reason
         if problem.size > problem.n and HalfSquaredLp().refusal(problem) is None:
-            return fit(asked, DpAccMd(), problem, privacy), f"{facts}, an l1 ball: {_SPARSE}"
+            return fit(wish, DpAccMd(), problem, privacy), f"{facts}, an l1 ball: {_SPARSE}"
         if currency != "gaussian" and _curved(met, privacy):
-            return fit(asked, ObjectivePerturbation(), problem, privacy), f"{facts}: {_CURVED}"
+            return fit(wish, ObjectivePerturbation(), problem, privacy), f"{facts}: {_CURVED}"
         return full, f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A method resolved for the rows that it will meet, how these are prepared, and why so."""
+    """A method resolved for the rows that it will meet, how these are prepared and why so, and how slopes are limited.
+
+    `problem` is that of rows as they are declared, its slopes limited.
+    """
 
     method: Run
+    problem: Problem
     preparation: Preparation
     reason: str
 
 
-def fit(asked: Asked | None, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
-    """The method with rows prepared as asked for; by default privately standardised where that fits, else as declared.
+def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
+    """The method as wished; by default rows are privately standardised where that fits, else as declared.
+
+    By default slopes are limited to .7 of their bound where rows are privately standardised, the loss is convex, of one
+    margin and for classes, and n mu* / d < 80; else not (measured: docs/proofs/limited_slopes.md).
 
     Raises
     ------
     Unsuitable
         if what was asked for does not go with the method or the problem, or the method with the problem.
     """
+    asked, limit = wish.preparation, wish.slope_limit
     if method.standardises:
         if isinstance(asked, Declared):
             raise Unsuitable(f"{method.name} standardises by itself: preparation declared is not to be had with it")
-        return Fitted(method.resolve(problem, privacy), ByMethod(), f"{method.name} standardises by itself")
+        run = _limited_by_itself(method, problem, limit).resolve(problem, privacy)
+        return Fitted(run, problem, ByMethod(), f"{method.name} standardises by itself")
     refusal = Private.refusal(problem, privacy)
     if refusal is None and not isinstance(asked, Declared):
-        met = Private().prepared(problem)
+        limited = replace(problem, slope_limit=limit or _default_limit(method, problem, privacy))
+        met = Private().prepared(limited)
         run = method.resolve(met, privacy)
         pure = next((q.name for q in run.queries(met) if q.mechanism.curves(1.0).pure is not None), None)
         if pure is None:
-            return Fitted(run, Private(), "asked for" if asked else "the default")
+            return Fitted(run, limited, Private(), "asked for" if asked else "the default")
         refusal = f"private moments are Gaussian answers, and {method.name} is priced as a pure mechanism here"
     if isinstance(asked, Private):
         raise Unsuitable(f"preparation private does not fit: {refusal}")
-    return Fitted(method.resolve(problem, privacy), Declared(), "asked for" if asked else str(refusal))
+    kept = problem if limit is None else replace(problem, slope_limit=limit)
+    return Fitted(method.resolve(kept, privacy), kept, Declared(), "asked for" if asked else str(refusal))
+
+
+def _default_limit(method: Method, problem: Problem, privacy: Privacy) -> float:
+    """c, from public facts."""
+    if problem.slope_limit < 1:
+        return problem.slope_limit
+    suited = method.limits_slopes and problem.loss.takes == "class" and problem.outputs == 1 and problem.is_convex
+    return _LIMIT if suited and problem.n * gauss_mu(privacy.epsilon, privacy.delta) < _FEW * problem.d else 1.0
+
+
+def _limited_by_itself(method: Method, problem: Problem, limit: float | None) -> Method:
+    """adaptive_gd has a limit of its own, which keeps log-odds; it cuts residuals at a released scale."""
+    if limit is None or not isinstance(method, AdaptiveGd):
+        return method
+    if problem.loss.takes == "number" or method.slope_limit not in (None, limit):
+        raise Unsuitable("adaptive_gd limits slopes by itself: name its own slope_limit, for classes, and no other")
+    return replace(method, slope_limit=limit)
 
 
 def _pure(problem: Problem) -> tuple[Method, str]:

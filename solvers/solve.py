@@ -22,7 +22,7 @@ from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
 from solvers.preparation import Asked, Declared, Preparation
 from solvers.problem import Problem, Vector
-from solvers.selection import Auto, Currency, fit
+from solvers.selection import Auto, Currency, Wish, fit
 
 AS_DECLARED = Declared()
 
@@ -40,9 +40,9 @@ class Limits:
 class Quote:
     """The price of a run: a function of public facts.
 
-    Fields: the resolved method; why; how rows are prepared; why; the problem that the method meets; the calibrated
-    plan; per query the noise std of each coordinate (in the gradient's unit, at its largest bound); expected per-record
-    gradients; what theory forecasts of the problem that is met.
+    Fields: the resolved method; why; how rows are prepared; why; the problem, its slopes limited as they will be; the
+    problem that the method meets, of prepared rows; the calibrated plan; per query the noise std of each coordinate (in
+    the gradient's unit, at its largest bound); expected per-record gradients; what theory forecasts of what is met.
     """
 
     method: Run
@@ -50,6 +50,7 @@ class Quote:
     preparation: Preparation
     preparation_reason: str
     problem: Problem
+    met: Problem
     release: ReleasePlan
     noise_stds: tuple[float, ...]
     gradient_evaluations: float
@@ -80,6 +81,7 @@ def plan(
     currency: Currency = "renyi",
     limits: Limits = Limits(),
     preparation: Asked | None = None,
+    slope_limit: float | None = None,
 ) -> Quote:
     """The quote of a method for a problem; touches no data.
 
@@ -88,6 +90,7 @@ def plan(
     currency : what the filter that will be charged can charge; "auto" heeds it
     limits : checked before the noise is calibrated, which takes long for a huge run
     preparation : how rows are to be prepared; by default privately standardised where that fits, else as declared
+    slope_limit : c of `Problem`; by default from public facts, 1 for rows as declared
 
     Raises
     ------
@@ -96,13 +99,13 @@ def plan(
     OutOfRange
         if the run exceeds the limits.
     """
-    reason = "asked for"
+    reason, wish = "asked for", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
-        fitted, reason = method.choose(problem, privacy, currency=currency, asked=preparation)
+        fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
     else:
-        fitted = fit(preparation, method, problem, privacy)
+        fitted = fit(wish, method, problem, privacy)
     chosen, prepared = fitted.method, fitted.preparation
-    met = prepared.prepared(problem)
+    met = prepared.prepared(fitted.problem)
     own = chosen.queries(met)
     moments = prepared.queries(problem, own)
     evaluations = chosen.gradient_evaluations(met) + float(problem.n) * len(moments)
@@ -116,9 +119,8 @@ def plan(
     release = calibrate(own + moments, privacy)
     bounds = chosen.bounds(met) | prepared.bounds(problem)
     stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)
-    return Quote(
-        chosen, reason, prepared, fitted.reason, met, release, stds, evaluations, forecast(chosen, met, stds[0])
-    )
+    expected = forecast(chosen, met, stds[0])
+    return Quote(chosen, reason, prepared, fitted.reason, fitted.problem, met, release, stds, evaluations, expected)
 
 
 def run(
@@ -195,6 +197,7 @@ def solve(
     y: NDArray[np.float64],
     privacy: Privacy,
     preparation: Asked | None = None,
+    slope_limit: float | None = None,
 ) -> Release:
     """An (epsilon, delta)-DP model of the data, for replacement of one row; fresh noise, nobody chooses it.
 
@@ -203,7 +206,8 @@ def solve(
     X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose
         coefficients are K blocks of d, one for each class
     """
-    quote = plan(method, problem, privacy, preparation=preparation)
+    quote = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
+    problem = quote.problem
     data = Data.of(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(y, dtype=np.float64), problem)
     coefficients, transcript = run(quote.method, problem, data, quote.release, preparation=quote.preparation)
     release = quote.release

@@ -26,7 +26,7 @@ class Price:
     ----------
     rule : the filter that would be charged
     most_evaluations, most_answers : what a run may plan at most
-    preparation : as asked for
+    preparation, slope_limit : as asked for
     """
 
     method: Method | Auto
@@ -36,6 +36,7 @@ class Price:
     most_evaluations: float
     most_answers: int
     preparation: Asked | None = None
+    slope_limit: float | None = None
     kind: Literal["price"] = "price"
 
 
@@ -117,7 +118,8 @@ def _plan(question: Price) -> solvers.Quote:
         "gaussian" if question.rule.kind == "gdp" else "renyi"
     )  # mu^2 has no price for a sampled answer
     limits = Limits(question.most_evaluations, question.most_answers, question.most_evaluations)
-    how: Any = {"currency": currency, "limits": limits, "preparation": question.preparation}
+    how: Any = {"currency": currency, "limits": limits}
+    how |= {"preparation": question.preparation, "slope_limit": question.slope_limit}
     return solvers.plan(question.method, question.problem, question.privacy, **how)
 
 

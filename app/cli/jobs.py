@@ -199,6 +199,7 @@ def show_quote(price: wire.Quote) -> None:
         [
             ("method", f"{price.method.name}: {price.reason}"),
             *_prepared(price.preparation),
+            *([] if price.slope_limit == 1 else [("slopes", f"limited to {price.slope_limit:g} of their bound")]),
             ("privacy", f"{_price(price)}, certified by {price.accountant}"),
             ("rows, dimension", f"{price.rows}, {price.dimension}"),
             ("gradients", f"{price.gradient_evaluations:.3g}"),

@@ -76,6 +76,7 @@ def model(job: JobRow, result: Result) -> str:
         target=design.target,
         row_norm=problem.row_norm,
         preparation=result.spec.preparation.statement,
+        slope_limit=problem.slope_limit,
         job=job.id,
         privacy=PrivacyStatement(
             epsilon=plan.epsilon,

@@ -58,7 +58,7 @@ class Priced:
 
     def quote(self, state: LedgerState) -> Quote:
         """The quote as the ledger stands."""
-        release, problem, prepared = self.planned.release, self.planned.problem, self.planned.preparation
+        release, problem, prepared = self.planned.release, self.planned.met, self.planned.preparation
         after = self._after(state)
         return Quote(
             dataset=self.request.dataset,
@@ -88,6 +88,7 @@ class Priced:
             dimension=problem.size,
             row_norm=problem.row_norm,
             gradient_bound=problem.G,
+            slope_limit=problem.slope_limit,
             fits=after is not None,
             remaining=_remaining(state),
             remaining_after=None if after is None else _remaining(after),
@@ -144,7 +145,12 @@ def ask(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Asked:
     except (AccountingError, ValueError) as error:
         raise ApiError("unsupported_combination", sentence(error)) from None
     limits = (settings.max_gradient_evaluations, settings.max_answers)
-    return Asked(request, dataset, design, Price(request.method, problem, privacy, rule, *limits, request.preparation))
+    return Asked(
+        request,
+        dataset,
+        design,
+        Price(request.method, problem, privacy, rule, *limits, request.preparation, request.slope_limit),
+    )
 
 
 def priced(asked: Asked, answer: Answer) -> Priced:
@@ -164,7 +170,7 @@ def priced(asked: Asked, answer: Answer) -> Priced:
         dataset=dataset,
         spec=JobSpec(
             design=design,
-            problem=question.problem,
+            problem=answer.planned.problem,
             method=planned.method,
             preparation=planned.preparation,
             release_plan=planned.release,

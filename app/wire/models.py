@@ -57,5 +57,8 @@ class Model(Wire):
         str | None,
         Field(description="How training prepared its rows, and what regularizer and domain acted on, in words."),
     ] = None
+    slope_limit: Annotated[
+        float, Field(description="The share of the loss's slope bound that training shortened slopes to; 1 for none.")
+    ] = 1.0
     job: Annotated[Name, Field(description="The job that made it; its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The promise.")]

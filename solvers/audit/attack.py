@@ -43,7 +43,8 @@ class Row:
     def slope(self, problem: Problem, w: Vector) -> Vector:
         """The slope of its loss at w: a number, of shape (), or one for each output."""
         margin = (w.reshape(problem.shape) @ self.x)[..., None]
-        return np.asarray(problem.loss.slope(margin, np.array([self.y]))[..., 0])
+        slope = np.asarray(problem.loss.slope(margin, np.array([self.y]))[..., 0])
+        return slope * (problem.slope_bound / max(float(np.linalg.norm(slope)), problem.slope_bound))
 
     def gradient(self, problem: Problem, w: Vector) -> Vector:
         """The gradient of its loss at w."""

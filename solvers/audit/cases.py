@@ -89,6 +89,9 @@ CASES: dict[str, Case | ExactCase] = {
         targets=(1.0, 1.0),
         corners=_CORNERS,
     ),
+    "dp_gd_limited": Case(
+        methods.DpGd(steps=3, step=0.01), Problem(Squared(1.0), n=_N, d=2, row_norm=1.0, slope_limit=0.25)
+    ),
     # Rows privately standardised: moments and gradients together. At w near 0 the other rows' residuals are 0.
     "dp_gd_standardised": Case(methods.DpGd(steps=1, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS),
     "noisy_sgd_standardised": Case(
@@ -174,7 +177,7 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
     plan, found = quote.release.plan, []
     for noisy in (plan, halved(plan)):
         how = case.pair(), runs * case.effort, noise, case.statistic, case.position, quote.preparation
-        found.append(scores(quote.method, case.problem, noisy, *how))
+        found.append(scores(quote.method, quote.problem, noisy, *how))
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
         for d in DELTAS

@@ -75,7 +75,7 @@ class DataAccess:
         """
         self.__reads(rows)
         problem, data, w, total = self.__problem, self.__data, start, start.copy()
-        loss = problem.loss.compiled
+        loss = problem.compiled
         if loss is None:
             raise Unsuitable("one record a step needs a loss of one margin")
         few = min(_PULSE, unfolded_rows(problem.d))

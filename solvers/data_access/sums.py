@@ -23,7 +23,7 @@ def gradient_sum(
 
     A record's gradient is its slope, a number or a vector of K, times its row: clipping the one clips the norm.
     """
-    records, y, scale, loss = data.records, data.y, data.scale, data.problem.loss.compiled
+    records, y, scale, loss = data.records, data.y, data.scale, data.problem.compiled
     if loss is None:
         return _plain_sum(data, pieces, w, anchor, limit)
     w = np.ascontiguousarray(w)
@@ -65,7 +65,7 @@ def _slopes(data: Data, places: NDArray[np.int64], y: Vector, scale: Vector, w: 
     points, loss = np.ascontiguousarray(w.reshape(data.problem.shape)), data.problem.loss
     margins = np.stack([kernels.margins_of(data.records, point, places) for point in points])
     margins *= scale
-    return clip(loss.slope(margins, y), loss.slope_bound)
+    return clip(loss.slope(margins, y), data.problem.slope_bound)
 
 
 def clip(slopes: Vector, bound: float) -> Vector:
@@ -88,7 +88,7 @@ def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Calla
     another's.
     """
     problem, total = data.problem, np.zeros(points.shape, dtype=np.int64)
-    unit, bound = problem.G * 2.0 ** -lattice_bits(problem), problem.loss.slope_bound
+    unit, bound = problem.G * 2.0 ** -lattice_bits(problem), problem.slope_bound
     for block in cut(problem.n, problem.d):
         columns, y = data.rows(block).T.copy(), data.y[block]
         for j, w in enumerate(points):

@@ -42,7 +42,7 @@ class Walk:
     def of(problem: Problem, data: Data, planned: PlannedQuery, step: float) -> "Walk | None":
         """None unless all of it is compiled: batches, loss, regularizer and domain."""
         loss, mechanism, regularizer, domain = (
-            problem.loss.compiled,
+            problem.compiled,
             planned.mechanism,
             problem.regularizer,
             problem.domain,

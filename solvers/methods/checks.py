@@ -26,7 +26,14 @@ def check_loss(method: str, problem: Problem, *, convex: bool = False) -> None:
             f"{method} needs a smooth loss; {loss.name} is not, as it is set: use {instead}; or noisy_mirror_descent"
         )
     if convex and not problem.is_convex:
-        raise Unsuitable(f"{method} needs a convex loss, since it averages its points; {loss.name} is not: use dp_gd")
+        why = f"{method} needs a convex loss, since it averages its points"
+        raise Unsuitable(f"{why}; {not_convex(problem)}: use dp_gd")
+
+
+def not_convex(problem: Problem) -> str:
+    """What of a problem is not, in words."""
+    limited = "" if problem.slope_limit == 1 else " of limited slopes"
+    return f"{problem.loss.name}{limited} is not"
 
 
 def check_scalar(method: str, problem: Problem) -> None:

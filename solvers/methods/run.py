@@ -22,6 +22,7 @@ class Strict:
 
     __slots__ = ()
     standardises: ClassVar[bool] = False  # whether it centres and scales declared columns by itself
+    limits_slopes: ClassVar[bool] = True  # whether it takes gradients, whose slopes can be limited
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 

@@ -19,14 +19,16 @@ STRETCH = 100.0
 
 _SHARES = {"means": 0.02, "spread": 0.01, "variances": 0.05}  # of mu^2
 _FLOOR = 1.0  # stds of a variance's own noise, below which it is not believed
+_ROOM = {"class": 1.0, "number": 2.0}  # R_z over the root mean square of lengths: a shortened row misses its number
 _CONSTANT = 0.3  # the last coordinate of z beside a mean square of 1 of the others
 
 
 @dataclass(frozen=True, slots=True)
 class Private:
     """z(x) = k (a o (x - m), c), shortened to ||z|| <= R_z = 1: m the noisy means, a_j = v_j^(-1/4) of the noisy
-    variances, normalized to sum a^2 v = 1, c = .3, k = R_z / sqrt(1 + c^2): lengths have about the mean square R_z^2.
-    (a is less, all of it alike, where what is added up for a row could be 100 R_z long: rounding is planned for that.)
+    variances, normalized to sum a^2 v = 1, c = .3, k = R_z / sqrt(1 + c^2): lengths have about the mean square R_z^2;
+    half of that k where targets are numbers. (a is less, all of it alike, where what is added up for a row could be
+    100 R_z long: rounding is planned for that.)
 
     The method meets rows z and their public norm alone, so its sizes and its noise are fixed before any moment is
     known; its answer w is (k a o w', k c w_0 - <m, k a o w'>) in the original columns. Regularizer and domain act on w.
@@ -74,7 +76,7 @@ class Private:
         """The frame, from answers and public facts alone."""
         center, v = moments.ask(oracle, problem, _FLOOR)
         scale = v**-0.25
-        shrunk = ROW_NORM / math.hypot(1.0, _CONSTANT)
+        shrunk = ROW_NORM / _ROOM[problem.loss.takes] / math.hypot(1.0, _CONSTANT)
         found = Frame(center, shrunk * scale / math.sqrt(float(np.sum(scale**2 * v)) or 1.0), shrunk * _CONSTANT)
         within = min(1.0, 0.99 * STRETCH * ROW_NORM / found.longest(problem.columns))
         return Frame(center, within * found.scale, found.constant)

@@ -104,8 +104,8 @@ def test_a_stored_run_is_read_strictly(method: Method) -> None:
 @every
 def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
     for problem, privacy, quote in quotes(method):
-        queries = quote.method.queries(quote.problem)
-        assert set(quote.method.bounds(quote.problem)) == {q.name for q in queries}
+        queries = quote.method.queries(quote.met)
+        assert set(quote.method.bounds(quote.met)) == {q.name for q in queries}
         planned = quote.release.plan.queries
         assert {q.name for q in planned} == {q.name for q in queries} | set(quote.preparation.bounds(problem))
         assert len(quote.noise_stds) == len(planned)
@@ -165,16 +165,16 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
         with monkeypatch.context() as patch:
             counted = Counted(patch)
             X = plain if problem.columns is None else laid_out
-            data = Data.of(X, np.sign(plain @ [1.0, -2.0]), problem)
+            data = Data.of(X, np.sign(plain @ [1.0, -2.0]), quote.problem)
             w, transcript = run(
-                quote.method, problem, data, quote.release, Noise(SeededBits(3)), preparation=quote.preparation
+                quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), preparation=quote.preparation
             )
-        if quote.problem == problem:
+        if quote.met == quote.problem:
             assert problem.domain.project(w) == pytest.approx(w, abs=1e-12)
         assert quote.release.plan.covers(transcript)
         expected = quote.gradient_evaluations
         assert counted.gradients <= expected + 6 * (2 * expected) ** 0.5  # a batch's size is Poisson, or less spread
-        bounds = quote.method.bounds(quote.problem) | quote.preparation.bounds(problem)
+        bounds = quote.method.bounds(quote.met) | quote.preparation.bounds(problem)
         for name, bound, size in counted.bounds:
             assert bound <= bounds[name][0] * (1 + 1e-9)  # rounding may grow with coordinates released on the way
             assert size == bounds[name][1]
@@ -182,10 +182,11 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
 
 
 @every
-def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(method: Method) -> None:
+@pytest.mark.parametrize("slope_limit", [1.0, 0.3])
+def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(method: Method, slope_limit: float) -> None:
     problem, privacy = PROBLEMS[-1], PROMISES[0]
     try:
-        quote = plan(method, problem, privacy)
+        quote = plan(method, problem, privacy, slope_limit=slope_limit)
     except Unsuitable:
         return
     if not isinstance(quote.preparation, Private):
@@ -195,4 +196,4 @@ def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(method:
     y = np.sign(X @ [1.0, -2.0, 0.1])
     X[7], y[7] = (-1.0, -1.0, 1.0), 1.0
     for corner, target in (((1.0, 1.0, 1.0), 1.0), ((1.0, 1.0, 1.0), -1.0), ((0.2, -1.0, 1.0), -1.0)):
-        assert complaints(quote, problem, X, y, (np.array(corner), target)) == []
+        assert complaints(quote, X, y, (np.array(corner), target)) == []

@@ -126,7 +126,7 @@ def test_a_job_that_has_ended_runs_on_to_everybody_until_the_grids_next_point(he
     job = held.submit()
     running = held.everything(job)
     assert running["job"][1]["state"] == "running"
-    assert running["job"][1]["progress"] == {"done": 0, "total": 3}
+    assert running["job"][1]["progress"] == {"done": 0, "total": 3 + 3}  # steps and moments
     assert running["model"][0] == running["receipt"][0] == 409
     assert [entry["kind"] for entry in running["ledger"][1]["items"]] == ["opened", "charged", "started"]
     for _ in range(4):

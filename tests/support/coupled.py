@@ -7,7 +7,6 @@ import numpy as np
 
 from accounting.noise import Noise
 from accounting.plan import PlannedQuery
-from solvers import Problem
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.frame import Frame
@@ -16,7 +15,7 @@ from solvers.solve import Quote, run
 from tests.support.seeded import SeededBits
 
 
-def complaints(quote: Quote, problem: Problem, X: Vector, y: Vector, other: tuple[Vector, float]) -> list[str]:
+def complaints(quote: Quote, X: Vector, y: Vector, other: tuple[Vector, float]) -> list[str]:
     """Values before noise that are more than 2b apart, bounds, frames and results that are not the same.
 
     Row 7 is replaced by the other. Answers are the values of the first run plus noise; batches are the same.
@@ -51,6 +50,7 @@ def complaints(quote: Quote, problem: Problem, X: Vector, y: Vector, other: tupl
             mine, targets = X.copy(), y.copy()
             mine[7], targets[7] = x, target
             with patch.object(Meter, "perturb", perturb):
+                problem = quote.problem
                 data = Data.of(mine, targets, problem)
                 done = run(
                     quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation

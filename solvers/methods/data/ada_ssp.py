@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class AdaSsp(Strict):
     """
 
     name: Literal["ada_ssp"] = "ada_ssp"
+    limits_slopes: ClassVar[bool] = False
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "AdaSspRun":
         """There is nothing to tune.
@@ -50,6 +51,8 @@ class AdaSsp(Strict):
         """
         if not isinstance(problem.loss, Squared):
             raise Unsuitable(f"ada_ssp solves least squares; {problem.loss.name} is another loss: use squared")
+        if problem.slope_limit < 1:
+            raise Unsuitable("ada_ssp solves plain least squares and limits no slopes: leave out slope_limit")
         if not isinstance(problem.domain, Free) or not isinstance(problem.regularizer, NoRegularizer | L2):
             raise Unsuitable("ada_ssp takes the domain free and the regularizer none or l2")
         if problem.d > _WIDEST:

@@ -11,7 +11,7 @@ from accounting.privacy import Privacy
 from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed
-from solvers.methods.checks import check_count, check_step
+from solvers.methods.checks import check_count, check_step, not_convex
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName
@@ -181,7 +181,7 @@ def envelope(method: str, problem: Problem, asked: float | None, proven: float) 
 def check_convex(method: str, problem: Problem) -> None:
     """`Unsuitable` unless the loss is convex."""
     if not problem.is_convex:
-        raise Unsuitable(f"{method} needs a convex loss; {problem.loss.name} is not: use dp_gd")
+        raise Unsuitable(f"{method} needs a convex loss; {not_convex(problem)}: use dp_gd")
 
 
 def check_ratio(method: str, ratio: float | None) -> None:

@@ -14,7 +14,7 @@ from solvers.bounds import sampled_bound
 from solvers.doors import Oracle
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_step
+from solvers.methods.checks import check_count, check_step, not_convex
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.potentials import POTENTIALS, Potential
@@ -82,7 +82,7 @@ class NoisyMirrorDescent(Strict):
         """
         if not problem.is_convex:
             raise Unsuitable(
-                f"noisy_mirror_descent needs a convex loss, since it averages its points; {problem.loss.name} is not"
+                f"noisy_mirror_descent needs a convex loss, since it averages its points; {not_convex(problem)}"
             )
         if privacy.is_pure:
             raise NeedsDelta("delta = 0 needs a pure mechanism; noisy_mirror_descent adds Gaussian noise")

@@ -118,7 +118,7 @@ def test_everything_but_the_answers_is_fixed_at_the_quote() -> None:
     """Steps, step sizes and noise are those of rows of the public norm, whatever the declared coding's was."""
     quote = plan(DpGd(), PROBLEM, PRIVACY)
     met = Problem(Logistic(), n=N, d=COLUMNS.d, row_norm=ROW_NORM, stretch=STRETCH)
-    assert quote.problem == met
+    assert quote.met == met
     assert quote.method == DpGd().resolve(met, PRIVACY)
     assert quote.gradient_evaluations == quote.method.gradient_evaluations(met) + 3 * N
 
@@ -197,7 +197,7 @@ def test_where_it_does_not_fit_the_declared_coding_stands_and_the_reason_is_told
         quote = plan(method, problem, privacy)
         assert quote.preparation == Declared()
         assert why in quote.preparation_reason
-        assert quote.problem == problem
+        assert quote.met == quote.problem == problem
         with pytest.raises(Unsuitable, match=why):
             plan(method, problem, privacy, preparation=Private())
         assert plan(method, problem, privacy, preparation=Declared()).preparation_reason == "asked for"
@@ -308,7 +308,7 @@ def told(rows: tuple[Vector, Vector]) -> list[str]:
     X, y = rows[0].copy(), rows[1].copy()
     X[7], y[7] = (-1.0, 1.0, 0.0, 0.0, -1.0, 1.0), 1.0
     quote = plan(DpGd(steps=4), PROBLEM, Privacy(5.0, 1e-6))
-    return complaints(quote, PROBLEM, X, y, (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0]), -1.0))
+    return complaints(quote, X, y, (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0]), -1.0))
 
 
 def test_neighbors_differ_by_no_more_than_their_bounds(rows: tuple[Vector, Vector]) -> None:

@@ -1,0 +1,197 @@
+"""Limited slopes: what they are, what is priced for them, who takes them and who refuses."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.noise import Noise
+from solvers import Problem, plan
+from solvers.bounds import gradient_bound
+from solvers.columns import Columns
+from solvers.data_access.data import Data
+from solvers.data_access.sums import gradient_sum
+from solvers.domains import L2Ball
+from solvers.errors import Unsuitable
+from solvers.losses import Absolute, Hinge, Huber, Logistic, Loss, Sigmoid, Softmax, Squared
+from solvers.methods import (
+    AdaptiveGd,
+    AdaSsp,
+    DpAccMd,
+    DpGd,
+    DpSvrg,
+    EpochGrowth,
+    GrowthReduction,
+    Localization,
+    Method,
+    NoisyMirrorDescent,
+    NoisySgd,
+    ObjectivePerturbation,
+    OutputPerturbation,
+)
+from solvers.preparation import Declared
+from solvers.regularizers import L2
+from solvers.selection import Auto
+from solvers.solve import run
+from tests.support.coupled import complaints
+from tests.support.seeded import SeededBits
+
+Vector = NDArray[np.float64]
+N, D, R = 500, 4, 2.0
+PRIVACY = Privacy(1.0, 1e-6)
+LOSSES: list[Loss] = [Logistic(), Squared(0.8), Huber(0.1), Hinge(), Absolute(), Sigmoid(), Softmax(2), Softmax(3)]
+
+
+def problem(loss: Loss, limit: float = 1.0, **facts: Any) -> Problem:
+    return Problem(loss, n=N, d=D, row_norm=R, slope_limit=limit, **facts)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("limit", [0.1, 0.7, 1.0])
+def test_a_records_gradient_is_its_slope_shortened(loss: Loss, limit: float) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((N, D))
+    y = rng.integers(0, loss.outputs, N).astype(float) if loss.outputs > 1 else np.sign(rng.standard_normal(N))
+    limited = problem(loss, limit)
+    data, w = Data.of(X, y, limited), 2 * rng.standard_normal(limited.size)
+    assert pytest.approx(limit * loss.slope_bound * R) == limited.G
+    assert replace(limited, slope_limit=1.0).L == limited.L
+    rows, parts, longest = data.rows(), [], 0.0
+    for i in range(60):
+        found = gradient_sum(data, [slice(i, i + 1)], w)
+        margins = rows[i] @ w if loss.outputs == 1 else w.reshape(limited.shape) @ rows[i][:, None]
+        slope = np.atleast_1d(np.squeeze(loss.slope(np.atleast_1d(margins), data.y[i : i + 1])))
+        slope = slope * min(1.0, limited.slope_bound / max(float(np.linalg.norm(slope)), 1e-300))
+        assert found == pytest.approx(np.multiply.outer(slope, rows[i]).ravel(), rel=1e-9, abs=1e-12)
+        longest = max(longest, float(np.linalg.norm(found)))
+        parts.append(found)
+    assert longest <= gradient_bound(limited) * N
+    assert gradient_sum(data, [slice(0, 60)], w) == pytest.approx(np.sum(parts, axis=0), rel=1e-9, abs=1e-9)
+
+
+def test_shortened_slopes_rise_for_one_margin_and_for_two_classes_and_not_beyond() -> None:
+    """<g(a) - g(b), a - b> >= 0 is what a convex function's gradients have."""
+    rng = np.random.default_rng(2)
+
+    def worst(outputs: int, limit: float) -> float:
+        loss, least = Softmax(outputs), math.inf
+        for _ in range(20_000):
+            a = rng.normal(size=(outputs, 1)) * 3
+            b, y = a + rng.normal(size=(outputs, 1)), np.zeros(1)
+            g = [v * min(1.0, limit / float(np.linalg.norm(v))) for v in (loss.slope(a, y), loss.slope(b, y))]
+            least = min(least, float(((g[0] - g[1]) * (a - b)).sum()))
+        return least
+
+    assert worst(2, 0.3) >= -1e-12
+    assert worst(3, 0.3) < -1e-3
+    assert problem(Softmax(2), 0.3).is_convex
+    assert not problem(Softmax(3), 0.3).is_convex
+    assert problem(Softmax(3)).is_convex
+
+
+REFUSING: list[Method] = [
+    DpGd(release="last"),
+    DpAccMd(),
+    DpSvrg(),
+    NoisyMirrorDescent(),
+    OutputPerturbation(),
+    ObjectivePerturbation(),
+    Localization(),
+    EpochGrowth(),
+    GrowthReduction(),
+]
+
+
+@pytest.mark.parametrize("method", REFUSING, ids=lambda m: str(m.name))
+def test_where_a_theorem_wants_convexity_short_vectors_are_refused(method: Method) -> None:
+    with pytest.raises(Unsuitable):
+        method.resolve(problem(Softmax(3), 0.5, regularizer=L2(0.1)), PRIVACY)
+
+
+def test_where_bounds_are_enough_they_are_taken() -> None:
+    for method in (DpGd(), DpGd(release="random"), NoisySgd()):
+        quote = plan(method, problem(Softmax(3)), PRIVACY, slope_limit=0.5)
+        whole = plan(method, problem(Softmax(3)), PRIVACY, slope_limit=1.0)
+        assert quote.problem.slope_limit == 0.5
+        assert quote.problem.G == whole.problem.G / 2
+    with pytest.raises(Unsuitable, match="limited slopes"):
+        plan(DpSvrg(), problem(Softmax(3)), PRIVACY, slope_limit=0.5)
+
+
+def test_half_the_slope_is_half_the_noise() -> None:
+    for method in (DpGd(steps=9), NoisySgd(steps=9, batch=50), ObjectivePerturbation(), PARALLEL):
+        half, whole = (plan(method, problem(Logistic()), PRIVACY, slope_limit=c) for c in (0.5, 1.0))
+        assert half.noise_stds[0] == pytest.approx(whole.noise_stds[0] / 2, rel=1e-3)
+
+
+PARALLEL = Localization(phases=3, ratio=2.0, step=0.01)
+
+
+def test_the_default_is_a_rule_of_public_facts() -> None:
+    columns = Columns((1, 3))
+    coded = Problem(Logistic(), n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    few, many = Privacy(0.5, 1e-6), Privacy(20.0, 1e-6)
+    assert plan(DpGd(), coded, few).problem.slope_limit == 0.7
+    assert plan(Auto(), replace(coded, regularizer=L2(0.5)), few).problem.slope_limit == 0.7
+    assert plan(DpGd(), coded, many).problem.slope_limit == 1.0
+    assert plan(DpGd(), coded, few, slope_limit=1.0).problem.slope_limit == 1.0
+    assert plan(DpGd(), replace(coded, slope_limit=0.4), few).problem.slope_limit == 0.4
+    for loss in (Squared(), Softmax(3), Sigmoid()):
+        assert plan(DpGd(), replace(coded, loss=loss), few).problem.slope_limit == 1.0
+    assert plan(DpGd(), coded, few, preparation=Declared()).problem.slope_limit == 1.0
+    assert plan(AdaSsp(), replace(coded, loss=Squared()), few).problem.slope_limit == 1.0
+
+
+def test_what_has_no_slopes_or_its_own_limit() -> None:
+    columns = Columns((1, 3))
+    coded = Problem(Logistic(), n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    numbers = replace(coded, loss=Squared())
+    with pytest.raises(Unsuitable, match="limits no slopes"):
+        plan(AdaSsp(), numbers, PRIVACY, slope_limit=0.5)
+    own = plan(AdaptiveGd(), coded, PRIVACY, slope_limit=0.3)
+    assert own.method == AdaptiveGd(slope_limit=0.3).resolve(coded, PRIVACY)
+    assert plan(Auto(), coded, PRIVACY, slope_limit=0.3).method == own.method
+    for method, given in ((AdaptiveGd(slope_limit=0.2), coded), (AdaptiveGd(), numbers)):
+        with pytest.raises(Unsuitable, match="by itself"):
+            plan(method, given, PRIVACY, slope_limit=0.3)
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, 1.01, math.nan, math.inf, 1e-9])
+def test_what_is_no_share_is_refused(limit: float) -> None:
+    with pytest.raises(ValueError, match="slope_limit"):
+        problem(Logistic(), limit)
+
+
+def told() -> list[str]:
+    """What a comparison of neighbors complains of, where slopes are long and the limit short."""
+    columns = Columns((1, 1))
+    coded = Problem(Logistic(), domain=L2Ball(50.0), n=N, d=3, row_norm=columns.row_norm, columns=columns)
+    quote = plan(DpGd(steps=6), coded, Privacy(5.0, 1e-6), slope_limit=0.2)
+    rng = np.random.default_rng(4)
+    X = np.column_stack((rng.uniform(-1, 1, (N, 2)), np.ones(N)))
+    X[7] = (-1.0, -1.0, 1.0)
+    return complaints(quote, X, np.sign(X[:, 0]), (np.array([1.0, 1.0, 1.0]), -1.0))
+
+
+def test_neighbors_differ_by_no_more_than_their_bounds_and_a_forgotten_limit_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert told() == []
+    monkeypatch.setattr(Problem, "compiled", property(lambda own: own.loss.compiled))
+    assert told() != []
+
+
+def test_a_run_is_covered_by_its_plan() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((N, D))
+    y = np.sign(X[:, 0])
+    for method in (DpGd(), NoisySgd(), DpSvrg(), Localization(), ObjectivePerturbation()):
+        quote = plan(method, problem(Logistic()), PRIVACY, slope_limit=0.5)
+        data = Data.of(X, y, quote.problem)
+        w, transcript = run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(2)))
+        assert quote.release.plan.covers(transcript)
+        assert np.isfinite(w).all()
