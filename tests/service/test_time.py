@@ -135,7 +135,7 @@ def test_a_job_that_has_ended_runs_on_to_everybody_until_the_grids_next_point(he
     held.pass_(0.01)
     done = held.everything(job)
     assert (done["job"][1]["state"], _elapsed(done["job"][1])) == ("done", 0.25)
-    assert done["job"][1]["progress"] == {"done": 3, "total": 3}
+    assert done["job"][1]["progress"] == {"done": 6, "total": 6}
     assert done["model"][0] == done["receipt"][0] == 200
     last = done["ledger"][1]["items"][-1]
     assert (last["kind"], last["body"]["at"]) == ("released", done["job"][1]["finished_at"])
