@@ -11,23 +11,29 @@ from solvers.errors import Unsuitable
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Row x = (feature 1, ..., feature k, 1): a feature is a number in [-1, 1], or a block with a single 1 in it.
+    """Row x = (feature 1, ..., feature k, 1): a feature is a number in its range, or a block with a single 1 in it.
 
     Parameters
     ----------
     widths : for each feature 1, a number, or the length of its block, 2 or more
+    ranges : for each number where it lies, [l, h] with -1 <= l <= 0 <= h <= 1; all in [-1, 1] if none is named
 
     Raises
     ------
     Unsuitable
-        if a width is not a positive integer.
+        if a width is not a positive integer, or the ranges are not that.
     """
 
     widths: tuple[int, ...]
+    ranges: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not all(type(width) is int and width >= 1 for width in self.widths):
             raise Unsuitable("the width of a feature is a positive integer")
+        if self.ranges and len(self.ranges) != self.widths.count(1):
+            raise Unsuitable("there is a range for each number, or for none")
+        if not all(-1 <= low <= 0 <= high <= 1 for low, high in self.ranges):
+            raise Unsuitable("a number's range holds 0 and lies in [-1, 1]")
 
     @property
     def d(self) -> int:
@@ -41,18 +47,32 @@ class Columns:
 
     @property
     def diameter(self) -> float:
-        """The largest l2 distance of two rows: 2 for a number, sqrt(2) for a block."""
-        numbers = self.widths.count(1)
-        return math.sqrt(4 * numbers + 2 * (len(self.widths) - numbers))
+        """The largest l2 distance of two rows: a number's range, sqrt(2) for a block."""
+        blocks = len(self.widths) - self.widths.count(1)
+        return math.sqrt(float(((self.high - self.low) ** 2).sum()) + 2 * blocks)
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """The lower end of each number's range, (p,)."""
+        return np.array([low for low, _ in self.ranges] or [-1.0] * self.widths.count(1))
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """The upper ends."""
+        return np.array([high for _, high in self.ranges] or [1.0] * self.widths.count(1))
+
+    def farthest(self, center: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The most that (x_j - m_j)^2 can be, for each number, (p,)."""
+        m = center[self.is_number]
+        return np.maximum(self.high - m, m - self.low) ** 2
 
     def variance_bound(self, center: NDArray[np.float64], radius: float) -> float:
         """Half of the l2 distance of y o y from y' o y', y the numbers of a row less the center, shortened to `radius`.
 
-        Coordinates lie in [0, (1 + |m_j|)^2]; and y o y is nonnegative and no longer than radius^2, so that two of
+        Coordinates lie in [0, farthest_j]; and y o y is nonnegative and no longer than radius^2, so that two of
         them are at most sqrt(2) radius^2 apart. Not shortened where the first bound is the lesser.
         """
-        farthest = (1 + np.abs(center[self.is_number])) ** 2
-        return min(math.hypot(*farthest.tolist()), math.sqrt(2) * radius**2) / 2
+        return min(math.hypot(*self.farthest(center).tolist()), math.sqrt(2) * radius**2) / 2
 
     @property
     def starts(self) -> NDArray[np.int64]:

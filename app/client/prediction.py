@@ -45,7 +45,8 @@ def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
     if not isinstance(model.target, NumberColumn):
         raise ValueError("a model with link identity has a number as its target")
     lower, upper = model.target.lower, model.target.upper
-    return (lower + upper) / 2 + margin * ((upper - lower) / 2)
+    middle, half = model.target.coding or ((lower + upper) / 2, (upper - lower) / 2)
+    return middle + margin * half
 
 
 def _margins(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[np.float64]:
@@ -75,23 +76,27 @@ def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def encode(column: Column, values: Sequence[object]) -> NDArray[np.float64]:
-    """The code of each value, (n,): a number scaled to [-1, 1], or a category's position; "other" comes last."""
+    """The code of each value, (n,): a number in [-1, 1], or a category's position; "other" comes last."""
     if isinstance(column, NumberColumn):
         return _scaled(column, [_number(value) for value in values])
     return _positions(column, values)
 
 
 def _scaled(column: NumberColumn, numbers: Sequence[float]) -> NDArray[np.float64]:
-    """((x - lower) - (upper - x)) / (upper - lower) after clamping; the default's code where x is not finite."""
-    default = 0.0 if column.default is None else _scaled(_without_default(column), [column.default])[0]
+    """The code of each number as the column declares it; the default's where it is not finite."""
+    default = column.lower / 2 + column.upper / 2 if column.default is None else column.default
+    missing = 0.0 if column.default is None and column.coding is None else _codes(column, np.array([default]))[0]
     x = np.array(numbers, dtype=np.float64)
+    return np.where(np.isfinite(x), _codes(column, x), missing)
+
+
+def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """((x - lower) - (upper - x)) / (upper - lower) after clamping, or (x - origin) / scale, clamped."""
     inside = np.clip(x, column.lower, column.upper)
-    code = ((inside - column.lower) - (column.upper - inside)) / (column.upper - column.lower)
-    return np.where(np.isfinite(x), code, default)
-
-
-def _without_default(column: NumberColumn) -> NumberColumn:
-    return column.model_copy(update={"default": None})
+    if column.coding is None:
+        return np.asarray(((inside - column.lower) - (column.upper - inside)) / (column.upper - column.lower))
+    origin, scale = column.coding
+    return np.clip((inside - origin) / scale, -1.0, 1.0)
 
 
 def _positions(column: CategoryColumn, values: Sequence[object]) -> NDArray[np.float64]:

@@ -40,7 +40,7 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
         invalid_request or out_of_range for the spec; unreadable_file or too_large for the file; name_taken;
         duplicate_dataset, since a second name for the same values would be a second budget.
     """
-    spec = parse_json(DatasetSpec, upload.spec, where="spec", max_bytes=MAX_SPEC_BYTES)
+    spec = parse_json(DatasetSpec, upload.spec, where="spec", max_bytes=MAX_SPEC_BYTES).settled()
     rule = _filter(spec.budget)
     with database.read() as connection:
         store.refuse_known(connection, spec.name, None)

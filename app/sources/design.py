@@ -103,7 +103,8 @@ class Design:
     @property
     def columns(self) -> Columns:
         """How a row of X is laid out."""
-        return Columns(self.widths)
+        ranges = tuple(f.code_range for f in self.features if not isinstance(f, CategoryColumn))
+        return Columns(self.widths, () if all(ends == (-1.0, 1.0) for ends in ranges) else ranges)
 
     @property
     def outputs(self) -> int:

@@ -1,7 +1,8 @@
 """enc(record) = (enc_1(value_1), ..., enc_p(value_p)): every stored number is a function of one value and of the public
 declaration, of nothing else in the file. Proof that this keeps neighbors neighbors: docs/proofs/encoding.md.
 
-    number     x -> ((x - l) - (u - x)) / (u - l), x clamped to [l, u]; in [-1, 1] exactly, after rounding too
+    number     x -> ((x - l) - (u - x)) / (u - l), x clamped to [l, u]; in [-1, 1] exactly, after rounding too; or
+               (x - origin) / scale, clamped to [-1, 1]
     category   the position of the value among the declared categories, 0..k-1; k for "other"
 
 What is missing or does not parse becomes the column's default. Nothing counts how often.
@@ -26,34 +27,40 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 @dataclass(frozen=True, slots=True)
 class NumberEncoder:
-    """Clamp to [lower, upper], then map affinely onto [-1, 1].
+    """Clamp to [lower, upper], then map affinely into [-1, 1].
 
-    Both differences lie in [0, u - l] and rounding is monotone, so the quotient never leaves [-1, 1]; bounds up to
-    1e150 cannot overflow.
+    Without an origin both differences lie in [0, u - l] and rounding is monotone, so the quotient never leaves [-1, 1];
+    with one the quotient is clamped to [-1, 1], and lies between those of the two ends. Bounds up to 1e150 and scales
+    from 1e-150 cannot overflow.
 
     Parameters
     ----------
-    lower, upper : float, lower < upper
-    missing : float in [-1, 1], the code of the column's default; 0 is the middle of the range
+    column : whose declaration it is
     """
 
-    lower: float
-    upper: float
-    missing: float
+    column: NumberColumn
 
-    @staticmethod
-    def of(column: NumberColumn) -> "NumberEncoder":
-        """The encoder that a declaration implies."""
-        middle = NumberEncoder(column.lower, column.upper, 0.0)
-        if column.default is None:
-            return middle
-        return NumberEncoder(column.lower, column.upper, float(middle.scale(np.array([column.default]))[0]))
+    def code(self, x: Floats) -> Floats:
+        """The code of each finite number."""
+        lower, upper, coding = self.column.lower, self.column.upper, self.column.coding
+        inside = np.clip(x, lower, upper)
+        if coding is None:
+            found: Floats = ((inside - lower) - (upper - inside)) / (upper - lower)
+            return found
+        return np.clip((inside - coding[0]) / coding[1], -1.0, 1.0)
+
+    @property
+    def missing(self) -> float:
+        """The code of the column's default, the middle of the range if there is none."""
+        column = self.column
+        if column.default is None and column.coding is None:
+            return 0.0
+        default = column.lower / 2 + column.upper / 2 if column.default is None else column.default
+        return float(self.code(np.array([default]))[0])
 
     def scale(self, x: Floats) -> Floats:
         """The code of each number; `missing` where it is not finite."""
-        inside = np.clip(x, self.lower, self.upper)
-        code: Floats = ((inside - self.lower) - (self.upper - inside)) / (self.upper - self.lower)
-        return np.where(np.isfinite(x), code, self.missing)
+        return np.where(np.isfinite(x), self.code(x), self.missing)
 
     def encode(self, values: pa.Array) -> Floats:
         """The code of each value, shape (len(values),)."""
@@ -97,7 +104,7 @@ Encoder = NumberEncoder | CategoryEncoder
 
 def encoder(column: Column) -> Encoder:
     """The encoder of a declared column."""
-    return NumberEncoder.of(column) if isinstance(column, NumberColumn) else CategoryEncoder.of(column)
+    return NumberEncoder(column) if isinstance(column, NumberColumn) else CategoryEncoder.of(column)
 
 
 def locate(names: Sequence[str], columns: Sequence[Column]) -> list[int]:

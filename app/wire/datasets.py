@@ -15,7 +15,11 @@ FilterKind = Literal["rdp", "gdp", "pure"]
 
 
 class NumberColumn(Wire):
-    """A numeric column. Values outside [lower, upper] are clamped to it; the bounds are public."""
+    """A numeric column. Values outside [lower, upper] are clamped to it; the bounds are public.
+
+    Its code is ((x - lower) - (upper - x)) / (upper - lower), in [-1, 1]; with an origin (x - origin) / scale, clamped
+    to [-1, 1].
+    """
 
     name: Name
     type: Annotated[Literal["number"], Field(description="A number.")]
@@ -24,6 +28,42 @@ class NumberColumn(Wire):
     default: Annotated[
         Bound | None, Field(description="For missing or unparsable values; the middle of the range if null.")
     ] = None
+    origin: Annotated[
+        Bound | None,
+        Field(
+            description="The value coded 0, between lower and upper: a natural zero, say. The middle if null; in a new "
+            "dataset the lower end, where the ends are consecutive whole numbers (a column of zeros and ones)."
+        ),
+    ] = None
+    scale: Annotated[
+        float | None,
+        Field(
+            ge=1e-150,
+            le=2 * _LARGEST,
+            description="How far from the origin a code is 1 or -1; values beyond count as there. If null, the farther "
+            "end. Only with an origin.",
+        ),
+    ] = None
+
+    @property
+    def coding(self) -> tuple[float, float] | None:
+        """(origin, scale), the scale filled in; None without an origin."""
+        if self.origin is None:
+            return None
+        return self.origin, self.scale or max(self.upper - self.origin, self.origin - self.lower)
+
+    @property
+    def code_range(self) -> tuple[float, float]:
+        """Where codes lie, rounding included: it is monotone."""
+        if self.coding is None:
+            return -1.0, 1.0
+        origin, scale = self.coding
+        return max(-1.0, (self.lower - origin) / scale), min(1.0, (self.upper - origin) / scale)
+
+    def settled(self) -> "NumberColumn":
+        """As a new dataset has it: from its lower end where its ends are consecutive whole numbers."""
+        steps = self.origin is None and self.lower == round(self.lower) and self.upper == self.lower + 1
+        return self.model_copy(update={"origin": self.lower, "scale": 1.0}) if steps else self
 
     @model_validator(mode="after")
     def _bounds(self) -> Self:
@@ -31,6 +71,10 @@ class NumberColumn(Wire):
             raise ValueError("lower must be below upper")
         if self.default is not None and not self.lower <= self.default <= self.upper:
             raise ValueError("default must lie between lower and upper")
+        if self.origin is not None and not self.lower <= self.origin <= self.upper:
+            raise ValueError("origin must lie between lower and upper")
+        if self.scale is not None and self.origin is None:
+            raise ValueError("scale goes with an origin")
         return self
 
 
@@ -95,6 +139,11 @@ class DatasetSpec(Wire):
         if len(set(names)) < len(names):
             raise ValueError("column names must be distinct")
         return self
+
+    def settled(self) -> "DatasetSpec":
+        """As a new dataset has it: what a column's rule fills in is written down."""
+        columns = [c.settled() if isinstance(c, NumberColumn) else c for c in self.columns]
+        return self.model_copy(update={"columns": columns})
 
 
 class PrivacyLoss(Wire):

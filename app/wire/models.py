@@ -24,11 +24,12 @@ class PrivacyStatement(Wire):
 class Model(Wire):
     """margin = intercept + sum over features of coefficient * encoded value; the link turns it into a prediction.
 
-    Encoding, in the order of `features`: a number x becomes (2 x - lower - upper) / (upper - lower) after clamping, one
-    coefficient; a category becomes one 0/1 value per declared category and one more for "other". A missing value
-    becomes the column's default first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin); `sign` gives the
-    class, positive if margin > 0, and no probability; `identity` gives the target as
-    (lower + upper) / 2 + margin (upper - lower) / 2.
+    Encoding, in the order of `features`: a number x becomes (2 x - lower - upper) / (upper - lower) after clamping to
+    [lower, upper], or where it has an origin (x - origin) / scale, clamped to [-1, 1] too: one coefficient; a category
+    becomes one 0/1 value per declared category and one more for "other". A missing value becomes the column's default
+    first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin); `sign` gives the class, positive if margin > 0,
+    and no probability; `identity` gives the target as (lower + upper) / 2 + margin (upper - lower) / 2, or as
+    origin + margin scale.
 
     Link `softmax` has one margin per class, so `coefficients` holds a list for each class and `intercept` a number for
     each, in the order of `classes`: P(class k) = e^(margin k) / sum over all classes j of e^(margin j).

@@ -36,14 +36,14 @@ class StandardisedAttacker:
 
     def spread(self, query: str, center: Vector) -> float:
         """The oracle's."""
-        answer, most = self._oracle.spread(query, center), float(((1 + np.abs(center[self._at])) ** 2).sum())
+        answer, most = self._oracle.spread(query, center), float(self._columns.farthest(center).sum())
         means = [np.array([(self._numbers(x, center) ** 2).sum() / self._n]) for x in self._rows]
         return float(self._scored(query, np.array([answer]), means, most / 2)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.variances(query, center, radius), []
-        cut = float(np.linalg.norm((1 + np.abs(center[self._at])) ** 2)) > np.sqrt(2) * radius**2
+        cut = float(np.linalg.norm(self._columns.farthest(center))) > np.sqrt(2) * radius**2
         for rows in self._rows:
             squares = self._numbers(rows, center) ** 2
             short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(self._n)

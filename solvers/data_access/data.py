@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import block_rows
-from solvers.data_access.rows import Coded
+from solvers.columns import Columns
+from solvers.data_access.rows import Coded, cut
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
@@ -84,6 +85,8 @@ class Data:
         records = Coded(numbers, codes, rows.places).records(problem)
         norms = kernels.norms(records, problem.columns is not None)
         broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
+        if problem.columns is not None and problem.columns.ranges:
+            broken |= outside(numbers, rows.places, problem.columns)
         if broken.any():
             numbers, codes = numbers.copy(), codes.copy()
             numbers[broken], codes[broken] = 0.0, 0
@@ -150,6 +153,16 @@ def blocks(n: int, problem: Problem) -> Iterator[slice]:
     """n records in order, cut into blocks."""
     size = block_rows(problem)
     return (slice(start, min(n, start + size)) for start in range(0, n, size))
+
+
+def outside(numbers: NDArray[np.float64], places: tuple[int, ...], columns: Columns) -> NDArray[np.bool_]:
+    """(n,), whether a number of a record lies beyond its range."""
+    at = [place for place, width in zip(places, columns.widths, strict=True) if width == 1]
+    found = np.zeros(len(numbers), dtype=np.bool_)
+    for rows in cut(len(numbers), len(at)):
+        x = numbers[rows][:, at]
+        found[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)
+    return found
 
 
 def of_each(work: Callable[[_Piece], Vector], pieces: Iterable[_Piece]) -> Iterator[Vector]:

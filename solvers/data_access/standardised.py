@@ -59,7 +59,7 @@ class StandardisedOracle:
         return self.__answer(planned, total, self.__columns.diameter / 2, self.__columns.row_norm)
 
     def spread(self, query: str, center: Vector) -> float:
-        """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of (1 + |m_j|)^2."""
+        """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `Columns.farthest`."""
         self.__check(center)
         planned, most = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
         total = self.__total(lambda rows: np.minimum((self.__numbers(rows, center) ** 2).sum(axis=1), most).sum())
@@ -185,10 +185,9 @@ class StandardisedOracle:
         return numbers
 
     def __farthest(self, center: Vector) -> Vector:
-        """(1 + |m_j|)^2 of the numbers, with the rounding of a difference, a square and a norm."""
-        numbers = center[self.__columns.is_number]
-        farthest: Vector = (1 + np.abs(numbers)) ** 2 * (1 + (len(numbers) + 16) * UNIT)
-        return farthest
+        """The most of each number's squared difference, with the rounding of a difference, a square and a norm."""
+        farthest = self.__columns.farthest(center)
+        return farthest * (1 + (len(farthest) + 16) * UNIT)
 
     def __total(self, of: Callable[[slice], Vector | float]) -> Vector:
         """The sum over all rows, some at a time."""

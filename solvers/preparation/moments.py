@@ -33,13 +33,13 @@ def queries(problem: Problem, means: float, spread: float, variances: float) -> 
 
 
 def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
-    """Of each of them: half its sensitivity at its largest, |m| = 1, rounding aside, and its coordinates."""
+    """Of each of them: half its sensitivity at its largest, m an end of each range, rounding aside; its coordinates."""
     columns, n = columns_of(problem), problem.n
-    numbers = int(columns.is_number.sum())
+    numbers, widest = int(columns.is_number.sum()), (columns.high - columns.low) ** 2
     every = {
         "means": (columns.diameter / 2 / n, problem.d - 1),
-        "spread": (2.0 * numbers / n, 1),
-        "variances": (2.0 * math.sqrt(numbers) / n, numbers),
+        "spread": (float(widest.sum()) / 2 / n, 1),
+        "variances": (math.hypot(*widest.tolist()) / 2 / n, numbers),
     }
     return {query.name: every[query.name] for query in queries(problem, 1.0, 1.0, 1.0)}
 
@@ -50,11 +50,13 @@ def ask(oracle: Standardised, problem: Problem, floor: float) -> tuple[Vector, V
     if problem.d == 1:
         return np.zeros(0), np.zeros(0)
     numbers = columns.is_number
-    center = np.clip(oracle.means("means"), np.where(numbers, -1.0, 0.0), 1.0)
+    low, high = np.zeros(problem.d - 1), np.ones(problem.d - 1)
+    low[numbers], high[numbers] = columns.low, columns.high
+    center = np.clip(oracle.means("means"), low, high)
     v = center * (1 - center)
     stds = np.full(len(v), oracle.planned("means").noise_multiplier * columns.diameter / 2 / n)
     if numbers.any():
-        least = oracle.planned("spread").noise_multiplier * float(((1 + np.abs(center[numbers])) ** 2).sum()) / (2 * n)
+        least = oracle.planned("spread").noise_multiplier * float(columns.farthest(center).sum()) / (2 * n)
         spread = min(max(oracle.spread("spread", center), least), _FARTHEST * int(numbers.sum()))
         radius = 1.2 * math.sqrt(1.1 * spread)
         v[numbers] = oracle.variances("variances", center, radius)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import threading
 from collections.abc import MutableMapping
 from concurrent.futures import ThreadPoolExecutor
@@ -53,7 +54,8 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
     made = response.json()
     assert set(made) == {"id", "name", "rows", "columns", "budget", "warnings", "created_at"}
     assert (made["name"], made["rows"], made["warnings"]) == ("people", 200, [])
-    expected = [{"default": None} | column for column in SPEC["columns"]]
+    extra: dict[str, Any] = {"number": {"origin": None, "scale": None}, "category": {}}
+    expected = [{"default": None} | extra[column["type"]] | column for column in SPEC["columns"]]
     assert made["columns"] == expected
     assert made["budget"] == {
         "epsilon": 3.0,
@@ -415,3 +417,23 @@ def test_an_analyst_sees_own_charges_and_the_total(service: Service) -> None:
         assert seen == whole | {"analysts": [a for a in whole["analysts"] if a["analyst"] == name]}
         assert seen["analysts"][0]["spent"]["epsilon"] < whole["spent"]["epsilon"]
         assert service.call(role, "GET", f"/v1/datasets/{dataset}").json()["budget"] == seen
+
+
+def test_a_column_of_zeros_and_ones_is_coded_from_zero_and_moves_half_as_far(service: Service) -> None:
+    """What the rule fills in is part of the declaration from then on; models say it, and predict by it."""
+    columns = [
+        {"name": "flag", "type": "number", "lower": 0, "upper": 1},
+        {"name": "count", "type": "number", "lower": 0, "upper": 50, "origin": 0, "scale": 10},
+        {"name": "income", "type": "category", "categories": ["low", "high"]},
+    ]
+    lines = "\n".join(f"{i % 2},{i % 50},{['low', 'high'][i % 3 == 0]}" for i in range(300))
+    made = service.upload(SPEC | {"name": "flags", "columns": columns}, f"flag,count,income\n{lines}\n".encode()).json()
+    assert [(c["origin"], c["scale"]) for c in made["columns"][:2]] == [(0.0, 1.0), (0.0, 10.0)]
+    body = {"dataset": made["id"], "target": "income", "privacy": {"epsilon": 1.0}, "method": {"name": "dp_gd"}}
+    quote = service.call("analyst", "POST", "/v1/quotes", json=body).json()
+    means = next(query for query in quote["queries"] if query["name"] == "means")
+    assert means["noise_std"] == pytest.approx(means["noise_multiplier"] * math.sqrt(2) / 2 / 300, rel=1e-2)
+    job = service.finished(service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"])
+    assert job["state"] == "done"
+    model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    assert [(f["origin"], f["scale"]) for f in model["features"]] == [(0.0, 1.0), (0.0, 10.0)]

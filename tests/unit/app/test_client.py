@@ -531,6 +531,37 @@ def test_numbers_are_encoded_as_the_server_encodes_them(default: float | None) -
     assert np.array_equal(encode(column, mixed), encoder(column).encode(read))
 
 
+@pytest.mark.parametrize("coding", [{"origin": 0.0}, {"origin": 2.0, "scale": 5.0}, {"origin": -3.7}])
+@pytest.mark.parametrize("default", [None, 0.5])
+def test_numbers_with_an_origin_are_encoded_as_the_server_encodes_them(
+    coding: dict[str, float], default: float | None
+) -> None:
+    column = NumberColumn(name="x", type="number", lower=-3.7, upper=41.3, default=default, **coding)
+    floats = [0.1, 17.3, -1e300, 1e300, float("nan"), 0.0, 2.0, 41.3, -3.7, 5e-324]
+    codes = encode(column, floats)
+    assert np.array_equal(codes, encoder(column).encode(pa.array(floats)))
+    low, high = column.code_range
+    assert (low, high) == (codes.min(), codes.max())
+    origin, scale = column.coding or (0.0, 0.0)
+    target = MODEL.model_copy(update={"link": "identity", "classes": None, "target": column})
+    margin = predict(target.model_copy(update={"link": "identity"}), [{}])
+    level = target.intercept if isinstance(target.intercept, float) else 0.0
+    assert margin[0] == pytest.approx(origin + scale * (level + _empty(target)))
+
+
+def _empty(model: Model) -> float:
+    """What a row without values adds to the intercept."""
+    found, at = 0.0, 0
+    for column in model.features:
+        code = float(encode(column, [None])[0])
+        category = isinstance(column, CategoryColumn)
+        coefficient = model.coefficients[at + int(code) if category else at]
+        assert isinstance(coefficient, float | int)
+        found += coefficient * (1.0 if category else code)
+        at += len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
+    return found
+
+
 @pytest.mark.parametrize("default", [None, "b"])
 def test_categories_are_encoded_as_the_server_encodes_them(default: str | None) -> None:
     named = ["a", "b", " c", "1", "0.5", "true", "1e+10", "0.000001", "1.5e-7", "-0", "100"]

@@ -57,6 +57,43 @@ def test_a_number_in_text_is_clamped_and_scaled(text: str, code: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("coding", "value", "code"),
+    [
+        ({"origin": 0.0}, "0", 0.0),
+        ({"origin": 0.0}, "10", 1.0),
+        ({"origin": 0.0}, "2.5", 0.25),
+        ({"origin": 4.0}, "10", 1.0),
+        ({"origin": 4.0}, "0", -4 / 6),
+        ({"origin": 0.0, "scale": 4.0}, "2", 0.5),
+        ({"origin": 0.0, "scale": 4.0}, "9", 1.0),
+        ({"origin": 0.0, "scale": 40.0}, "99", 0.25),
+        ({"origin": 0.0}, "", 0.5),
+        ({"origin": 0.0, "default": 1.0}, "", 0.1),
+    ],
+)
+def test_a_number_with_an_origin_is_coded_from_there(coding: dict[str, float], value: str, code: float) -> None:
+    column = NumberColumn(name="x", type="number", lower=0.0, upper=10.0, **coding)
+    assert codes(encoder(column), [value]) == [code]
+    low, high = column.code_range
+    assert low <= code <= high
+    assert codes(encoder(column), ["-1e308", "1e308"]) == [low, high]
+
+
+def test_an_origin_lies_within_the_bounds_and_a_scale_goes_with_it() -> None:
+    for wrong in ({"origin": -1.0}, {"origin": 11.0}, {"scale": 2.0}, {"origin": 1.0, "scale": 0.0}):
+        with pytest.raises(ValueError, match=r"origin|scale"):
+            NumberColumn(name="x", type="number", lower=0.0, upper=10.0, **wrong)
+
+
+def test_a_new_column_of_zeros_and_ones_is_coded_from_its_lower_end() -> None:
+    settled = [number(*ends).settled() for ends in ((0.0, 1.0), (4.0, 5.0), (0.0, 2.0), (0.5, 1.5), (-1.0, 1.0))]
+    assert [column.coding for column in settled] == [(0.0, 1.0), (4.0, 1.0), None, None, None]
+    assert number(0.0, 1.0).code_range == (-1.0, 1.0)  # as an older dataset has it
+    kept = NumberColumn(name="x", type="number", lower=0.0, upper=1.0, origin=0.5)
+    assert kept.settled() == kept
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *("", " ", "nan", "NaN", "+nan", "inf", "-inf", "Infinity", "1e400", "-1e400", "1.8e308", "0x10", "1_0", "1,5"),
@@ -129,7 +166,7 @@ _BOUNDS = st.tuples(_FLOATS, _FLOATS).filter(lambda pair: pair[0] < pair[1])
 
 @given(_BOUNDS, st.lists(st.floats(), min_size=1, max_size=20))
 def test_every_code_of_a_number_lies_in_the_unit_interval(bounds: tuple[float, float], values: list[float]) -> None:
-    made = NumberEncoder.of(number(*bounds))
+    made = NumberEncoder(number(*bounds))
     found = made.encode(pa.array(values))
     assert np.all(np.abs(found) <= 1.0)
     assert made.encode(pa.array(bounds)).tolist() == [-1.0, 1.0]
