@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.calibration import calibrate
 from accounting.errors import OutOfRange
@@ -13,6 +13,7 @@ from accounting.mechanisms.mechanism import Event
 from accounting.noise import Noise
 from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
@@ -193,8 +194,8 @@ def _after(before: Plan, on_answer: Callable[[int], None] | None) -> Callable[[i
 def solve(
     method: Method | Auto,
     problem: Problem,
-    X: NDArray[np.float64],
-    y: NDArray[np.float64],
+    X: Any,
+    y: Any,
     privacy: Privacy,
     preparation: Asked | None = None,
     slope_limit: float | None = None,
@@ -203,12 +204,14 @@ def solve(
 
     Parameters
     ----------
-    X : (n, d) float; y : (n,) float, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose
-        coefficients are K blocks of d, one for each class
+    X : (n, d) numbers: an array, SciPy's sparse rows, which are not unfolded, or, where columns are declared, a pandas,
+        Polars or Arrow table (solvers/data_access/inputs.py)
+    y : (n,) numbers, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose coefficients are K blocks
+        of d, one for each class
     """
     quote = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
     problem = quote.problem
-    data = Data.of(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(y, dtype=np.float64), problem)
+    data = Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)
     coefficients, transcript = run(quote.method, problem, data, quote.release, preparation=quote.preparation)
     release = quote.release
     return Release(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from solvers import kernels
 from solvers.bounds import block_rows
 from solvers.columns import Columns
-from solvers.data_access.rows import Coded, cut
+from solvers.data_access.rows import Coded, Sparse, cut, kept, taken
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
@@ -70,7 +70,7 @@ class Data:
         return Data.coded(coded, y, problem)
 
     @staticmethod
-    def coded(rows: Coded, y: Vector, problem: Problem) -> "Data":
+    def coded(rows: Coded | Sparse, y: Vector, problem: Problem) -> "Data":
         """The data of a problem, from records as they are stored, read in place.
 
         Raises
@@ -78,19 +78,15 @@ class Data:
         Unsuitable
             if they are not of the problem's shape, or a feature is not among what is stored.
         """
-        # Plain arrays: a memory map's own class would slow every slice.
-        numbers, codes = (np.require(a, requirements=["C", "A", "E"]) for a in (rows.numbers, rows.codes))
-        if len(numbers) != problem.n or len(codes) != problem.n or y.shape != (problem.n,):
+        records = rows.records(problem)
+        if len(records[0]) != problem.n or len(records[1]) != problem.n or y.shape != (problem.n,):
             raise Unsuitable("there must be n records and n targets, with the problem's n")
-        records = Coded(numbers, codes, rows.places).records(problem)
         norms = kernels.norms(records, problem.columns is not None)
         broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
         if problem.columns is not None and problem.columns.ranges:
-            broken |= outside(numbers, rows.places, problem.columns)
+            broken |= outside(records, problem.columns)
         if broken.any():
-            numbers, codes = numbers.copy(), codes.copy()
-            numbers[broken], codes[broken] = 0.0, 0
-            records = numbers, codes, *records[2:]
+            records = kept(records, broken)
             norms[broken] = math.sqrt(len(records[2]) + records[5])
         targets = np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"])
         return Data(records, targets, problem.row_norm / np.maximum(norms, problem.row_norm), problem)
@@ -115,7 +111,7 @@ class Data:
 
     def in_frame(self, frame: Frame) -> "kernels.Records":
         """The records as the loops see them in a frame, not shortened."""
-        return *self.records[:6], frame.center, frame.scale, frame.constant
+        return *self.records[:6], frame.center, frame.scale, frame.constant, *self.records[9:]
 
     def rows(self, places: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
         """Rows as they are multiplied with w, (m, d), scaled and unfolded: for what needs them so, a few at a time."""
@@ -126,8 +122,7 @@ class Data:
 
     def drawn(self, places: NDArray[np.int64]) -> "Data":
         """A copy of the given records."""
-        records = self.records[0][places], self.records[1][places], *self.records[2:]
-        return replace(self, records=records, y=self.y[places], scale=self.scale[places])
+        return replace(self, records=taken(self.records, places), y=self.y[places], scale=self.scale[places])
 
 
 def checked(frame: Frame, problem: Problem) -> Frame:
@@ -155,9 +150,9 @@ def blocks(n: int, problem: Problem) -> Iterator[slice]:
     return (slice(start, min(n, start + size)) for start in range(0, n, size))
 
 
-def outside(numbers: NDArray[np.float64], places: tuple[int, ...], columns: Columns) -> NDArray[np.bool_]:
+def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
     """(n,), whether a number of a record lies beyond its range."""
-    at = [place for place, width in zip(places, columns.widths, strict=True) if width == 1]
+    numbers, at = records[0], records[3][:-1][columns.is_number]
     found = np.zeros(len(numbers), dtype=np.bool_)
     for rows in cut(len(numbers), len(at)):
         x = numbers[rows][:, at]

@@ -61,11 +61,13 @@ class Coded:
         Unsuitable
             if a feature is not among what is stored.
         """
-        columns, start = problem.columns, self.numbers.shape[1]
+        # Plain arrays: a memory map's own class would slow every slice.
+        numbers, codes = (np.require(a, requirements=["C", "A", "E"]) for a in (self.numbers, self.codes))
+        columns, start = problem.columns, numbers.shape[1]
         widths = (1,) * problem.d if columns is None else columns.widths
         if len(self.places) != len(widths):
             raise Unsuitable("there must be a place for each feature of the problem")
-        stored = self.numbers.shape[1], self.codes.shape[1]
+        stored = numbers.shape[1], codes.shape[1]
         order: list[list[int] | range] = []
         fields: list[tuple[int, int, int, int]] = []
         for place, length in zip(self.places, widths, strict=True):
@@ -81,7 +83,69 @@ class Coded:
         to = np.concatenate([np.array(part, dtype=np.int64) for part in order])
         table, none = np.array(fields, dtype=np.int64).reshape(len(fields), 4), np.empty(0)
         constant = int(columns is not None)
-        return self.numbers, self.codes, table, to, start + constant, constant, none, none, 1.0
+        return numbers, codes, table, to, start + constant, constant, none, none, 1.0, to[:0], none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sparse:
+    """n rows of which only entries are stored: those of row i are ends[i] <= q < ends[i + 1].
+
+    How many a row has is not hidden: the time of a pass follows it. No two entries of a row have one coordinate.
+
+    Parameters
+    ----------
+    ends : (n + 1,) int64, from 0 up to the number of entries, never falling
+    coordinates : int64, in [0, d)
+    values : float64
+    """
+
+    ends: NDArray[np.int64]
+    coordinates: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def records(self, problem: Problem) -> "kernels.Records":
+        """See `Coded.records`.
+
+        Raises
+        ------
+        Unsuitable
+            if they are not rows of the problem's shape.
+        """
+        ends, at, n, d = self.ends, self.coordinates, problem.n, problem.d
+        self.check(n, d)
+        if problem.columns is not None:
+            raise Unsuitable("sparse rows are for columns that are not declared")
+        none, order = np.empty(0), np.arange(d)
+        table, rows = np.empty((0, 4), np.int64), (np.empty((n, 0)), np.empty((n, 0), np.uint8))
+        return *rows, table, order, d, 0, none, none, 1.0, np.concatenate((ends, at)), self.values
+
+    def check(self, n: int, d: int) -> None:
+        """`Unsuitable` unless these are n rows of d columns."""
+        ends, at = self.ends, self.coordinates
+        whole = len(ends) == n + 1 and ends[0] == 0 and ends[-1] == len(at) == len(self.values)
+        if not whole or (np.diff(ends) < 0).any() or (len(at) and not 0 <= at.min() <= at.max() < d):
+            raise Unsuitable("sparse rows must be n rows of d columns, with the problem's n and d")
+
+
+def kept(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.Records":
+    """The same, but for broken records: zeros, and the first of all categories."""
+    numbers, codes, values = records[0].copy(), records[1].copy(), records[10]
+    numbers[broken], codes[broken] = 0.0, 0
+    if len(records[9]):
+        values = np.where(np.repeat(broken, np.diff(records[9][: len(broken) + 1])), 0.0, values)
+    return numbers, codes, *records[2:10], values
+
+
+def taken(records: "kernels.Records", places: NDArray[np.int64]) -> "kernels.Records":
+    """A copy of the given ones."""
+    numbers, codes, pairs, values = records[0][places], records[1][places], records[9], records[10]
+    if len(pairs):
+        n = len(records[0])
+        counts = (pairs[1 : n + 1] - pairs[:n])[places]
+        ends = np.concatenate(([0], np.cumsum(counts)))
+        entries = np.arange(ends[-1]) + np.repeat(pairs[:n][places] - ends[:-1], counts)
+        pairs, values = np.concatenate((ends, pairs[n + 1 :][entries])), values[entries]
+    return numbers, codes, *records[2:9], pairs, values
 
 
 def code_bytes(codes: int) -> int:

@@ -5,6 +5,8 @@ for each category used a block with a single 1 in it, at the code, then, if the 
 
     <x, v> = lanes(numbers, v) + v[start_1 + code_1] + ... + v[start_c + code_c] + v[last]
 
+(a sparse row, of which only entries are stored, has the sum of their products, one after the other, in place of these)
+
 in this order, a function of the record and v, bit for bit; and s x is added to a sum by one operation on each number,
 one on each code's place and one on the constant's. That is what the unfolded row gives, whose zeros change nothing.
 
@@ -22,17 +24,30 @@ from solvers.kernels.build import compiled, inlined
 from solvers.kernels.lanes import add, dot
 from solvers.kernels.slopes import ANSWER, NUMBERS, Vector
 
-Records = tuple[Vector, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64], int, int, Vector, Vector, float]
+Records = tuple[
+    Vector,
+    NDArray[np.uint8],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    int,
+    int,
+    Vector,
+    Vector,
+    float,
+    NDArray[np.int64],
+    Vector,
+]
 """numbers (n, P); codes (n, B), in bytes; for each category used (its first byte, its bytes, its start, its length);
-where each coordinate of w is in the inner order; the inner order's length; 1 if its last is a constant, else 0; and m,
-a (both empty) and c, 1 without a frame."""
+where each coordinate of w is in the inner order; the inner order's length; 1 if its last is a constant, else 0; m, a
+(both empty) and c, 1 without a frame; of sparse rows where each one's entries begin, n + 1 places, then each entry's
+coordinate; and the entries' values (both empty where rows are not sparse)."""
 
 ROWS = types.Array(types.float64, 2, "C", readonly=True)
 CODES = types.Array(types.uint8, 2, "C", readonly=True)
 FIELDS = types.Array(types.int64, 2, "C", readonly=True)
 PLACES = types.Array(types.int64, 1, "C", readonly=True)
 RECORDS = types.Tuple(
-    (ROWS, CODES, FIELDS, PLACES, types.int64, types.int64, NUMBERS, NUMBERS, types.float64)
+    (ROWS, CODES, FIELDS, PLACES, types.int64, types.int64, NUMBERS, NUMBERS, types.float64, PLACES, NUMBERS)
 )  # fmt: skip
 
 
@@ -45,10 +60,10 @@ def code(codes: NDArray[np.uint8], first: np.uint64, size: int, i: np.uint64) ->
     return found
 
 
-@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, types.int64, NUMBERS))
+@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, NUMBERS, PLACES, types.int64, NUMBERS))
 def margins(
     m: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
-    places: NDArray[np.int64], count: int, v: Vector,
+    pairs: NDArray[np.int64], values: Vector, places: NDArray[np.int64], count: int, v: Vector,
 ) -> None:  # fmt: skip
     """m_k = <x_(places k), v> for k < count, v in the inner order; each in the order above.
 
@@ -64,6 +79,11 @@ def margins(
         else:
             for k in range(count):
                 m[k] += v[start + code(codes, first, size, np.uint64(places[k]))]
+    if pairs.shape[0] > 0:
+        first_place = numbers.shape[0] + 1
+        for k in range(count):
+            for q in range(pairs[places[k]], pairs[places[k] + 1]):
+                m[k] += values[q] * v[pairs[first_place + q]]
     if constant == 1:
         for k in range(count):
             m[k] += v[v.shape[0] - 1]
@@ -99,11 +119,11 @@ def outward(records: Records, total: Vector) -> Vector:
 
 
 @compiled(
-    types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, NUMBERS, PLACES, types.int64)
+    types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, NUMBERS, NUMBERS, PLACES, types.int64)
 )  # fmt: skip
 def add_records(
-    total: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int, s: Vector,
-    places: NDArray[np.int64], count: int,
+    total: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
+    pairs: NDArray[np.int64], values: Vector, s: Vector, places: NDArray[np.int64], count: int,
 ) -> None:  # fmt: skip
     """total += s_k x_(places k) for k < count, one after the other; total in the inner order, and 8 longer."""
     fours = count - count % 4
@@ -124,6 +144,11 @@ def add_records(
         else:
             for k in range(count):
                 total[start + code(codes, first, size, np.uint64(places[k]))] += s[k]
+    if pairs.shape[0] > 0:
+        first_place = numbers.shape[0] + 1
+        for k in range(count):
+            for q in range(pairs[places[k]], pairs[places[k] + 1]):
+                total[pairs[first_place + q]] += s[k] * values[q]
     if constant == 1:
         for k in range(count):
             total[total.shape[0] - 9] += s[k]
@@ -134,7 +159,7 @@ def norms(records: Records, declared: bool) -> Vector:
     """||x_i||_2 of every row, infinite where a square is, NaN where an entry is; NaN, too, where a record is declared
     to have all numbers in [-1, 1] and all codes within their blocks, and does not. No frame.
     """
-    numbers, codes, fields = records[0], records[1], records[2]
+    numbers, codes, fields, pairs, values = records[0], records[1], records[2], records[9], records[10]
     used, entry = inward(records, np.ones(records[3].shape[0])), np.empty(records[4])
     coded = float(fields.shape[0] + records[5])
     lengths = np.empty(numbers.shape[0])
@@ -145,14 +170,18 @@ def norms(records: Records, declared: bool) -> Vector:
             fits &= abs(numbers[i, j]) <= 1.0
         for k in range(fields.shape[0]):
             fits &= bool(code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i)) < np.uint64(fields[k, 3]))
-        lengths[i] = math.sqrt(dot(numbers, i, entry) + coded) if fits or not declared else math.nan
+        square = dot(numbers, i, entry) + coded
+        if pairs.shape[0] > 0:
+            for q in range(pairs[i], pairs[i + 1]):
+                square += values[q] * values[q]
+        lengths[i] = math.sqrt(square) if fits or not declared else math.nan
     return lengths
 
 
 @compiled(ANSWER(RECORDS))
 def inverse_norms(records: Records) -> Vector:
     """1 / ||z_i|| of every record in its frame: of terms of one sign, a table's entry for each category."""
-    numbers, codes, fields, places, _, _, center, scale, constant = records
+    numbers, codes, fields, places, _, _, center, scale, constant, _, _ = records
     squares, at = np.zeros(records[4]), np.zeros(records[4])
     for j in range(scale.shape[0]):
         squares[places[j]], at[places[j]] = scale[j] * scale[j], center[j]
@@ -182,7 +211,7 @@ def inverse_norms(records: Records) -> Vector:
 @compiled(types.Array(types.float64, 2, "C")(RECORDS, NUMBERS, PLACES))
 def rows(records: Records, scale: Vector, places: NDArray[np.int64]) -> Vector:
     """The rows scale_i z_i of the given places, unfolded: for what needs them so, a few at a time."""
-    numbers, codes, fields, to, size, constant, center, shrink, last = records
+    numbers, codes, fields, to, size, constant, center, shrink, last, pairs, values = records
     d, unfolded = to.shape[0], np.zeros((places.shape[0], to.shape[0]))
     inner = np.empty(size)
     for r in range(places.shape[0]):
@@ -193,6 +222,9 @@ def rows(records: Records, scale: Vector, places: NDArray[np.int64]) -> Vector:
         for k in range(fields.shape[0]):
             found = code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i))
             inner[np.uint64(fields[k, 2]) + found] = 1.0
+        if pairs.shape[0] > 0:
+            for q in range(pairs[i], pairs[i + 1]):
+                inner[pairs[numbers.shape[0] + 1 + q]] += values[q]
         if constant == 1:
             inner[size - 1] = 1.0
         for j in range(d):

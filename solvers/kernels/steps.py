@@ -81,7 +81,7 @@ def walk(
     s < 0: the step is out of the range of exact arithmetic.
     """
     L, G, R, size, long, summing, z, kept, k, step, shrink, radius = public
-    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     d, w, old = w.shape[0], w.copy(), inward(records, anchor)
     total, m, at = np.zeros(old.shape[0] + 8), np.empty(1), np.empty(1, np.int64)
     for t in range(start, points.shape[0]):
@@ -102,13 +102,13 @@ def walk(
             inner, limit = inward(records, w), bound / R
             for i in places[ends[t] : ends[t + 1]]:
                 at[0] = i
-                margins(m, numbers, codes, fields, constant, at, 1, inner)
+                margins(m, numbers, codes, fields, constant, pairs, values, at, 1, inner)
                 s = slope(loss, m[0] * scale[i], y[i])
                 if near:
-                    margins(m, numbers, codes, fields, constant, at, 1, old)
+                    margins(m, numbers, codes, fields, constant, pairs, values, at, 1, old)
                     s = min(max(s - slope(loss, m[0] * scale[i], y[i]), -limit), limit)
                 m[0] = s * scale[i]
-                add_records(total, numbers, codes, fields, constant, m, at, 1)
+                add_records(total, numbers, codes, fields, constant, pairs, values, m, at, 1)
             v = outward(records, total)
             for j in range(d):
                 steps = np.rint(min(max(v[j] / size / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0

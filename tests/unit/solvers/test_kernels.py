@@ -216,6 +216,7 @@ from solvers.losses import Logistic, Loss
 before = [len(f.signatures) for f in k.ENTRIES.values()]
 formulas = [k.c_function(kind.derivative) for kind in get_args(Loss) if kind.compiled is not None]
 some = np.ones((3, 2)), np.ones((3, 0), np.uint8), np.ones((0, 4), int), np.arange(2), 2, 0, np.ones(0), np.ones(0), 1.0
+some += np.arange(0), np.ones(0)
 k.sum_of_range(some, np.ones(3), np.ones(3), 0, 3, np.ones(2), Logistic().compiled)
 hits, misses = (sum(sum(getattr(f.stats, n).values()) for f in k.ENTRIES.values()) for n in
                 ("cache_hits", "cache_misses"))

@@ -1,0 +1,134 @@
+"""What a caller of `solve` hands in, as records: arrays, SciPy's sparse rows, frames of columns. None is unfolded.
+
+Every record passes one map, alone. What is refused is refused for its type or its shape, never for a value.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.columns import Columns
+from solvers.data_access.rows import Coded, Sparse, code_bytes, in_bytes, places
+from solvers.errors import Unsuitable
+from solvers.problem import Problem, Vector
+
+_TAKEN = "X must be an array of numbers, a SciPy sparse matrix, or a pandas, Polars or Arrow table"
+
+
+def records(X: Any, problem: Problem) -> Coded | Sparse:
+    """The rows of X.
+
+    Parameters
+    ----------
+    X : (n, d) numbers; sparse rows of that shape, of which only entries are kept; or, where columns are declared, a
+        table with a column for each feature: numbers in [-1, 1], categories as integers 0, 1, .., their positions in a
+        list that is public (not codes that were learned from the data, which one record could change for all)
+
+    Raises
+    ------
+    Unsuitable
+        if it is none of these, or not of the problem's shape.
+    """
+    if hasattr(X, "tocsr"):
+        sparse = _sparse(X, problem)
+        return sparse if problem.columns is None else _folded(sparse, problem.n, problem.columns)
+    if hasattr(X, "columns") and not isinstance(X, np.ndarray):
+        return _table(X, problem)
+    rows = _numbers(X, _TAKEN)
+    if rows.shape != (problem.n, problem.d):
+        raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
+    return Coded.plain(rows) if problem.columns is None else Coded.folded(rows, problem.columns)
+
+
+def targets(y: Any, problem: Problem) -> Vector:
+    """(n,) numbers; `Unsuitable` if y is something else."""
+    found = _numbers(y.to_numpy() if hasattr(y, "to_numpy") else y, "y must be an array or a column of numbers")
+    if found.shape != (problem.n,):
+        raise Unsuitable("y must be of shape (n,), with the problem's n")
+    return found
+
+
+def _numbers(values: Any, otherwise: str) -> Vector:
+    """As doubles, row by row; refused by their type."""
+    try:
+        found = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise Unsuitable(otherwise) from None
+    if found.dtype.kind not in "fiub":
+        raise Unsuitable(f"{otherwise}; numpy has it as {found.dtype}")
+    return np.require(found, dtype=np.float64, requirements=["C", "A"])
+
+
+def _sparse(X: Any, problem: Problem) -> Sparse:
+    rows = X.tocsr()
+    if rows.shape != (problem.n, problem.d):
+        raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
+    values = _numbers(rows.data, _TAKEN)
+    if not rows.has_canonical_format:  # entries of one coordinate are one
+        rows = rows.copy()
+        rows.sum_duplicates()
+        values = _numbers(rows.data, _TAKEN)
+    found = Sparse(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), values)
+    found.check(problem.n, problem.d)
+    return found
+
+
+def _folded(rows: Sparse, n: int, columns: Columns) -> Coded:
+    """Entries of the declared layout as numbers and codes; a record of another one is empty."""
+    row, there = np.repeat(np.arange(n), np.diff(rows.ends)), rows.values != 0  # a NaN is there
+    row, at, values = row[there], rows.coordinates[there], rows.values[there]
+    feature, starts = np.searchsorted(columns.starts, at, side="right") - 1, columns.starts
+    widths = np.array(columns.widths, dtype=np.int64)
+    constant = at == columns.d - 1
+    number = ~constant & (np.append(widths, 0)[feature] == 1)
+    block = ~constant & ~number
+    last = np.zeros(n)
+    last[row[constant]] = values[constant]
+    held = last == 1
+    held[row[(number & ~(np.abs(values) <= 1)) | (block & (values != 1))]] = False
+    wide = np.cumsum(widths > 1) - 1  # of each feature the number among blocks
+    count = int((widths > 1).sum())
+    ones = np.bincount(row[block] * max(count, 1) + wide[feature[block]], minlength=n * count)
+    held &= (ones.reshape(n, count) == 1).all(axis=1)
+    codes = np.zeros((n, count), dtype=np.int64)
+    codes[row[block], wide[feature[block]]] = at[block] - starts[feature[block]]
+    numbers = np.zeros((n, len(widths) - count))
+    numbers[row[number], (np.cumsum(widths == 1) - 1)[feature[number]]] = values[number]
+    return _packed(numbers, codes, held, columns)
+
+
+def _table(X: Any, problem: Problem) -> Coded:
+    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    columns = problem.columns
+    widths = (1,) * problem.d if columns is None else columns.widths
+    if len(names) != len(widths) or len(set(names)) < len(names):
+        raise Unsuitable("a table must have a column, of a name of its own, for each feature of the problem")
+    parts = []
+    for place, (name, width) in enumerate(zip(names, widths, strict=True)):
+        what = "numbers" if width == 1 else "integers, the categories' positions in a public list"
+        part = _numbers(X[name].to_numpy(), f"column {place} of the table must hold {what}")
+        if part.shape != (problem.n,):
+            raise Unsuitable("a table must have a row for each of the problem's n")
+        parts.append(part)
+    if columns is None:
+        return Coded.plain(np.column_stack(parts))
+    held, codes = np.ones(problem.n, dtype=np.bool_), []
+    for part, width in zip(parts, widths, strict=True):
+        if width > 1:
+            known = (part >= 0) & (part < width) & (part == np.floor(part))
+            held &= known
+            codes.append(np.where(known, part, 0).astype(np.int64))
+    numbers = [
+        np.empty((problem.n, 0)),
+        *(part[:, None] for part, width in zip(parts, widths, strict=True) if width == 1),
+    ]
+    return _packed(np.hstack(numbers), np.column_stack(codes) if codes else np.empty((problem.n, 0)), held, columns)
+
+
+def _packed(numbers: Vector, codes: NDArray[Any], held: NDArray[np.bool_], columns: Columns) -> Coded:
+    """Codes in bytes; records that are not held empty."""
+    numbers[~held], codes[~held] = 0.0, 0
+    sizes = [code_bytes(width) for width in columns.widths if width > 1]
+    parts = [in_bytes(codes[:, j].astype(np.int64), size) for j, size in enumerate(sizes)]
+    return Coded(numbers, np.hstack([np.empty((len(numbers), 0), np.uint8), *parts]), places(columns))

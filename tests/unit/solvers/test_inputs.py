@@ -1,0 +1,257 @@
+"""What `solve` takes: sparse rows and tables, as the rows they stand for, never unfolded; else a sentence."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Privacy
+from solvers import kernels, solve
+from solvers.bounds import gradient_bound, gradient_error
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.data import Data
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.rows import Coded, Sparse
+from solvers.data_access.sums import gradient_sum
+from solvers.errors import Unsuitable
+from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.methods import DpGd, DpSvrg
+from solvers.preparation import Declared
+from solvers.problem import Problem
+from tests.support.seeded import SeededBits
+from tests.unit.solvers.test_kernels import added, unfolded
+
+Floats = NDArray[np.float64]
+COLUMNS = Columns((1, 3, 1, 300, 2))
+N, D = 400, 57
+
+
+def sparse() -> Any:
+    return sp.random(N, D, density=0.1, format="csr", rng=np.random.default_rng(1))
+
+
+def problem(loss: Loss, d: int = D, columns: Columns | None = None, n: int = N) -> Problem:
+    return Problem(loss, n=n, d=d, row_norm=1.2 if columns is None else columns.row_norm, columns=columns)
+
+
+def labels(n: int = N) -> Floats:
+    return np.where(np.random.default_rng(5).random(n) < 0.4, 1.0, -1.0)
+
+
+def made(X: Any, given: Problem, y: Floats | None = None) -> Data:
+    return Data.coded(inputs.records(X, given), labels(given.n) if y is None else y, given)
+
+
+def test_sums_over_sparse_rows_are_those_of_the_unfolded_ones_to_the_last_bit() -> None:
+    X, w, y = sparse(), np.random.default_rng(2).standard_normal(D), labels()
+    data, dense = made(X, problem(Logistic())), X.toarray()
+    assert np.array_equal(data.rows(), dense * data.scale[:, None])
+    margins = np.zeros(N)
+    for j in range(D):
+        margins += dense[:, j] * w[j]
+    slopes = np.clip(Logistic().slope(margins * data.scale, y), -1, 1) * data.scale
+    found = kernels.sum_of_range(data.records, y, data.scale, 3, 390, w, Logistic().compiled)
+    np.testing.assert_array_equal(found, added((slopes[:, None] * dense)[3:390]))
+    places = np.random.default_rng(4).permutation(N)[:77]
+    found = kernels.sum_of_places(data.records, y, data.scale, places, w, Logistic().compiled)
+    np.testing.assert_array_equal(found, added((slopes[:, None] * dense)[places]))
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)
+def test_every_reader_sees_the_same_rows(loss: Loss) -> None:
+    y = labels() if loss.outputs == 1 else np.array(np.arange(N) % 3, dtype=float)
+    given = problem(loss)
+    one, two = (made(X, given, y) for X in (sparse(), sparse().toarray()))
+    assert np.allclose(one.scale, two.scale, rtol=1e-14)
+    w = np.random.default_rng(2).standard_normal(given.size)
+    drawn = np.random.default_rng(3).integers(0, N, N)
+    for left, right in ((one, two), (one.drawn(drawn), two.drawn(drawn))):
+        for arguments in ((w,), (w, w + 0.1, 0.05)):
+            gap = gradient_sum(left, [slice(0, N)], *arguments) - gradient_sum(right, [slice(0, N)], *arguments)
+            assert np.linalg.norm(gap) / N <= 4 * gradient_error(given, N, float(np.linalg.norm(w)) + 1)
+        assert np.array_equal(left.rows() != 0, right.rows() != 0)
+
+
+def test_sparse_rows_are_clipped_and_absurd_ones_are_zeros() -> None:
+    X = sparse()
+    X.data *= 1000
+    X.data[X.indptr[7]] = np.nan
+    X.data[X.indptr[9]] = 1e200
+    kept = X.data.copy()
+    data = made(X, problem(Logistic()))
+    assert np.array_equal(X.data, kept, equal_nan=True)
+    assert not data.rows()[[7, 9]].any()
+    norms = np.linalg.norm(data.rows(), axis=1)
+    assert norms.max() <= 1.2 * (1 + 1e-13)
+    assert (np.abs(norms - 1.2) < 1e-12).sum() > N / 2
+
+
+def test_entries_of_one_coordinate_are_one() -> None:
+    """Else a row could be longer than it seems: squares of parts are less than the square of their sum."""
+    X = sp.csr_matrix((np.array([3.0, 4.0, 1.0]), np.array([2, 2, 0]), np.array([0, 3])), shape=(1, 5))
+    given = problem(Logistic(), d=5, n=1)
+    data = made(X, given)
+    assert np.linalg.norm(data.rows()) == pytest.approx(1.2)
+    assert data.rows()[0] == pytest.approx(1.2 * np.array([1, 0, 7, 0, 0]) / np.sqrt(50))
+    assert X.nnz == 3
+
+
+def test_replacing_a_sparse_row_moves_the_answer_within_its_bound() -> None:
+    one, two = sparse().tolil(), sparse().tolil()
+    two[11] = np.random.default_rng(9).standard_normal(D) * 5
+    given, w = problem(Logistic()), np.random.default_rng(2).standard_normal(D) * 30
+    sums = [gradient_sum(made(X, given), [slice(0, N)], w) for X in (one, two)]
+    assert 0 < np.linalg.norm(sums[0] - sums[1]) / N <= 2 * gradient_bound(given)
+
+
+def test_wide_sparse_rows_are_never_unfolded() -> None:
+    """8 GB if they were."""
+    n, d = 5000, 200_000
+    X = sp.random(n, d, density=1e-4, format="csr", rng=np.random.default_rng(3))
+    given = Problem(Logistic(), n=n, d=d, row_norm=1.0)
+    release = solve(DpGd(steps=2), given, X, labels(n), Privacy(1.0, 1e-6))
+    assert np.isfinite(release.coefficients).all()
+    release = solve(DpSvrg(epochs=1, inner_steps=5, batch=50), given, X.tocoo(), labels(n), Privacy(4.0, 1e-6))
+    assert np.isfinite(release.coefficients).all()
+
+
+def broken_rows() -> Floats:
+    X = unfolded(N, COLUMNS)
+    X[1, 0], X[2, 1:4], X[3, 1:4], X[4, -1] = 1.5, 0.0, (1.0, 1.0, 0.0), 0.0
+    X[5, 4], X[6, 1:4], X[7, 8:], X[8] = np.nan, (0.5, 0.5, 0.0), 0.0, 0.0
+    return X
+
+
+def test_sparse_rows_of_declared_columns_are_folded_into_codes() -> None:
+    X, given = broken_rows(), problem(Logistic(), COLUMNS.d, COLUMNS)
+    one, two = inputs.records(sp.csr_array(X), given), inputs.records(X, given)
+    assert isinstance(one, Coded)
+    assert isinstance(two, Coded)
+    assert one.codes.shape == (N, 1 + 2 + 1)
+    np.testing.assert_array_equal(made(sp.csr_array(X), given).rows(), made(X, given).rows())
+    alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
+    assert made(sp.csr_array(np.array([[1.0], [0.0], [1.0]])), alone, np.ones(3)).rows().tolist() == [[1.0]] * 3
+
+
+class Polars:
+    """As a Polars frame has them: names in `columns`, columns by name, each with `to_numpy`."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self._held, self.columns = columns, list(columns)
+
+    def __getitem__(self, name: str) -> Any:
+        return _Column(self._held[name])
+
+
+class _Column:
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def to_numpy(self) -> Any:
+        return np.asarray(self._values)
+
+
+def columns_of(X: Floats) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for k, (start, width) in enumerate(zip(COLUMNS.starts, COLUMNS.widths, strict=True)):
+        found[f"f{k}"] = X[:, start] if width == 1 else X[:, start : start + width].argmax(axis=1)
+    return found
+
+
+def tables() -> list[Any]:
+    kinds: list[Any] = [pa.table, Polars]
+    for name in ("pandas", "polars"):
+        try:
+            kinds.append(__import__(name).DataFrame)
+        except ImportError:
+            continue
+    return kinds
+
+
+@pytest.mark.parametrize("kind", tables(), ids=lambda kind: getattr(kind, "__module__", "pyarrow"))
+def test_tables_of_declared_columns_are_the_rows_they_stand_for(kind: Any) -> None:
+    X, given = unfolded(N, COLUMNS), problem(Logistic(), COLUMNS.d, COLUMNS)
+    np.testing.assert_array_equal(made(kind(columns_of(X)), given).rows(), X)
+    held = columns_of(X)
+    held["f0"] = held["f0"].copy()
+    held["f0"][3], held["f1"] = 2.0, held["f1"].astype(float)
+    held["f1"][4], held["f1"][5], held["f1"][6] = 3, np.nan, 0.5
+    rows, empty = made(kind(held), given).rows(), np.zeros(COLUMNS.d)
+    empty[[1, 5, 305, COLUMNS.d - 1]] = 1.0
+    assert (rows[3:7] == empty).all()
+    assert np.array_equal(rows[7:], X[7:])
+    release = solve(DpGd(steps=3), given, kind(columns_of(X)), labels(), Privacy(1.0, 1e-4), Declared())
+    assert np.isfinite(release.coefficients).all()
+
+
+def test_an_arrow_column_with_missing_categories_is_read() -> None:
+    given = Problem(Squared(), n=3, d=4, row_norm=2.0, columns=Columns((3,)))
+    table = pa.table({"a": pa.array([1, None, 2])})
+    assert made(table, given, np.zeros(3)).rows().tolist() == [[0, 1, 0, 1], [1, 0, 0, 1], [0, 0, 1, 1]]
+
+
+LEARNED = pa.table({"a": pa.array(["x", "y", "x"]).dictionary_encode()})
+
+
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        ([["a", "b"]] * 3, "array of numbers"),
+        ([[1.0], [1.0, 2.0], [3.0]], "array of numbers"),
+        (np.ones((3, 2), dtype=complex), "complex128"),
+        (np.array([[1, None]] * 3, dtype=object), "object"),
+        (None, "array of numbers"),
+        (np.ones((2, 2)), "shape"),
+        (np.ones(3), "shape"),
+        (sp.csr_array(np.ones((3, 3))), "shape"),
+        (sp.csr_array(np.ones((3, 2), dtype=complex)), "complex"),
+        (pa.table({"a": [1.0, 2.0, 3.0]}), "for each feature"),
+        (pa.table({"a": [1.0, 2.0], "b": [1.0, 2.0]}), "row for each"),
+        (pa.table({"a": ["x", "y", "z"], "b": [1.0, 2.0, 3.0]}), "column 0 of the table must hold numbers"),
+    ],
+)
+def test_a_wrong_type_or_shape_is_a_sentence(X: Any, said: str) -> None:
+    given = Problem(Squared(), n=3, d=2, row_norm=1.0)
+    with pytest.raises(Unsuitable, match=said):
+        solve(DpGd(steps=2), given, X, np.zeros(3), Privacy(1.0, 1e-4))
+
+
+def test_categories_learned_from_the_data_are_refused() -> None:
+    """Codes in the order of appearance: one record could change those of all others."""
+    given = Problem(Squared(), n=3, d=3, row_norm=1.5, columns=Columns((2,)))
+    with pytest.raises(Unsuitable, match="positions in a public list"):
+        solve(DpGd(steps=2), given, LEARNED, np.zeros(3), Privacy(1.0, 1e-4))
+
+
+@pytest.mark.parametrize("y", [["a"] * 3, np.zeros(2), np.zeros((3, 1)), None, np.zeros(3, dtype=complex)], ids=repr)
+def test_targets_of_a_wrong_type_or_shape_too(y: Any) -> None:
+    given = Problem(Squared(), n=3, d=2, row_norm=1.0)
+    with pytest.raises(Unsuitable, match=r"^y must be"):
+        solve(DpGd(steps=2), given, np.ones((3, 2)), y, Privacy(1.0, 1e-4))
+
+
+@pytest.mark.parametrize(
+    ("ends", "coordinates"),
+    [([0, 1], [0]), ([0, 2, 1, 2], [0, 1]), ([0, 1, 2, 2], [0, 2]), ([0, 1, 2, 2], [0, -1]), ([0, 1, 1, 3], [0, 1])],
+)
+def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: list[int]) -> None:
+    rows = Sparse(np.array(ends), np.array(coordinates), np.ones(len(coordinates)))
+    with pytest.raises(Unsuitable, match="sparse rows"):
+        Data.coded(rows, np.zeros(3), Problem(Squared(), n=3, d=2, row_norm=1.0))
+
+
+def test_sparse_answers_come_through_the_door() -> None:
+    given = problem(Logistic())
+    plan = Plan((PlannedQuery("full", 1, Gaussian(), 1.0),))
+    answers = [
+        PrivateOracle(given, made(X, given), plan, Noise(SeededBits(1))).gradient("full", np.zeros(D))
+        for X in (sparse(), sparse().toarray())
+    ]
+    assert np.allclose(answers[0], answers[1], rtol=0, atol=1e-9)
