@@ -21,14 +21,14 @@ def scalar_sum(
     records: Records, y: Vector, inverse: Vector, limit: float, w: Vector, classes: bool, start: int, stop: int
 ) -> Vector:
     """Sum over start <= i < stop of t_i z_i, |t_i| <= limit inverse_i: weighted slopes, or cut residuals."""
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
     v = inward(records, w)
     total, t, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER, np.int64)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
         for k in range(count):
             places[k] = first + k
-        margins(t, numbers, codes, fields, constant, pairs, values, places, count, v)
+        margins(t, numbers, codes, fields, constant, places, count, v)
         for k in range(count):
             i = first + k
             allowed = limit * inverse[i]
@@ -38,7 +38,7 @@ def scalar_sum(
             else:
                 slope = t[k] - y[i]
             t[k] = min(max(slope, -allowed), allowed)
-        add_records(total, numbers, codes, fields, constant, pairs, values, t, places, count)
+        add_records(total, numbers, codes, fields, constant, t, places, count)
     return outward(records, total)
 
 
@@ -50,7 +50,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
 
     omega = min(1, limit inverse_i / max over y of ||p - e_y||): the same for every label.
     """
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
     outputs, size = W.shape[0], records[4]
     V, total = np.empty((outputs, size)), np.zeros((outputs, size + 8))
     for k in range(outputs):
@@ -60,7 +60,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
         at[0] = i
         highest = -math.inf
         for k in range(outputs):
-            margins(s, numbers, codes, fields, constant, pairs, values, at, 1, V[k])
+            margins(s, numbers, codes, fields, constant, at, 1, V[k])
             p[k] = s[0]
             highest = max(highest, p[k])
         mass = 0.0
@@ -82,7 +82,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
         cut = allowed / max(math.sqrt(square), allowed)
         for k in range(outputs):
             s[0] = p[k] * cut
-            add_records(total[k], numbers, codes, fields, constant, pairs, values, s, at, 1)
+            add_records(total[k], numbers, codes, fields, constant, s, at, 1)
     found = np.empty((outputs, W.shape[1]))
     for k in range(outputs):
         found[k] = outward(records, total[k])
@@ -92,10 +92,10 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
 @compiled(types.float64(RECORDS, NUMBERS, NUMBERS, types.float64, types.int64, types.int64))
 def residual_sum(records: Records, y: Vector, w: Vector, most: float, start: int, stop: int) -> float:
     """Sum over start <= i < stop of min(|<z_i, w> - y_i|, most)."""
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
     v, total, m, at = inward(records, w), 0.0, np.empty(1), np.empty(1, np.int64)
     for i in range(start, stop):
         at[0] = i
-        margins(m, numbers, codes, fields, constant, pairs, values, at, 1, v)
+        margins(m, numbers, codes, fields, constant, at, 1, v)
         total += min(abs(m[0] - y[i]), most)
     return total

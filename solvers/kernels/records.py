@@ -60,10 +60,30 @@ def code(codes: NDArray[np.uint8], first: np.uint64, size: int, i: np.uint64) ->
     return found
 
 
-@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, NUMBERS, PLACES, types.int64, NUMBERS))
+@compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, PLACES, types.int64, NUMBERS))
+def entries(
+    m: Vector, pairs: NDArray[np.int64], values: Vector, n: int, places: NDArray[np.int64], count: int, v: Vector
+) -> None:
+    """m_k += <x_(places k), v> of sparse rows, if these are: apart from `margins`, which it would slow down."""
+    for k in range(count if pairs.shape[0] > 0 else 0):
+        for q in range(pairs[places[k]], pairs[places[k] + 1]):
+            m[k] += values[q] * v[pairs[n + 1 + q]]
+
+
+@compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, NUMBERS, PLACES, types.int64))
+def add_entries(
+    total: Vector, pairs: NDArray[np.int64], values: Vector, n: int, s: Vector, places: NDArray[np.int64], count: int
+) -> None:
+    """total += s_k x_(places k) of sparse rows, if these are."""
+    for k in range(count if pairs.shape[0] > 0 else 0):
+        for q in range(pairs[places[k]], pairs[places[k] + 1]):
+            total[pairs[n + 1 + q]] += s[k] * values[q]
+
+
+@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, types.int64, NUMBERS))
 def margins(
     m: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
-    pairs: NDArray[np.int64], values: Vector, places: NDArray[np.int64], count: int, v: Vector,
+    places: NDArray[np.int64], count: int, v: Vector,
 ) -> None:  # fmt: skip
     """m_k = <x_(places k), v> for k < count, v in the inner order; each in the order above.
 
@@ -79,11 +99,6 @@ def margins(
         else:
             for k in range(count):
                 m[k] += v[start + code(codes, first, size, np.uint64(places[k]))]
-    if pairs.shape[0] > 0:
-        first_place = numbers.shape[0] + 1
-        for k in range(count):
-            for q in range(pairs[places[k]], pairs[places[k] + 1]):
-                m[k] += values[q] * v[pairs[first_place + q]]
     if constant == 1:
         for k in range(count):
             m[k] += v[v.shape[0] - 1]
@@ -119,11 +134,11 @@ def outward(records: Records, total: Vector) -> Vector:
 
 
 @compiled(
-    types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, NUMBERS, NUMBERS, PLACES, types.int64)
+    types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, NUMBERS, PLACES, types.int64)
 )  # fmt: skip
 def add_records(
     total: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
-    pairs: NDArray[np.int64], values: Vector, s: Vector, places: NDArray[np.int64], count: int,
+    s: Vector, places: NDArray[np.int64], count: int,
 ) -> None:  # fmt: skip
     """total += s_k x_(places k) for k < count, one after the other; total in the inner order, and 8 longer."""
     fours = count - count % 4
@@ -144,11 +159,6 @@ def add_records(
         else:
             for k in range(count):
                 total[start + code(codes, first, size, np.uint64(places[k]))] += s[k]
-    if pairs.shape[0] > 0:
-        first_place = numbers.shape[0] + 1
-        for k in range(count):
-            for q in range(pairs[places[k]], pairs[places[k] + 1]):
-                total[pairs[first_place + q]] += s[k] * values[q]
     if constant == 1:
         for k in range(count):
             total[total.shape[0] - 9] += s[k]

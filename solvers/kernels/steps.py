@@ -7,7 +7,17 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
-from solvers.kernels.records import PLACES, RECORDS, Records, add_records, inward, margins, outward
+from solvers.kernels.records import (
+    PLACES,
+    RECORDS,
+    Records,
+    add_entries,
+    add_records,
+    entries,
+    inward,
+    margins,
+    outward,
+)
 from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
 from solvers.kernels.sums import length
 
@@ -102,13 +112,16 @@ def walk(
             inner, limit = inward(records, w), bound / R
             for i in places[ends[t] : ends[t + 1]]:
                 at[0] = i
-                margins(m, numbers, codes, fields, constant, pairs, values, at, 1, inner)
+                margins(m, numbers, codes, fields, constant, at, 1, inner)
+                entries(m, pairs, values, numbers.shape[0], at, 1, inner)
                 s = slope(loss, m[0] * scale[i], y[i])
                 if near:
-                    margins(m, numbers, codes, fields, constant, pairs, values, at, 1, old)
+                    margins(m, numbers, codes, fields, constant, at, 1, old)
+                    entries(m, pairs, values, numbers.shape[0], at, 1, old)
                     s = min(max(s - slope(loss, m[0] * scale[i], y[i]), -limit), limit)
                 m[0] = s * scale[i]
-                add_records(total, numbers, codes, fields, constant, pairs, values, m, at, 1)
+                add_records(total, numbers, codes, fields, constant, m, at, 1)
+                add_entries(total, pairs, values, numbers.shape[0], m, at, 1)
             v = outward(records, total)
             for j in range(d):
                 steps = np.rint(min(max(v[j] / size / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0

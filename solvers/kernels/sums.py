@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
 from solvers.kernels.lanes import dot, fetch
-from solvers.kernels.records import PLACES, RECORDS, Records, add_records, inward, margins, outward
+from solvers.kernels.records import (
+    PLACES,
+    RECORDS,
+    Records,
+    add_entries,
+    add_records,
+    entries,
+    inward,
+    margins,
+    outward,
+)
 from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
 
 TOGETHER = 16  # records whose slopes are computed between the margins of all and the sum of all: they stay in the cache
@@ -29,11 +39,13 @@ def sum_of_range(records: Records, y: Vector, scale: Vector, start: int, stop: i
         count = min(TOGETHER, stop - first)
         for k in range(count):
             places[k] = first + k
-        margins(s, numbers, codes, fields, constant, pairs, values, places, count, v)
+        margins(s, numbers, codes, fields, constant, places, count, v)
+        entries(s, pairs, values, numbers.shape[0], places, count, v)
         for k in range(count):
             fetch(numbers, first + TOGETHER + k)
             s[k] = slope(loss, s[k] * scale[first + k], y[first + k]) * scale[first + k]
-        add_records(total, numbers, codes, fields, constant, pairs, values, s, places, count)
+        add_records(total, numbers, codes, fields, constant, s, places, count)
+        add_entries(total, pairs, values, numbers.shape[0], s, places, count)
     return outward(records, total)
 
 
@@ -47,10 +59,12 @@ def sum_of_places(
     total, s = np.zeros(v.shape[0] + 8), np.empty(TOGETHER)
     for first in range(0, places.shape[0], TOGETHER):
         some = places[first : first + TOGETHER]
-        margins(s, numbers, codes, fields, constant, pairs, values, some, some.shape[0], v)
+        margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
+        entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
         for k in range(some.shape[0]):
             s[k] = slope(loss, s[k] * scale[some[k]], y[some[k]]) * scale[some[k]]
-        add_records(total, numbers, codes, fields, constant, pairs, values, s, some, some.shape[0])
+        add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
+        add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
     return outward(records, total)
 
 
@@ -71,13 +85,16 @@ def sum_of_changes(
     total, s, a = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
     for first in range(0, places.shape[0], TOGETHER):
         some = places[first : first + TOGETHER]
-        margins(s, numbers, codes, fields, constant, pairs, values, some, some.shape[0], v)
-        margins(a, numbers, codes, fields, constant, pairs, values, some, some.shape[0], old)
+        margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
+        entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
+        margins(a, numbers, codes, fields, constant, some, some.shape[0], old)
+        entries(a, pairs, values, numbers.shape[0], some, some.shape[0], old)
         for k in range(some.shape[0]):
             i = some[k]
             change = slope(loss, s[k] * scale[i], y[i]) - slope(loss, a[k] * scale[i], y[i])
             s[k] = min(max(change, -limit), limit) * scale[i]
-        add_records(total, numbers, codes, fields, constant, pairs, values, s, some, some.shape[0])
+        add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
+        add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
     return outward(records, total)
 
 
@@ -86,7 +103,8 @@ def margins_of(records: Records, w: Vector, places: NDArray[np.int64]) -> Vector
     """<x_i, w> for each of the places."""
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v, found = inward(records, w), np.empty(places.shape[0])
-    margins(found, numbers, codes, fields, constant, pairs, values, places, places.shape[0], v)
+    margins(found, numbers, codes, fields, constant, places, places.shape[0], v)
+    entries(found, pairs, values, numbers.shape[0], places, places.shape[0], v)
     return found
 
 
@@ -97,7 +115,8 @@ def weighted_sum(records: Records, weights: Vector, places: NDArray[np.int64]) -
     total = np.zeros(records[4] + 8)
     for first in range(0, places.shape[0], TOGETHER):
         some, own = places[first : first + TOGETHER], weights[first : first + TOGETHER]
-        add_records(total, numbers, codes, fields, constant, pairs, values, own, some, some.shape[0])
+        add_records(total, numbers, codes, fields, constant, own, some, some.shape[0])
+        add_entries(total, pairs, values, numbers.shape[0], own, some, some.shape[0])
     return outward(records, total)
 
 
