@@ -34,8 +34,3 @@ class Frame:
         """(a o w', c w_0 - <m, a o w'>), for w of shape (K, d): the same margins for x."""
         slopes = w[:, :-1] * self.scale
         return np.column_stack((slopes, self.constant * w[:, -1] - slopes @ self.center))
-
-    def pulled_back(self, sums: Vector) -> Vector:
-        """Sums of t z, (K, d), from sums of t x, whose last entry is the sum of t."""
-        constant = sums[:, -1:]
-        return np.hstack(((sums[:, :-1] - self.center * constant) * self.scale, self.constant * constant))

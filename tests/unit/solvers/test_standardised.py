@@ -255,21 +255,6 @@ def test_a_frame_changed_after_it_was_used_is_another_frame(asked: list[tuple[Ve
         assert np.linalg.norm(value) <= N * bound
 
 
-def test_what_is_applied_to_exact_sums_is_the_doors_own(asked: list[tuple[Vector, float]]) -> None:
-    seen: list[Vector] = []
-
-    class Listening(Frame):
-        def pulled_back(self, sums: Vector) -> Vector:
-            seen.append(sums)
-            return sums * 1e9
-
-    X = np.stack([row(np.random.default_rng(2)) for _ in range(N)])
-    listening = Listening(np.zeros(D - 1), np.ones(D - 1), 1.0)
-    oracle(Logistic(), X, np.ones(N)).gradient("gradient", np.zeros(D), listening, 1.0)
-    assert seen == []
-    assert np.linalg.norm(asked[0][0]) <= N * asked[0][1]
-
-
 @pytest.mark.parametrize("constant", [1e-6, 1e3])
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 9e24])
 @pytest.mark.parametrize("limit", [1e-100, 1.0, 1e100])
