@@ -59,7 +59,7 @@ class Coded:
         Raises
         ------
         Unsuitable
-            if a feature is not among what is stored.
+            if a feature is not among what is stored, or two features are one stored column.
         """
         # Plain arrays: a memory map's own class would slow every slice.
         numbers, codes = (np.require(a, requirements=["C", "A", "E"]) for a in (self.numbers, self.codes))
@@ -70,10 +70,15 @@ class Coded:
         stored = numbers.shape[1], codes.shape[1]
         order: list[list[int] | range] = []
         fields: list[tuple[int, int, int, int]] = []
+        used: set[tuple[bool, int]] = set()  # a column of either matrix
         for place, length in zip(self.places, widths, strict=True):
             size = code_bytes(length) if length > 1 else 1
             if not 0 <= place <= stored[length > 1] - size:
                 raise Unsuitable("a feature is not among the columns that are stored")
+            own = {(length > 1, column) for column in range(place, place + size)}
+            if used & own:
+                raise Unsuitable("two features are one stored column")
+            used |= own
             order.append([place] if length == 1 else range(start, start + length))
             if length > 1:
                 fields.append((place, size, start, length))

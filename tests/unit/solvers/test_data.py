@@ -1,5 +1,6 @@
 """Data: each record passes the same map, alone; rows end up no longer than R."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 
 from solvers import Problem
 from solvers.bounds import BLOCK, block_rows, unfolded_rows
+from solvers.columns import Columns
 from solvers.data_access.data import Data, blocks
-from solvers.data_access.rows import cut
+from solvers.data_access.rows import Coded, cut
+from solvers.data_access.sums import gradient_sum
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 
@@ -89,3 +92,37 @@ def test_blocks_cover_every_row_once_in_order(n: int, d: int) -> None:
         parts = [np.arange(n)[block] for block in pieces]
         assert np.concatenate(parts).tolist() == list(range(n))
         assert max(len(part) for part in parts) <= most <= max(BLOCK, d)
+
+
+@pytest.mark.parametrize("row_norm", [0.5, 2.0, 9.0])
+def test_a_damaged_record_becomes_the_empty_one_and_is_no_longer_than_the_others(row_norm: float) -> None:
+    """Numbers out of [-1, 1] and codes beyond their block, in what is stored; R is less than such a row's norm, too."""
+    columns = Columns((1, 3, 300, 1))
+    stored = Coded(np.full((8, 2), 0.5), np.tile(np.array([[2, 43, 1]], dtype=np.uint8), (8, 1)), (0, 0, 1, 1))
+    stored.numbers[:5, 0] = np.nan, np.inf, 1.0000001, -1e300, 1.0
+    stored.codes[5, 0], stored.codes[6] = 3, (2, 44, 1)  # of 3 and of 300
+    problem = Problem(Logistic(), n=8, d=columns.d, row_norm=row_norm, columns=columns)
+    data = Data.coded(stored, np.ones(8), problem)
+    rows = data.rows()
+    empty = np.zeros(columns.d)
+    empty[[1, 4, -1]] = 1.0
+    for i in (0, 1, 2, 3, 5, 6):
+        assert rows[i] == pytest.approx(empty * min(1.0, row_norm / math.sqrt(3)))
+    assert rows[7, 3] > 0
+    assert rows[7, 4 + 299] > 0
+    assert np.linalg.norm(rows, axis=1).max() <= row_norm * (1 + 1e-12)
+    total = gradient_sum(data, [slice(0, 6)], np.full(columns.d, -1e9))
+    assert np.linalg.norm(total) <= 6 * problem.G * (1 + 1e-12)
+    assert np.isnan(stored.numbers[0, 0])  # what is stored stays as it is
+
+
+@pytest.mark.parametrize(
+    ("widths", "places"), [((1, 1), (0, 0)), ((300, 3), (0, 1)), ((300, 300), (0, 0)), ((3, 300), (1, 0))]
+)
+def test_a_stored_column_is_no_two_features(widths: tuple[int, ...], places: tuple[int, ...]) -> None:
+    """It would stand twice in a row whose norm counts it once."""
+    columns = Columns(widths)
+    stored = Coded(np.zeros((2, 2)), np.zeros((2, 3), dtype=np.uint8), places)
+    problem = Problem(Logistic(), n=2, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    with pytest.raises(Unsuitable, match="two features"):
+        Data.coded(stored, np.ones(2), problem)

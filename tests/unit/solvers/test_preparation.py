@@ -15,6 +15,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
 from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.domains import L2Ball, LinfBall
 from solvers.errors import Unsuitable
@@ -88,6 +89,29 @@ def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
     by_hand = np.append(w[:-1] * frame.scale, w[-1] * frame.constant - (w[:-1] * frame.scale) @ frame.center)
     # the rows are rounded elsewhere, and an answer may then be another point of its lattice
     assert np.linalg.norm(found - by_hand) <= 1e-5 * np.linalg.norm(by_hand)
+
+
+@pytest.mark.parametrize("method", [DpGd(steps=3), NoisySgd(steps=3, batch=100), Localization()], ids=lambda m: m.name)
+def test_the_transcript_names_the_moments_and_the_methods_door_holds_none(
+    method: Method, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the receipt prints is all that was answered; no method can ask for a moment again."""
+    opened: list[set[str]] = []
+    opens = Meter.__init__
+
+    def opening(meter: Meter, plan_: Plan, *more: Any) -> None:
+        opened.append({query.name for query in plan_.queries})
+        opens(meter, plan_, *more)
+
+    monkeypatch.setattr(Meter, "__init__", opening)
+    quote = plan(method, PROBLEM, PRIVACY)
+    data = Data.of(*rows, quote.problem)
+    _, transcript = run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
+    planned = quote.release.plan.queries
+    assert {query.name: query for query in transcript.queries} == {query.name: query for query in planned}
+    moments_asked, own = opened
+    assert moments_asked == {"means", "spread", "variances"}
+    assert own == {query.name for query in planned} - moments_asked
 
 
 def test_the_moments_get_their_shares_of_one_price() -> None:

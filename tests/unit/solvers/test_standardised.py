@@ -270,3 +270,18 @@ def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
     for value, bound in asked:
         assert np.isfinite(value).all()
         assert np.linalg.norm(value) <= N * bound
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3)], ids=lambda loss: str(loss.name))
+def test_the_bound_covers_what_centring_cancels(loss: Loss, asked: list[tuple[Vector, float]]) -> None:
+    """Rows at the center of a wide frame: what is added up for each is 1e19 times as long as what is left."""
+    rng = np.random.default_rng(3)
+    X = np.tile(row(rng), (N, 1))
+    frame, limit = Frame(X[0, :-1].copy(), np.full(D - 1, 1e13), 1e-6), 3.3e-7
+    y = rng.integers(3, size=N).astype(float) if loss.outputs > 1 else rng.choice([-1.0, 1.0], N)
+    for other in range(20):
+        X[0] = row(np.random.default_rng(other))
+        oracle(loss, X, y).gradient("gradient", np.zeros(D * loss.outputs), frame, limit)
+    gaps = [float(np.linalg.norm(one - two)) for one, _ in asked for two, _ in asked]
+    assert len({bound for _, bound in asked}) == 1
+    assert 2 * limit / N < max(gaps) <= 2 * asked[0][1]
