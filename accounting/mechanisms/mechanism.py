@@ -38,6 +38,7 @@ class Curves:
     rough : the same with less work, for the search of noise; the losses themselves if empty
     approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, if there is one
     epsilon : of one use at a delta, where it has a profile of its own
+    epsilon_beside : the same of one use together with Gaussian answers, whose mu^2 is given after delta
     delta : of one use at an epsilon, by that profile, to begin a search with
     """
 
@@ -49,6 +50,7 @@ class Curves:
     rough: tuple[Loss, ...] = ()
     approximate_rdp: Callable[[Sequence[float], float], Vector | None] | None = None
     epsilon: Callable[[float], float] | None = None
+    epsilon_beside: Callable[[float, float], float] | None = None
     delta: Callable[[float], float] | None = None
 
     @classmethod

@@ -63,6 +63,7 @@ class RandomIterate(AbstractGaussianNoise):
             lambda orders: np.array([self._rho(float(a), one**2 / 2) for a in orders]),
             gdp_bound=one * math.sqrt(self.steps - 1),
             epsilon=partial(_epsilon, one, self.steps),
+            epsilon_beside=partial(_epsilon, one, self.steps),
         )
 
     def multiplier(self, mu_squared: float) -> float:
@@ -86,13 +87,17 @@ class RandomIterate(AbstractGaussianNoise):
         return min(order * most * unit, log_mean / (order - 1) * _ROUNDING)
 
 
-def _epsilon(one: float, steps: int, delta: float) -> float:
-    """epsilon with (1/T) sum_(m<T) delta_Gauss(epsilon; mu_1 sqrt(m)) = delta, rounded up; infinite out of range."""
-    if delta < _LEAST_DELTA or one * math.sqrt(steps) > _MOST_MU:
+def _epsilon(one: float, steps: int, delta: float, beside: float = 0.0) -> float:
+    """epsilon with (1/T) sum_(m<T) delta_Gauss(epsilon; sqrt(beside + m mu_1^2)) = delta, rounded up; infinite out of
+    range. `beside` is the mu^2 of Gaussian answers before or after: given m, all are Gaussian.
+    """
+    if delta < _LEAST_DELTA or math.sqrt(beside) + one * math.sqrt(steps) > _MOST_MU:
         return math.inf
-    ends = np.unique(np.linspace(0, steps - 1, min(steps, _GROUPS)).astype(np.int64))[1:]
-    shares = np.diff(ends, prepend=0) / steps
-    mu = np.maximum(one * np.sqrt(ends), _LEAST_MU)
+    ends = np.unique(np.linspace(0, steps - 1, min(steps, _GROUPS)).astype(np.int64))
+    shares = np.diff(ends, prepend=-1) / steps
+    if beside == 0:  # no answer at all costs nothing
+        ends, shares = ends[1:], shares[1:]
+    mu = np.maximum(np.sqrt(beside + (one * np.sqrt(ends)) ** 2) if beside else one * np.sqrt(ends), _LEAST_MU)
 
     def beyond(epsilon: float) -> float:
         log_a = log_ndtr(mu / 2 - epsilon / mu)

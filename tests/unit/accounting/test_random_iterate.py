@@ -11,7 +11,7 @@ from accounting.accountants import SingleUseAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
 from accounting.errors import OutOfPlan, OutOfRange
-from accounting.mechanisms import Gaussian, RandomIterate
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.codec import plan_from_json, plan_to_json
@@ -89,6 +89,27 @@ def test_beside_other_answers_it_is_still_covered() -> None:
     plan = Plan((*_plan(50, 30.0).queries, PlannedQuery("other", 3, Gaussian(), 9.0)))
     mu = math.sqrt(49 * (2 / 30) ** 2 + 3 * (2 / 9) ** 2)
     assert certify(plan, 1e-6)[0] <= gauss_epsilon(mu, 1e-6) * (1 + 1e-12)
+
+
+def test_beside_gaussian_answers_it_keeps_its_profile() -> None:
+    """Summed by hand; tighter than Renyi curves and than all answers; and no more than rounding below the exact one."""
+    plan = Plan((PlannedQuery("other", 3, Gaussian(), 40.0), *_plan(50, 30.0).queries))
+    epsilon, accountant = certify(plan, 1e-6)
+    assert accountant.name == "single_use"
+    found = sum(gauss_delta(math.sqrt(3 * 0.05**2 + m * (2 / 30) ** 2), epsilon) for m in range(50)) / 50
+    assert 1e-6 * (1 - 1e-4) < found <= 1e-6
+    none = SingleUseAccountant().epsilon(Plan((PlannedQuery("o", 1, Gaussian(), 1e12), *_plan(50, 30.0).queries)), 1e-6)
+    assert none == pytest.approx(SingleUseAccountant().epsilon(_plan(50, 30.0), 1e-6), rel=1e-8)
+    for other in (PlannedQuery("other", 1, RandomIterate(5), 9.0), PlannedQuery("other", 1, PoissonGaussian(0.1), 9.0)):
+        assert not SingleUseAccountant().supports(Plan((other, *_plan(50, 30.0).queries)), 1e-6)
+
+
+def test_moments_beside_it_cost_their_share_and_no_more() -> None:
+    own, moments = Query("gradient", 1, RandomIterate(50)), Query("moments", 1, Gaussian(), 0.08 / 0.92)
+    alone, beside = (calibrate(queries, Privacy(0.5, 1e-6)) for queries in ((own,), (own, moments)))
+    assert beside.accountant == "single_use"
+    assert 0.49 < beside.epsilon <= 0.5
+    assert beside.plan.queries[0].noise_multiplier < 1.08 * alone.plan.queries[0].noise_multiplier
 
 
 def test_events_and_plans_read_back() -> None:

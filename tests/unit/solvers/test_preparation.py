@@ -131,7 +131,8 @@ def test_the_moments_get_their_shares_of_one_price() -> None:
 
 def test_sampled_answers_pay_for_the_moments_in_the_same_certified_plan() -> None:
     """The price of the whole is the target, and gradients lose about the moments' 8 % of mu^2, no more."""
-    for method in (NoisySgd(steps=200, batch=100), DpSvrg(epochs=2, inner_steps=100, batch=100)):
+    random = DpGd(steps=50, release="random")
+    for method in (NoisySgd(steps=200, batch=100), DpSvrg(epochs=2, inner_steps=100, batch=100), random):
         prepared, plain = plan(method, PROBLEM, PRIVACY), plan(method, PROBLEM, PRIVACY, preparation=Declared())
         assert 0.98 < prepared.release.epsilon <= 1.0
         noise = prepared.release.plan.queries[-4].noise_multiplier / plain.release.plan.queries[-1].noise_multiplier
