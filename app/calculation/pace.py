@@ -19,13 +19,15 @@ _ROWS = 65_536
 _NARROW, _WIDE = 4, 64
 _RATE = 0.05
 _REPEATS = 5
+_CATEGORY = 4  # numbers, as one look-up and one addition elsewhere: python -m benchmarks coded
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """seconds = K (full + scatter * sampled) (per_row + per_entry d) + answers (per_answer + per_coordinate K d).
+    """seconds = K (full + scatter * sampled) (per_row + per_entry e) + answers (per_answer + per_coordinate K d).
 
-    K is the number of the loss's outputs: a record of softmax counts as K. Many classes go faster than that.
+    K is the number of the loss's outputs: a record of softmax counts as K. Many classes go faster than that. e is what
+    a record holds: d numbers or, where columns are declared, its numbers, the constant, and four for each category.
     """
 
     per_row: float
@@ -46,7 +48,11 @@ class Pace:
         answers = sum(query.answers for query in plan.queries)
         full = float(problem.n) * sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
         weighted = full + self.scatter * max(0.0, evaluations - full)
-        record = problem.outputs * (self.per_row + self.per_entry * problem.d)
+        columns, entries = problem.columns, problem.d
+        if columns is not None:
+            numbers = columns.widths.count(1)
+            entries = numbers + 1 + _CATEGORY * (len(columns.widths) - numbers)
+        record = problem.outputs * (self.per_row + self.per_entry * entries)
         return weighted * record + answers * (self.per_answer + self.per_coordinate * problem.size)
 
 

@@ -10,6 +10,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from app.calculation.pace import Pace, pace
 from solvers import Problem
+from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.losses import Logistic, Softmax
 from solvers.methods.oracle.dp_gd import DpGdRun
@@ -25,6 +26,10 @@ def test_seconds_by_hand() -> None:
     assert abs(PACE.seconds(4000.0, plan, Problem(Logistic(), n=1000, d=10, row_norm=1.0)) - expected) < 1e-12
     several = 3 * (2000 + 3 * 2000) * (1e-6 + 1e-7) + 12 * (1e-3 + 3e-4)
     assert abs(PACE.seconds(4000.0, plan, Problem(Softmax(3), n=1000, d=10, row_norm=1.0)) - several) < 1e-12
+    columns = Columns((1, 1, 5, 2))  # 2 numbers, the constant and 2 categories: 11 entries, 10 coordinates
+    coded = (2000 + 3 * 2000) * (1e-6 + 1.1e-7) + 12 * (1e-3 + 1e-4)
+    declared = Problem(Logistic(), n=1000, d=10, row_norm=columns.row_norm, columns=columns)
+    assert abs(PACE.seconds(4000.0, plan, declared) - coded) < 1e-12
 
 
 def test_the_pace_of_a_machine_whose_times_are_known_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

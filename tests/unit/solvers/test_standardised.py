@@ -255,6 +255,21 @@ def test_a_frame_changed_after_it_was_used_is_another_frame(asked: list[tuple[Ve
         assert np.linalg.norm(value) <= N * bound
 
 
+def test_what_a_frame_says_of_itself_is_the_doors_own(asked: list[tuple[Vector, float]]) -> None:
+    """A caller's own kind of frame, by which rows would seem to be short."""
+
+    class Boasting(Frame):
+        def longest(self, columns: Columns | None) -> float:  # noqa: ARG002
+            return 0.0
+
+    X, frames = np.stack([row(np.random.default_rng(2)) for _ in range(N)]), (Frame, Boasting)
+    for kind in frames:
+        oracle(Logistic(), X, np.ones(N)).gradient(
+            "gradient", np.zeros(D), kind(np.zeros(D - 1), np.ones(D - 1), 1.0), 1.0
+        )
+    assert asked[0][1] == asked[1][1]
+
+
 @pytest.mark.parametrize("constant", [1e-6, 1e3])
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 9e24])
 @pytest.mark.parametrize("limit", [1e-100, 1.0, 1e100])
