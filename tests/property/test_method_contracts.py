@@ -22,7 +22,7 @@ from solvers.data_access.meter import Meter
 from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Squared
-from solvers.methods import DpGd, Method, Run
+from solvers.methods import DpGd, DpSvrg, Method, Run
 from solvers.preparation import Declared, Private
 from solvers.problem import Vector
 from solvers.regularizers import L2
@@ -181,7 +181,9 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
         assert {name for name, _, _ in counted.bounds} <= set(Counter(bounds))
 
 
-@every
+@pytest.mark.parametrize(
+    "method", [*ASKED, DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40)], ids=lambda method: str(method.name)
+)
 @pytest.mark.parametrize("slope_limit", [1.0, 0.3])
 def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(method: Method, slope_limit: float) -> None:
     problem, privacy = PROBLEMS[-1], PROMISES[0]
