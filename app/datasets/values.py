@@ -6,6 +6,7 @@ A dataset whose values are others now is *damaged*: no job is taken or started o
 import hashlib
 import logging
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,12 +18,18 @@ from app.sources.matrix import checksum, fingerprint
 from app.wire.datasets import DatasetSpec
 
 _log = logging.getLogger(__name__)
+_LATER = ("origin", "scale")
 
 
 def content(spec: DatasetSpec, sha256: str) -> str:
     """By what a dataset is known again: its declared columns and its values' fingerprint, whatever the file was."""
-    columns = [column.model_dump(mode="json") for column in spec.columns]
+    columns = [_as_first_declared(column.model_dump(mode="json")) for column in spec.columns]
     return hashlib.sha256(canonical({"columns": columns, "values": sha256})).hexdigest()
+
+
+def _as_first_declared(column: dict[str, Any]) -> dict[str, Any]:
+    """Without what columns could not say at first and do not say: an older dataset is known again by what it had."""
+    return {key: value for key, value in column.items() if key not in _LATER or value is not None}
 
 
 def note(connection: sa.Connection, dataset_id: str, sha256: str) -> None:

@@ -122,6 +122,13 @@ def test_the_same_values_are_the_same_dataset_in_whatever_file(service: Service)
     _problem(service.upload(SPEC | {"name": "more", "budget": budget}), 409, "duplicate_dataset")
 
 
+def test_what_columns_say_since_does_not_make_an_older_dataset_another_one() -> None:
+    """As it was noted before numbers had an origin and a scale; else the same data had a second budget."""
+    declared = {"columns": [column | {"default": None} for column in SPEC["columns"]], "values": "0" * 64}
+    before = hashlib.sha256(json.dumps(declared, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert values.content(DatasetSpec.model_validate_json(json.dumps(SPEC)), "0" * 64) == before
+
+
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_dataset_of_the_earlier_form_is_known_again_and_computed_on(service: Service, noted: bool) -> None:
     """One matrix of doubles, by whose checksum it was known; an older one yet has none."""
