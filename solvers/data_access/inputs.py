@@ -64,6 +64,8 @@ def _sparse(X: Any, problem: Problem) -> Sparse:
     rows = X.tocsr()
     if rows.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
+    # Made anew, arrays shared: what X remembers of its own form may be no longer so, and a norm counts an entry once.
+    rows = type(rows)((rows.data, rows.indices, rows.indptr), shape=rows.shape)
     values = _numbers(rows.data, _TAKEN)
     if not rows.has_canonical_format:  # entries of one coordinate are one
         rows = rows.copy()

@@ -103,6 +103,17 @@ def test_entries_of_one_coordinate_are_one() -> None:
     assert X.nnz == 3
 
 
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
+def test_what_a_matrix_remembers_of_its_form_is_not_trusted(kind: Any) -> None:
+    """SciPy asks once whether coordinates are distinct; a change in place is not noticed."""
+    X = kind((np.array([3.0, 4.0, 1.0]), np.array([0, 1, 2]), np.array([0, 3])), shape=(1, 5))
+    assert X.has_canonical_format
+    X.indices[:] = 2
+    assert X.has_canonical_format
+    assert np.linalg.norm(made(X, problem(Logistic(), d=5, n=1)).rows()) <= 1.2 * (1 + 1e-13)
+    assert X.nnz == 3
+
+
 def test_replacing_a_sparse_row_moves_the_answer_within_its_bound() -> None:
     one, two = sparse().tolil(), sparse().tolil()
     two[11] = np.random.default_rng(9).standard_normal(D) * 5
