@@ -128,23 +128,6 @@ def test_a_stored_column_is_no_two_features(widths: tuple[int, ...], places: tup
         Data.coded(stored, np.ones(2), problem)
 
 
-def test_codes_and_numbers_out_of_range_make_an_empty_record_and_reach_nothing_else() -> None:
-    """What a damaged file may hold: no look-up falls outside the coordinates, and no other record is touched."""
-    columns = Columns((1, 3, 300))
-    numbers = np.array([[0.5], [2.0], [np.nan], [0.5], [0.5], [-1.0]])
-    codes = np.array([[2, 43, 1], [0, 0, 0], [1, 0, 0], [3, 0, 0], [0, 44, 1], [0, 255, 255]], dtype=np.uint8)
-    problem = Problem(Logistic(), n=6, d=columns.d, row_norm=columns.row_norm, columns=columns)
-    kept = codes.copy()
-    data = Data.coded(Coded(numbers, codes, (0, 0, 1)), np.ones(6), problem)
-    rows = data.rows()
-    empty = np.zeros(columns.d)
-    empty[[1, 4, -1]] = 1.0
-    assert (rows[1:] == empty).all()
-    assert np.flatnonzero(rows[0]).tolist() == [0, 3, 4 + 299, columns.d - 1]
-    assert (data.scale == 1).all()
-    assert np.array_equal(codes, kept)
-
-
 @pytest.mark.parametrize("places", [(0, 0), (0, 0, 2), (1, 0, 1), (-1, 0, 1), (0, -1, 1), (0, 3, 1)])
 def test_features_that_are_not_stored_are_refused(places: tuple[int, ...]) -> None:
     columns = Columns((1, 3, 300))
