@@ -15,7 +15,7 @@ from app.datasets import folders
 from app.persistence.session import Database
 from app.persistence.tables import datasets, stored_values
 from app.sources.matrix import checksum, fingerprint
-from app.wire.datasets import DatasetSpec
+from app.wire.datasets import Column, DatasetSpec, NumberColumn
 
 _log = logging.getLogger(__name__)
 _LATER = ("origin", "scale")
@@ -23,13 +23,15 @@ _LATER = ("origin", "scale")
 
 def content(spec: DatasetSpec, sha256: str) -> str:
     """By what a dataset is known again: its declared columns and its values' fingerprint, whatever the file was."""
-    columns = [_as_first_declared(column.model_dump(mode="json")) for column in spec.columns]
+    columns = [_as_first_declared(column) for column in spec.columns]
     return hashlib.sha256(canonical({"columns": columns, "values": sha256})).hexdigest()
 
 
-def _as_first_declared(column: dict[str, Any]) -> dict[str, Any]:
-    """Without what columns could not say at first and do not say: an older dataset is known again by what it had."""
-    return {key: value for key, value in column.items() if key not in _LATER or value is not None}
+def _as_first_declared(column: Column) -> dict[str, Any]:
+    """Without what columns could not say at first and did not say: an older dataset is known again by what it had."""
+    filled_in = isinstance(column, NumberColumn) and column.is_settled
+    said = column.model_dump(mode="json").items()
+    return {key: value for key, value in said if key not in _LATER or not (filled_in or value is None)}
 
 
 def note(connection: sa.Connection, dataset_id: str, sha256: str) -> None:

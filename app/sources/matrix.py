@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from app.wire.datasets import CategoryColumn, Column
+from app.wire.datasets import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
 from solvers.data_access.rows import Coded, code_bytes, in_bytes, places
 
@@ -161,7 +161,11 @@ def checksum(folder: Path) -> str:
 
 
 def fingerprint(folder: Path) -> str:
-    """By what records are known again, in whatever form they are stored: the SHA-256 of the one matrix of doubles."""
+    """By what records are known again, in whatever form they are stored: the SHA-256 of the one matrix of doubles.
+
+    A column that a new dataset codes from its lower end, c, counts as it was coded before, c - (1 - c): the same bits,
+    but for values between -1 and 0 that are neither.
+    """
     if (folder / VALUES).exists():
         return checksum(folder)
     header, found = io.BytesIO(), hashlib.sha256()
@@ -169,7 +173,10 @@ def fingerprint(folder: Path) -> str:
     shape = {"descr": "<f8", "fortran_order": False, "shape": (len(coded.numbers), len(declared))}
     np.lib.format.write_array_header_1_0(header, shape)
     found.update(header.getvalue())
+    columns = enumerate(json.loads((folder / META).read_text(encoding="utf-8"))["columns"])
+    settled = [j for j, c in columns if c["type"] == "number" and NumberColumn.model_validate(c).is_settled]
     for block in decoded(coded, declared):
+        block[:, settled] -= 1 - block[:, settled]
         found.update(block.data)
     return found.hexdigest()
 

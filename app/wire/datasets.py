@@ -62,8 +62,18 @@ class NumberColumn(Wire):
 
     def settled(self) -> "NumberColumn":
         """As a new dataset has it: from its lower end where its ends are consecutive whole numbers."""
-        steps = self.origin is None and self.lower == round(self.lower) and self.upper == self.lower + 1
-        return self.model_copy(update={"origin": self.lower, "scale": 1.0}) if steps else self
+        if self.origin is not None or not self._is_step:
+            return self
+        return self.model_copy(update={"origin": self.lower, "scale": 1.0})
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `settled` may have filled in the coding."""
+        return self._is_step and self.coding == (self.lower, 1.0)
+
+    @property
+    def _is_step(self) -> bool:
+        return self.lower == round(self.lower) and self.upper == self.lower + 1
 
     @model_validator(mode="after")
     def _bounds(self) -> Self:

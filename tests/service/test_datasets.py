@@ -152,6 +152,33 @@ def test_a_dataset_of_the_earlier_form_is_known_again_and_computed_on(service: S
     assert list((service.home / "scratch").glob("*")) == []
 
 
+def test_a_column_of_zeros_and_ones_of_an_earlier_dataset_is_known_again(service: Service) -> None:
+    """It was coded -1 and 1, and its declaration said no origin: the same file is no new dataset with a new budget."""
+    flags = [
+        f"{row},{value}"
+        for row, value in zip(people().decode().splitlines()[1:], ["0", "1", "", "0.3"] * 99, strict=False)
+    ]
+    file = "\n".join([people().decode().splitlines()[0] + ",flag", *flags]).encode()
+    spec = SPEC | {"columns": [*SPEC["columns"], {"name": "flag", "type": "number", "lower": 0, "upper": 1}]}
+    dataset = service.upload(spec, file).json()["id"]
+    folder = folders.path(service.home, dataset)
+    earlier = stored_matrix(folder)
+    assert set(earlier[:, -1]) == {0.0, 1.0, 0.5, 0.3}
+    flag = np.array([{"0": 0.0, "1": 1.0, "": 0.5, "0.3": 0.3}[line.rpartition(",")[2]] for line in flags])
+    earlier[:, -1] = (flag - 0) - (1 - flag)
+    np.save(folder / VALUES, earlier)
+    for name in (NUMBERS, CODES):
+        (folder / name).unlink()
+    sha256 = hashlib.sha256((folder / VALUES).read_bytes()).hexdigest()
+    known = values.content(DatasetSpec.model_validate_json(json.dumps(spec)), sha256)
+    with service.database.write() as connection:
+        assert connection.scalar(sa.select(datasets.c.content_sha256)) == known
+    again = SPEC | {"name": "again", "columns": spec["columns"]}
+    _problem(service.upload(again, file + b"\n"), 409, "duplicate_dataset")
+    other = again | {"columns": [*SPEC["columns"], spec["columns"][-1] | {"origin": 1}]}
+    assert service.upload(other, file).status_code == 201, "coded otherwise, it is declared otherwise"
+
+
 @pytest.mark.parametrize(
     "name", ["../../escaped.csv", "/etc/escaped", "..\\escaped", "%2e%2e%2fescaped", "escaped\u0000", "", "é" * 100]
 )
