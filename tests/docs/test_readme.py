@@ -69,6 +69,7 @@ def test_the_session_runs(
     assert ran == ["upload", "quote", "submit", "receipt", "receipt", "budget", "submit"]
 
 
+@pytest.mark.slow
 def test_the_client_example_runs(
     service: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

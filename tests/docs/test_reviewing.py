@@ -7,6 +7,7 @@ from tests.support import review
 SLICES = review.slices()
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_imports_say() -> None:
     assert review.PAGE.read_text() == review.page(), "run: python -m tests.support.review"
 

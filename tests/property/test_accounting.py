@@ -36,6 +36,7 @@ multipliers = st.floats(0.3, 1e4)
 orders = st.lists(st.floats(1.01, 200.0), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @given(mechanisms, multipliers, st.integers(1, 10_000), orders)
 @settings(max_examples=40, deadline=None)
 def test_rdp_of_k_uses_is_k_times_rdp_of_one(m: Mechanism, z: float, k: int, a: list[float]) -> None:

@@ -142,9 +142,10 @@ class Story(RuleBasedStateMachine):
 
 
 Story.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
-TestStory = Story.TestCase
+TestStory = pytest.mark.slow(Story.TestCase)
 
 
+@pytest.mark.slow
 @given(
     filter_=st.sampled_from(RULES),
     shares=st.lists(st.lists(st.integers(1, 120), min_size=3, max_size=3), min_size=1, max_size=8),
@@ -215,6 +216,7 @@ def test_tampering_with_any_field_of_any_entry_breaks_the_chain(at: int, data: s
         replay(forged)
 
 
+@pytest.mark.slow
 @given(filter_=st.sampled_from(RULES), value=st.floats(0, 4e6, exclude_max=True))
 @settings(max_examples=200, deadline=None)
 def test_a_cost_is_never_below_its_curve(filter_: Filter, value: float) -> None:

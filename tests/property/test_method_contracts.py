@@ -73,6 +73,7 @@ def quotes(method: Method) -> list[tuple[Problem, Privacy, Quote]]:
 every = pytest.mark.parametrize("method", ASKED, ids=lambda m: f"{m.name}-{getattr(m, 'release', '')}".strip("-"))
 
 
+@pytest.mark.slow
 @every
 def test_a_run_has_nothing_open_and_comes_back_from_its_json(method: Method) -> None:
     for problem, privacy in cells(method):
@@ -101,6 +102,7 @@ def test_a_stored_run_is_read_strictly(method: Method) -> None:
             RUN.validate_json(json.dumps(wrong_document))
 
 
+@pytest.mark.slow
 @every
 def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
     for problem, privacy, quote in quotes(method):
@@ -155,6 +157,7 @@ class Counted:
         patch.setattr(Meter, "perturb", noisy)
 
 
+@pytest.mark.slow
 @every
 def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transcript is covered, no answer's noise is made for more than was quoted, and the gradients are as many."""

@@ -71,6 +71,7 @@ def near(a: float, b: float) -> bool:
     return a <= b + 1e-9 * (1 + abs(b))
 
 
+@pytest.mark.slow
 @given(regularizers, vectors, vectors, steps)
 def test_prox_is_non_expansive_and_optimal(r: Regularizer, w: Vector, v: Vector, step: float) -> None:
     p, q = r.prox(w, step), r.prox(v, step)
@@ -80,6 +81,7 @@ def test_prox_is_non_expansive_and_optimal(r: Regularizer, w: Vector, v: Vector,
         assert near(here, step * r.value(other) + float((other - w) @ (other - w)) / 2)
 
 
+@pytest.mark.slow
 @given(domains, vectors, vectors)
 def test_projection_laws(c: Domain, w: Vector, v: Vector) -> None:
     p, q = c.project(w), c.project(v)
@@ -212,6 +214,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
         assert heard == list(range(1, sum(q.answers for q in transcript.queries) + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> None:
     problem = Problem(Logistic(), n=60, d=4, row_norm=1.5)
@@ -227,6 +230,7 @@ def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> No
         quote.method.run(oracle, problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=lambda m: m.name)
 @given(
     epsilon=st.floats(1e-3, 100),

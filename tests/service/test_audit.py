@@ -66,6 +66,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_every_change_of_what_is_stored_is_found(world: World, change: Callable[[World], None] | None) -> None:
     if change is None:
@@ -78,6 +79,7 @@ def test_every_change_of_what_is_stored_is_found(world: World, change: Callable[
         refuse_unsound(world.database)
 
 
+@pytest.mark.slow
 def test_a_server_does_not_start_on_one(world: World, make_service: MakeService) -> None:
     CHANGES["another head"](world)  # type: ignore[misc]
     world.database.close()
@@ -93,6 +95,7 @@ def _purse(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     return int(ended.value.code or 0), said.out, said.err
 
 
+@pytest.mark.slow
 def test_purse_ledger_verify_says_the_same(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("ledger", "verify", "--home", str(world.settings.home))
     code, out, _ = _purse(capsys, *ask)
@@ -103,6 +106,7 @@ def test_purse_ledger_verify_says_the_same(world: World, capsys: pytest.CaptureF
     assert sorted(json.loads(out).values(), key=str) == [None, "the stored state is not what its entries lead to"]
 
 
+@pytest.mark.slow
 def test_a_missing_signing_key_beside_a_ledger_is_refused(
     world: World, make_service: MakeService, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +131,7 @@ class TestValues:
         file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
         return first, file, before
 
+    @pytest.mark.slow
     def test_a_job_on_others_releases_nothing_and_no_more_are_taken(
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -145,6 +150,7 @@ class TestValues:
         assert all(values.verify(world.database, world.settings.home).values())
         assert world.submit(dataset, privacy={"epsilon": 0.2}).state == "queued"
 
+    @pytest.mark.slow
     def test_a_queued_job_waits_until_they_are_back(self, world: World) -> None:
         _, file, before = self._change(world)
         assert sorted(values.verify(world.database, world.settings.home).values()) == [False, True]
@@ -153,6 +159,7 @@ class TestValues:
         values.verify(world.database, world.settings.home)
         assert world.claim() is not None
 
+    @pytest.mark.slow
     def test_purse_ledger_verify_checks_them(self, world: World, capsys: pytest.CaptureFixture[str]) -> None:
         dataset, file, _ = self._change(world)
         ask = ("ledger", "verify", "--home", str(world.settings.home), "--json")
@@ -161,6 +168,7 @@ class TestValues:
         file.unlink()
         assert _purse(capsys, *ask)[0] == 1
 
+    @pytest.mark.slow
     def test_an_older_dataset_gets_its_checksum(self, world: World) -> None:
         with world.database.write() as connection:
             connection.execute(sa.text("delete from stored_values"))

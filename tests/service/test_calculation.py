@@ -75,6 +75,7 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", get_args(Method), ids=lambda method: str(method.__name__))
 def test_every_question_and_every_answer_comes_over_whole(method: type[Any]) -> None:
     question = price(method())
@@ -85,6 +86,7 @@ def test_every_question_and_every_answer_comes_over_whole(method: type[Any]) -> 
     assert ANSWER.validate_json(ANSWER.dump_json(found)) == found
 
 
+@pytest.mark.slow
 def test_the_process_answers_as_we_would(calculators: ForkedCalculators) -> None:
     for question in (price(DpGd()), replace(price(DpGd()), most_answers=1), Recompute({"epsilon": 1})):
         ours, theirs = answer(question), asyncio.run(asked(calculators, question))
@@ -95,6 +97,7 @@ def test_the_process_answers_as_we_would(calculators: ForkedCalculators) -> None
             assert theirs == ours
 
 
+@pytest.mark.slow
 def test_a_calculation_that_takes_too_long_is_refused_and_says_by_which_limit(calculators: ForkedCalculators) -> None:
     found = asyncio.run(asked(calculators, DEAR))
     assert isinstance(found, Refused)
@@ -124,6 +127,7 @@ def test_a_calculation_that_is_killed_is_lost_and_the_next_one_is_not(calculator
     asyncio.run(kill())
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_started_again(calculators: ForkedCalculators) -> None:
     before = process(calculators)
     before.kill()
@@ -140,6 +144,7 @@ def test_it_has_one_thread_no_setting_and_no_file_of_ours(calculators: ForkedCal
     assert found.open_files() == []
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_server() -> None:
     made = ForkedCalculators(seconds=SECONDS)
     made.start()
@@ -174,6 +179,7 @@ async def _dataset(steward: httpx.AsyncClient) -> str:
     return str(made.json()["id"])
 
 
+@pytest.mark.slow
 def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(server: Live) -> None:
     """The finding: 42 such quotes, and nothing was answered for 70 s."""
 
@@ -202,6 +208,7 @@ def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(serve
     asyncio.run(attack())
 
 
+@pytest.mark.slow
 def test_a_job_whose_caller_leaves_while_it_is_priced_is_none(server: Live) -> None:
     async def leave() -> None:
         async with _caller(server) as steward:

@@ -51,6 +51,7 @@ def _admitted_one_by_one(world: World, dataset: str) -> int:
         count += 1
 
 
+@pytest.mark.slow
 def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
@@ -68,6 +69,7 @@ def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
     assert world.check()["queued"] == fit
 
 
+@pytest.mark.slow
 def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
     """The control: the same submissions, but the state is read in one transaction and changed in another."""
     world = World.at(tmp_path / "home")
@@ -113,6 +115,7 @@ def test_fifty_times_the_same_key_is_one_job(shared: Service) -> None:
     assert shared.finished(answers[0][1])["state"] == "done"
 
 
+@pytest.mark.slow
 def test_every_job_is_claimed_once(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
@@ -122,6 +125,7 @@ def test_every_job_is_claimed_once(tmp_path: Path) -> None:
     world.check()
 
 
+@pytest.mark.slow
 def test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
@@ -170,6 +174,7 @@ class Paused:
         return [entry.body["attempt"] for entry in entries if entry.kind == "released"]
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_wakes_before_the_other_is_done_loses(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.end(story.engine_a, story.a)
@@ -180,6 +185,7 @@ def test_a_dispatcher_that_wakes_before_the_other_is_done_loses(tmp_path: Path) 
     story.world.check()
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_wakes_after_the_other_is_done_loses(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.end(story.engine_b, story.b)
@@ -188,6 +194,7 @@ def test_a_dispatcher_that_wakes_after_the_other_is_done_loses(tmp_path: Path) -
     story.world.check()
 
 
+@pytest.mark.slow
 def test_without_the_fence_it_would_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a commit that asks for the job's state, but not whose attempt it is."""
     held = store.held
@@ -202,6 +209,7 @@ def test_without_the_fence_it_would_win(tmp_path: Path, monkeypatch: pytest.Monk
     assert story.releases() == [2], "attempt 1 was published as attempt 2"
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.a.step()
@@ -213,6 +221,7 @@ def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
     assert story.releases() == [2]
 
 
+@pytest.mark.slow
 def test_a_dispatcher_keeps_what_it_holds_however_late(tmp_path: Path) -> None:
     """It renews before it claims: after a pause that nobody used, the attempt goes on."""
     world = World.at(tmp_path / "home")
@@ -229,6 +238,7 @@ def test_a_dispatcher_keeps_what_it_holds_however_late(tmp_path: Path) -> None:
     assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
 
 
+@pytest.mark.slow
 def test_a_dispatcher_survives_a_database_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.at(tmp_path / "home")
     engine = InlineEngine()
@@ -249,6 +259,7 @@ def _not_now(*_: Any) -> bool:
     raise sa.exc.OperationalError("commit", {}, Exception("database is locked"))
 
 
+@pytest.mark.slow
 def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.at(tmp_path / "home")
     engine = InlineEngine()
@@ -264,6 +275,7 @@ def test_an_engine_that_refuses_costs_an_attempt_and_no_more(tmp_path: Path, mon
     world.check()
 
 
+@pytest.mark.slow
 def test_what_killed_attempts_left_on_the_scratch_disk_is_swept(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     job = world.submit(world.dataset()).id

@@ -48,6 +48,7 @@ def _known(service: Service) -> list[str]:
         return sorted(connection.scalars(sa.select(datasets.c.folder)))
 
 
+@pytest.mark.slow
 def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> None:
     response = service.upload()
     assert response.status_code == 201, response.text
@@ -98,6 +99,7 @@ def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service)
     assert _left(service) == _known(service) == [dataset]
 
 
+@pytest.mark.slow
 def test_parquet_is_told_by_content_and_gives_the_same_dataset(service: Service, tmp_path: Path) -> None:
     by_csv = service.upload().json()["id"]
     i = np.arange(200)
@@ -112,6 +114,7 @@ def test_parquet_is_told_by_content_and_gives_the_same_dataset(service: Service,
     assert np.array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_the_same_values_are_the_same_dataset_in_whatever_file(service: Service) -> None:
     """Review: a new line at the end of the file was a new budget."""
     assert service.upload().status_code == 201
@@ -129,6 +132,7 @@ def test_what_columns_say_since_does_not_make_an_older_dataset_another_one() -> 
     assert values.content(DatasetSpec.model_validate_json(json.dumps(SPEC)), "0" * 64) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_dataset_of_the_earlier_form_is_known_again_and_computed_on(service: Service, noted: bool) -> None:
     """One matrix of doubles, by whose checksum it was known; an older one yet has none."""
@@ -152,6 +156,7 @@ def test_a_dataset_of_the_earlier_form_is_known_again_and_computed_on(service: S
     assert list((service.home / "scratch").glob("*")) == []
 
 
+@pytest.mark.slow
 def test_a_column_of_zeros_and_ones_of_an_earlier_dataset_is_known_again(service: Service) -> None:
     """It was coded -1 and 1, and its declaration said no origin: the same file is no new dataset with a new budget."""
     flags = [
@@ -179,6 +184,7 @@ def test_a_column_of_zeros_and_ones_of_an_earlier_dataset_is_known_again(service
     assert service.upload(other, file).status_code == 201, "coded otherwise, it is declared otherwise"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["../../escaped.csv", "/etc/escaped", "..\\escaped", "%2e%2e%2fescaped", "escaped\u0000", "", "é" * 100]
 )
@@ -190,6 +196,7 @@ def test_the_files_name_is_never_used(service: Service, name: str) -> None:
     assert [path for path in service.home.parent.rglob("*") if "escaped" in path.name] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absurd", ["one class", "constant", "nothing parses"])
 def test_data_that_teach_nothing_are_data_like_any_other(service: Service, absurd: str) -> None:
     lines = {
@@ -216,6 +223,7 @@ def test_an_answer_does_not_depend_on_the_values(service: Service) -> None:
     assert one | changing == other | changing
 
 
+@pytest.mark.slow
 def test_a_warning_when_delta_is_one_over_n_or_more(service: Service) -> None:
     budget = {"epsilon": 3.0, "delta": 1e-2}
     made = service.upload(SPEC | {"budget": budget}, people(100)).json()
@@ -313,12 +321,14 @@ def test_another_media_type_is_refused(shared: Service, kind: str) -> None:
     _problem(response, 415, "unsupported_media_type")
 
 
+@pytest.mark.slow
 def test_a_form_without_a_boundary_is_refused(shared: Service) -> None:
     headers = {"Content-Type": "multipart/form-data"}
     response = shared.call("steward", "POST", "/v1/datasets", content=_form(SPEC_PART, FILE_PART), headers=headers)
     assert "boundary" in _problem(response, 422, "invalid_request")["violations"][0]["what"]
 
 
+@pytest.mark.slow
 def test_limits_hold_while_the_bytes_arrive(make_service: MakeService, tmp_path: Path) -> None:
     with make_service(tmp_path / "home", max_upload_bytes=5000) as service:
         assert service.upload(file=people(200)).status_code == 201
@@ -343,6 +353,7 @@ def test_limits_hold_while_the_bytes_arrive(make_service: MakeService, tmp_path:
         assert len(_left(service)) == len(_known(service)) == 1
 
 
+@pytest.mark.slow
 def test_the_same_file_and_the_same_name_are_refused_and_leave_nothing(service: Service) -> None:
     assert service.upload().status_code == 201
     _problem(service.upload(SPEC | {"name": "another"}), 409, "duplicate_dataset")
@@ -350,6 +361,7 @@ def test_the_same_file_and_the_same_name_are_refused_and_leave_nothing(service: 
     assert len(_left(service)) == len(_known(service)) == 1
 
 
+@pytest.mark.slow
 def test_of_many_uploads_of_one_file_at_once_one_wins(service: Service) -> None:
     start = threading.Barrier(4)
 
@@ -381,6 +393,7 @@ def test_a_failure_at_the_last_step_leaves_neither_row_nor_folder(
     assert service.upload().status_code == 201
 
 
+@pytest.mark.slow
 def test_a_restart_sweeps_what_a_crash_left_and_nothing_else(make_service: MakeService, tmp_path: Path) -> None:
     home = tmp_path / "home"
     with make_service(home) as service:
@@ -399,6 +412,7 @@ def test_a_restart_sweeps_what_a_crash_left_and_nothing_else(make_service: MakeS
     assert [path.name for path in root.iterdir()] == [dataset]
 
 
+@pytest.mark.slow
 def test_lists_are_paged_in_the_order_of_making(service: Service) -> None:
     made = [service.dataset() for _ in range(5)]
     seen: list[str] = []
@@ -428,6 +442,7 @@ def test_an_unknown_dataset_is_not_found(shared: Service, path: str) -> None:
     _problem(shared.call(None, "GET", path), 401, "unauthenticated")
 
 
+@pytest.mark.slow
 def test_an_analyst_sees_own_charges_and_the_total(service: Service) -> None:
     dataset = service.dataset()
     bob = service.call("steward", "POST", "/v1/tokens", json={"name": "bob", "role": "analyst"}).json()
@@ -453,6 +468,7 @@ def test_an_analyst_sees_own_charges_and_the_total(service: Service) -> None:
         assert service.call(role, "GET", f"/v1/datasets/{dataset}").json()["budget"] == seen
 
 
+@pytest.mark.slow
 def test_a_column_of_zeros_and_ones_is_coded_from_zero_and_moves_half_as_far(service: Service) -> None:
     """What the rule fills in is part of the declaration from then on; models say it, and predict by it."""
     columns = [

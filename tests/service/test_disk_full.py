@@ -36,6 +36,7 @@ def _no_room(*_: Any) -> None:
     raise OSError(errno.ENOSPC, "s3cr3t")
 
 
+@pytest.mark.slow
 def test_an_upload_says_so_and_leaves_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name in ((MatrixWriter, "append"), (folders, "publish")):
         with monkeypatch.context() as patch:
@@ -56,6 +57,7 @@ def test_another_error_of_the_system_is_internal(service: Service, monkeypatch: 
     assert service.upload().json()["code"] == "internal"
 
 
+@pytest.mark.slow
 def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service) -> None:
     service.engine.slots = 0
     dataset = service.upload(SPEC, people(200)).json()["id"]
@@ -82,6 +84,7 @@ def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service
     assert service.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == admitted + 1
 
 
+@pytest.mark.slow
 def test_what_has_ended_waits_for_room_and_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.at(tmp_path / "home")
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
@@ -97,6 +100,7 @@ def test_what_has_ended_waits_for_room_and_is_not_lost(tmp_path: Path, monkeypat
     assert world.job(job).state == "done"
 
 
+@pytest.mark.slow
 def test_an_attempt_without_room_is_tried_again_later_however_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,6 +136,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
     world.check()
 
 
+@pytest.mark.slow
 def test_a_job_without_room_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was interrupted, and would go first; while it rests, what others wait for runs in the only slot."""
     world = World.at(tmp_path / "home")
@@ -152,6 +157,7 @@ def test_a_job_without_room_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.
     assert world.job(large).state == "done"
 
 
+@pytest.mark.slow
 def test_a_job_without_room_is_seen_by_a_monitor(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = service.dataset()
     assert "purse_jobs_without_room 0.0" in service.client.get("/metrics").text
@@ -167,6 +173,7 @@ def test_a_job_without_room_is_seen_by_a_monitor(service: Service, monkeypatch: 
         assert service.client.get("/health/ready").status_code == 200, "others can be served"
 
 
+@pytest.mark.slow
 def test_without_room_it_is_not_ready_and_starts_no_job(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = service.dataset()
     usage = shutil.disk_usage

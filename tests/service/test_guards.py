@@ -288,6 +288,7 @@ def test_a_file_that_cannot_be_read(shared: Service, file: Callable[[], bytes]) 
     _problem(shared.upload(SPEC | {"name": "guarded"}, file()), {"unreadable_file", "invalid_request"})
 
 
+@pytest.mark.slow
 def test_ten_thousand_columns(shared: Service) -> None:
     spec = SPEC | {"name": "guarded", "columns": _columns(10_000)}
     header = ",".join(f"c{i}" for i in range(10_000))

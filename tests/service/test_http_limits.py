@@ -125,6 +125,7 @@ def test_what_is_no_http_is_told_as_a_problem(server: Live, request_: bytes) -> 
     assert status in (400, 431)
 
 
+@pytest.mark.slow
 def test_a_chunk_that_is_none_ends_the_request(server: Live) -> None:
     with connected(server) as connection:
         head = b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -135,6 +136,7 @@ def test_a_chunk_that_is_none_ends_the_request(server: Live) -> None:
     assert answers(server)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [b"", b"G", START, START + b"X: " + b"4" * 5000])
 def test_a_head_that_does_not_come_is_not_waited_for(server: Live, begun: bytes) -> None:
     with connected(server) as connection:
@@ -142,6 +144,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(server: Live, begun: bytes)
         assert problem(rest(connection)) == (408, "request_timeout")
 
 
+@pytest.mark.slow
 def test_a_head_that_drips_is_not_waited_for(server: Live) -> None:
     """Each byte in time, and yet no end: the clock is that of the whole head, on a used connection too."""
     with connected(server) as connection:
@@ -159,6 +162,7 @@ def test_a_head_that_drips_is_not_waited_for(server: Live) -> None:
             pytest.fail("dripped to its end")
 
 
+@pytest.mark.slow
 def test_a_body_that_nobody_wants_is_not_read_for_ever(server: Live) -> None:
     with connected(server) as connection:
         connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
@@ -173,6 +177,7 @@ def test_a_body_that_nobody_wants_is_not_read_for_ever(server: Live) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_not_kept(server: Live) -> None:
     until(lambda: not server.connections())
     with connected(server) as connection:
@@ -201,6 +206,7 @@ def test_half_open_connections_make_room_for_others(server: Live) -> None:
         assert open_ <= LIMITS.connections
 
 
+@pytest.mark.slow
 def test_when_all_connections_work_one_more_is_told_so(server: Live) -> None:
     head = (
         b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
@@ -268,6 +274,7 @@ def _job(steward: httpx.Client, dataset: str, headers: dict[str, str]) -> str:
     return f"/v1/jobs/{made.json()['id']}/events"
 
 
+@pytest.mark.slow
 def test_streams_end_when_the_token_is_revoked(steward: httpx.Client, dataset: str) -> None:
     token, headers = _analyst(steward)
     path = _job(steward, dataset, headers)
@@ -299,6 +306,7 @@ def test_streams_are_so_many_for_one_caller_and_no_more(steward: httpx.Client, d
         assert time.monotonic() < deadline
 
 
+@pytest.mark.slow
 def test_head_of_a_stream_opens_none(steward: httpx.Client, dataset: str) -> None:
     _, headers = _analyst(steward)
     path = _job(steward, dataset, headers)

@@ -234,6 +234,7 @@ def test_bootstrap_token_leaves_the_environment_before_anything_starts(
     assert "PURSE_BOOTSTRAP_TOKEN" not in os.environ
 
 
+@pytest.mark.slow
 def test_bootstrap_token_is_ensured_at_every_start_but_not_after_its_revocation(
     tmp_path: Path, make_service: Callable[..., AbstractContextManager[Service]]
 ) -> None:

@@ -68,6 +68,7 @@ def _running(service: Service, dataset: str) -> str:
     return str(job)
 
 
+@pytest.mark.slow
 def test_from_request_to_model_and_receipt(shared: Service) -> None:
     dataset = shared.dataset()
     quote = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset)).json()
@@ -123,6 +124,7 @@ def test_every_method_runs(shared: Service, method: dict[str, Any]) -> None:
     assert None not in receipt["method"].values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gdp", "rdp"])
 def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: Service, kind: str) -> None:
     """Hundreds of hidden steps; the quote, the job and the receipt name dp_gd and what it releases."""
@@ -153,6 +155,7 @@ def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: 
     assert budget["remaining"] == quote["remaining_after"]
 
 
+@pytest.mark.slow
 def test_a_random_iterate_has_its_own_event_and_no_currency_under_gdp(shared: Service) -> None:
     dataset, method = shared.dataset(), {"name": "dp_gd", "release": "random", "steps": 40}
     asked: dict[str, Any] = {"method": method, "loss": {"name": "sigmoid"}, "preparation": DECLARED}
@@ -199,6 +202,7 @@ def test_epochs_without_the_rows_for_them_are_refused_with_the_numbers(shared: S
         assert f"n = {rows} rows" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 def test_a_number_target_is_fitted_by_squares(shared: Service) -> None:
     job = shared.finished(_submit(shared, shared.dataset(), target="age").json()["id"])
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
@@ -206,6 +210,7 @@ def test_a_number_target_is_fitted_by_squares(shared: Service) -> None:
     assert model["target"]["name"] == "age"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "target", "link"),
     [
@@ -273,6 +278,7 @@ def test_every_regularizer_and_domain_trains(shared: Service, penalty: str, limi
         assert w.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_the_model_keeps_its_domain(shared: Service) -> None:
     ball = {"name": "l2_ball", "radius": 0.01}
     job = shared.finished(_submit(shared, shared.dataset(), domain=ball, preparation=DECLARED).json()["id"])
@@ -280,6 +286,7 @@ def test_the_model_keeps_its_domain(shared: Service) -> None:
     assert np.linalg.norm([*model["coefficients"], model["intercept"]]) <= 0.01 * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dp_gd", "noisy_sgd", "localization", "objective_perturbation"])
 def test_rows_are_privately_standardised_in_the_same_price(shared: Service, method: str) -> None:
     dataset = shared.dataset()
@@ -296,6 +303,7 @@ def test_rows_are_privately_standardised_in_the_same_price(shared: Service, meth
     assert len(model["coefficients"]) == 4
 
 
+@pytest.mark.slow
 def test_two_jobs_get_different_noise(shared: Service) -> None:
     dataset = shared.dataset()
     jobs = [shared.finished(_submit(shared, dataset).json()["id"])["id"] for _ in range(2)]
@@ -333,6 +341,7 @@ class TestOddData:
 
 
 class TestIdempotency:
+    @pytest.mark.slow
     def test_same_key_and_body_is_the_same_job(self, shared: Service) -> None:
         dataset = shared.dataset()
         first, second = (_submit(shared, dataset, key="abc-1") for _ in range(2))
@@ -340,12 +349,14 @@ class TestIdempotency:
         assert first.json()["id"] == second.json()["id"]
         assert _kinds(shared, dataset).count("charged") == 1
 
+    @pytest.mark.slow
     def test_defaults_written_out_are_the_same_body(self, shared: Service) -> None:
         dataset = shared.dataset()
         first = _submit(shared, dataset, key="abc-2")
         second = _submit(shared, dataset, key="abc-2", method={"name": "auto"}, domain={"name": "free"})
         assert first.json()["id"] == second.json()["id"]
 
+    @pytest.mark.slow
     def test_another_body_is_a_conflict(self, shared: Service) -> None:
         dataset = shared.dataset()
         _submit(shared, dataset, key="abc-3")
@@ -353,16 +364,19 @@ class TestIdempotency:
         assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_conflict")
         assert _kinds(shared, dataset).count("charged") == 1
 
+    @pytest.mark.slow
     def test_keys_are_each_owners_own(self, shared: Service) -> None:
         dataset = shared.dataset()
         first = _submit(shared, dataset, key="abc-4")
         second = _submit(shared, dataset, role=_another_analyst(shared), key="abc-4")
         assert first.json()["id"] != second.json()["id"]
 
+    @pytest.mark.slow
     def test_without_a_key_each_is_a_job(self, shared: Service) -> None:
         dataset = shared.dataset()
         assert _submit(shared, dataset).json()["id"] != _submit(shared, dataset).json()["id"]
 
+    @pytest.mark.slow
     def test_survives_a_budget_that_is_gone(self, shared: Service) -> None:
         """The answer to a repeated request is its job, though a new one would not fit any more."""
         dataset = shared.dataset()
@@ -371,6 +385,7 @@ class TestIdempotency:
         assert second.status_code == 202
         assert first.json()["id"] == second.json()["id"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("key", ["", "a b", "x" * 201, "\u00fc".encode("latin-1")])
     def test_a_key_that_is_none(self, shared: Service, key: Any) -> None:
         answer = shared.call(
@@ -379,6 +394,7 @@ class TestIdempotency:
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_gone(shared: Service) -> None:
     dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
     shared.finished(_submit(shared, dataset, privacy={"epsilon": 0.6}).json()["id"])
@@ -394,6 +410,7 @@ def test_a_budget_that_is_gone(shared: Service) -> None:
     assert _submit(shared, dataset, privacy={"epsilon": left}).status_code == 202, "what is said to remain is admitted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [201_000, 2**53 + 1, 2**70, 10**300])
 @pytest.mark.parametrize("path", ["/v1/quotes", "/v1/jobs"])
 def test_numbers_beyond_everything(shared: Service, path: str, batch: int) -> None:
@@ -403,6 +420,7 @@ def test_numbers_beyond_everything(shared: Service, path: str, batch: int) -> No
     assert _kinds(shared, dataset) == ["opened"]
 
 
+@pytest.mark.slow
 def test_one_job_may_take_the_whole_budget(shared: Service) -> None:
     dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
     assert shared.finished(_submit(shared, dataset, privacy={"epsilon": 1.0}).json()["id"])["state"] == "done"
@@ -414,6 +432,7 @@ def test_one_job_may_take_the_whole_budget(shared: Service) -> None:
 class TestNames:
     """Whatever name the service takes, a receipt can hold: else its jobs would be charged and never released."""
 
+    @pytest.mark.slow
     def test_of_any_script(self, shared: Service) -> None:
         made = shared.call("steward", "POST", "/v1/tokens", json={"name": "\u0141ukasz \u738b", "role": "analyst"})
         shared.tokens["lukasz"] = made.json()["token"]
@@ -425,6 +444,7 @@ class TestNames:
         assert receipt["receipt"]["dataset_name"] == "\u4eba\u53e3 \u00fc\U0001f600"
         assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["a\u00a0b", "a\u200bb", "a\u2028b", "a\u202eb", "a\u0085b", "\ue000"])
     def test_that_nobody_can_see(self, shared: Service, name: str) -> None:
         assert shared.upload(SPEC | {"name": name}).status_code == 422
@@ -433,6 +453,7 @@ class TestNames:
 
 
 class TestWhoSeesWhat:
+    @pytest.mark.slow
     def test_an_analyst_sees_own_jobs_only(self, shared: Service) -> None:
         rival = _another_analyst(shared)
         job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
@@ -443,6 +464,7 @@ class TestWhoSeesWhat:
             assert shared.call("steward", "GET", f"/v1/jobs/{job}{path}").status_code == 200
         assert shared.call(rival, "DELETE", f"/v1/jobs/{job}").status_code == 404
 
+    @pytest.mark.slow
     def test_an_auditor_sees_receipts_only(self, shared: Service) -> None:
         job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
         assert shared.call("auditor", "GET", f"/v1/jobs/{job}/receipt").status_code == 200
@@ -457,6 +479,7 @@ class TestWhoSeesWhat:
         for path in ("/v1/jobs", "/v1/quotes"):
             assert shared.call("auditor", "POST", path, json=_body("ds_1")).status_code == 403
 
+    @pytest.mark.slow
     def test_lists(self, service: Service) -> None:
         rival, dataset = _another_analyst(service), service.dataset()
         mine = [_submit(service, dataset, privacy={"epsilon": 0.1}).json()["id"] for _ in range(3)]
@@ -476,16 +499,19 @@ class TestWhoSeesWhat:
         assert ids(rival) == [other]
         assert ids("steward") == [*mine, other]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("query", [{"cursor": "x"}, {"cursor": "-1"}, {"limit": 0}, {"limit": 501}, {"cursor": ""}])
     def test_a_page_that_is_none(self, shared: Service, query: dict[str, Any]) -> None:
         assert shared.call("analyst", "GET", "/v1/jobs", params=query).status_code == 422
 
+    @pytest.mark.slow
     def test_nothing_of_an_unknown_job(self, shared: Service) -> None:
         for path in ("", "/model", "/receipt", "/events"):
             assert shared.call("steward", "GET", f"/v1/jobs/job_unknown{path}").json()["code"] == "not_found"
 
 
 class TestCancel:
+    @pytest.mark.slow
     def test_refunds_what_had_not_started(self, closed: Service) -> None:
         dataset = closed.dataset()
         first, second = _running(closed, dataset), _running(closed, dataset)
@@ -501,6 +527,7 @@ class TestCancel:
         assert {closed.finished(job)["state"] for job in (first, second)} == {"done"}
         assert (waiting["id"], 1) not in closed.engine.submitted
 
+    @pytest.mark.slow
     def test_keeps_the_charge_of_what_had_started(self, closed: Service) -> None:
         dataset = closed.dataset()
         job = _running(closed, dataset)
@@ -514,6 +541,7 @@ class TestCancel:
         assert {closed.finished(other)["state"] for other in others} == {"done"}
         assert closed.finished(job)["state"] == "cancelled"
 
+    @pytest.mark.slow
     def test_comes_too_late(self, shared: Service) -> None:
         job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
         answer = shared.call("analyst", "DELETE", f"/v1/jobs/{job}")
@@ -521,6 +549,7 @@ class TestCancel:
 
 
 class TestFailure:
+    @pytest.mark.slow
     def test_an_attempt_that_raised_is_failed_and_charged(self, service: Service) -> None:
         service.engine.ends[1] = Outcome("raised")
         dataset = service.dataset()
@@ -531,6 +560,7 @@ class TestFailure:
             answer = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/{path}")
             assert (answer.status_code, answer.json()["code"]) == (409, "not_released")
 
+    @pytest.mark.slow
     def test_a_vanished_worker_is_given_one_more(self, service: Service) -> None:
         service.engine.ends[1] = Outcome("vanished")
         dataset = service.dataset()
@@ -538,6 +568,7 @@ class TestFailure:
         assert (job["state"], job["attempt"]) == ("done", 2)
         assert _kinds(service, dataset) == ["opened", "charged", "started", "started", "released"]
 
+    @pytest.mark.slow
     def test_and_no_third(self, service: Service) -> None:
         service.engine.ends = {1: Outcome("vanished"), 2: Outcome("vanished")}
         dataset = service.dataset()
@@ -545,6 +576,7 @@ class TestFailure:
         assert (job["state"], job["error"], job["attempt"]) == ("failed", "worker_lost", 2)
         assert _kinds(service, dataset) == ["opened", "charged", "started", "started", "failed"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "output",
         [
@@ -569,6 +601,7 @@ class TestFailure:
         job = service.finished(_submit(service, dataset, **plain).json()["id"])
         assert (job["state"], job["error"]) == ("failed", "job_failed")
 
+    @pytest.mark.slow
     def test_a_broken_store_tells_nothing(self, service: Service, caplog: pytest.LogCaptureFixture) -> None:
         dataset = service.dataset()
         [values] = (service.home / "datasets").glob("*/numbers.npy")
@@ -578,6 +611,7 @@ class TestFailure:
         assert "secret" not in caplog.text
         assert "numbers.npy" not in caplog.text
 
+    @pytest.mark.slow
     def test_nothing_is_left_on_the_scratch_disk(self, service: Service) -> None:
         service.finished(_submit(service, service.dataset()).json()["id"])
         assert list((service.home / "scratch").glob("*")) == []
@@ -608,6 +642,7 @@ class TestEvents:
         assert not any(counts[:-1]), "the time of a step would tell what its batch was"
         assert len({identifier for identifier, _ in events}) == len(events)
 
+    @pytest.mark.slow
     def test_go_on_after_the_last_one_seen(self, service: Service) -> None:
         ten: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 10}, "preparation": DECLARED}
         job = service.finished(_submit(service, service.dataset(), **ten).json()["id"])["id"]
@@ -621,6 +656,7 @@ class TestEvents:
         job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
         assert len(self._stream(shared, job, last=last)) == 1
 
+    @pytest.mark.slow
     def test_of_a_cancelled_job(self, closed: Service) -> None:
         job = _running(closed, closed.dataset())
         closed.call("analyst", "DELETE", f"/v1/jobs/{job}")

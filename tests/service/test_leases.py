@@ -37,6 +37,7 @@ def _another(world: World, name: str) -> Principal:
 
 
 class TestOrderlyStops:
+    @pytest.mark.slow
     def test_cost_a_job_no_attempt_however_many(self, world: World) -> None:
         """Review: the second one failed a healthy job, and charged it."""
         job = world.submit(world.dataset()).id
@@ -52,6 +53,7 @@ class TestOrderlyStops:
         assert (world.job(job).state, world.job(job).attempt, world.job(job).error) == ("done", 6, None)
         world.check()
 
+    @pytest.mark.slow
     def test_lose_nothing_that_has_ended(self, world: World) -> None:
         """It is kept, not run again, and told when its time comes, by whoever is there then."""
         dataset = world.dataset()
@@ -69,6 +71,7 @@ class TestOrderlyStops:
         assert (world.job(job).state, world.job(job).attempt, engine.submitted) == ("done", 1, [])
         assert world.kinds(dataset) == ["opened", "charged", "started", "released"]
 
+    @pytest.mark.slow
     def test_and_then_two_lost_workers_are_still_two(self, world: World) -> None:
         job = world.submit(world.dataset()).id
         for _ in range(3):
@@ -130,6 +133,7 @@ class TestOrder:
 
 
 class TestClocks:
+    @pytest.mark.slow
     @pytest.mark.parametrize("jump", [-3600.0, 3600.0, -1e9, 1e9])
     def test_a_clock_that_is_set_changes_nothing(self, world: World, jump: float) -> None:
         """Review: an hour back blocked a job for an hour; an hour forward, and the server claimed its own."""
@@ -160,6 +164,7 @@ class TestClocks:
         other.step()
         assert engine.submitted == [(job, 2)]
 
+    @pytest.mark.slow
     def test_two_servers_on_one_database_compare_no_clocks(self, world: World) -> None:
         """Each has its own boot and its own ticks; what one holds and renews, the other leaves alone."""
         job = world.submit(world.dataset()).id

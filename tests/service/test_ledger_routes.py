@@ -36,6 +36,7 @@ def _verify(service: Service, document: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_anyone_who_reads_the_ledger_can_replay_it(shared: Service, released: dict[str, Any]) -> None:
     page = _ledger(shared, released["dataset"])
     state = replay([Entry.from_json(entry) for entry in page["items"]])
@@ -176,12 +177,14 @@ def truncated(service: Service) -> tuple[Service, Any]:
     return service, document
 
 
+@pytest.mark.slow
 def test_a_receipt_past_the_ledgers_end_is_not_valid(truncated: tuple[Service, Any]) -> None:
     report = _verify(*truncated)
     assert (report["valid"], report["signature"], report["epsilon"], report["chain"]) == (False, True, True, False)
     assert report["reason"] == "the ledger does not hold this release"
 
 
+@pytest.mark.slow
 def test_what_the_guards_compare_would_show_a_charge_a_dataset_and_a_token(service: Service) -> None:
     service.engine.gate.clear()
     dataset = service.dataset()

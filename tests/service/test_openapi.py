@@ -48,6 +48,7 @@ def _references(node: Any) -> Iterator[str]:
             yield from _references(value)
 
 
+@pytest.mark.slow
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     references = set(_references(document))
     assert references

@@ -63,6 +63,7 @@ def test_a_server_whose_accountants_do_not_load_never_becomes_ready(caplog: pyte
     assert "the accountants do not load" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_server_is_ready_before_its_workers_are_and_its_jobs_wait_for_them(tmp_path: Path) -> None:
     gate, engine = threading.Event(), InlineEngine()
 
@@ -139,6 +140,7 @@ def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) 
     assert "purse_queue_length 0.0" in text
 
 
+@pytest.mark.slow
 def test_metrics_follow_the_queue(service: Service) -> None:
     service.engine.gate.clear()
     dataset = service.dataset()
@@ -190,6 +192,7 @@ def test_allow_names_every_method_of_the_path(shared: Service, path: str, method
         assert (response.status_code, response.headers["Allow"]) == (405, methods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["/health/live", "/v1/tokens", "/docs", "/v1/datasets/ds_none", "/nowhere", "/v1/jobs"]
 )

@@ -32,6 +32,7 @@ def receipt_of(service: Service, job: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [{"name": "output_perturbation"}, {"name": "auto"}])
 def test_two_halves_of_a_pure_budget_and_then_nothing(shared: Service, method: dict[str, Any]) -> None:
     dataset = shared.dataset(budget=PURE)
@@ -60,6 +61,7 @@ def test_two_halves_of_a_pure_budget_and_then_nothing(shared: Service, method: d
     check_books(shared.database, shared.app.state.services.keys.jwks())
 
 
+@pytest.mark.slow
 def test_a_median_is_a_model_without_features(shared: Service) -> None:
     dataset = shared.dataset(budget=PURE)
     answer = submitted(shared, dataset, **(MEDIAN | {"privacy": {"epsilon": 1.0}}))
@@ -84,6 +86,7 @@ def test_a_dimension_too_many_is_refused_with_the_reason(shared: Service) -> Non
     assert "at most 3 coefficients" in refused.json()["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rdp", "gdp"])
 @pytest.mark.parametrize("method", ["output_perturbation", "inverse_sensitivity"])
 def test_delta_zero_under_the_other_filters(shared: Service, kind: str, method: str) -> None:

@@ -33,6 +33,7 @@ def _body(dataset: str, **changes: Any) -> dict[str, Any]:
     return {"dataset": dataset, "target": "fruit", "privacy": {"epsilon": 4.0}} | changes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "dp_acc_md", "dp_svrg", "dp_svrg_pp"])
 def test_from_quote_to_prediction(shared: Service, market: str, method: str) -> None:
     body = _body(market, method={"name": method})
@@ -85,6 +86,7 @@ def test_the_printed_form_has_no_released_snapshots(shared: Service, market: str
     assert "snapshots" in answer.text
 
 
+@pytest.mark.slow
 def test_a_positive_category_is_still_told_from_the_rest(shared: Service, market: str) -> None:
     answer = shared.call("analyst", "POST", "/v1/jobs", json=_body(market, positive="lime"))
     job = shared.finished(answer.json()["id"])

@@ -187,6 +187,7 @@ def test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was(
     _everything_ends(world)
 
 
+@pytest.mark.slow
 def test_a_kill_after_the_commit_is_heard_of_by_asking_again(tmp_path: Path) -> None:
     """The answer was lost, not the job: the same key finds it, and nothing is charged twice."""
     world = World.at(tmp_path / "home")
@@ -367,7 +368,7 @@ class Jobs(RuleBasedStateMachine):
         self.given.discard(job)
 
 
-TestJobs = Jobs.TestCase
+TestJobs = pytest.mark.slow(Jobs.TestCase)
 TestJobs.settings = settings(
     max_examples=40,
     stateful_step_count=30,

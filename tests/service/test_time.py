@@ -122,6 +122,7 @@ def _elapsed(job: dict[str, Any]) -> float:
     return (ended - began).total_seconds()
 
 
+@pytest.mark.slow
 def test_a_job_that_has_ended_runs_on_to_everybody_until_the_grids_next_point(held: Held) -> None:
     job = held.submit()
     running = held.everything(job)
@@ -142,6 +143,7 @@ def test_a_job_that_has_ended_runs_on_to_everybody_until_the_grids_next_point(he
     assert done["receipt"][1]["receipt"]["issued_at"] == done["job"][1]["finished_at"]
 
 
+@pytest.mark.slow
 def test_and_not_before_its_forecast(held: Held, pace: Forecast) -> None:
     pace.forecast = 5.0
     job = held.submit()
@@ -151,6 +153,7 @@ def test_and_not_before_its_forecast(held: Held, pace: Forecast) -> None:
     assert (held.job(job)["state"], _elapsed(held.job(job))) == ("done", 8.0)
 
 
+@pytest.mark.slow
 def test_a_failure_is_told_on_the_grid_too(held: Held) -> None:
     held.service.engine.ends[1] = Outcome("raised")
     job = held.submit()
@@ -161,6 +164,7 @@ def test_a_failure_is_told_on_the_grid_too(held: Held) -> None:
     assert (held.job(job)["state"], held.job(job)["error"], _elapsed(held.job(job))) == ("failed", "job_failed", 0.25)
 
 
+@pytest.mark.slow
 def test_the_next_job_starts_at_a_point_of_the_grid(held: Held) -> None:
     """Its slot has long been free; a queue of one's own would otherwise tell when."""
     first = held.submit()
@@ -173,6 +177,7 @@ def test_the_next_job_starts_at_a_point_of_the_grid(held: Held) -> None:
 
 
 class TestCancel:
+    @pytest.mark.slow
     def test_what_has_ended_and_is_not_told_is_cancelled_like_what_runs(self, held: Held) -> None:
         job = held.submit()
         answer = held.service.call("analyst", "DELETE", f"/v1/jobs/{job}")
@@ -183,6 +188,7 @@ class TestCancel:
         kinds = [entry["kind"] for entry in after["ledger"][1]["items"]]
         assert kinds == ["opened", "charged", "started", "cancelled"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("ends", [True, False])
     def test_its_slot_comes_free_at_the_same_time_either_way(self, held: Held, ends: bool) -> None:
         if not ends:
@@ -252,6 +258,7 @@ def _seen(home: Path, lengths: list[float], meanwhile: Callable[[World, int], No
     return frames
 
 
+@pytest.mark.slow
 def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody(tmp_path: Path, pace: Forecast) -> None:
     """Three jobs on one slot, submitted at odd times: their states, the ledger, and when each of them starts."""
     assert pace.forecast == 0.0
@@ -267,6 +274,7 @@ def test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody(tm
     assert other != early, "the control: another cell is seen"
 
 
+@pytest.mark.slow
 def test_not_even_when_one_is_cancelled_in_between(tmp_path: Path, pace: Forecast) -> None:
     assert pace.forecast == 0.0
 

@@ -1,6 +1,7 @@
 """A column of a hundred thousand categories: declared, stored, priced, trained and released like any other."""
 
 import numpy as np
+import pytest
 
 from app.client.prediction import predict
 from app.datasets import folders
@@ -10,6 +11,7 @@ from tests.support.service import JOB, SPEC, Service
 CITIES = [f"city number {k}" for k in range(100_000)]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_categories_take_three_bytes_a_record_and_no_more(service: Service) -> None:
     n = 3000
     lines = [f"{20 + i % 60},{CITIES[i * 7919 % 100_000]},{'high' if i % 60 > 30 else 'low'}" for i in range(n)]

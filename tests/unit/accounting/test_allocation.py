@@ -68,6 +68,7 @@ def exact_two_slots(q: float, c: float, gamma: float) -> float:
     return float(phi @ np.maximum(p - gamma * r, 0.0) @ phi)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "c", "epsilon"), [(0.5, 0.5, 0.3), (1.0, 1.0, 1.0), (0.3, 1.5, 0.8), (0.5, 0.3, 0.0)])
 def test_two_slots_against_the_plane(q: float, c: float, epsilon: float) -> None:
     found, exact = hockey_stick(RandomAllocation(q, 2), 1 / c, epsilon), exact_two_slots(q, c, math.exp(epsilon))
@@ -86,6 +87,7 @@ def test_one_slot_is_one_sampled_answer(q: float, c: float, epsilon: float) -> N
         assert exact == pytest.approx(gauss_delta(2 * c, epsilon), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 @pytest.mark.parametrize(
     ("slots", "q", "c", "epsilon"),
@@ -113,6 +115,7 @@ def test_the_independent_profile_is_reached_by_opposite_records(slots: int, c: f
     assert mean - 5 * error <= bound <= mean * 1.05 + 5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_knots_are_a_pair_whose_profile_covers_the_bounds(form: Form) -> None:
     mechanism, z = RandomAllocation(0.5, 200, form), 1.1
@@ -133,6 +136,7 @@ def test_knots_are_a_pair_whose_profile_covers_the_bounds(form: Form) -> None:
         assert profile * (1 - 1e-9) <= pmf.get_delta_for_epsilon(epsilon) <= profile * 1.03 + 1e-12
 
 
+@pytest.mark.slow
 def test_several_half_passes_compose() -> None:
     """As the reference composes the same profile, and below the spec's figures, which are of a coarser grid."""
     mechanism, z, found = RandomAllocation(0.5, 100), 1 / 1.186, []
@@ -159,6 +163,7 @@ def test_bounds_order_as_they_must() -> None:
         assert hockey_stick(RandomAllocation(0.4, 40), 1.0, epsilon) <= profile[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_far_in_the_tail_delta_falls_as_noise_grows(form: Form) -> None:
     """Down to nothing: far in the tail the bound on hidden slots must not give way to that on known ones."""
@@ -226,6 +231,7 @@ def test_epsilon_of_one_use_is_where_its_profile_passes_delta() -> None:
     assert epsilon_of_one_use(mechanism, 0.02, 1e-6) == math.inf
 
 
+@pytest.mark.slow
 def test_a_search_for_noise_asks_little_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a quote costs. Before, four passes asked for 1,500 sums, each of which took longer."""
     asked, real = [], slot_sums.excess
@@ -241,6 +247,7 @@ def test_a_search_for_noise_asks_little_of_the_profile(monkeypatch: pytest.Monke
         assert 0 < len(asked) <= most
 
 
+@pytest.mark.slow
 def test_a_quote_at_a_large_epsilon_costs_a_bounded_number_of_lattice_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one slot shows, finer lattices buy nothing: quotes at epsilon 10 took 14 s, for 3.6e7 steps."""
     sizes, real = [], slot_sums._on_circle
@@ -255,6 +262,7 @@ def test_a_quote_at_a_large_epsilon_costs_a_bounded_number_of_lattice_steps(monk
     assert 0 < sum(sizes) < 2e7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [4.0, 6.0, 18.0])
 def test_a_large_epsilon_is_stated_with_room_for_other_platforms(epsilon: float) -> None:
     """Last digits move it where rounding is most of the bound, so what is recomputed may be a little more elsewhere."""
@@ -264,6 +272,7 @@ def test_a_large_epsilon_is_stated_with_room_for_other_platforms(epsilon: float)
     assert recomputed == pytest.approx(found.epsilon / (1.02 if epsilon > 4 else 1.0), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_no_number_is_lost_at_the_edges() -> None:
     for slots in (1, 7, 3000):
         for z in (0.06, 0.3, 5.0, 1e4):

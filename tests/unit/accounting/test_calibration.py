@@ -45,10 +45,12 @@ def test_sampled_plans_take_the_least_noise(epsilon: float, delta: float) -> Non
     assert epsilon * (1 - 2e-3) <= finer <= release.epsilon * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_below_the_floor_of_float_fft_renyi_takes_over() -> None:
     assert calibrate(svrg(0.05), Privacy(0.5, 1e-12)).accountant == "rdp"
 
 
+@pytest.mark.slow
 def test_noise_agrees_with_the_reference_pld() -> None:
     """The reference composes its own masses; the two must agree within their grids."""
     release = calibrate(svrg(), Privacy(1.0, 1e-6))
@@ -58,6 +60,7 @@ def test_noise_agrees_with_the_reference_pld() -> None:
     assert pld.get_epsilon_for_delta(1e-6) == pytest.approx(release.epsilon, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_table_of_the_specification() -> None:
     """Section 2.4: inner noise .0118 G at (1, 1e-6), b = 1000, n = 2e5, K = 75000, snapshots with 4 % of mu^2."""
     queries = (Query("snapshot", 15, Gaussian(), 0.04), Query("change", 75_000, PoissonGaussian(0.005), 0.96))

@@ -51,6 +51,7 @@ NEAR = st.dictionaries(OWN, VALUES) | st.builds(
 )
 
 
+@pytest.mark.slow
 @given(plans)
 def test_what_a_plan_writes_reads_back_the_same(plan: Plan) -> None:
     assert plan_from_json(json.loads(json.dumps(plan_to_json(plan)))) == plan
@@ -196,6 +197,7 @@ def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
             canonical(document)
 
 
+@pytest.mark.slow
 def test_nesting_too_deep_is_refused_and_not_a_crash() -> None:
     deep: Any = []
     for _ in range(100_000):
@@ -221,6 +223,7 @@ def test_canonical_bytes_are_those_of_rfc_8785() -> None:
     assert list(json.loads(canonical(keys)).values()) == [2, 4, 6, 7, 1, 5, 3]
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_canonical_is_a_function_of_the_value(document: Any) -> None:
     try:

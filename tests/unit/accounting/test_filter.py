@@ -233,6 +233,7 @@ def test_a_full_budget_keeps_its_promise(kind: str, epsilon: float, delta: float
     assert 0.98 * 299 <= jobs <= 299 if kind == "gdp" else 0.2 * 299 < jobs < 299
 
 
+@pytest.mark.slow
 def test_a_mixed_budget_keeps_its_promise() -> None:
     """Sampled and plain jobs fill a Renyi budget; the privacy-loss distribution of all of them confirms it."""
     budget = Privacy(1.0, 1e-6)

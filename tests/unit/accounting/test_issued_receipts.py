@@ -14,6 +14,7 @@ from accounting.records.receipt import verify
 ISSUED = parse((Path(__file__).parent / "issued_receipts.json").read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("issued", ISSUED["issued"], ids=lambda issued: issued["document"]["receipt"]["id"])
 def test_an_issued_receipt_still_holds(issued: dict[str, Any]) -> None:
     found = verify(issued["document"], ISSUED["keys"], Entry.from_json(ISSUED["entry"]))

@@ -24,6 +24,7 @@ def _exactly(steps: int, contraction: float) -> Fraction:
     return Fraction(sum(powers)) ** 2 / sum(p * p for p in powers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "contraction"), [(10, 0.9), (50, 0.95), (200, 0.926), (7, 0.0), (1, 0.3), (40, 1.0)])
 def test_effective_steps_are_rounded_up_and_no_more(steps: int, contraction: float) -> None:
     exact, found = _exactly(steps, contraction), LastIterate(steps, contraction).effective_steps

@@ -28,6 +28,7 @@ def test_poisson_curve_against_the_reference(q: float, c: float) -> None:
     assert np.all(ours <= theirs * (1 + 2e-6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1.5, 2.0, 7.0])
 def test_poisson_curve_by_high_precision_integration(order: float) -> None:
     """(a - 1) D_a(P || Q) = ln of the integral of p^a q^(1-a), to thirty digits."""
@@ -54,6 +55,7 @@ def test_beyond_quadrature_the_curve_stays_an_upper_bound() -> None:
     assert math.isfinite(wide[1])
 
 
+@pytest.mark.slow
 def test_the_curve_is_never_nan_and_never_above_the_unsampled_one() -> None:
     """Huge shifts overflow single terms of the integral; a NaN there once read as a divergence of nothing."""
     for rate in (1e-9, 1e-7, 1e-4, 0.3, 0.999):

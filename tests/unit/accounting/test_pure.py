@@ -257,6 +257,7 @@ def test_weights_are_the_exponentials_to_their_last_digits(z: float) -> None:
     assert found.min() > 2.0**-81
 
 
+@pytest.mark.slow
 def test_a_choice_is_where_the_draw_falls_in_the_exact_sum() -> None:
     """Against fractions: the same place for draws at every edge between two shares, and on both sides of it."""
     shares = np.exp(-np.random.default_rng(4).uniform(0, 55, 200))
@@ -279,6 +280,7 @@ def test_the_longest_list_of_the_largest_weights_does_not_overflow() -> None:
 WORST = (np.zeros(512), np.arange(512.0), np.r_[0.0, np.full(511, 1e200)], np.linspace(0, 1e-5, 512))
 
 
+@pytest.mark.slow
 def test_every_list_of_scores_costs_the_same_operations() -> None:
     """All scores alike, all different, all but one at the floor: nothing is skipped, nothing is done once for two."""
 

@@ -43,6 +43,7 @@ def document(built: receipt.Receipt, key: SigningKey = KEY) -> dict[str, Any]:
 GOOD = document(make())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queries", "privacy", "accountant"),
     [
@@ -348,6 +349,7 @@ def test_an_event_tree_is_that_of_the_queries(event: Any) -> None:
         receipt.recompute(GOOD["receipt"] | {"event": event})
 
 
+@pytest.mark.slow
 def test_an_event_computed_on_another_platform_is_the_same_event() -> None:
     """The parts of a printed step are found by root finding: another libm's last digits are no other event."""
     built = make((Query("step", 50, SvrgStep(20, 20_000)),), Privacy(1.0, 1e-6))
@@ -522,6 +524,7 @@ def test_malformed_documents_raise_receipt_invalid_and_nothing_else(
         receipt.recompute(built)
 
 
+@pytest.mark.slow
 @given(raw=st.binary() | st.text() | JSON.map(json.dumps))
 def test_read_raises_receipt_invalid_and_nothing_else(raw: bytes | str) -> None:
     with contextlib.suppress(ReceiptInvalid):
@@ -607,6 +610,7 @@ def test_a_broken_key_file_is_refused_and_never_replaced(tmp_path: Path, content
     assert path.read_text() == content
 
 
+@pytest.mark.slow
 def test_checking_a_signature_needs_no_numerical_library() -> None:
     """The client imports this module; NumPy and SciPy load only to recompute."""
     code = (

@@ -64,6 +64,7 @@ def test_masses_are_right_to_the_relative_accuracy_that_is_granted_them(form: st
     assert (np.diff(law.points) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_a_law_is_one_up_to_where_hidden_slots_are_counted_on(form: str) -> None:
     """Far out the cells begin beyond where the exponents of the others end: ascending, no mass lost, none negative."""
@@ -199,6 +200,7 @@ def test_the_bound_is_never_below_the_truth_and_near_it(slots: int, q: float, c:
     assert truth - 6.5 * error <= bound <= 1.02 * truth + 6.5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "c", "epsilon"), [(1.0, 1.57, 12.0), (0.5, 2.5, 15.0), (0.02, 0.72, 0.8), (0.5, 0.2, 0.6)]
 )

@@ -42,6 +42,7 @@ def test_the_curve_and_the_masses_against_the_reference() -> None:
         assert ours.get_epsilon_for_delta(delta) == pytest.approx(other.get_epsilon_for_delta(delta), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1.1, 2.0, 7.0])
 def test_the_curve_by_high_precision_integration(order: float) -> None:
     q, mu = mpmath.mpf("0.2"), mpmath.mpf("1.4")
@@ -121,6 +122,7 @@ def test_sizes_are_sizes(batch: int, rows: int) -> None:
             made(batch, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "count"), [(6, 2), (20, 2)])
 def test_every_batch_is_as_likely(n: int, count: int) -> None:
     """Both ways of drawing: by keys, and by rejection (20 rows, 2 of them). Chi-square, a false alarm below 1e-9."""
@@ -144,6 +146,7 @@ def test_rows_are_distinct_and_all_there() -> None:
 
 
 class TestPrintedStep:
+    @pytest.mark.slow
     def test_the_split_is_near_the_best(self) -> None:
         """No fixed split of a scan meets the target with 5 % less noise."""
         for batch, rows, count in ((50, 1000, 40), (1, 200, 75)):

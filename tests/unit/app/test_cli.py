@@ -152,6 +152,7 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     assert "is the one released" in out
 
 
+@pytest.mark.slow
 def test_what_dp_gd_releases_is_asked_for_in_a_file(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
@@ -184,6 +185,7 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
         assert name in out or job in out or "epsilon" in out or "bootstrap" in out
 
 
+@pytest.mark.slow
 def test_a_model_of_several_classes_has_a_column_for_each(run: Run, tmp_path: Path) -> None:
     columns = [SPEC["columns"][0], {"name": "fruit", "type": "category", "categories": ["fig", "lime", "plum"]}]
     (tmp_path / "fruits.csv").write_text("age,fruit\n" + "".join(f"{i},{['fig', 'plum'][i > 50]}\n" for i in range(99)))
@@ -197,6 +199,7 @@ def test_a_model_of_several_classes_has_a_column_for_each(run: Run, tmp_path: Pa
     assert re.search(r"^intercept( +-?\d\S*){3}$", out, re.M)
 
 
+@pytest.mark.slow
 def test_a_refusal_is_one_line_with_its_code_and_what_remains(run: Run, people: tuple[Path, Path, str]) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
@@ -210,6 +213,7 @@ def test_a_refusal_is_one_line_with_its_code_and_what_remains(run: Run, people: 
     assert _document(run("budget", name, "--json"))["jobs"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["nan", "inf", "-1", "0", "1e-320", "1e9"])
 def test_numbers_out_of_range_are_refused(run: Run, people: tuple[Path, Path, str], epsilon: str) -> None:
     file, spec, name = people
@@ -220,6 +224,7 @@ def test_numbers_out_of_range_are_refused(run: Run, people: tuple[Path, Path, st
     assert _document(run("budget", name, "--json"))["jobs"] == 0
 
 
+@pytest.mark.slow
 def test_without_token_or_with_another_role(run: Run, named: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     made = _document(run("token", "create", "carol", "--role", "auditor", "--json"))
     assert made["token"] not in run("token", "list")[1]
@@ -247,6 +252,7 @@ def test_an_auditor_gets_a_receipt(
     assert run("receipt", "verify", str(tmp_path / "receipt.json"))[0] == 0
 
 
+@pytest.mark.slow
 def test_jobs_that_wait_are_cancelled_and_refunded(run: Run, named: Live, people: tuple[Path, Path, str]) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
@@ -264,6 +270,7 @@ def test_jobs_that_wait_are_cancelled_and_refunded(run: Run, named: Live, people
     assert (code, "is cancelled" in err) == (1, True)
 
 
+@pytest.mark.slow
 def test_the_same_idempotency_key_charges_once(run: Run, people: tuple[Path, Path, str]) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
@@ -311,6 +318,7 @@ def test_health(run: Run, named: Live) -> None:
     assert (gone["live"], gone["ready"]) == (False, False)
 
 
+@pytest.mark.slow
 def test_the_state_of_a_home_without_a_server(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PURSE_TOKEN", raising=False)
     monkeypatch.setenv("PURSE_HOME", str(tmp_path / "home"))
@@ -355,6 +363,7 @@ def test_what_begins_a_server_is_light() -> None:
     assert done.stdout == "\n"
 
 
+@pytest.mark.slow
 def test_a_server_is_ready_without_what_only_uploads_workers_and_migrations_need() -> None:
     late = ("alembic", "distributed", "dp_accounting", "numba", "pyarrow")
     code = f"import sys, app.cli.commands, app.main; print(*set({late}) & set(sys.modules))"
@@ -362,6 +371,7 @@ def test_a_server_is_ready_without_what_only_uploads_workers_and_migrations_need
     assert done.stdout == "\n"
 
 
+@pytest.mark.slow
 def test_a_server_that_is_refused_leaves_no_calculating_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ def test_it_prints_promise_bound_and_power_for_a_method(capsys: pytest.CaptureFi
     assert "BROKEN" not in said
 
 
+@pytest.mark.slow
 def test_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["audit", "inverse_sensitivity", "--json"])

@@ -304,6 +304,7 @@ class Story:
         return httpx.Response(200, json=_job(self.end if self.resumed else "running", **error))
 
 
+@pytest.mark.slow
 def test_result_follows_the_job_through_a_lost_connection() -> None:
     story, seen = Story(), []
     with _client(story) as purse:
@@ -315,6 +316,7 @@ def test_result_follows_the_job_through_a_lost_connection() -> None:
     assert model == MODEL
 
 
+@pytest.mark.slow
 def test_result_of_a_failed_job_is_an_error_and_of_a_finished_one_needs_no_stream() -> None:
     with _client(Story("failed")) as purse:
         job = purse.jobs.get("job_a")
@@ -338,6 +340,7 @@ def test_result_gives_up_in_time_and_the_job_goes_on() -> None:
         purse.jobs.get("job_a").result(timeout=0.0)
 
 
+@pytest.mark.slow
 def test_async_client_keeps_the_same_promises() -> None:
     story, keys, seen = Story(), [], []
 
@@ -384,6 +387,7 @@ def test_what_the_blocking_client_shows_is_what_it_returns() -> None:
     assert "budget_exhausted" in str(client_module.Jobs.submit.__doc__)
 
 
+@pytest.mark.slow
 def test_the_blocking_client_works_beside_a_running_loop_as_in_a_notebook() -> None:
     async def cell() -> tuple[Model, list[JobState]]:
         with _client(Story()) as purse:
@@ -436,6 +440,7 @@ def test_an_interrupt_while_waiting_reaches_the_caller_and_closes_the_stream() -
     assert seen == [3]
 
 
+@pytest.mark.slow
 def test_events_that_nobody_reads_on_close_their_stream() -> None:
     stream = Watched(_event("running", 3))
 

@@ -55,6 +55,7 @@ def test_a_lost_database_beside_a_full_home_is_refused_and_nothing_is_deleted(wo
     assert _everything(folders.root(world.settings.home)) == before != {}
 
 
+@pytest.mark.slow
 def test_another_services_database_is_refused(world: World, tmp_path: Path) -> None:
     other = World.at(tmp_path / "other")
     other.dataset()

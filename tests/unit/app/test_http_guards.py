@@ -53,12 +53,14 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
         _read([(30.0, 1)], 0.05)
 
 
+@pytest.mark.slow
 def test_a_body_that_drips_is_not_waited_for() -> None:
     """Each piece in time, and too little of it."""
     with pytest.raises(ApiError, match="request_timeout"):
         _read([(0.02, 1)] * 1000, 0.2)
 
 
+@pytest.mark.slow
 def test_a_body_that_flows_may_take_longer() -> None:
     pieces = [(0.02, BYTES_A_SECOND)] * 100
     assert _read(pieces, 1.5) == 100 * BYTES_A_SECOND

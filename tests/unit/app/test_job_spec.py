@@ -106,6 +106,7 @@ def test_every_design_and_problem_is_read_as_it_was_written(asked: dict[str, Any
 METHODS: list[Method] = every(Method, NoisyMirrorDescent(batch=100, passes=4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: str(method.name))
 def test_every_run_is_read_as_it_was_written(method: Method) -> None:
     _same(_job(method))
@@ -197,6 +198,7 @@ def test_a_preparation_is_kept_and_its_moments_must_be_planned() -> None:
         JobSpec.model_validate_json(json.dumps(document))
 
 
+@pytest.mark.slow
 def test_a_standardised_model_is_in_the_declared_columns_and_says_so(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset()

@@ -222,6 +222,7 @@ def _documents(world: World) -> dict[str, JobSpec]:
     return {row.id: JobSpec.model_validate_json(row.spec) for row in rows}
 
 
+@pytest.mark.slow
 def test_open_jobs_of_revision_4_become_what_they_were_priced_as(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     income = {"name": "income", "type": "category", "categories": ["low", "middle", "high"]}
@@ -241,6 +242,7 @@ def test_open_jobs_of_revision_4_become_what_they_were_priced_as(tmp_path: Path)
     world.check()
 
 
+@pytest.mark.slow
 def test_a_queued_job_of_revision_4_runs_under_its_charge(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(rows=199)

@@ -54,6 +54,7 @@ def test_the_pace_of_a_machine_whose_times_are_known_is_found(monkeypatch: pytes
     assert found.per_answer == pytest.approx(1e-3, rel=0.05)  # with its four coordinates
 
 
+@pytest.mark.slow
 def test_predicts_a_run_to_the_order_of_magnitude() -> None:
     """Both are CPU time of the same loops, so a busy machine slows neither; caches and clocks make less than 30."""
     problem = Problem(Logistic(), n=100_000, d=30, row_norm=1.0)

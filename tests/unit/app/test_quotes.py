@@ -78,6 +78,7 @@ class TestDefaults:
         assert quoted().delta == 1e-6
         assert quoted(privacy={"epsilon": 0.5, "delta": 1e-8}).delta == 1e-8
 
+    @pytest.mark.slow
     def test_every_field_of_the_method_is_filled(self) -> None:
         for name in ("auto", "dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"):
             assert None not in quoted(method={"name": name}).model_dump()["method"].values()
@@ -167,6 +168,7 @@ class TestPrice:
             "change": {"name": "poisson_gaussian", "rate": 500 / 20_000},
         } | {name: {"name": "gaussian"} for name in ("means", "spread", "variances")}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["dp_svrg", "dp_svrg_pp"])
     def test_the_printed_form_shows_what_it_costs(self, name: str) -> None:
         printed, safeguarded = (
@@ -407,6 +409,7 @@ class TestRefusals:
 class TestWork:
     """Counted, not timed: composing a privacy loss distribution is what a quote's time goes into."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("method", "most"), [("dp_gd", 0), ("dp_svrg", 14)])  # 0 and 7 today
     def test_of_the_first_and_the_next(self, method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
         composed: list[float] = []

@@ -125,6 +125,7 @@ def test_records_keep_their_places_across_blocks(tmp_path: Path, monkeypatch: py
     assert np.array_equal(found[:, 0], (2 * np.arange(n) - n) / n)
 
 
+@pytest.mark.slow
 def test_the_number_of_a_ragged_record_counts_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 512)
     with pytest.raises(Unreadable, match="Record 5001 has 3 fields"):
@@ -160,6 +161,7 @@ next(kept)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_gives_up_a_file_midway_ends_by_itself(tmp_path: Path) -> None:
     """Refused in the middle, dropped in the middle, and still open at the end: no thread is left that waits."""
     before, after = b"1,red\n" * 10**6, b"1,red\n" * 10**6
@@ -178,6 +180,7 @@ def test_a_process_that_gives_up_a_file_midway_ends_by_itself(tmp_path: Path) ->
 _AWKWARD = st.lists(st.sampled_from(['"', '""', ",", "\n", "\r", "\r\n", "a", "é", " "]), max_size=40).map("".join)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [COLUMNS[:1], COLUMNS])
 @settings(deadline=None, max_examples=150)
 @given(content=_AWKWARD, size=st.integers(8, 48))

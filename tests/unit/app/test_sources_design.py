@@ -266,6 +266,7 @@ def test_a_single_category_may_be_the_positive_one(tmp_path: Path) -> None:
     assert load(made, tmp_path / "columns", tmp_path)[1].tolist() == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_matrix_that_would_be_too_wide_is_refused() -> None:
     many = [str(i) for i in range(2**14)]
     wide = [CITY | {"name": f"c{i}", "categories": many} for i in range(16)]

@@ -164,6 +164,7 @@ _FLOATS = st.floats(-1e150, 1e150)
 _BOUNDS = st.tuples(_FLOATS, _FLOATS).filter(lambda pair: pair[0] < pair[1])
 
 
+@pytest.mark.slow
 @given(_BOUNDS, st.lists(st.floats(), min_size=1, max_size=20))
 def test_every_code_of_a_number_lies_in_the_unit_interval(bounds: tuple[float, float], values: list[float]) -> None:
     made = NumberEncoder(number(*bounds))
@@ -184,6 +185,7 @@ _NUMBERISH = st.text(st.sampled_from("0123456789+-.eE naif_x\t,"), max_size=12)
 _TEXTS = st.lists(st.none() | _NUMBERISH | st.sampled_from(["red", " red", "dark blue", "5", "1e400"]), max_size=12)
 
 
+@pytest.mark.slow
 @given(_TEXTS)
 def test_a_code_is_the_same_in_any_company(values: list[str | None]) -> None:
     for made in (X, C, encoder(number(default=1.0)), encoder(category("5", default="5"))):
@@ -193,6 +195,7 @@ def test_a_code_is_the_same_in_any_company(values: list[str | None]) -> None:
         assert made.encode(dictionary).tolist() == alone
 
 
+@pytest.mark.slow
 @given(_NUMBERISH)
 def test_text_is_read_as_the_grammar_and_correct_rounding_say(text: str) -> None:
     trimmed = text.strip(" \t")

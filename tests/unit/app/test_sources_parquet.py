@@ -199,6 +199,7 @@ def test_more_rows_than_are_taken_are_not_decoded(tmp_path: Path) -> None:
         read(tmp_path, bomb, [X], most_bytes=8000)
 
 
+@pytest.mark.slow
 def test_a_long_text_that_repeats_costs_no_more_than_once(tmp_path: Path) -> None:
     text = "x" * 2**20
     bomb = pa.table({"c": pa.DictionaryArray.from_arrays(np.zeros(10**6, np.int32), [text])})

@@ -40,6 +40,7 @@ def accuracy(w: Vector, X: Vector, y: Vector) -> float:
     return float((np.sign(X @ w) == y).mean())
 
 
+@pytest.mark.slow
 def test_columns_far_from_the_middle_are_learned_where_plain_gradients_are_not(rows: tuple[Vector, Vector]) -> None:
     X, margin = rows
     y = np.where(np.random.default_rng(4).random(N) < 1 / (1 + np.exp(-margin)), 1.0, -1.0)
@@ -52,6 +53,7 @@ def test_columns_far_from_the_middle_are_learned_where_plain_gradients_are_not(r
     assert prepared > best - 0.04
 
 
+@pytest.mark.slow
 def test_numbers_are_fitted(rows: tuple[Vector, Vector]) -> None:
     X, margin = rows
     y = np.clip(0.1 * margin + np.random.default_rng(5).normal(size=N) * 0.05, -1, 1)
@@ -59,6 +61,7 @@ def test_numbers_are_fitted(rows: tuple[Vector, Vector]) -> None:
     assert ((X @ w - y) ** 2).mean() < 0.2 * y.var()
 
 
+@pytest.mark.slow
 def test_classes_are_told_apart_by_softmax(rows: tuple[Vector, Vector]) -> None:
     X, margin = rows
     y = (margin > -1.0).astype(float) + (margin > 1.0)
@@ -117,6 +120,7 @@ def test_auto_takes_it_for_declared_columns_and_a_weak_ridge_alone() -> None:
     assert chosen(Problem(Logistic(), n=N, d=7, row_norm=2.0)) == "dp_gd"
 
 
+@pytest.mark.slow
 def test_an_intercept_alone_is_learned() -> None:
     alone = Problem(Logistic(), n=N, d=1, row_norm=1.0, columns=Columns(()))
     y = np.where(np.arange(N) % 4 == 0, -1.0, 1.0)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 METHOD = '''
@@ -81,6 +83,7 @@ print("added")
 """
 
 
+@pytest.mark.slow
 def test_a_method_is_one_file_and_one_line(tmp_path: Path) -> None:
     for package in ("accounting", "solvers", "app"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -117,6 +117,7 @@ class TestObjectivePerturbation:
 
 
 class TestAdaSsp:
+    @pytest.mark.slow
     def test_neighbors_move_each_statistic_within_its_bound_and_nearly_reach_it(self) -> None:
         rng, bounds = np.random.default_rng(2), AdaSspRun().bounds(LEAST_SQUARES)
         farthest = dict.fromkeys(bounds, 0.0)

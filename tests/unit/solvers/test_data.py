@@ -84,6 +84,7 @@ def test_shapes_and_types_must_be_the_problems() -> None:
             Data.of(X, y, problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 54, 10**6])
 @pytest.mark.parametrize("n", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
 def test_blocks_cover_every_row_once_in_order(n: int, d: int) -> None:

@@ -95,6 +95,7 @@ class TestProjection:
         np.testing.assert_allclose(domain.project(near), near, rtol=0, atol=_room(domain, w))
         np.testing.assert_array_equal(w, before)
 
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(domains, vectors, st.integers(0, 2**32))
     def test_no_point_is_nearer(self, domain: Bounded, w: Floats, seed: int) -> None:
@@ -103,6 +104,7 @@ class TestProjection:
             # the angle at the nearest point is never acute
             assert (w - near) @ (v - near) <= 10 * len(w) * _room(domain, w) * (np.linalg.norm(w) + domain.radius)
 
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(domains, st.data())
     def test_never_parts_two_points(self, domain: Bounded, data: st.DataObject) -> None:

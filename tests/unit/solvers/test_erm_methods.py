@@ -79,6 +79,7 @@ def optimum(task: Problem) -> float:
     return float(found.fun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "task", [problem(), problem(L2Ball(1.0), 0.0), problem(L2Ball(0.5))], ids=["l2", "ball", "both"]
 )
@@ -90,6 +91,7 @@ def test_with_exact_answers_it_reaches_the_optimum(method: OracleRun, task: Prob
     np.testing.assert_allclose(task.domain.project(found), found, rtol=1e-12, atol=0)  # a mean of points of C
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", LONG, ids=names)
 def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: OracleRun) -> None:
     """epsilon = 100 on these 300 rows would be noise; an oracle with a plan of tiny multipliers is all but exact."""
@@ -202,6 +204,7 @@ class TestDpAccMd:
             w = task.prox(w - exact.gradient("g", w) / (2 * task.L), 1 / (2 * task.L))
         assert reached < (objective(task, w) - best) / 3
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [0.5, 10.0])
     def test_the_bound_holds(self, epsilon: float) -> None:
         """The mean excess risk of real runs with noise, against the bound at the true distance."""

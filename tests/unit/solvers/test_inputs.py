@@ -122,6 +122,7 @@ def test_replacing_a_sparse_row_moves_the_answer_within_its_bound() -> None:
     assert 0 < np.linalg.norm(sums[0] - sums[1]) / N <= 2 * gradient_bound(given)
 
 
+@pytest.mark.slow
 def test_wide_sparse_rows_are_never_unfolded() -> None:
     """8 GB if they were."""
     n, d = 5000, 200_000

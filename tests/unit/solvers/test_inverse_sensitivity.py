@@ -237,6 +237,7 @@ def worked(problem: Problem, grid: int, X: Array, y: Array) -> Counter[tuple[str
     return operations(lambda: quote.method.run(DataAccess(problem, data, quote.release.plan, noise), problem))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [L2Ball(0.5), LinfBall(0.5), L1Ball(0.5), Simplex()], ids=lambda c: c.name)
 @pytest.mark.parametrize("regularizer", [NoRegularizer(), L1(0.3)], ids=lambda r: r.name)
 @pytest.mark.parametrize("d", [1, 2])

@@ -128,6 +128,7 @@ def test_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(
     check_sums(Logistic(), columns.d, columns)
 
 
+@pytest.mark.slow
 def test_codes_of_three_bytes_are_read_as_they_are_written() -> None:
     columns = Columns(WIDTHS)
     check_sums(Logistic(), columns.d, columns, n=40)

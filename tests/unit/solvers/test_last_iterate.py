@@ -188,6 +188,7 @@ def test_a_random_iterate_by_hand() -> None:
     assert answer[0] == pytest.approx((first - 0.5 * (first - 1)) / 1.5)
 
 
+@pytest.mark.slow
 def test_the_forecast_by_hand_and_in_the_mean() -> None:
     """c^T ln 2 + (c tau)^2 (L + mu d) / (2 (1 - c)); and no run's mean excess is above it."""
     problem = Problem(Logistic(), L2(0.1), n=2000, d=3, row_norm=1.0)
@@ -227,6 +228,7 @@ def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: s
             assert transcript == quote.release.plan
 
 
+@pytest.mark.slow
 def test_losses_of_several_outputs() -> None:
     """The same contraction and bound on the flat w of softmax; curvatures add up to at most K L."""
     problem = Problem(Softmax(3), L2(0.3), n=30, d=2, row_norm=1.0)

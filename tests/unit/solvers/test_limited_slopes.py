@@ -73,6 +73,7 @@ def test_a_records_gradient_is_its_slope_shortened(loss: Loss, limit: float) -> 
     assert gradient_sum(data, [slice(0, 60)], w) == pytest.approx(np.sum(parts, axis=0), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_shortened_slopes_rise_for_one_margin_and_for_two_classes_and_not_beyond() -> None:
     """<g(a) - g(b), a - b> >= 0 is what a convex function's gradients have."""
     rng = np.random.default_rng(2)

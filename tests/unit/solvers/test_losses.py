@@ -82,6 +82,7 @@ class TestEveryLoss:
                 assert (np.abs(rate - loss.slope(m + step / 2, t)) <= loss.curvature_bound * step / 2 + 1e-10).all()
             assert loss.is_convex or math.isfinite(loss.curvature_bound)
 
+    @pytest.mark.slow
     def test_its_slope_is_its_formula_to_the_last_bit(self, loss: OneMargin) -> None:
         """Compiled, nothing is contracted or reassociated: what Python computes, out to where everything overflows."""
         rng = np.random.default_rng(2)
@@ -95,6 +96,7 @@ class TestEveryLoss:
             clipped = [kernels.slope(loss.compiled, at, float(y)) for at in m.tolist()]
             np.testing.assert_array_equal(clipped, np.clip(plain, -loss.slope_bound, loss.slope_bound))
 
+    @pytest.mark.slow
     def test_its_slope_is_within_the_rounding_that_the_oracle_grants(self, loss: OneMargin) -> None:
         """16 units of 2^-53 of its bound, docs/proofs/oracle.md: the formula to forty digits."""
         m = np.concatenate([np.linspace(-40, 40, 1001), np.linspace(-3, 3, 1000)])

@@ -188,6 +188,7 @@ def test_what_is_at_stake() -> None:
     assert at_stake(replace(ADULT, domain=Simplex(2.0))) == pytest.approx(2**0.5 * ADULT.G)  # runs start elsewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
 def test_rows_without_structure_hardly_hurt_a_model_of_many_coordinates(epsilon: float) -> None:
     """Nothing can be learned there; what noise does to the untrained model's risk of ln 2 stays below 20 % of it."""

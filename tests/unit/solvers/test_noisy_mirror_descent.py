@@ -144,6 +144,7 @@ def test_the_quoted_noise_is_that_of_a_slot() -> None:
     assert quote.noise_stds[0] < halved.noise_stds[0] < 2 * quote.noise_stds[0]
 
 
+@pytest.mark.slow
 def test_default_passes_are_as_many_as_leave_the_noise_below_a_gradient() -> None:
     """Of public facts alone: few where the budget is small or the rows are few, 16 at most."""
     found = {

@@ -151,6 +151,7 @@ def test_bounds_handed_to_the_mechanism(rows: tuple[Problem, Vector, Vector], mo
     assert bounds[1] == pytest.approx(problem.G / 10, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_noise_is_the_plans(rows: tuple[Problem, Vector, Vector]) -> None:
     """std = multiplier * bound, within 1e-9 false alarms (chi-square, 3000 draws: 8 % is beyond 6 sigma)."""
     problem, X, y = rows

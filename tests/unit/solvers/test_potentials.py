@@ -227,6 +227,7 @@ class TestMethod:
         X, y = self.rows(task.d)
         return float(np.mean(task.loss.value(X @ w, y)))
 
+    @pytest.mark.slow
     def test_without_noise_it_keeps_its_bound(self, potential: Potential, domain: Domain) -> None:
         task = problem(domain, 30)
         X, y = self.rows(30)
@@ -239,6 +240,7 @@ class TestMethod:
             assert self.risk(task, found) - self.risk(task, w) <= method.excess_risk(task, 0.0, Start(6.0, True, 1.0))
         assert self.risk(task, found) - self.risk(task, w) <= 1e-3
 
+    @pytest.mark.slow
     def test_with_noise_it_keeps_its_bound_and_the_domain(self, potential: Potential, domain: Domain) -> None:
         task, privacy = problem(domain, 60), Privacy(20.0, 1e-6)
         X, y = self.rows(60)

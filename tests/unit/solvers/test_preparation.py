@@ -69,6 +69,7 @@ METHODS: list[Method] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{m.name}")
 def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
     method: Method, rows: tuple[Vector, Vector]
@@ -129,6 +130,7 @@ def test_the_moments_get_their_shares_of_one_price() -> None:
     assert spent["means"] / sum(spent.values()) == pytest.approx(0.02, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_sampled_answers_pay_for_the_moments_in_the_same_certified_plan() -> None:
     """The price of the whole is the target, and gradients lose about the moments' 8 % of mu^2, no more."""
     random = DpGd(steps=50, release="random")
@@ -244,6 +246,7 @@ def test_auto_prepares_what_it_chooses_and_leaves_rows_as_declared_where_asked()
     assert kept.method == DpGd().resolve(PROBLEM, PRIVACY)
 
 
+@pytest.mark.slow
 def test_it_learns_what_the_declared_coding_hides(rows: tuple[Vector, Vector]) -> None:
     """A number that hardly moves within its declared range."""
     X, y = rows

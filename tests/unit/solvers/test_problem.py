@@ -22,6 +22,7 @@ def test_constants_by_hand() -> None:
     assert squared.start.tolist() == [0.0] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Logistic(), Squared(0.8)], ids=repr)
 def test_constants_bound_every_record_and_are_approached(loss: Loss) -> None:
     """||grad f_i(w)|| <= G and ||grad f_i(w) - grad f_i(v)|| <= L ||w - v||, over rows of norm at most R."""

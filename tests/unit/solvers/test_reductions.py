@@ -172,6 +172,7 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
             first.redrawn()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [Localization(phases=3), OutputPerturbation()], ids=lambda m: m.name)
 def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any) -> None:
     problem, privacy = _problem(300, L2(0.1)), Privacy(1.0, 0.0)

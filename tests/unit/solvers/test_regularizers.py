@@ -103,6 +103,7 @@ def test_the_proximal_step_is_the_minimizer_for_every_pair(
     assert np.linalg.norm(found - slow) <= 2e-3
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(regularizers, domains, vectors, st.sampled_from([0.05, 0.5, 2.0]), st.integers(0, 2**32))
 def test_the_proximal_step_is_optimal_against_points_around_it(

@@ -213,6 +213,7 @@ def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[PrivateOracle, Unm
     return oracle, meter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "classes"), [(5, 3), (2, 40)])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e8, 1e90])
 def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classes: int) -> None:

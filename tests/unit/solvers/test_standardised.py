@@ -77,6 +77,7 @@ def every_answer(door: StandardisedOracle, loss: Loss, center: Vector, frame: Fr
         door.residual("residual", w, frame, 0.7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
 @given(seed=st.integers(0, 2**32 - 1), extreme=st.booleans())
 def test_replacing_a_record_moves_no_answer_by_more_than_twice_its_bound(loss: Loss, seed: int, extreme: bool) -> None:

@@ -75,6 +75,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "problem", "privacy"), CASES, ids=lambda x: getattr(x, "name", ""))
 def test_the_records_do_not_change_how_much_is_done(method: methods.Method, problem: Problem, privacy: Privacy) -> None:
     first, *others = (work(method, problem, privacy, X, y) for X, y in pairs(problem.loss.takes == "class", problem.d))
