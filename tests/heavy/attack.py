@@ -67,8 +67,8 @@ async def attack(client: httpx.AsyncClient, dataset: str, number: int, until: fl
             ends[str(answer.status_code)] += 1
             if answer.status_code in (429, 503):
                 await asyncio.sleep(1.0)  # sooner than Retry-After says
-        except httpx.TimeoutException:
-            ends["still waiting"] += 1
+        except httpx.TransportError as error:  # no answer in time, or an idle connection that the server closed
+            ends[type(error).__name__] += 1
 
 
 async def attackers(url: str, token: str, dataset: str, seconds: float) -> None:
