@@ -4,6 +4,7 @@ import fcntl
 import logging
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ ROUTERS = (
     operations.router,
     documentation.router,
 )
+_AGAIN = 5.0  # seconds until workers that did not start are tried again
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
     "Differentially private models under a privacy budget: priced before they run, charged before the data is touched, "
@@ -251,19 +253,25 @@ def _cluster(settings: Settings) -> Engine:
 
 
 def _warm_up(ready: threading.Event, calculators: Calculators, begin_work: Callable[[], None]) -> None:
-    """A server whose accountants do not load never becomes ready; one whose workers do not start no longer is.
+    """A server whose accountants do not load never becomes ready; one whose workers do not start is not, until they do.
 
-    Workers start last: they would take the processors from what a first request waits for, and a job can wait.
+    Workers start last: they would take the processors from what a first request waits for, and a job can wait. They are
+    tried again: it may have been one that was killed as it started.
     """
     if not calculators.is_warm():
         _LOG.critical("the accountants do not load")
         return
     ready.set()
-    try:
-        begin_work()
-    except Exception as error:
-        ready.clear()
-        _LOG.critical("the workers do not start: %s", type(error).__name__)
+    while True:
+        try:
+            begin_work()
+        except Exception as error:
+            ready.clear()
+            _LOG.critical("the workers do not start: %s", type(error).__name__)
+            time.sleep(_AGAIN)
+        else:
+            ready.set()
+            return
 
 
 def _begin_work(services: Services) -> None:

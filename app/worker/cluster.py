@@ -57,11 +57,16 @@ class DaskEngine:
         self._local, self._looked, self._whole = settings.workers, 0.0, time.monotonic()
         dask.config.set(_QUIET)  # for good, too: so does the configuration
         self._cluster = None if settings.scheduler is not None else _cluster(settings)
-        self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
-        if self._cluster is None:
-            self._client.run_on_scheduler(_never_retry)
-        self._client.wait_for_workers(1, timeout=_START)
-        self._client.register_plugin(task.Prepare(local=self._cluster is not None))
+        try:
+            self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
+            if self._cluster is None:
+                self._client.run_on_scheduler(_never_retry)
+            self._client.wait_for_workers(1, timeout=_START)
+            self._client.register_plugin(task.Prepare(local=self._cluster is not None))
+        except BaseException:
+            if self._cluster is not None:
+                self._cluster.close(timeout=_GRACE)
+            raise
 
     @property
     def slots(self) -> int:
@@ -140,17 +145,21 @@ class _DaskHandle:
         threading.Thread(target=self._stop, name=f"stop {self._key}", daemon=True).start()
 
     def _stop(self) -> None:
-        try:
-            self._client.run(task.stop, self._key, on_error="ignore")
-            waited = threading.Event()
-            self._future.add_done_callback(lambda _: waited.set())
+        """Asked again until it is over: a scheduler may not know yet where it runs, a worker may be away just then."""
+        waited = threading.Event()
+        self._future.add_done_callback(lambda _: waited.set())
+        while self._client.status == "running":
+            try:
+                self._client.run(task.stop, self._key, on_error="ignore")
+                if waited.wait(_GRACE):
+                    return
+                busy = [address for address, keys in self._client.processing().items() if self._key in keys]
+                if busy:
+                    self._client.restart_workers(busy, timeout=60, raise_for_error=False)
+            except Exception as error:
+                logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
             if waited.wait(_GRACE):
                 return
-            busy = [address for address, keys in self._client.processing().items() if self._key in keys]
-            if busy:
-                self._client.restart_workers(busy, timeout=60, raise_for_error=False)
-        except Exception as error:
-            logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
 
 
 def _cluster(settings: Settings) -> LocalCluster:

@@ -88,16 +88,22 @@ def test_a_server_is_ready_before_its_workers_are_and_its_jobs_wait_for_them(tmp
     engine.close()
 
 
-def test_a_server_whose_workers_do_not_start_is_not_ready_any_more(caplog: pytest.LogCaptureFixture) -> None:
-    ready = threading.Event()
+def test_a_server_whose_workers_do_not_start_is_not_ready_until_they_do(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a worker that was killed as it started left a server without any, for good."""
+    ready, was_ready = threading.Event(), []
+    monkeypatch.setattr(app.main, "_AGAIN", 0.0)
 
-    def fail() -> None:
-        assert ready.is_set(), "it was, until then"
-        raise OSError("no room")
+    def fail_twice() -> None:
+        was_ready.append(ready.is_set())
+        if len(was_ready) < 3:
+            raise OSError("no room")
 
-    app.main._warm_up(ready, InlineCalculators(), fail)
-    assert not ready.is_set()
-    assert "the workers do not start: OSError" in caplog.text
+    app.main._warm_up(ready, InlineCalculators(), fail_twice)
+    assert was_ready == [True, False, False]
+    assert ready.is_set()
+    assert caplog.text.count("the workers do not start: OSError") == 2
 
 
 def test_an_engine_that_is_just_starting_is_closed_once_it_runs() -> None:
