@@ -7,7 +7,10 @@ Bounds and categories come from the published descriptions of the sets (UCI), no
 are listed by the published file itself, which stands for its description here.
 """
 
+import gzip
+import io
 import os
+import tarfile
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -71,6 +75,27 @@ _PROTEIN = {  # the published file stands for its description, which gives the r
     "F8": (0, 350),
     "F9": (0, 60),
 }
+_BANK = {
+    "age": (18, 95),
+    "balance": (-10_000, 110_000),
+    "day": (1, 31),
+    "duration": (0, 5000),
+    "campaign": (1, 63),
+    "pdays": (-1, 900),
+    "previous": (0, 300),
+}
+_HEALTH = {"whrswk": (0, 100), "experience": (-1, 60), "kidslt6": (0, 6), "kids618": (0, 10), "husby": (0, 200)}
+_DIAMONDS = {
+    "carat": (0, 6),
+    "depth": (40, 80),
+    "table": (40, 100),
+    "price": (0, 20_000),
+    "x": (0, 12),
+    "y": (0, 60),
+    "z": (0, 40),
+}
+_LISTED = Path(__file__).resolve().parents[1] / ".venv-peers/lib"  # pydataset, which `make peers` installs
+_WORDS = 300
 COVTYPE_ROWS = 200_000
 
 
@@ -134,19 +159,74 @@ def protein() -> Split | None:
     return _numbers("Protein", "protein_casp.parquet", _PROTEIN, "RMSD")
 
 
+def bank() -> Split | None:
+    """Who takes a bank's offer on the telephone: four fifths by a fixed permutation."""
+    if not (DATA / "bank_full.parquet").exists():
+        return None
+    return _mixed("Bank", pq.read_table(DATA / "bank_full.parquet"), _BANK, "y", "yes")
+
+
+def w8a() -> Split | None:
+    """Web pages: 300 words that are there or not; four fifths by a fixed permutation."""
+    if not (DATA / "w8a.libsvm.gz").exists():
+        return None
+    with gzip.open(DATA / "w8a.libsvm.gz", "rt") as lines:
+        records = [line.split() for line in lines if line.strip()]
+    words = np.zeros((len(records), _WORDS))
+    for row, record in zip(words, records, strict=True):
+        row[[int(entry.partition(":")[0]) - 1 for entry in record[1:]]] = 1.0
+    target = ["yes" if float(record[0]) > 0 else "no" for record in records]
+    table = pa.table({f"word {j}": words[:, j] for j in range(_WORDS)} | {"topic": target})
+    return _mixed("w8a", table, {f"word {j}": (0, 1) for j in range(_WORDS)}, "topic", "yes")
+
+
+def health() -> Split | None:
+    """Whether a wife has health insurance by her own job (Ecdat's HI): four fifths by a fixed permutation."""
+    table = _listed("Ecdat/HI")
+    if table is None:
+        return None
+    return _mixed("Health insurance", table.drop_columns(["", "hhi2", "wght"]), _HEALTH, "whi", "yes")
+
+
+def diamonds() -> Split | None:
+    """Prices of diamonds (ggplot2): four fifths by a fixed permutation."""
+    table = _listed("ggplot2/diamonds")
+    return None if table is None else _mixed("Diamonds", table.drop_columns([""]), _DIAMONDS, "price", None)
+
+
+def _listed(name: str) -> pa.Table | None:
+    """A table of the package pydataset, read from its archive."""
+    for archive in _LISTED.glob("python3*/site-packages/pydataset/resources.tar.gz"):
+        with tarfile.open(archive) as files:
+            file = files.extractfile(f"resources/rdata/csv/{name}.csv")
+            assert file is not None
+            return pyarrow.csv.read_csv(io.BytesIO(file.read()))
+    return None
+
+
+def _mixed(
+    name: str, table: pa.Table, bounds: Mapping[str, tuple[float, float]], target: str, positive: str | None
+) -> Split:
+    """Numbers by their published ranges; the other columns by the categories that the published file lists."""
+    columns: list[Column] = []
+    for column in table.column_names:
+        if column in bounds:
+            lower, upper = bounds[column]
+            columns.append(NumberColumn(name=column, type="number", lower=float(lower), upper=float(upper)))
+        else:
+            values = sorted({str(value) for value in table[column].to_pylist()})
+            columns.append(CategoryColumn(name=column, type="category", categories=values))
+    X, y, bound, layout = _encoded(table, columns, target, positive)
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = order[: 4 * len(y) // 5], order[4 * len(y) // 5 :]
+    return Split(name, X[train], y[train], X[test], y[test], bound, layout)
+
+
 def _numbers(name: str, file: str, bounds: Mapping[str, tuple[float, float]], target: str) -> Split | None:
     """A table of numbers alone, the target coded in [-1, 1] like them."""
     if not (DATA / file).exists():
         return None
-    table = pq.read_table(DATA / file)
-    columns: list[Column] = []
-    for column in table.column_names:
-        lower, upper = bounds[column]
-        columns.append(NumberColumn(name=column, type="number", lower=float(lower), upper=float(upper)))
-    X, y, bound, layout = _encoded(table, columns, target, None)
-    order = np.random.default_rng(0).permutation(len(y))
-    train, test = order[: 4 * len(y) // 5], order[4 * len(y) // 5 :]
-    return Split(name, X[train], y[train], X[test], y[test], bound, layout)
+    return _mixed(name, pq.read_table(DATA / file), bounds, target, None)
 
 
 def _encoded(

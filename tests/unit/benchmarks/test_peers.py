@@ -1,12 +1,17 @@
 """The comparison with peers: what of it is ours."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmarks import peers
+from benchmarks.ada_ssp import boosted, printed
 from benchmarks.datasets import Split
+from benchmarks.floor import floor
+from solvers import Problem
+from solvers.losses import Squared
 
 
 def _split() -> Split:
@@ -19,21 +24,61 @@ def _split() -> Split:
 def test_printed_adassp_is_ridge_regression_without_noise_and_worse_with_much() -> None:
     split = _split()
     n, d = split.X.shape
-    ridge = np.linalg.solve(split.X.T @ split.X / n + peers.STRENGTH * np.eye(d), split.X.T @ split.y / n)
-    np.testing.assert_allclose(peers.printed(split, 1e9, 1e-6), ridge, atol=1e-5)
-    errors = [np.linalg.norm(peers.printed(split, 0.01, 1e-6) - ridge) for _ in range(5)]
+    ridge = np.linalg.solve(split.X.T @ split.X / n + 1e-4 * np.eye(d), split.X.T @ split.y / n)
+    np.testing.assert_allclose(printed(split, 1e9, 1e-6, 1e-4), ridge, atol=1e-5)
+    errors = [np.linalg.norm(printed(split, 0.01, 1e-6) - ridge) for _ in range(5)]
     assert np.median(errors) > 0.1
+
+
+def test_boosted_adassp_is_least_squares_without_noise_and_worse_with_much() -> None:
+    split = _split()
+    exact = np.linalg.lstsq(split.X, split.y, rcond=None)[0]
+    np.testing.assert_allclose(boosted(split, 1e6, 1e-6), exact, atol=1e-3)
+    errors = [np.linalg.norm(boosted(split, 0.01, 1e-6) - exact) for _ in range(5)]
+    assert np.median(errors) > 0.1
+
+
+def test_the_noise_limit_falls_with_epsilon_and_is_that_of_the_exact_answer_for_much_noise() -> None:
+    split = _split()
+    n, d = split.X.shape
+    problem = Problem(Squared(), n=n, d=d, row_norm=2.0)
+    exact = np.asarray(np.linalg.lstsq(split.X, split.y, rcond=None)[0], dtype=np.float64)
+    limits = [floor(split, problem, exact, epsilon, 1e-5) for epsilon in (1e-4, 0.1, 1.0, 10.0)]
+    assert limits == sorted(limits, reverse=True)
+    everything = float(np.mean((split.X @ exact) ** 2)) / 2  # of w = 0, which the ridge falls back to
+    assert limits[0] == pytest.approx(everything, rel=0.01)
+    assert limits[-1] < 1e-3 * everything
+
+
+def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    split = _split()
+    monkeypatch.setattr(peers, "RESULTS", tmp_path / "peers.jsonl")
+    monkeypatch.setattr(peers, "Peers", lambda *_: SimpleNamespace(close=lambda: None))
+    asked: list[float] = []
+
+    def fit(epsilon: float) -> tuple[np.ndarray, float]:
+        asked.append(epsilon)
+        return np.zeros(4), 0.5
+
+    both = [(name, lambda _: fit) for name in ("purse auto", "a peer")]
+    monkeypatch.setattr(peers, "ways", lambda *_: iter(both))
+    peers._dataset(split, str(tmp_path), 2)
+    assert asked == [epsilon for _ in both for epsilon in peers.EPSILONS for _ in range(2)]
+    lines = (tmp_path / "peers.jsonl").read_text().splitlines()
+    (tmp_path / "peers.jsonl").write_text("\n".join(lines[1:]) + "\n")
+    asked.clear()
+    peers._dataset(split, str(tmp_path), 2)
+    assert asked == [peers.EPSILONS[0]] * 2
 
 
 def test_without_their_environment_it_says_how_to_make_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(peers, "PYTHON", tmp_path / "none")
-    monkeypatch.setattr(peers, "DATA", tmp_path)
     peers.report(1)
     assert capsys.readouterr().out == "peers: run `make peers`, which makes .venv-peers\n"
 
 
 def test_a_diverged_peer_does_not_break_the_table() -> None:
     assert peers._spread([0.5, 0.7]) == "0.6000 +- 0.1000"
-    assert peers._spread([-2.5e6, -1.5e6]) == "-2.0e+06 +- 5e+05"
+    assert peers._spread([-2.5e6, -1.5e6]) == "-2e+06"

@@ -1,0 +1,45 @@
+"""The noise limit: what one exact Gaussian answer, read with the true curvature, would lose."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from accounting.divergences.gaussian import gauss_mu
+from benchmarks.datasets import Split
+from solvers import Problem
+
+_CONSTANT = 0.3
+
+Vector = NDArray[np.float64]
+
+
+def floor(split: Split, problem: Problem, best: Vector, epsilon: float, delta: float) -> float:
+    """min over ridges r of E[excess] of w = (H + r)^-1 (H w* + xi), xi ~ N(0, (2 c / (n mu))^2), to second order.
+
+    In coordinates z = (a o (x - m), .3) with the exact means m and a^2 v = 1/d each: rows of mean square about 1 and,
+    as `adaptive_gd` has them, slopes of at most c / ||z||. H is the Hessian at w*, known without noise, and so is the
+    ridge that is best in hindsight: no private method knows either. It is a limit for methods that treat all directions
+    alike; one that learns which of them matter can be below it.
+    """
+    X, n = split.X[:, :-1], len(split.X)
+    m, v = X.mean(axis=0), X.var(axis=0)
+    kept = v > 0
+    a = 1 / np.sqrt(v[kept] * kept.sum())
+    Z = np.column_stack(((X[:, kept] - m[kept]) * a, np.full(n, _CONSTANT)))
+    w = np.append(best[:-1][kept] / a, (best[-1] + X @ best[:-1] @ np.ones(n) / n) / _CONSTANT)
+    margins = split.X @ best
+    curvature = problem.loss.slope(margins + 1e-4, split.y) - problem.loss.slope(margins - 1e-4, split.y)
+    H = (Z.T * (curvature / 2e-4)) @ Z / n
+    values, vectors = np.linalg.eigh(H)
+    values, along = np.maximum(values, 0), vectors.T @ w
+    mu = gauss_mu(epsilon, delta)
+    limit = 0.5 if problem.loss.takes == "class" and n * mu / problem.size < 200 else 1.0
+    variance = (2 * limit / (n * mu)) ** 2
+
+    def excess(log_ridge: float) -> float:
+        ridge = float(np.exp(log_ridge))
+        return float(np.sum(values * ((ridge * along) ** 2 + variance) / (values + ridge) ** 2) / 2)
+
+    grid = np.linspace(-25, 35, 241)
+    start = float(grid[int(np.argmin([excess(g) for g in grid]))])
+    return float(minimize_scalar(excess, bounds=(start - 0.5, start + 0.5), method="bounded").fun)
