@@ -232,12 +232,12 @@ def _numbers(name: str, file: str, bounds: Mapping[str, tuple[float, float]], ta
 def _encoded(
     table: pa.Table, columns: list[Column], target: str, positive: str | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, Columns]:
-    spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-6))
+    spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-6)).settled()
     request = JobRequest(dataset="ds", target=target, positive=positive, privacy=JobPrivacy(epsilon=1.0))
     with tempfile.TemporaryDirectory() as folder:
         file, stored = Path(folder) / "rows.parquet", Path(folder) / "columns"
         pq.write_table(table, file, row_group_size=65_536)
-        ingest(file, columns, stored, 2**34)
+        ingest(file, spec.columns, stored, 2**34)
         design = Design.of(spec, request)
         coded, y = design.load(stored, Path(folder))
         layout, n = design.columns, len(y)
