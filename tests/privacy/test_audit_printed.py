@@ -1,4 +1,4 @@
-"""Audits of sampling without replacement and of the printed form of SVRG, and the mistakes that they must catch.
+"""Audits of sampling without replacement and of SVRG as published, and the mistakes that they must catch.
 
 The pair on which all is seen: every row is the same but one, which is zero in the other dataset. All rows then agree
 on every answer, and an answer that is off shows that the odd row was drawn. Seeds are fixed; the alarm rate is 1e-9.

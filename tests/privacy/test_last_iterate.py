@@ -176,7 +176,7 @@ def _spacings(plan: Plan) -> tuple[float, float]:
 
 
 def _boxed() -> tuple[Problem, float, float]:
-    """HALF in a box, its radius, and the spacing. The box owes nothing to the noise's plan: the plan is the same."""
+    """HALF in a box, its radius, and the spacing. The box is independent of the noise's plan: the plan is the same."""
     tau, spacing = _spacings(planned(HALF, STEPS, MILD))
     radius = REACH * tau / math.sqrt(3)  # c tau / sqrt(1 - c^2)
     assert abs(radius / spacing - round(radius / spacing)) > 1e-3  # off the lattice

@@ -130,7 +130,7 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
     rows[2], targets[2] = list(replaced[:2]), replaced[2]
     seen.append(_values(problem, np.array(rows), np.array(targets), w, anchor))
     for (one, bound), (two, same) in zip(*seen, strict=True):
-        assert bound == same  # the noise owes nothing to the data
+        assert bound == same  # the noise does not depend on the data
         assert np.isfinite(one).all()
         assert float(np.linalg.norm(one - two)) <= 2 * bound
     for values_ in seen:

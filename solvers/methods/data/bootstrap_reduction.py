@@ -17,9 +17,9 @@ from solvers.problem import Problem, Vector
 
 @dataclass(frozen=True, slots=True)
 class BootstrapReduction(Strict):
-    """min_w F(w) + r(w) by the method `inner` on n rows drawn uniformly with replacement from the n.
+    """min_w F(w) + r(w) by the method `inner` on a bootstrap sample: n rows drawn uniformly, with replacement.
 
-    The drawn rows are independent draws from the data's own distribution, over which the expected loss is F: what is
+    Its rows are independent draws from the data's own distribution, over which the expected loss is F: what is
     proven of `inner` for the expected loss holds for the empirical one, on every dataset.
 
     Precondition: `inner` is e-DP for the replacement of one row it sees.
@@ -61,7 +61,7 @@ class BootstrapReductionRun(DataRun):
     name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """Those of `inner`, on drawn rows."""
+        """Those of `inner`, on a bootstrap sample."""
         found = []
         for query in self.inner.queries(problem):
             if not isinstance(query.mechanism, Laplace | Parallel):

@@ -40,7 +40,7 @@ class DpSvrg(Strict):
         epoch's steps, from the two latest anchors and their noisy snapshots, kept within [eta / 4, 1 / (L (1 + 11/b))];
         eta itself where these tell nothing. It helps where curvature along the way is far below L, or noise small
 
-    Reference: Wang, Ye and Xu 2017, Algorithm 1, built as mechanism S of docs/spec 2.3 (the printed form is not
+    Reference: Wang, Ye and Xu 2017, Algorithm 1, built as mechanism S of docs/spec 2.3 (as published it is not
     private at its own settings). Deviations: the snapshot is noised once, batches are Poisson, the safeguard, the last
     iterate as anchor (Johnson and Zhang 2013, option I), and step sizes from released snapshots alone.
     """

@@ -87,7 +87,7 @@ def check_forms(name: str, form: Form, step_rule: StepRule) -> None:
         raise Unsuitable(f"{name}: step_rule is 'fixed' or 'barzilai_borwein'")
     if form == "printed" and step_rule == "barzilai_borwein":
         raise Unsuitable(
-            f"{name}: Barzilai-Borwein steps need released snapshots, and the printed form releases none (the paper's "
+            f"{name}: Barzilai-Borwein steps need released snapshots, and as published none is released (the paper's "
             "own take exact gradients, which is not private): use form 'safeguarded' or step_rule 'fixed'"
         )
 
@@ -149,7 +149,7 @@ class Estimates:
 def estimate(oracle: Oracle, problem: Problem, w: Vector, anchor: Vector, snapshot: Vector | None) -> Vector:
     """grad F(w), nearly: snapshot + sampled change while L ||w - anchor|| <= G, a sampled gradient beyond.
 
-    Without a snapshot, the printed form: the exact one and the change, with one noise.
+    Without a snapshot, as published: the exact one and the change, with one noise.
     """
     if snapshot is None:
         return oracle.printed_change("step", w, anchor)

@@ -1,4 +1,4 @@
-"""The growth benchmark's instances: their closed forms against drawn rows, their growth, their prox."""
+"""The growth benchmark's instances: their closed forms against sampled rows, their growth, their prox."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The printed form of SVRG and Barzilai-Borwein steps: by hand, what the oracle adds up, what is refused."""
+"""SVRG as published and Barzilai-Borwein steps: by hand, what the oracle adds up, what is refused."""
 
 import math
 from typing import Any

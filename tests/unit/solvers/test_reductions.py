@@ -1,4 +1,4 @@
-"""The reductions: rounds with a growing pull, and pure runs on drawn rows with their exact price."""
+"""The reductions: rounds with a growing pull, and pure runs on a bootstrap sample with their exact price."""
 
 import itertools
 import math
