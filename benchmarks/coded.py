@@ -19,6 +19,7 @@ from benchmarks import loops
 from solvers.bounds import UNIT, block_rows
 from solvers.columns import Columns
 from solvers.data_access import data as reading
+from solvers.data_access import frames
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.rows import Coded, code_bytes, in_bytes, places
 from solvers.data_access.sums import gradient_sum
@@ -57,7 +58,7 @@ def passes(repeats: int) -> None:
     d, w = data.problem.d, np.random.default_rng(2).standard_normal(data.problem.d) / 3
     X, y = data.rows(), data.y
     frame = Frame(np.full(d - 1, 0.1), np.full(d - 1, 1.5), 0.5)
-    framed = data.framed(frame, 1.0)
+    framed = frames.framed(data, frame, 1.0)
 
     def blas() -> Floats:
         sums: Floats = (-y / (1 + np.exp(y * (X @ w)))) @ X

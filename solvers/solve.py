@@ -13,7 +13,7 @@ from accounting.mechanisms.mechanism import Event
 from accounting.noise import Noise
 from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy
-from solvers.data_access import inputs
+from solvers.data_access import frames, inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
@@ -149,7 +149,7 @@ def run(
         moments = StandardisedOracle(problem, data, first, noise, on_answer)
         frame, before = preparation.frame(moments, problem), moments.transcript()
     if frame is not None:
-        data = data.framed(frame, preparation.prepared(problem).row_norm)
+        data = frames.framed(data, frame, preparation.prepared(problem).row_norm)
     coefficients, transcript = _answered(method, data, rest, noise, _after(before, on_answer))
     transcript = Plan(transcript.queries + before.queries)
     if not release.plan.covers(transcript):

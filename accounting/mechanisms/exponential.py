@@ -22,6 +22,7 @@ from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
+from accounting.noise.draws import integer
 from accounting.numbers import finite
 
 Floats = NDArray[np.float64]
@@ -124,7 +125,7 @@ def _position(shares: Floats, noise: Noise) -> int:
     middle += low >> _LIMB
     high += middle >> _LIMB
     sums = (low & _ONES, middle & _ONES, high)
-    at = noise.integer(_DRAWN) * sum(int(limb[-1]) << k * _LIMB for k, limb in enumerate(sums)) >> 64 * _DRAWN
+    at = integer(noise, _DRAWN) * sum(int(limb[-1]) << k * _LIMB for k, limb in enumerate(sums)) >> 64 * _DRAWN
     passed = np.ones(len(shares), dtype=bool)  # whether a sum is at most this place, by the limbs so far
     for limb, digit in zip(sums, (at & _ONES, at >> _LIMB & _ONES, at >> 2 * _LIMB), strict=True):
         passed = (limb < digit) | ((limb == digit) & passed)

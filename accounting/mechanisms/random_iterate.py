@@ -1,6 +1,6 @@
 """A uniformly random prefix of T - 1 Gaussian answers: m of them, m uniform on {0..T-1} and drawn without the data.
 
-Precondition: as `gaussian`, for each answer; m is drawn before the first, by `Noise.below`; the answers beyond m are
+Precondition: as `gaussian`, for each answer; m is drawn before the first, by `draws.below`; the answers beyond m are
 never made. m itself may be public.
 Pseudo-code: m <- uniform {0..T-1}; answer m times.
 Postcondition: with mu_1 = 2/z, for every epsilon, delta(epsilon) <= (1/T) sum_(m<T) delta_Gauss(epsilon; mu_1 sqrt(m));
@@ -19,6 +19,7 @@ from scipy.special import log_ndtr
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
 from accounting.noise import Noise
+from accounting.noise.draws import below
 from accounting.numbers import whole
 
 MOST_STEPS = 100_000
@@ -54,7 +55,7 @@ class RandomIterate(AbstractGaussianNoise):
 
     def horizon(self, noise: Noise) -> int:
         """m."""
-        return noise.below(self.steps)
+        return below(noise, self.steps)
 
     def curves(self, noise_multiplier: float) -> Curves:
         """The mixture's Renyi curve and its profile; mu_1 sqrt(T - 1) as if all answers were always given."""

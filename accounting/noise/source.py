@@ -1,5 +1,5 @@
-"""The only source of privacy randomness: exactly rounded Gaussian and Laplace noise, exact Poisson batches and exact
-choices, all from one cryptographic stream.
+"""The only source of privacy randomness: exactly rounded Gaussian and Laplace noise, and the bits of exact choices
+(`draws`, `batches`), all from one cryptographic stream.
 
 Promise: `rounded_gaussian(count, s)` has exactly the law of round(N), N ~ N(0, s^2) i.i.d., `rounded_laplace` that of
 Laplace variables of scale s, not a floating-point approximation of it, given independent uniform bits. Adding
@@ -22,7 +22,6 @@ from randomgen import AESCounter
 from scipy.special import ndtri
 
 from accounting.errors import OutOfRange
-from accounting.noise import batch_sizes
 
 _BLOCK = 16384  # keeps the working set of one block inside the second-level cache
 _MANTISSA = np.uint64((1 << 52) - 1)
@@ -85,13 +84,17 @@ class Tails:
 
 
 class Noise:
-    """Exactly rounded noise, exact Bernoulli batches and exact choices over one bit stream; one thread at a time."""
+    """Exactly rounded noise over one bit stream, which exact choices take theirs from, too; one thread at a time."""
 
     __slots__ = ("_bits", "_exact")
 
     def __init__(self, bits: Bits | None = None) -> None:
         self._bits: Bits = SystemBits() if bits is None else bits
         self._exact = mpmath.MPContext()  # its own context: mpmath's global one is shared between threads
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` words of the stream: independent, uniform, used for nothing else."""
+        return self._bits.words(count)
 
     def rounded_gaussian(self, count: int, scale: float) -> NDArray[np.float64]:
         """round(N_j), N_j ~ N(0, scale^2) i.i.d., j = 1..count, as integers in float64.
@@ -111,132 +114,6 @@ class Noise:
     def rounded_laplace(self, count: int, scale: float) -> NDArray[np.float64]:
         """round(Y_j), Y_j of density exp(-|y| / scale) / (2 scale) i.i.d.; the rest as above."""
         return self._rounded(_LAPLACE, count, scale)
-
-    def uniform_rows(self, n: int) -> NDArray[np.int64]:
-        """n indices, each uniform in 0..n-1 and independent: words beyond the largest multiple of n are drawn again."""
-        if not 1 <= n < 1 << 40:
-            raise OutOfRange("the number of rows must lie in [1, 2^40)")
-        limit = np.uint64((1 << 64) // n * n - 1)  # the last word that is kept
-        words = self._bits.words(n).copy()
-        while len(over := np.flatnonzero(words > limit)):
-            words[over] = self._bits.words(len(over))
-        return (words % np.uint64(n)).astype(np.int64)
-
-    def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:
-        """Indices of a batch that holds each of n rows independently with probability floor(rate 2^64) / 2^64 <= rate.
-
-        In order. A small batch costs as much as it holds: `poisson_batches`. Else sixteen bits decide a row unless they
-        tie with the leading bits of the rate; then 48 more are drawn.
-        """
-        if not 0 < rate <= 1:
-            raise OutOfRange("the sampling rate must lie in (0, 1]")
-        threshold = int(rate * 2.0**64)
-        if threshold >= 1 << 64:
-            return np.arange(n)
-        if batch_sizes.fits(n, threshold):
-            return np.sort(self.poisson_batches(n, rate, 1)[1])
-        first, rest = threshold >> 48, threshold & ((1 << 48) - 1)
-        draws = self._bits.words((n + 3) // 4).view(np.uint16)[:n]
-        included = draws < first
-        ties = np.flatnonzero(draws == first)
-        if len(ties):
-            included[ties] = (self._bits.words(len(ties)) >> np.uint64(16)) < np.uint64(rest)
-        return np.flatnonzero(included)
-
-    def poisson_batches(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """`count` independent batches of `poisson_rows`' law, one after another: ends, and rows without order.
-
-        Batch k holds rows[ends[k]:ends[k + 1]]; ends has count + 1 entries. The time does not depend on n, but for a
-        table that is made once: the size of a batch by inversion of its exact law, then that many distinct rows.
-
-        Raises
-        ------
-        OutOfRange
-            if the rate is not small enough (`batch_sizes.fits`).
-        """
-        threshold = int(rate * 2.0**64)
-        if not batch_sizes.fits(n, threshold):
-            raise OutOfRange("batches are drawn by their size only where they are small")
-        sizes = batch_sizes.law(n, threshold).sizes(self._bits.words, count)
-        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        rows = self._below(int(ends[-1]), n)
-        for k in batch_sizes.repeating(ends, rows):
-            rows[ends[k] : ends[k + 1]] = self._distinct(n, rows[ends[k] : ends[k + 1]])
-        return ends, rows
-
-    def _distinct(self, n: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first len(rows) distinct values of a stream of uniform rows that begins with these."""
-        found = np.unique(rows)
-        while (missing := len(rows) - len(found)) > 0:
-            found = np.union1d(found, self._below(missing, n))
-        return found
-
-    def below(self, total: int) -> int:
-        """A uniform integer in [0, total): numbers of just enough bits are drawn until one is below.
-
-        How many it takes depends on fresh bits and on the total alone, and each try succeeds with probability over 1/2.
-        """
-        if total < 1:
-            raise OutOfRange("there must be something to choose from")
-        bits = (total - 1).bit_length()
-        count = (bits + 63) // 64
-        while True:
-            drawn = 0
-            for word in self._bits.words(count):
-                drawn = (drawn << 64) | int(word)
-            drawn >>= 64 * count - bits
-            if drawn < total:
-                return drawn
-
-    def integer(self, words: int) -> int:
-        """A uniform integer of 64 bits for each of so many words."""
-        return int.from_bytes(self._bits.words(words).tobytes(), "little")
-
-    def slots(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Each of n rows by itself gets no slot, or, with the probability of `poisson_rows`, one of `count` uniformly.
-
-        Returns the rows with a slot, by slot, and count + 1 offsets: those of slot t are rows[offsets[t]:offsets[t+1]].
-        """
-        rows = self.poisson_rows(n, rate)
-        slot = self._below(len(rows), count)
-        by_slot = rows[np.argsort(slot.astype(np.uint16 if count <= 1 << 16 else np.uint32), kind="stable")]
-        return by_slot, np.concatenate([[0], np.cumsum(np.bincount(slot, minlength=count))])
-
-    def ordered_rows(self, n: int, count: int) -> NDArray[np.int64]:
-        """`count` distinct rows of n in uniformly random order: the first of a permutation by independent random keys.
-
-        Given that all keys differ every order is equally likely, so keys are drawn again until they do.
-        """
-        if not 0 <= count <= n:
-            raise OutOfRange("there are not so many rows")
-        while True:
-            keys = self._bits.words(n)
-            order = np.argsort(keys)
-            if n < 2 or (np.diff(keys[order]) != 0).all():
-                return np.asarray(order[:count], dtype=np.int64)
-
-    def distinct_rows(self, n: int, count: int) -> NDArray[np.int64]:
-        """`count` distinct rows of n, every such set as likely, in increasing order.
-
-        For few rows of many, uniform rows are drawn until enough are distinct: a new one is uniform on those that are
-        not there yet. How long that takes depends on fresh bits and on n and count alone.
-        """
-        if not 0 <= count <= n:
-            raise OutOfRange("there are not so many rows")
-        if count > n // 8:
-            return np.sort(self.ordered_rows(n, count))
-        rows = np.empty(0, dtype=np.int64)
-        while len(rows) < count:
-            rows = np.union1d(rows, self._below(count - len(rows), n))
-        return rows
-
-    def _below(self, count: int, limit: int) -> NDArray[np.int64]:
-        """`count` independent integers, uniform on 0..limit - 1: words past a multiple of limit are drawn again."""
-        whole = np.uint64((1 << 64) // limit * limit - 1)
-        words = self._bits.words(count)
-        while len(late := np.flatnonzero(words > whole)):
-            words[late] = self._bits.words(len(late))
-        return (words % np.uint64(limit)).astype(np.int64)
 
     def _rounded(self, law: _Law, count: int, scale: float) -> NDArray[np.float64]:
         if not MIN_SCALE <= scale <= MAX_SCALE:

@@ -19,6 +19,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.standardised import StandardisedAttacker
+from solvers.data_access import frames
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
@@ -207,9 +208,9 @@ def _score(
         frame = preparation.frame(moments, problem)
         if frame is None:
             raise TypeError("a preparation that asks makes a frame of the answers")
-        prepared = data.framed(frame, preparation.prepared(problem).row_norm)
+        prepared = frames.framed(data, frame, preparation.prepared(problem).row_norm)
         met = prepared.problem
-        framed = rows[0].framed(frame, met.row_norm), rows[1].framed(frame, met.row_norm)
+        framed = frames.framed(rows[0], frame, met.row_norm), frames.framed(rows[1], frame, met.row_norm)
         rest = _score(method, met, plan, prepared, framed, noise, statistic, position)
         return rest + (moments.score if statistic is None else 0.0)
     if method.door == "data":

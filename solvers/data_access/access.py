@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Exponential, Gaussian, Laplace, ObjectivePerturbation, Parallel, Resampled
-from accounting.noise import Noise
+from accounting.noise import Noise, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import unfolded_rows
@@ -123,7 +123,7 @@ class DataAccess:
         """
         if self.__drawn:
             raise OutOfPlan("rows are drawn once in a run")
-        rows, data = self.__meter.noise.uniform_rows(self.__problem.n), self.__data
+        rows, data = draws.places(self.__meter.noise, self.__problem.n, self.__problem.n), self.__data
         access = DataAccess(self.__problem, data, self.__meter.plan, self.__meter.noise)
         access.__data = data.drawn(rows)
         access.__meter = self.__meter

@@ -16,13 +16,11 @@ from solvers.bounds import block_rows
 from solvers.columns import Columns
 from solvers.data_access.rows import Coded, Sparse, cut, kept, taken
 from solvers.errors import Unsuitable
-from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
 _Piece = TypeVar("_Piece")
 _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
 _MANY = 8  # blocks, from which on two threads gain more than they cost
-_CONSTANTS = 1e-6, 1e3  # of frames: no square of a norm or its inverse underflows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,28 +89,6 @@ class Data:
         targets = np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"])
         return Data(records, targets, problem.row_norm / np.maximum(norms, problem.row_norm), problem)
 
-    def framed(self, frame: Frame, row_norm: float) -> "Data":
-        """The rows t_i (a o (x_i - m), c), t_i = min(1, R_z / their norm), of the records as they are stored.
-
-        They are formed nowhere. How much longer than R_z a term of their sums may be is the problem's `stretch`: a run
-        takes its problem from here. That has no declared columns, so that there is no frame within a frame.
-
-        Raises
-        ------
-        Unsuitable
-            if the columns are not declared, the frame is out of range: functions of the question alone.
-        """
-        problem, own = self.problem, checked(frame, self.problem)
-        records = self.in_frame(own)
-        scale = np.minimum(1.0, row_norm * kernels.inverse_norms(records))
-        longest = min(1.0, row_norm / own.constant) * own.longest(problem.columns) / row_norm
-        framed = replace(problem, row_norm=row_norm, columns=None, stretch=max(1.0, longest))
-        return replace(self, records=records, scale=scale, problem=framed)
-
-    def in_frame(self, frame: Frame) -> "kernels.Records":
-        """The records as the loops see them in a frame, not shortened."""
-        return *self.records[:6], frame.center, frame.scale, frame.constant, *self.records[9:]
-
     def rows(self, places: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
         """Rows as they are multiplied with w, (m, d), scaled and unfolded: for what needs them so, a few at a time."""
         if isinstance(places, slice):
@@ -123,25 +99,6 @@ class Data:
     def drawn(self, places: NDArray[np.int64]) -> "Data":
         """A copy of the given records."""
         return replace(self, records=taken(self.records, places), y=self.y[places], scale=self.scale[places])
-
-
-def checked(frame: Frame, problem: Problem) -> Frame:
-    """A copy of a frame that nobody else holds.
-
-    Raises
-    ------
-    Unsuitable
-        if the columns are not declared, or the frame is out of range: functions of the question alone.
-    """
-    own = Frame(np.array(frame.center, dtype=float), np.array(frame.scale, dtype=float), float(frame.constant))
-    if problem.columns is None:
-        raise Unsuitable("a frame is for declared columns")
-    if own.center.shape != (problem.d - 1,) or not (np.abs(own.center) <= 1).all():
-        raise Unsuitable("a center has a coordinate in [-1, 1] for each column but the constant")
-    fits = own.scale.shape == own.center.shape and ((own.scale > 0) & (own.scale < 1e25)).all()
-    if not (fits and _CONSTANTS[0] <= own.constant <= _CONSTANTS[1]):
-        raise Unsuitable("a frame has a positive scale for each column and a constant in [1e-6, 1e3]")
-    return own
 
 
 def blocks(n: int, problem: Problem) -> Iterator[slice]:

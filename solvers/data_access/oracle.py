@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, LastIterate, PoissonGaussian, RandomAllocation, RandomIterate, SvrgStep
-from accounting.noise import Noise
+from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import FARTHEST, contraction, gradient_bound, sampled_bound
@@ -114,7 +114,7 @@ class PrivateOracle:
         mechanism = planned.mechanism
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
             raise OutOfPlan(f"query {query!r} is planned for another number of rows")
-        rows, widest = self.__meter.noise.distinct_rows(n, mechanism.batch), 2 * self.__problem.G
+        rows, widest = draws.distinct_rows(self.__meter.noise, n, mechanism.batch), 2 * self.__problem.G
         changes = pieces(rows, self.__problem)
         change = gradient_sum(self.__data, changes, w, anchor, widest / self.__problem.row_norm) / mechanism.batch
         bound = sampled_bound(self.__problem, mechanism.batch, widest, reach)
@@ -188,7 +188,7 @@ class PrivateOracle:
         if not isinstance(planned.mechanism, PoissonGaussian):
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate
-        return self.__meter.noise.poisson_rows(self.__problem.n, rate), rate * self.__problem.n
+        return batches.poisson_rows(self.__meter.noise, self.__problem.n, rate), rate * self.__problem.n
 
     def __slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """The rows of the slot whose turn it is, and the fixed number that their sum is divided by."""
@@ -198,10 +198,10 @@ class PrivateOracle:
         turn, size = (self.__meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
         if turn == 0:
             if mechanism.form == "independent":
-                self.__allocated[planned.name] = self.__meter.noise.slots(n, mechanism.rate, mechanism.slots)
+                self.__allocated[planned.name] = batches.slots(self.__meter.noise, n, mechanism.rate, mechanism.slots)
             else:
                 size = float(mechanism.batch(n))
-                rows = self.__meter.noise.ordered_rows(n, mechanism.slots * mechanism.batch(n))
+                rows = draws.ordered_rows(self.__meter.noise, n, mechanism.slots * mechanism.batch(n))
                 self.__allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
         rows, offsets = self.__allocated[planned.name]
         return rows[offsets[turn] : offsets[turn + 1]], size

@@ -16,7 +16,8 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
-from solvers.data_access.data import Data, blocks, checked, of_each
+from solvers.data_access.data import Data, blocks, of_each
+from solvers.data_access.frames import check_center, checked, in_frame
 from solvers.data_access.meter import Meter
 from solvers.data_access.rows import cut
 from solvers.errors import Unsuitable
@@ -60,14 +61,15 @@ class StandardisedOracle:
 
     def spread(self, query: str, center: Vector) -> float:
         """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `Columns.farthest`."""
-        self.__check(center)
+        check_center(center, self.__problem)
         planned, most = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
         total = self.__total(lambda rows: np.minimum((self.__numbers(rows, center) ** 2).sum(axis=1), most).sum())
         return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The mean of y o y + noise, (p,), y the numbers of x - m, shortened to `radius` if that lets less noise do."""
-        self.__check(center, radius)
+        check_center(center, self.__problem)
+        _check_length(radius)
         planned, longest = self.__meter.take(query, Gaussian), float(np.linalg.norm(self.__farthest(center)))
         moved, short = self.__columns.variance_bound(center, radius), radius * radius
         cut = longest > math.sqrt(2) * short
@@ -97,7 +99,7 @@ class StandardisedOracle:
     def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
         """The mean of min(|<z, w> - y|, most) + noise."""
         own, points, y = self.__own(frame, most), self.__points(w), self.__data.y
-        planned, records = self.__meter.take(query, Gaussian), self.__data.in_frame(own)
+        planned, records = self.__meter.take(query, Gaussian), in_frame(self.__data, own)
         total = self.__total(lambda rows: kernels.residual_sum(records, y, points[0], most, rows.start, rows.stop))
         return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
 
@@ -115,7 +117,7 @@ class StandardisedOracle:
             if w, the frame or the limit are not finite and of the problem's shape: functions of the question alone.
         """
         own, points, problem = self.__own(frame, limit), self.__points(w), self.__problem
-        planned, records, allowed = self.__meter.take(query, Gaussian), self.__data.in_frame(own), self.__allowed(own)
+        planned, records, allowed = self.__meter.take(query, Gaussian), in_frame(self.__data, own), self.__allowed(own)
         sums = np.zeros(points.shape)
         for block in of_each(
             lambda rows: self.__sum(records, points, allowed, limit, rows), blocks(problem.n, problem)
@@ -140,23 +142,9 @@ class StandardisedOracle:
         return one[None]
 
     def __own(self, frame: Frame, limit: float) -> Frame:
-        """A copy that nobody else holds: what is computed from exact sums is the door's own doing.
-
-        Raises
-        ------
-        Unsuitable
-            if the frame or the limit is out of range: a function of the question alone.
-        """
-        own = checked(frame, self.__problem)
-        self.__check(own.center, limit)
-        return own
-
-    def __check(self, center: Vector, length: float = 1.0) -> None:
-        """`Unsuitable` unless the center lies where means can, and the length is one whose square is a float."""
-        if center.shape != (self.__problem.d - 1,) or not (np.abs(center) <= 1).all():
-            raise Unsuitable("a center has a coordinate in [-1, 1] for each column but the constant")
-        if not _RANGE[0] <= length <= _RANGE[1]:
-            raise Unsuitable("a limit or radius lies in [1e-100, 1e100]")
+        """`checked`, and the limit."""
+        _check_length(limit)
+        return checked(frame, self.__problem)
 
     def __points(self, w: Vector) -> Vector:
         """(K, d)."""
@@ -174,7 +162,7 @@ class StandardisedOracle:
             and np.array_equal(last[0].scale, own.scale)
         )
         if last is None or not same:
-            last = own, kernels.inverse_norms(self.__data.in_frame(own))
+            last = own, kernels.inverse_norms(in_frame(self.__data, own))
             self.__inverse = last
         return last[1]
 
@@ -201,3 +189,9 @@ class StandardisedOracle:
         n, most, least = self.__problem.n, block_rows(self.__problem), unfolded_rows(self.__problem.d)
         rounding = (min(most, n) + n / least + 16) * UNIT * longest
         return self.__meter.answer(planned, total / n, moved * _SLIP / n + rounding)
+
+
+def _check_length(length: float) -> None:
+    """`Unsuitable` unless it is one whose square is a float."""
+    if not _RANGE[0] <= length <= _RANGE[1]:
+        raise Unsuitable("a limit or radius lies in [1e-100, 1e100]")

@@ -13,7 +13,7 @@ from solvers.problem import Problem, Vector
 
 Rows = slice | NDArray[np.int64]
 
-_PULSE = 64  # points between two signs of life
+_PULSE = 64  # points between two heartbeats
 
 
 def gradient_sum(

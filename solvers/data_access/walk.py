@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.mechanisms import PoissonGaussian
-from accounting.noise import Noise, Tails, batch_sizes
+from accounting.noise import Noise, Tails, batch_sizes, batches
 from accounting.noise.lattice import fineness
 from accounting.plan import PlannedQuery
 from solvers import kernels
@@ -64,7 +64,7 @@ class Walk:
     def points(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
         """The `count` points after w, shape (count, d)."""
         problem, d = self.data.problem, self.data.problem.d
-        ends, places = noise.poisson_batches(problem.n, self.rate, count)
+        ends, places = batches.poisson_batches(noise, problem.n, self.rate, count)
         tails = noise.tails(count * d)
         points, rounded = np.empty((count, d)), np.empty(d)
         w, anchor, snapshot = (np.array(v, dtype=np.float64) for v in (w, anchor, snapshot))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from solvers.kernels.build import ENTRIES, c_function
+    from solvers.kernels.frames import inverse_norms
     from solvers.kernels.limited import residual_sum, scalar_sum, softmax_sum
-    from solvers.kernels.records import Records, inverse_norms, norms, rows
+    from solvers.kernels.records import Records, norms, rows
     from solvers.kernels.slopes import MOST_PARAMETERS, Slope, derivatives, slope
     from solvers.kernels.steps import (
         ABSOLUTE,
@@ -61,9 +62,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.kernels import build, limited, records, slopes, steps, sums
+    from solvers.kernels import build, frames, limited, records, slopes, steps, sums
 
-    modules = (build, limited, records, slopes, steps, sums)
+    modules = (build, frames, limited, records, slopes, steps, sums)
     found = next(vars(module)[name] for module in modules if name in vars(module))
     globals()[name] = found
     return found

@@ -133,9 +133,7 @@ def outward(records: Records, total: Vector) -> Vector:
     return found
 
 
-@compiled(
-    types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, NUMBERS, PLACES, types.int64)
-)  # fmt: skip
+@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, NUMBERS, PLACES, types.int64))
 def add_records(
     total: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
     s: Vector, places: NDArray[np.int64], count: int,
@@ -143,12 +141,8 @@ def add_records(
     """total += s_k x_(places k) for k < count, one after the other; total in the inner order, and 8 longer."""
     fours = count - count % 4
     for k in range(0, fours, 4):
-        add(
-            total,
-            (s[k], s[k + 1], s[k + 2], s[k + 3]),
-            numbers,
-            (places[k], places[k + 1], places[k + 2], places[k + 3]),
-        )
+        at = (places[k], places[k + 1], places[k + 2], places[k + 3])
+        add(total, (s[k], s[k + 1], s[k + 2], s[k + 3]), numbers, at)
     for k in range(fours, count):
         add(total, (s[k],), numbers, (places[k],))
     for j in range(fields.shape[0]):
@@ -162,6 +156,20 @@ def add_records(
     if constant == 1:
         for k in range(count):
             total[total.shape[0] - 9] += s[k]
+
+
+@inlined
+def read_rows(m: Vector, records: Records, places: NDArray[np.int64], count: int, v: Vector) -> None:
+    """m_k = <x_(places k), v> for k < count, of whatever form the rows are; v in the inner order."""
+    margins(m, records[0], records[1], records[2], records[5], places, count, v)
+    entries(m, records[9], records[10], records[0].shape[0], places, count, v)
+
+
+@inlined
+def add_rows(total: Vector, records: Records, s: Vector, places: NDArray[np.int64], count: int) -> None:
+    """total += s_k x_(places k) for k < count, of whatever form they are; total in the inner order, and 8 longer."""
+    add_records(total, records[0], records[1], records[2], records[5], s, places, count)
+    add_entries(total, records[9], records[10], records[0].shape[0], s, places, count)
 
 
 @compiled(ANSWER(RECORDS, types.boolean))
@@ -186,36 +194,6 @@ def norms(records: Records, declared: bool) -> Vector:
                 square += values[q] * values[q]
         lengths[i] = math.sqrt(square) if fits or not declared else math.nan
     return lengths
-
-
-@compiled(ANSWER(RECORDS))
-def inverse_norms(records: Records) -> Vector:
-    """1 / ||z_i|| of every record in its frame: of terms of one sign, a table's entry for each category."""
-    numbers, codes, fields, places, _, _, center, scale, constant, _, _ = records
-    squares, at = np.zeros(records[4]), np.zeros(records[4])
-    for j in range(scale.shape[0]):
-        squares[places[j]], at[places[j]] = scale[j] * scale[j], center[j]
-    table = np.zeros(records[4])
-    for k in range(fields.shape[0]):
-        first, stop = fields[k, 2], fields[k, 2] + fields[k, 3]
-        others = 0.0
-        for j in range(first, stop):
-            table[j] = others + squares[j] * ((1.0 - at[j]) * (1.0 - at[j]))
-            others += squares[j] * (at[j] * at[j])
-        others = 0.0
-        for j in range(stop - 1, first - 1, -1):
-            table[j] += others
-            others += squares[j] * (at[j] * at[j])
-    inverse = np.empty(numbers.shape[0])
-    for i in range(numbers.shape[0]):
-        total = constant * constant
-        for j in range(numbers.shape[1]):
-            total += squares[j] * ((numbers[i, j] - at[j]) * (numbers[i, j] - at[j]))
-        for k in range(fields.shape[0]):
-            at_code = code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i))
-            total += table[np.uint64(fields[k, 2]) + at_code]
-        inverse[i] = 1.0 / math.sqrt(total)
-    return inverse
 
 
 @compiled(types.Array(types.float64, 2, "C")(RECORDS, NUMBERS, PLACES))

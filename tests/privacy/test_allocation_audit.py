@@ -16,6 +16,7 @@ from accounting.calibration import calibrate
 from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import Form
 from accounting.noise import Noise
+from accounting.noise.batches import poisson_rows
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
@@ -98,7 +99,7 @@ def test_mutant_a_record_in_two_slots_is_caught() -> None:
     """Each slot drawn from all rows by itself, as if rows could be used again: the record comes several times."""
 
     def again(noise: Noise, n: int, rate: float, count: int) -> Any:
-        batches = [noise.poisson_rows(n, min(1.0, 3 * rate / count)) for _ in range(count)]
+        batches = [poisson_rows(noise, n, min(1.0, 3 * rate / count)) for _ in range(count)]
         return np.concatenate(batches), np.concatenate([[0], np.cumsum([len(b) for b in batches])])
 
     with mutated(Noise, "slots", again):

@@ -18,7 +18,7 @@ from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.mechanisms.mechanism import Curves
-from accounting.noise import Noise
+from accounting.noise import Noise, batches
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import Attacker, Row, excess
@@ -241,7 +241,7 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
     def stale(_noise: Noise, n: int, rate: float) -> Any:
         return np.arange(round(n * rate))
 
-    with mutated(Noise, "poisson_rows", stale):
+    with mutated(batches, "poisson_rows", stale):
         assert violation(FAR, WIDE) > 0
 
 

@@ -16,6 +16,7 @@ from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon
 from accounting.mechanisms import SvrgStep, WithoutReplacement
 from accounting.noise import Noise
+from accounting.noise.draws import distinct_rows
 from accounting.plan import Plan, PlannedQuery, Query
 from solvers.audit.attack import Row, excess
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
@@ -46,9 +47,9 @@ def sampled_scores(
     for odd in (True, False):
         scores = np.zeros(runs)
         for run in range(runs):
-            kept = noise.distinct_rows(rows, batch)
+            kept = distinct_rows(noise, rows, batch)
             for _ in range(count):
-                drawn = noise.distinct_rows(rows, batch) if fresh else kept
+                drawn = distinct_rows(noise, rows, batch) if fresh else kept
                 parts = np.array([[batch - 2.0 * (odd and 0 in drawn)], [batch / 2 - always * odd]])
                 value = parts if printed else parts[0]
                 away = batch + (batch / 2 if printed else 0.0) - float(mechanism.perturb(value, z, 1.0, noise)[0])

@@ -16,6 +16,8 @@ from scipy import stats
 
 from accounting.errors import OutOfRange
 from accounting.noise import batch_sizes
+from accounting.noise.batches import poisson_batches, poisson_rows, slots
+from accounting.noise.draws import ordered_rows, places
 from accounting.noise.source import _GAUSSIAN, Noise
 from tests.support.seeded import ScriptedBits, SeededBits
 
@@ -150,7 +152,7 @@ def test_poisson_batches_have_the_rate_and_are_independent(rate: float) -> None:
     counts = np.zeros(n)
     sizes = []
     for _ in range(rounds):
-        rows = noise.poisson_rows(n, rate)
+        rows = poisson_rows(noise, n, rate)
         assert np.all(np.diff(rows) > 0)
         assert len(rows) == 0 or (rows[0] >= 0 and rows[-1] < n)
         counts[rows] += 1
@@ -162,7 +164,7 @@ def test_poisson_batches_have_the_rate_and_are_independent(rate: float) -> None:
 
 
 def test_a_wrong_rate_is_rejected() -> None:
-    total = sum(len(Noise(SeededBits(s)).poisson_rows(5000, 0.0525)) for s in range(400))
+    total = sum(len(poisson_rows(Noise(SeededBits(s)), 5000, 0.0525)) for s in range(400))
     assert stats.binomtest(total, 5000 * 400, 0.05).pvalue < ALARM
 
 
@@ -170,15 +172,15 @@ def test_ties_with_the_leading_bits_go_on_to_further_bits() -> None:
     """1/3 is 0x0.5555555555555400: a row whose first 16 bits tie is in exactly if its next 48 bits are below."""
     tie = 0x5555
     for rest, included in ((0x5555555553FF, True), (0x555555555400, False)):
-        rows = Noise(ScriptedBits([tie, rest << 16])).poisson_rows(1, 1 / 3)
+        rows = poisson_rows(Noise(ScriptedBits([tie, rest << 16])), 1, 1 / 3)
         assert (len(rows) == 1) is included
 
 
 def test_rate_one_takes_all_and_bad_rates_are_refused() -> None:
-    assert list(Noise(SeededBits(0)).poisson_rows(5, 1.0)) == [0, 1, 2, 3, 4]
+    assert list(poisson_rows(Noise(SeededBits(0)), 5, 1.0)) == [0, 1, 2, 3, 4]
     for rate in (0.0, -0.1, 1.1, math.nan):
         with pytest.raises(OutOfRange):
-            Noise(SeededBits(0)).poisson_rows(5, rate)
+            poisson_rows(Noise(SeededBits(0)), 5, rate)
 
 
 class TestSmallBatches:
@@ -191,7 +193,7 @@ class TestSmallBatches:
         One batch of 600 rows tells the rate as well as 600 batches of one, so fewer of them have more power.
         """
         rate, count = expected / n, min(60_000, int(3e6 / expected))
-        ends, rows = Noise(SeededBits(21)).poisson_batches(n, rate, count)
+        ends, rows = poisson_batches(Noise(SeededBits(21)), n, rate, count)
         sizes = np.diff(ends)
         assert len(rows) == ends[-1]
         assert self._fit(sizes, n, rate) > ALARM
@@ -219,7 +221,7 @@ class TestSmallBatches:
 
     def test_rows_are_uniform_distinct_and_pairwise_independent(self) -> None:
         n, rate, count = 48, 1 / 64, 400_000
-        ends, rows = Noise(SeededBits(22)).poisson_batches(n, rate, count)
+        ends, rows = poisson_batches(Noise(SeededBits(22)), n, rate, count)
         hits = np.bincount(rows, minlength=n)
         assert stats.chisquare(hits).pvalue > ALARM
         assert (
@@ -238,7 +240,7 @@ class TestSmallBatches:
 
     def test_a_batch_is_in_order_and_its_own_each_time(self) -> None:
         noise = Noise(SeededBits(23))
-        drawn = [noise.poisson_rows(100_000, 5e-4) for _ in range(50)]
+        drawn = [poisson_rows(noise, 100_000, 5e-4) for _ in range(50)]
         assert all((np.diff(rows) > 0).all() for rows in drawn)
         assert len({tuple(rows) for rows in drawn}) == 50
         assert 40 < np.mean([len(rows) for rows in drawn]) < 60
@@ -284,7 +286,7 @@ class TestSmallBatches:
 
     def test_large_rates_are_refused(self) -> None:
         with pytest.raises(OutOfRange):
-            Noise(SeededBits(0)).poisson_batches(100, 0.5, 3)
+            poisson_batches(Noise(SeededBits(0)), 100, 0.5, 3)
 
 
 def test_slots_are_uniform_and_exact() -> None:
@@ -292,7 +294,7 @@ def test_slots_are_uniform_and_exact() -> None:
     noise, n, count = Noise(SeededBits(9)), 50_000, 7
     totals, taken = np.zeros(count), 0
     for _ in range(40):
-        rows, offsets = noise.slots(n, 0.5, count)
+        rows, offsets = slots(noise, n, 0.5, count)
         assert len(np.unique(rows)) == len(rows) == offsets[-1]
         assert all((np.diff(rows[a:b]) > 0).all() for a, b in pairwise(offsets))
         totals += np.diff(offsets)
@@ -306,7 +308,7 @@ def test_slots_are_uniform_and_exact() -> None:
 
 def test_slot_numbers_reject_the_incomplete_multiple() -> None:
     """2^64 - 1 lies past the last whole multiple of 10 and is drawn again; 19 stands for 9."""
-    found = Noise(ScriptedBits([2**64 - 1, 19, 7]))._below(2, 10)
+    found = places(Noise(ScriptedBits([2**64 - 1, 19, 7])), 2, 10)
     assert list(found) == [7, 9]
 
 
@@ -314,10 +316,10 @@ def test_ordered_rows_are_uniform() -> None:
     """Every ordered pair of five rows about equally often; equal keys are drawn again."""
     noise, counts = Noise(SeededBits(3)), np.zeros((5, 5))
     for _ in range(20_000):
-        a, b = noise.ordered_rows(5, 2)
+        a, b = ordered_rows(noise, 5, 2)
         counts[a, b] += 1
     assert not counts.diagonal().any()
     assert stats.chisquare(counts[~np.eye(5, dtype=bool)]).pvalue > ALARM
-    assert list(Noise(ScriptedBits([4, 4, 1, 9, 8, 2])).ordered_rows(3, 3)) == [2, 1, 0]
+    assert list(ordered_rows(Noise(ScriptedBits([4, 4, 1, 9, 8, 2])), 3, 3)) == [2, 1, 0]
     with pytest.raises(OutOfRange):
-        noise.ordered_rows(5, 6)
+        ordered_rows(noise, 5, 6)

@@ -24,6 +24,7 @@ from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Square
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
+from tests.support.batches import OwnBatches, own_batches
 from tests.support.inside import put
 from tests.support.members import every
 from tests.support.runs import asked
@@ -144,7 +145,7 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
     """(value, bound) as a mechanism gets them: full; batch and change over all rows, and over all but the third."""
     calls: list[tuple[Vector, float]] = []
 
-    class Scripted(Noise):
+    class Scripted(OwnBatches):
         batch = np.arange(6)
 
         def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
@@ -159,14 +160,15 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
     noise = Scripted(SeededBits(1))
     oracle = PrivateOracle(problem, Data.of(X, y, problem), plan_, noise)
     put(oracle, "meter", Revealing(plan_, noise))
-    oracle.gradient("f", w)
-    oracle.sampled_gradient("b", w)
-    noise.batch = np.array([0, 1, 3, 4, 5])
-    oracle.sampled_gradient("b", w)
-    noise.batch = np.arange(6)
-    oracle.sampled_change("b", w, anchor + w)
-    noise.batch = np.array([0, 1, 3, 4, 5])
-    oracle.sampled_change("b", w, anchor + w)
+    with own_batches():
+        oracle.gradient("f", w)
+        oracle.sampled_gradient("b", w)
+        noise.batch = np.array([0, 1, 3, 4, 5])
+        oracle.sampled_gradient("b", w)
+        noise.batch = np.arange(6)
+        oracle.sampled_change("b", w, anchor + w)
+        noise.batch = np.array([0, 1, 3, 4, 5])
+        oracle.sampled_change("b", w, anchor + w)
     return calls if len(calls) == 5 else calls + [(np.zeros(2), 1.0)] * 2  # w = anchor: no look at the data
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from accounting.mechanisms import SvrgStep
 from accounting.noise import Noise
 from accounting.plan import PlannedQuery
+from solvers.data_access import frames
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.frame import Frame
@@ -24,11 +25,11 @@ def complaints(quote: Quote, X: Vector, y: Vector, other: tuple[Vector, float]) 
     """
     rng, found = np.random.default_rng(6), []
     told: list[tuple[str, Vector, float, Vector]] = []
-    frames: list[Frame] = []
-    framed = Data.framed
+    met: list[Frame] = []
+    framed = frames.framed
 
     def recorded(data: Data, frame: Frame, row_norm: float) -> Data:
-        frames.append(frame)
+        met.append(frame)
         return framed(data, frame, row_norm)
 
     def first(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
@@ -52,7 +53,7 @@ def complaints(quote: Quote, X: Vector, y: Vector, other: tuple[Vector, float]) 
         return answer.copy()
 
     results: list[Any] = []
-    with patch.object(Data, "framed", recorded):
+    with patch.object(frames, "framed", recorded):
         for perturb, (x, target) in ((first, (X[7], y[7])), (again, other)):
             mine, targets = X.copy(), y.copy()
             mine[7], targets[7] = x, target
@@ -65,9 +66,8 @@ def complaints(quote: Quote, X: Vector, y: Vector, other: tuple[Vector, float]) 
             results.append(done[0])
     if not np.array_equal(results[0], results[1]):
         found.append("the result is no function of the answers")
-    if len(frames) != 2 or any(
-        not np.array_equal(getattr(frames[0], part), getattr(frames[1], part))
-        for part in ("center", "scale", "constant")
+    if len(met) != 2 or any(
+        not np.array_equal(getattr(met[0], part), getattr(met[1], part)) for part in ("center", "scale", "constant")
     ):
         found.append("the frame is no function of the answers")
     return found

@@ -50,7 +50,6 @@ FRAME = (
     "accounting.plan",
     "accounting.noise.source",
     "accounting.noise.lattice",
-    "accounting.noise.batch_sizes",
     "accounting.mechanisms.mechanism",
     "solvers.problem",
     "solvers.bounds",

@@ -21,6 +21,7 @@ import numpy as np
 from accounting.divergences import randomized_response
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
 from accounting.noise import Noise
+from accounting.noise.draws import below
 from accounting.numbers import whole
 
 
@@ -48,7 +49,7 @@ class Coin(AbstractMechanism):
         return 0.0
 
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
-        kept = noise.below(1 << 40) < (1 << 40) / (1 + np.exp(-2.0 / noise_multiplier))
+        kept = below(noise, 1 << 40) < (1 << 40) / (1 + np.exp(-2.0 / noise_multiplier))
         return value if kept else 1 - value
 '''
 

@@ -16,6 +16,7 @@ from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
+from solvers.data_access.frames import framed
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
@@ -23,6 +24,7 @@ from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.problem import Problem
+from tests.support.batches import own_batches
 from tests.support.seeded import SeededBits
 from tests.unit.solvers.test_kernels import unfolded
 from tests.unit.solvers.test_walk import Recorded, Replayed
@@ -53,7 +55,7 @@ def targets(loss: Loss, n: int = N) -> Floats:
 def pair(loss: Loss, used: Frame, n: int = N) -> tuple[Data, Data]:
     """The data in the frame, and the same rows written out."""
     X, y = unfolded(n, COLUMNS), targets(loss, n)
-    implicit = Data.of(X, y, problem(loss, n)).framed(used, R)
+    implicit = framed(Data.of(X, y, problem(loss, n)), used, R)
     Z = np.column_stack(((X[:, :-1] - used.center) * used.scale, np.full(n, used.constant)))
     return implicit, Data.of(Z, y, replace(implicit.problem, columns=None))
 
@@ -101,18 +103,19 @@ def test_a_walk_in_a_frame_is_asking_one_by_one() -> None:
     queries = Plan((PlannedQuery("change", 10_000, PoissonGaussian(RATE), 0.4),))
     recorded, anchor, step = Recorded(5), np.full(D, 0.1), 0.02
     snapshot = np.linspace(-0.2, 0.2, D)
-    points = PrivateOracle(given, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
-    assert points is not None
-    replayed = Replayed(recorded)
-    plain, w = PrivateOracle(given, implicit, queries, replayed), anchor
-    for point in points:
-        distance = kernels.length(w - anchor)
-        if distance == 0:
-            replayed.skip()
-        near = given.L * distance <= given.G
-        v = plain.sampled_change("change", w, anchor) + snapshot if near else plain.sampled_gradient("change", w)
-        w = given.prox(w - step * v, step)
-        np.testing.assert_array_equal(point, w)
+    with own_batches():
+        points = PrivateOracle(given, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
+        assert points is not None
+        replayed = Replayed(recorded)
+        plain, w = PrivateOracle(given, implicit, queries, replayed), anchor
+        for point in points:
+            distance = kernels.length(w - anchor)
+            if distance == 0:
+                replayed.skip()
+            near = given.L * distance <= given.G
+            v = plain.sampled_change("change", w, anchor) + snapshot if near else plain.sampled_gradient("change", w)
+            w = given.prox(w - step * v, step)
+            np.testing.assert_array_equal(point, w)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6, 1e12])
@@ -127,7 +130,7 @@ def test_neighbors_answers_are_as_close_as_the_bound_says(scale: float, constant
     changed = X.copy()
     changed[n // 2] = other
     w, y = rng.standard_normal(D), targets(Logistic(), n)
-    one, two = (Data.of(rows, y, problem(Logistic(), n)).framed(used, R) for rows in (X, changed))
+    one, two = (framed(Data.of(rows, y, problem(Logistic(), n)), used, R) for rows in (X, changed))
     assert one.problem == two.problem
     gap = np.linalg.norm((gradient_sum(one, [slice(0, n)], w) - gradient_sum(two, [slice(0, n)], w)) / n)
     assert gap <= 2 * gradient_bound(one.problem)
@@ -141,7 +144,7 @@ def test_a_record_adds_no_more_than_its_bound_wherever_it_lies() -> None:
     """At targets and points that press every slope to its limit."""
     used = frame(scale=30.0)
     X, y = unfolded(500, COLUMNS), np.where(np.arange(500) % 2, 1.0, -1.0)
-    data = Data.of(X, y, problem(Logistic(), 500)).framed(used, R)
+    data = framed(Data.of(X, y, problem(Logistic(), 500)), used, R)
     w = -1e6 * (data.rows() * y[:, None]).mean(axis=0)
     for i in range(500):
         one = gradient_sum(data, [slice(i, i + 1)], w)
@@ -163,7 +166,7 @@ def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
     implicit, explicit = pair(Logistic(), frame())
     for data in (implicit, explicit):
         with pytest.raises(Unsuitable, match="declared columns"):
-            data.framed(frame(), R)
+            framed(data, frame(), R)
     with pytest.raises(Unsuitable, match="columns"):
         StandardisedOracle(implicit.problem, implicit, Plan(()), Noise(SeededBits(1)))
     data = Data.of(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic()))
@@ -177,12 +180,12 @@ def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
         replace(good, center=good.center[1:]),
     ):
         with pytest.raises(Unsuitable):
-            data.framed(wrong, R)
+            framed(data, wrong, R)
 
 
 def test_what_a_caller_changes_later_changes_no_row() -> None:
     used = frame()
-    data = Data.of(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic())).framed(used, R)
+    data = framed(Data.of(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic())), used, R)
     before = data.rows()
     used.center[:], used.scale[:] = 1.0, 1e20
     assert np.array_equal(data.rows(), before)
@@ -190,7 +193,7 @@ def test_what_a_caller_changes_later_changes_no_row() -> None:
 
 def test_an_intercept_alone_has_a_frame_too() -> None:
     alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
-    data = Data.of(np.ones((3, 1)), np.ones(3), alone).framed(Frame(np.empty(0), np.empty(0), 0.3), 1.0)
+    data = framed(Data.of(np.ones((3, 1)), np.ones(3), alone), Frame(np.empty(0), np.empty(0), 0.3), 1.0)
     assert data.rows().tolist() == [[0.3]] * 3
     assert gradient_sum(data, [slice(0, 3)], np.zeros(1)) == pytest.approx([-0.45])
 

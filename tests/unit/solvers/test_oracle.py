@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian
 from accounting.noise import Noise
+from accounting.noise import batches as noises
+from accounting.noise.batches import poisson_rows
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem
 from solvers.bounds import BLOCK, gradient_bound, gradient_error, sampled_bound
@@ -90,7 +92,7 @@ def test_a_batch_is_divided_by_its_expected_size(rows: tuple[Problem, Vector, Ve
     w, oracle, batches = np.array([0.3, -0.5, 0.2]), made(*rows), Noise(SeededBits(1))
     gradients = exact(problem, X, y, w)
     for _ in range(20):
-        batch = batches.poisson_rows(40, RATE)
+        batch = poisson_rows(batches, 40, RATE)
         answer = oracle.sampled_gradient("batch", w)
         batches.rounded_gaussian(3, 2.0**24)
         assert answer == pytest.approx(gradients[batch].sum(0) / (RATE * 40), abs=1e-4)
@@ -131,7 +133,7 @@ def test_a_change_is_the_clipped_difference(
     rows_norm = np.linalg.norm(clipped(problem, X), axis=1) / problem.row_norm
     norms = np.linalg.norm(change, axis=1)
     change *= np.minimum(1.0, c * rows_norm / np.maximum(norms, 1e-300))[:, None]
-    batch = batches.poisson_rows(40, RATE)
+    batch = poisson_rows(batches, 40, RATE)
     assert value == pytest.approx(change[batch].sum(0) / (RATE * 40), abs=1e-12)
     ((_, _, bound),) = seen.calls
     assert bound == pytest.approx(c / (RATE * 40), rel=1e-6)
@@ -284,7 +286,7 @@ def test_replacing_a_record_at_a_kink_moves_no_other_records_slope(loss: Loss, m
     everyone = np.arange(n)
     sums = []
     for rows, places in ((X, everyone), (other, everyone), (X, np.delete(everyone, 1234)), (X, rng.permutation(n))):
-        monkeypatch.setattr(Noise, "poisson_rows", lambda *_, places=places: places)
+        monkeypatch.setattr(noises, "poisson_rows", lambda *_, places=places: places)
         sums.append(made(problem, rows, y).sampled_gradient("batch", w))
     bound = seen.calls[-1][2]
     assert bound == pytest.approx(problem.G / (RATE * n), rel=1e-6)

@@ -14,6 +14,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
+from solvers.data_access import frames
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
@@ -177,7 +178,7 @@ def test_a_frame_that_no_released_numbers_make_is_refused(
     frame: Frame, row_norm: float, rows: tuple[Vector, Vector]
 ) -> None:
     with pytest.raises(Unsuitable):
-        Data.of(*rows, PROBLEM).framed(frame, row_norm)
+        frames.framed(Data.of(*rows, PROBLEM), frame, row_norm)
 
 
 def test_answers_that_are_all_noise_still_make_a_frame() -> None:
@@ -320,14 +321,14 @@ def shortened_together(data: Data, frame: Frame, row_norm: float) -> Data:
     return FRAMED(data, Frame(frame.center, frame.scale * most, frame.constant), own.problem.row_norm)
 
 
-FRAMED, ASK = Data.framed, moments.ask
+FRAMED, ASK = frames.framed, moments.ask
 DIAMETER, VARIANCE = Columns.diameter.fget, Columns.variance_bound  # type: ignore[attr-defined]
 MUTANTS: list[tuple[Any, str, Any]] = [
     (Columns, "diameter", property(lambda columns: DIAMETER(columns) / 2)),
     (Columns, "variance_bound", lambda columns, *where: VARIANCE(columns, *where) / 3),
     (moments, "ask", exact_center),
-    (Data, "framed", unshortened),
-    (Data, "framed", shortened_together),
+    (frames, "framed", unshortened),
+    (frames, "framed", shortened_together),
 ]
 
 

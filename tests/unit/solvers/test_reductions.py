@@ -13,6 +13,7 @@ from accounting.errors import OutOfPlan, OutOfRange
 from accounting.mechanisms import Gaussian, Laplace, Parallel, Resampled
 from accounting.mechanisms.resampled import LARGEST, epsilon_of, run_epsilon
 from accounting.noise import Noise
+from accounting.noise.draws import places
 from accounting.plan import Plan, PlannedQuery
 from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
@@ -146,12 +147,12 @@ def test_no_mechanism_on_three_rows_beats_the_price_and_one_beats_the_plain_epsi
 
 
 def test_drawn_rows_are_uniform_and_words_past_the_last_multiple_are_drawn_again() -> None:
-    rows = Noise(SeededBits(3)).uniform_rows(50_000)
+    rows = places(Noise(SeededBits(3)), 50_000, 50_000)
     assert (rows.min(), rows.max()) <= (5, 49_999)
     counts = np.bincount(rows % 10, minlength=10)
     assert np.abs(counts - 5_000).max() < 6 * math.sqrt(5_000)
     past = 2**64 - 1  # 2^64 = 3 * k + 1: the very last word is one too many
-    assert list(Noise(ScriptedBits([past, 4, 5, 2])).uniform_rows(3)) == [2, 1, 2]
+    assert list(places(Noise(ScriptedBits([past, 4, 5, 2])), 3, 3)) == [2, 1, 2]
 
 
 def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:

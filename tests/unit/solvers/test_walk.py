@@ -24,6 +24,7 @@ from solvers.methods import DpSvrg, DpSvrgPp
 from solvers.methods.oracle.variance_reduced import walk
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
+from tests.support.batches import OwnBatches, own_batches
 from tests.support.inside import inside
 from tests.support.seeded import SeededBits
 
@@ -32,7 +33,13 @@ N, D = 300, 11
 RATE = 3.0 / N
 
 
-class Recorded(Noise):
+@pytest.fixture(autouse=True)
+def _own() -> Iterator[None]:
+    with own_batches():
+        yield
+
+
+class Recorded(OwnBatches):
     """Keeps what a walk has drawn ahead."""
 
     def __init__(self, seed: int) -> None:
@@ -54,7 +61,7 @@ class Recorded(Noise):
         return found
 
 
-class Replayed(Noise):
+class Replayed(OwnBatches):
     """Hands the same draws to one answer after another."""
 
     def __init__(self, recorded: Recorded) -> None:
