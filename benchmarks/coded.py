@@ -21,7 +21,8 @@ from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access import frames
 from solvers.data_access.data import Data, blocks
-from solvers.data_access.rows import Coded, code_bytes, in_bytes, places
+from solvers.data_access.inputs import in_bytes, places
+from solvers.data_access.rows import Coded, code_bytes
 from solvers.data_access.sums import gradient_sum
 from solvers.frame import Frame
 from solvers.losses import Logistic

@@ -18,7 +18,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from benchmarks import loops
 from solvers import Problem, plan
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Hinge, Logistic
 from solvers.methods import DpGd, DpSvrg, NoisyMirrorDescent
@@ -72,7 +72,7 @@ def gradients() -> None:
     X = generator.standard_normal((N, D))
     y = np.where(generator.random(N) < 0.5, 1.0, -1.0)
     problem = Problem(Logistic(), L2(1e-4), n=N, d=D, row_norm=8.0)
-    data = Data.of(X, y, problem)
+    data = inputs.of_arrays(X, y, problem)
     release = plan(DpGd(steps=1000), problem, Privacy(1.0, 1e-6)).release
     oracle = PrivateOracle(problem, data, release.plan, Noise())
     w = generator.standard_normal(D)
@@ -90,7 +90,7 @@ def steps() -> None:
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(generator.random(n) < 0.5, 1.0, -1.0)
     problem = Problem(Logistic(), L2(1e-4), n=n, d=D, row_norm=1.0)
-    data, multiplier, step, start = Data.of(X, y, problem), 0.43, 1e-4, np.zeros(D)
+    data, multiplier, step, start = inputs.of_arrays(X, y, problem), 0.43, 1e-4, np.zeros(D)
     planned = Plan((PlannedQuery("change", count, PoissonGaussian(1 / n), multiplier),))
 
     def ours() -> None:
@@ -139,7 +139,7 @@ def half_pass() -> None:
     X = generator.standard_normal((n, d))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     problem = Problem(Hinge(), L2(1e-4), n=n, d=d, row_norm=8.0)
-    data = Data.of(X, y, problem)
+    data = inputs.of_arrays(X, y, problem)
     for form in ("independent", "ordered"):
         quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-6))
         job = partial(run, quote.method, problem, data, quote.release)

@@ -16,6 +16,7 @@ from accounting import Privacy
 from benchmarks.datasets import Split
 from benchmarks.newton import Optimum, minimize, objective
 from solvers import Problem, plan
+from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.losses import Logistic
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
@@ -107,7 +108,7 @@ def instance(split: Split, n: int, strength: float) -> Instance:
     X, y = split.X[:n], split.y[:n]
     regularizer = L2(strength) if strength else NoRegularizer()
     problem = Problem(Logistic(), regularizer, n=n, d=X.shape[1], row_norm=split.row_norm)
-    return Instance(problem, Data.of(X, y, problem), minimize(problem, X, y))
+    return Instance(problem, inputs.of_arrays(X, y, problem), minimize(problem, X, y))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from accounting import Privacy
 from benchmarks import growth_plots
 from benchmarks.growth_instances import Instance, convex, linear, one_sided, power
 from solvers import plan
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.errors import Unsuitable
 from solvers.methods import EpochGrowth, Localization
 from solvers.solve import run
@@ -74,7 +74,7 @@ def measure(cells: Iterable[tuple[Instance, int, float]], seeds: int) -> Iterabl
             risks = np.empty(seeds)
             for seed in range(seeds):
                 X, y, excess = instance.draw(n, epsilon, np.random.default_rng(seed))
-                w, _ = run(quote.method, problem, Data.of(X, y, problem), quote.release)
+                w, _ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
                 risks[seed] = max(excess(w), LEAST)
             yield Point(instance, method.name, n, epsilon, risks)
 

@@ -14,7 +14,7 @@ from benchmarks.accuracy import accuracy, majority
 from benchmarks.datasets import Split, adult, california, covertype
 from benchmarks.dual import Optimum, minimize, objective
 from solvers import Problem, plan
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Loss
 from solvers.methods import Localization, Method, NoisyMirrorDescent, NoisySgd, ObjectivePerturbation
 from solvers.regularizers import L2
@@ -143,7 +143,7 @@ def measure(
         asked = Problem(case.smooth, problem.regularizer, n=problem.n, d=problem.d, row_norm=problem.row_norm)
     else:
         asked = problem
-    quote, data = plan(method, asked, Privacy(epsilon, DELTA)), Data.of(split.X, split.y, asked)
+    quote, data = plan(method, asked, Privacy(epsilon, DELTA)), inputs.of_arrays(split.X, split.y, asked)
     risks, scores, seconds = np.empty(seeds), np.empty(seeds), np.empty(seeds)
     for i in range(seeds):
         start = time.process_time()

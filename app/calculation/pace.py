@@ -11,7 +11,7 @@ import solvers
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Logistic
 
@@ -75,7 +75,7 @@ def _seconds(n: int, d: int) -> tuple[float, float]:
         PlannedQuery("full", _REPEATS, Gaussian(), 10.0),
         PlannedQuery("sampled", _REPEATS, PoissonGaussian(_RATE), 10.0),
     )
-    oracle = PrivateOracle(problem, Data.of(rows, rows[:, 0].copy(), problem), Plan(queries), Noise())
+    oracle = PrivateOracle(problem, inputs.of_arrays(rows, rows[:, 0].copy(), problem), Plan(queries), Noise())
     full = min(_timed(lambda: oracle.gradient("full", problem.start)) for _ in range(_REPEATS))
     return full, min(_timed(lambda: oracle.sampled_gradient("sampled", problem.start)) for _ in range(_REPEATS))
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from app.wire.datasets import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
-from solvers.data_access.rows import Coded, code_bytes, in_bytes, places
+from solvers.data_access.inputs import in_bytes, places
+from solvers.data_access.rows import Coded, code_bytes
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.standardised import StandardisedAttacker
-from solvers.data_access import frames
+from solvers.data_access import frames, inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
@@ -159,7 +159,7 @@ def neighbor(problem: Problem, row: Row, position: int = 0) -> Data:
     """Zeros, but for one row."""
     X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
     X[position], y[position] = row.x, row.y
-    return Data.of(X, y, problem)
+    return inputs.of_arrays(X, y, problem)
 
 
 def scores(
@@ -210,7 +210,7 @@ def _score(
             raise TypeError("a preparation that asks makes a frame of the answers")
         prepared = frames.framed(data, frame, preparation.prepared(problem).row_norm)
         met = prepared.problem
-        framed = frames.framed(rows[0], frame, met.row_norm), frames.framed(rows[1], frame, met.row_norm)
+        framed = rows[0].framed(frame, met.row_norm), rows[1].framed(frame, met.row_norm)
         rest = _score(method, met, plan, prepared, framed, noise, statistic, position)
         return rest + (moments.score if statistic is None else 0.0)
     if method.door == "data":
@@ -252,7 +252,7 @@ class _Choosing(DataAccess):
 
 def law(method: InverseSensitivityRun, problem: Problem, plan: Plan, y: Vector) -> list[Fraction]:
     """The probability of each point of the grid, by the weights of a run on rows of ones."""
-    data = Data.of(np.ones((problem.n, problem.d)), y, problem)
+    data = inputs.of_arrays(np.ones((problem.n, problem.d)), y, problem)
     access = _Choosing(problem, data, plan, Noise())
     method.run(access, problem)
     return access.law

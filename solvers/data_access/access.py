@@ -33,7 +33,7 @@ class DataAccess:
 
     Parameters
     ----------
-    problem, data : the data must be `Data.of(..., problem)`
+    problem, data : the data must be `inputs.of_arrays(..., problem)`
     plan : what may be released
     noise : the randomness
     on_answer : called with the number of releases so far, after each and during long work; may raise to stop the run

@@ -25,7 +25,7 @@ _MANY = 8  # blocks, from which on two threads gain more than they cost
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """n rows with ||scale_i x_i||_2 <= R (to rounding) and targets that the loss knows. Make one with `Data.of`.
+    """n rows with ||scale_i x_i||_2 <= R (to rounding) and targets that the loss knows. Make one with `Data.coded`.
 
     Every record passes the same map, alone: a row that is not finite, or longer than 1e100, becomes zeros; one that is
     not laid out as the columns are declared becomes an empty one; a row longer
@@ -44,28 +44,6 @@ class Data:
     y: Vector
     scale: Vector
     problem: Problem
-
-    @staticmethod
-    def of(X: NDArray[np.float64], y: Vector, problem: Problem) -> "Data":
-        """The data of a problem.
-
-        Parameters
-        ----------
-        X : (n, d) float64; a row-major memory map is read in place (a copy is made only if a row has to be zeroed),
-            unless columns are declared: then codes are kept
-        y : (n,) float64
-
-        Raises
-        ------
-        Unsuitable
-            if shapes or types are not the problem's.
-        """
-        if X.shape != (problem.n, problem.d) or y.shape != (problem.n,):
-            raise Unsuitable("X must be of shape (n, d) and y of shape (n,), with the problem's n and d")
-        if X.dtype != np.float64 or y.dtype != np.float64:
-            raise Unsuitable("X and y must be float64")
-        coded = Coded.plain(X) if problem.columns is None else Coded.folded(X, problem.columns)
-        return Data.coded(coded, y, problem)
 
     @staticmethod
     def coded(rows: Coded | Sparse, y: Vector, problem: Problem) -> "Data":

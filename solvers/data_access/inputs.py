@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.columns import Columns
-from solvers.data_access.rows import Coded, Sparse, code_bytes, in_bytes, places
+from solvers.data_access.data import Data
+from solvers.data_access.rows import Coded, Sparse, code_bytes, cut
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -38,7 +39,7 @@ def records(X: Any, problem: Problem) -> Coded | Sparse:
     rows = _numbers(X, _TAKEN)
     if rows.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
-    return Coded.plain(rows) if problem.columns is None else Coded.folded(rows, problem.columns)
+    return plain(rows) if problem.columns is None else folded(rows, problem.columns)
 
 
 def targets(y: Any, problem: Problem) -> Vector:
@@ -47,6 +48,49 @@ def targets(y: Any, problem: Problem) -> Vector:
     if found.shape != (problem.n,):
         raise Unsuitable("y must be of shape (n,), with the problem's n")
     return found
+
+
+def of_arrays(X: NDArray[np.float64], y: Vector, problem: Problem) -> Data:
+    """The data of a problem, from unfolded rows.
+
+    Parameters
+    ----------
+    X : (n, d) float64; a row-major memory map is read in place (a copy is made only if a row has to be zeroed),
+        unless columns are declared: then codes are kept
+    y : (n,) float64
+
+    Raises
+    ------
+    Unsuitable
+        if shapes or types are not the problem's.
+    """
+    if X.shape != (problem.n, problem.d) or y.shape != (problem.n,):
+        raise Unsuitable("X must be of shape (n, d) and y of shape (n,), with the problem's n and d")
+    if X.dtype != np.float64 or y.dtype != np.float64:
+        raise Unsuitable("X and y must be float64")
+    return Data.coded(plain(X) if problem.columns is None else folded(X, problem.columns), y, problem)
+
+
+def plain(X: NDArray[np.float64]) -> Coded:
+    """Rows of numbers."""
+    return Coded(X, np.empty((len(X), 0), dtype=np.uint8), tuple(range(X.shape[1])))
+
+
+def folded(X: NDArray[np.float64], columns: Columns) -> Coded:
+    """Unfolded rows, each as it is declared or, where it is not, the empty one."""
+    numbers = np.flatnonzero(columns.is_number)
+    blocks = [(start, w) for start, w in zip(columns.starts.tolist(), columns.widths, strict=True) if w > 1]
+    kept, codes = np.zeros((len(X), len(numbers))), np.zeros((len(X), len(blocks)), dtype=np.int64)
+    held = X[:, -1] == 1
+    for rows in cut(len(X), columns.d):
+        x = X[rows]
+        held[rows] &= (np.abs(x[:, numbers]) <= 1).all(axis=1)
+        kept[rows] = x[:, numbers]
+        for j, (start, width) in enumerate(blocks):
+            block = x[:, start : start + width]
+            held[rows] &= ((block == 0) | (block == 1)).all(axis=1) & (block.sum(axis=1) == 1)
+            codes[rows, j] = block.argmax(axis=1)
+    return _packed(kept, codes, held, columns)
 
 
 def _numbers(values: Any, otherwise: str) -> Vector:
@@ -114,7 +158,7 @@ def _table(X: Any, problem: Problem) -> Coded:
             raise Unsuitable("a table must have a row for each of the problem's n")
         parts.append(part)
     if columns is None:
-        return Coded.plain(np.column_stack(parts))
+        return plain(np.column_stack(parts))
     held, codes = np.ones(problem.n, dtype=np.bool_), []
     for part, width in zip(parts, widths, strict=True):
         if width > 1:
@@ -134,3 +178,17 @@ def _packed(numbers: Vector, codes: NDArray[Any], held: NDArray[np.bool_], colum
     sizes = [code_bytes(width) for width in columns.widths if width > 1]
     parts = [in_bytes(codes[:, j].astype(np.int64), size) for j, size in enumerate(sizes)]
     return Coded(numbers, np.hstack([np.empty((len(numbers), 0), np.uint8), *parts]), places(columns))
+
+
+def in_bytes(codes: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    """(n, size), the lowest byte first."""
+    return codes.astype("<i8").view(np.uint8).reshape(len(codes), 8)[:, :size]
+
+
+def places(columns: Columns) -> tuple[int, ...]:
+    """Numbers and codes side by side, in the order declared."""
+    number, byte, found = 0, 0, []
+    for width in columns.widths:
+        found.append(number if width == 1 else byte)
+        number, byte = (number + 1, byte) if width == 1 else (number, byte + code_bytes(width))
+    return tuple(found)

@@ -1,6 +1,6 @@
 """PrivateOracle: the narrow door between data and solver.
 
-Precondition: the data are `Data.of` the problem. The plan, n and the batch rates are public.
+Precondition: the data are `Data` of the problem. The plan, n and the batch rates are public.
 Promise: whatever a solver asks, and however it chooses its questions from earlier answers, all answers together are as
 private as the plan: at most `count` answers of each planned query, each made by the query's mechanism at the planned
 noise multiplier and at a bound that holds for every record in floating point. Proof: docs/proofs/oracle.md.
@@ -31,7 +31,7 @@ class PrivateOracle:
 
     Parameters
     ----------
-    problem, data : the data must be `Data.of(..., problem)`
+    problem, data : the data must be `inputs.of_arrays(..., problem)`
     plan : what may be asked
     noise : the randomness
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run

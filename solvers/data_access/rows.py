@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import unfolded_rows
-from solvers.columns import Columns
 from solvers.errors import Unsuitable
 from solvers.problem import Problem
 
@@ -27,31 +26,6 @@ class Coded:
     numbers: NDArray[np.float64]
     codes: NDArray[np.uint8]
     places: tuple[int, ...]
-
-    @staticmethod
-    def plain(X: NDArray[np.float64]) -> "Coded":
-        """Rows of numbers."""
-        return Coded(X, np.empty((len(X), 0), dtype=np.uint8), tuple(range(X.shape[1])))
-
-    @staticmethod
-    def folded(X: NDArray[np.float64], columns: Columns) -> "Coded":
-        """Unfolded rows, each as it is declared or, where it is not, the empty one."""
-        numbers = np.flatnonzero(columns.is_number)
-        blocks = [(start, w) for start, w in zip(columns.starts.tolist(), columns.widths, strict=True) if w > 1]
-        sizes = [code_bytes(width) for _, width in blocks]
-        coded = Coded(np.zeros((len(X), len(numbers))), np.zeros((len(X), sum(sizes)), dtype=np.uint8), ())
-        for rows in cut(len(X), columns.d):
-            x, first, held = X[rows], 0, X[rows, -1] == 1
-            held &= (np.abs(x[:, numbers]) <= 1).all(axis=1)
-            for start, width in blocks:
-                block = x[:, start : start + width]
-                held &= ((block == 0) | (block == 1)).all(axis=1) & (block.sum(axis=1) == 1)
-            coded.numbers[rows] = np.where(held[:, None], x[:, numbers], 0.0)
-            for (start, width), size in zip(blocks, sizes, strict=True):
-                code = np.where(held, x[:, start : start + width].argmax(axis=1), 0)
-                coded.codes[rows, first : first + size] = in_bytes(code, size)
-                first += size
-        return Coded(coded.numbers, coded.codes, places(columns))
 
     def records(self, problem: Problem) -> "kernels.Records":
         """What the loops over records take: see `kernels.records`.
@@ -158,21 +132,7 @@ def code_bytes(codes: int) -> int:
     return max(1, ((codes - 1).bit_length() + 7) // 8)
 
 
-def in_bytes(codes: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    """(n, size), the lowest byte first."""
-    return codes.astype("<i8").view(np.uint8).reshape(len(codes), 8)[:, :size]
-
-
 def cut(n: int, width: int) -> Iterator[slice]:
     """n rows in order, so many at a time as may be unfolded."""
     size = unfolded_rows(width)
     return (slice(start, min(n, start + size)) for start in range(0, n, size))
-
-
-def places(columns: Columns) -> tuple[int, ...]:
-    """Numbers and codes side by side, in the order declared."""
-    number, byte, found = 0, 0, []
-    for width in columns.widths:
-        found.append(number if width == 1 else byte)
-        number, byte = (number + 1, byte) if width == 1 else (number, byte + code_bytes(width))
-    return tuple(found)

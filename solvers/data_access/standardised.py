@@ -1,6 +1,6 @@
 """StandardisedOracle: private moments, and gradients of limited slopes in coordinates that they centre and scale.
 
-Precondition: the data are `Data.of` a problem whose columns are declared. The plan and n are public.
+Precondition: the data are `Data` of a problem whose columns are declared. The plan and n are public.
 Promise: as `PrivateOracle`: all answers together are as private as the plan, however the questions are chosen.
 Proofs: docs/proofs/standardisation.md, docs/proofs/adaptive_gd.md.
 """

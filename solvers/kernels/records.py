@@ -158,20 +158,6 @@ def add_records(
             total[total.shape[0] - 9] += s[k]
 
 
-@inlined
-def read_rows(m: Vector, records: Records, places: NDArray[np.int64], count: int, v: Vector) -> None:
-    """m_k = <x_(places k), v> for k < count, of whatever form the rows are; v in the inner order."""
-    margins(m, records[0], records[1], records[2], records[5], places, count, v)
-    entries(m, records[9], records[10], records[0].shape[0], places, count, v)
-
-
-@inlined
-def add_rows(total: Vector, records: Records, s: Vector, places: NDArray[np.int64], count: int) -> None:
-    """total += s_k x_(places k) for k < count, of whatever form they are; total in the inner order, and 8 longer."""
-    add_records(total, records[0], records[1], records[2], records[5], s, places, count)
-    add_entries(total, records[9], records[10], records[0].shape[0], s, places, count)
-
-
 @compiled(ANSWER(RECORDS, types.boolean))
 def norms(records: Records, declared: bool) -> Vector:
     """||x_i||_2 of every row, infinite where a square is, NaN where an entry is; NaN, too, where a record is declared

@@ -7,7 +7,17 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
-from solvers.kernels.records import PLACES, RECORDS, Records, add_rows, inward, outward, read_rows
+from solvers.kernels.records import (
+    PLACES,
+    RECORDS,
+    Records,
+    add_entries,
+    add_records,
+    entries,
+    inward,
+    margins,
+    outward,
+)
 from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
 from solvers.kernels.sums import length
 
@@ -81,6 +91,7 @@ def walk(
     s < 0: the step is out of the range of exact arithmetic.
     """
     L, G, R, size, long, summing, z, kept, k, step, shrink, radius = public
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     d, w, old = w.shape[0], w.copy(), inward(records, anchor)
     total, m, at = np.zeros(old.shape[0] + 8), np.empty(1), np.empty(1, np.int64)
     for t in range(start, points.shape[0]):
@@ -101,13 +112,16 @@ def walk(
             inner, limit = inward(records, w), bound / R
             for i in places[ends[t] : ends[t + 1]]:
                 at[0] = i
-                read_rows(m, records, at, 1, inner)
+                margins(m, numbers, codes, fields, constant, at, 1, inner)
+                entries(m, pairs, values, numbers.shape[0], at, 1, inner)
                 s = slope(loss, m[0] * scale[i], y[i])
                 if near:
-                    read_rows(m, records, at, 1, old)
+                    margins(m, numbers, codes, fields, constant, at, 1, old)
+                    entries(m, pairs, values, numbers.shape[0], at, 1, old)
                     s = min(max(s - slope(loss, m[0] * scale[i], y[i]), -limit), limit)
                 m[0] = s * scale[i]
-                add_rows(total, records, m, at, 1)
+                add_records(total, numbers, codes, fields, constant, m, at, 1)
+                add_entries(total, pairs, values, numbers.shape[0], m, at, 1)
             v = outward(records, total)
             for j in range(d):
                 steps = np.rint(min(max(v[j] / size / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0

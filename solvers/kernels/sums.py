@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
 from solvers.kernels.lanes import dot, fetch
-from solvers.kernels.records import PLACES, RECORDS, Records, add_rows, inward, outward, read_rows
+from solvers.kernels.records import (
+    PLACES,
+    RECORDS,
+    Records,
+    add_entries,
+    add_records,
+    entries,
+    inward,
+    margins,
+    outward,
+)
 from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
 
 TOGETHER = 16  # records whose slopes are computed between the margins of all and the sum of all: they stay in the cache
@@ -22,17 +32,20 @@ TOGETHER = 16  # records whose slopes are computed between the margins of all an
 @compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, types.int64, types.int64, NUMBERS, SLOPE))
 def sum_of_range(records: Records, y: Vector, scale: Vector, start: int, stop: int, w: Vector, loss: Slope) -> Vector:
     """Sum over start <= i < stop of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each record is read once."""
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v = inward(records, w)
     total, s, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER, np.int64)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
         for k in range(count):
             places[k] = first + k
-        read_rows(s, records, places, count, v)
+        margins(s, numbers, codes, fields, constant, places, count, v)
+        entries(s, pairs, values, numbers.shape[0], places, count, v)
         for k in range(count):
-            fetch(records[0], first + TOGETHER + k)
+            fetch(numbers, first + TOGETHER + k)
             s[k] = slope(loss, s[k] * scale[first + k], y[first + k]) * scale[first + k]
-        add_rows(total, records, s, places, count)
+        add_records(total, numbers, codes, fields, constant, s, places, count)
+        add_entries(total, pairs, values, numbers.shape[0], s, places, count)
     return outward(records, total)
 
 
@@ -41,14 +54,17 @@ def sum_of_places(
     records: Records, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, loss: Slope
 ) -> Vector:
     """The same over the given places."""
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v = inward(records, w)
     total, s = np.zeros(v.shape[0] + 8), np.empty(TOGETHER)
     for first in range(0, places.shape[0], TOGETHER):
         some = places[first : first + TOGETHER]
-        read_rows(s, records, some, some.shape[0], v)
+        margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
+        entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
         for k in range(some.shape[0]):
             s[k] = slope(loss, s[k] * scale[some[k]], y[some[k]]) * scale[some[k]]
-        add_rows(total, records, s, some, some.shape[0])
+        add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
+        add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
     return outward(records, total)
 
 
@@ -64,35 +80,43 @@ def sum_of_changes(
     limit: float,
 ) -> Vector:
     """Sum over the places of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and at the anchor."""
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v, old = inward(records, w), inward(records, anchor)
     total, s, a = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
     for first in range(0, places.shape[0], TOGETHER):
         some = places[first : first + TOGETHER]
-        read_rows(s, records, some, some.shape[0], v)
-        read_rows(a, records, some, some.shape[0], old)
+        margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
+        entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
+        margins(a, numbers, codes, fields, constant, some, some.shape[0], old)
+        entries(a, pairs, values, numbers.shape[0], some, some.shape[0], old)
         for k in range(some.shape[0]):
             i = some[k]
             change = slope(loss, s[k] * scale[i], y[i]) - slope(loss, a[k] * scale[i], y[i])
             s[k] = min(max(change, -limit), limit) * scale[i]
-        add_rows(total, records, s, some, some.shape[0])
+        add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
+        add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
     return outward(records, total)
 
 
 @compiled(ANSWER(RECORDS, NUMBERS, PLACES))
 def margins_of(records: Records, w: Vector, places: NDArray[np.int64]) -> Vector:
     """<x_i, w> for each of the places."""
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v, found = inward(records, w), np.empty(places.shape[0])
-    read_rows(found, records, places, places.shape[0], v)
+    margins(found, numbers, codes, fields, constant, places, places.shape[0], v)
+    entries(found, pairs, values, numbers.shape[0], places, places.shape[0], v)
     return found
 
 
 @compiled(ANSWER(RECORDS, NUMBERS, PLACES))
 def weighted_sum(records: Records, weights: Vector, places: NDArray[np.int64]) -> Vector:
     """Sum over k of weights_k x_(places k)."""
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     total = np.zeros(records[4] + 8)
     for first in range(0, places.shape[0], TOGETHER):
         some, own = places[first : first + TOGETHER], weights[first : first + TOGETHER]
-        add_rows(total, records, own, some, some.shape[0])
+        add_records(total, numbers, codes, fields, constant, own, some, some.shape[0])
+        add_entries(total, pairs, values, numbers.shape[0], own, some, some.shape[0])
     return outward(records, total)
 
 

@@ -46,3 +46,34 @@ def check_smooth(name: str, step: float, problem: Problem) -> None:
     """`Unsuitable` if the step is longer than the smoothness of F allows."""
     if step * problem.L > 1 + 1e-12:
         raise Unsuitable(f"{name} must not exceed 1/L = {1 / problem.L:.6g} here: beyond it steps may grow without end")
+
+
+def check_convex(method: str, problem: Problem) -> None:
+    """`Unsuitable` unless the loss is convex."""
+    if not problem.is_convex:
+        raise Unsuitable(f"{method} needs a convex loss; {not_convex(problem)}: use dp_gd")
+
+
+def check_ratio(method: str, ratio: float | None) -> None:
+    """`Unsuitable` unless it is in [1.1, 1000] or still open."""
+    if ratio is not None and not 1.1 <= finite(ratio, "ratio") <= 1000:
+        raise Unsuitable(f"{method}: ratio must lie in [1.1, 1000]")
+
+
+def check_smoothing(method: str, width: float | None) -> None:
+    """`Unsuitable` unless it is 0, in [1e-4, 100] or still open."""
+    if width is not None and width != 0 and not 1e-4 <= finite(width, "smoothing") <= 100:
+        raise Unsuitable(f"{method}: smoothing must be 0 or lie in [1e-4, 100]")
+
+
+def check_forms(name: str, form: str, step_rule: str) -> None:
+    """`Unsuitable` unless both are known and go together."""
+    if form not in ("safeguarded", "printed"):
+        raise Unsuitable(f"{name}: form is 'safeguarded' or 'printed'")
+    if step_rule not in ("fixed", "barzilai_borwein"):
+        raise Unsuitable(f"{name}: step_rule is 'fixed' or 'barzilai_borwein'")
+    if form == "printed" and step_rule == "barzilai_borwein":
+        raise Unsuitable(
+            f"{name}: Barzilai-Borwein steps need released snapshots, and as published none is released (the paper's "
+            "own take exact gradients, which is not private): use form 'safeguarded' or step_rule 'fixed'"
+        )

@@ -20,7 +20,7 @@ from accounting.noise.batches import poisson_rows
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
@@ -74,7 +74,7 @@ def violation(solver: NoisyMirrorDescentRun, runs: int = RUNS, seed: int = 1, pl
         X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.full(PROBLEM.n, rest)
         X[:, 0] = abs(rest)
         X[0], y[0] = [1.0, 0.0], truth
-        data, noise = Data.of(X, y, PROBLEM), Noise(SeededBits(2 * seed + which))
+        data, noise = inputs.of_arrays(X, y, PROBLEM), Noise(SeededBits(2 * seed + which))
         attackers = [
             Attacker(PrivateOracle(PROBLEM, data, plan, noise), plan.queries[0], (1.0, -1.0), rest) for _ in range(runs)
         ]
@@ -120,7 +120,7 @@ def slot_sums() -> NDArray[np.float64]:
     plan = Plan((PlannedQuery("half_pass", 60, mechanism, 1e-6),))
     X, y = np.zeros((40, 2)), np.zeros(40)
     X[0], y[0] = [1.0, 0.0], -1.0
-    oracle = PrivateOracle(PROBLEM, Data.of(X, y, PROBLEM), plan, Noise(SeededBits(4)))
+    oracle = PrivateOracle(PROBLEM, inputs.of_arrays(X, y, PROBLEM), plan, Noise(SeededBits(4)))
     return np.array([oracle.allocated_gradient("half_pass", np.zeros(2))[0] for _ in range(600)])
 
 

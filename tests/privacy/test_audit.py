@@ -23,6 +23,7 @@ from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import Attacker, Row, excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
+from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.sums import gradient_sum
@@ -122,7 +123,7 @@ def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
             asked.append("worst" if slopes[0] < -0.7 and slopes[1] > 0.7 else "mild")
             return super().sampled_gradient(query, w)
 
-    data = Data.of(np.zeros((40, 300)), np.zeros(40), WIDE)
+    data = inputs.of_arrays(np.zeros((40, 300)), np.zeros(40), WIDE)
     for seed in range(50):
         plan = planned(FAR, WIDE)
         oracle = PrivateOracle(WIDE, data, plan, Noise(SeededBits(seed)))
@@ -173,13 +174,13 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
 def test_mutant_clipping_off_is_caught() -> None:
     """A row three times too long moves the answers three times as far, unless it is scaled down."""
 
-    clipped = Data.of
+    clipped = inputs.of_arrays
 
     def unclipped(X: Any, y: Any, problem: Problem) -> Data:
         return replace(clipped(X, y, problem), scale=np.ones(problem.n))
 
     assert violation(GD, PROBLEM, length=3.0) <= 0
-    with mutated(Data, "of", staticmethod(unclipped)):
+    with mutated(inputs, "of_arrays", unclipped):
         assert violation(GD, PROBLEM, length=3.0) > 0
 
 
@@ -213,7 +214,7 @@ def _released(method: DpAccMdRun, runs: int) -> float:
     for which, row in enumerate(rows(PROBLEM)):
         X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.zeros(PROBLEM.n)
         X[0], y[0] = row.x, row.y
-        noise, data = Noise(SeededBits(10 + which)), Data.of(X, y, PROBLEM)
+        noise, data = Noise(SeededBits(10 + which)), inputs.of_arrays(X, y, PROBLEM)
         oracles = (PrivateOracle(PROBLEM, data, plan, noise) for _ in range(runs))
         found.append(np.array([method.run(Attacker(o, PROBLEM, plan, *rows(PROBLEM)), PROBLEM)[0] for o in oracles]))
     return excess(found[0], found[1], plan)
@@ -263,7 +264,7 @@ def _farthest() -> float:
     plan = Plan((PlannedQuery("change", 200, PoissonGaussian(0.2), 1e-6),))
     X, y = np.zeros((40, 2)), np.zeros(40)
     X[0], y[0] = [1.0, 0.0], 1.0
-    oracle = PrivateOracle(PROBLEM, Data.of(X, y, PROBLEM), plan, Noise(SeededBits(4)))
+    oracle = PrivateOracle(PROBLEM, inputs.of_arrays(X, y, PROBLEM), plan, Noise(SeededBits(4)))
     return max(float(np.linalg.norm(oracle.sampled_gradient("change", np.zeros(2)))) for _ in range(200))
 
 

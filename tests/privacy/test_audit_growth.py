@@ -20,6 +20,7 @@ from accounting.noise.lattice import Lattice
 from accounting.plan import Plan
 from solvers.audit.attack import excess
 from solvers.audit.bounds import Scores, mu_lower_bound
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
@@ -84,7 +85,7 @@ def neighbors(position: int) -> tuple[Data, Data]:
     for target in (3.0, -3.0):
         X, y = np.zeros((PROBLEM.n, 1)), np.zeros(PROBLEM.n)
         X[position], y[position] = 1.0, target
-        both.append(Data.of(X, y, PROBLEM))
+        both.append(inputs.of_arrays(X, y, PROBLEM))
     return both[0], both[1]
 
 

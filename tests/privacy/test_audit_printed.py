@@ -20,6 +20,7 @@ from accounting.noise.draws import distinct_rows
 from accounting.plan import Plan, PlannedQuery, Query
 from solvers.audit.attack import Row, excess
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
+from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Squared
@@ -122,7 +123,7 @@ def alike(problem: Problem, *, odd: bool) -> Data:
     X[:, 0] = 1.0
     if odd:
         X[0] = 0.0
-    return Data.of(X, y, problem)
+    return inputs.of_arrays(X, y, problem)
 
 
 class Watcher:

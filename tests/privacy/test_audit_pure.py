@@ -21,8 +21,8 @@ from accounting.noise.lattice import Lattice
 from accounting.plan import Plan
 from solvers import plan
 from solvers.audit.bounds import epsilon_lower_bound
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, HuberHinge, Logistic
 from solvers.methods import InverseSensitivity, OutputPerturbation
@@ -54,7 +54,7 @@ def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> lis
 
     quote = plan(method, problem, Privacy(EPSILON))
     with mutated(Exponential, "perturb", watched):
-        quote.method.run(DataAccess(problem, Data.of(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type]
+        quote.method.run(DataAccess(problem, inputs.of_arrays(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type]
     return found
 
 
@@ -151,10 +151,10 @@ def released(which: int) -> tuple[Array, Array]:
     other[0] = -other[0]
     centers = []
     for rows in (X, other):
-        access = DataAccess(WIDE, Data.of(rows, y, WIDE), Plan(()), Noise(SeededBits(1)))
+        access = DataAccess(WIDE, inputs.of_arrays(rows, y, WIDE), Plan(()), Noise(SeededBits(1)))
         centers.append(Piece(WIDE, range(4), 0.0).minimize(access, np.zeros(4), np.zeros(4), 60))
     quote = plan(OutputPerturbation(steps=60), WIDE, Privacy(TOLD))
-    noise, data = Noise(SeededBits(10 + which)), Data.of((X, other)[which], y, WIDE)
+    noise, data = Noise(SeededBits(10 + which)), inputs.of_arrays((X, other)[which], y, WIDE)
     method: Any = quote.method
     reached: list[Array] = []  # the minimizer of one dataset, the same for every run: only noise differs
     minimize = Piece.minimize

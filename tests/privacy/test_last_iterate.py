@@ -25,6 +25,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
 from solvers.audit.bounds import mu_lower_bound
 from solvers.bounds import contraction, gradient_bound, step_bound
+from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
@@ -57,7 +58,7 @@ def scores(problem: Problem, plan: Plan, steps: int, runs: int, score: Callable[
     for which, label in enumerate((1.0, -1.0)):
         X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
         X[0, 0], y[0] = 1.0, label
-        data, noise = Data.of(X, y, problem), Noise(SeededBits(20 + which))
+        data, noise = inputs.of_arrays(X, y, problem), Noise(SeededBits(20 + which))
         oracles = (PrivateOracle(problem, data, plan, noise) for _ in range(runs))
         found.append(np.array([score(method.run(oracle, problem)) for oracle in oracles]))
     return found[0], found[1]

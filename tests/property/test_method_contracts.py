@@ -16,7 +16,7 @@ from accounting.noise import Noise
 from accounting.plan import PlannedQuery
 from solvers import Problem, plan
 from solvers.columns import Columns
-from solvers.data_access import access, last_iterate, oracle, sums
+from solvers.data_access import access, inputs, last_iterate, oracle, sums
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.domains import Free, LinfBall
@@ -168,7 +168,7 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
         with monkeypatch.context() as patch:
             counted = Counted(patch)
             X = plain if problem.columns is None else laid_out
-            data = Data.of(X, np.sign(plain @ [1.0, -2.0]), quote.problem)
+            data = inputs.of_arrays(X, np.sign(plain @ [1.0, -2.0]), quote.problem)
             w, transcript = run(
                 quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), preparation=quote.preparation
             )

@@ -16,7 +16,7 @@ from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
@@ -158,7 +158,7 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
 
     plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
     noise = Scripted(SeededBits(1))
-    oracle = PrivateOracle(problem, Data.of(X, y, problem), plan_, noise)
+    oracle = PrivateOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise)
     put(oracle, "meter", Revealing(plan_, noise))
     with own_batches():
         oracle.gradient("f", w)
@@ -207,7 +207,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
     for regularizer, domain in every_pair(kind):
         problem = Problem(loss, regularizer, domain, n=60, d=4, row_norm=1.5)
         quote = plan(method, problem, Privacy(1.0, 1e-5))
-        data = Data.of(*dataset(kind, 60, 4), problem)
+        data = inputs.of_arrays(*dataset(kind, 60, 4), problem)
         heard: list[int] = []
         w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
         assert np.isfinite(w).all()
@@ -225,7 +225,7 @@ def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> No
     if last.count > 1:
         others.append(PlannedQuery(last.name, last.count - 1, last.mechanism, last.noise_multiplier))
     oracle = PrivateOracle(
-        problem, Data.of(*dataset("plain", 60, 4), problem), Plan(tuple(others)), Noise(SeededBits(2))
+        problem, inputs.of_arrays(*dataset("plain", 60, 4), problem), Plan(tuple(others)), Noise(SeededBits(2))
     )
     assert quote.method.door == "oracle"
     with pytest.raises(OutOfPlan):

@@ -8,7 +8,7 @@ import numpy as np
 from accounting.mechanisms import SvrgStep
 from accounting.noise import Noise
 from accounting.plan import PlannedQuery
-from solvers.data_access import frames
+from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.frame import Frame
@@ -59,7 +59,7 @@ def complaints(quote: Quote, X: Vector, y: Vector, other: tuple[Vector, float]) 
             mine[7], targets[7] = x, target
             with patch.object(Meter, "perturb", perturb):
                 problem = quote.problem
-                data = Data.of(mine, targets, problem)
+                data = inputs.of_arrays(mine, targets, problem)
                 done = run(
                     quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation
                 )

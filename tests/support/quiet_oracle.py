@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.problem import Problem, Vector
 
 
@@ -15,7 +15,7 @@ class QuietOracle:
     """
 
     def __init__(self, problem: Problem, X: Vector, y: Vector, rate: float = 1.0) -> None:
-        data = Data.of(X, y, problem)
+        data = inputs.of_arrays(X, y, problem)
         self._problem, self._X, self._y, self._rate = problem, data.rows(), data.y, rate
         self._rng = np.random.default_rng(3)
         self.asked: Counter[str] = Counter()

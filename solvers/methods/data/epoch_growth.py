@@ -12,21 +12,13 @@ from accounting.privacy import Privacy
 from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed
-from solvers.methods.checks import check_count, check_step
+from solvers.methods.checks import check_convex, check_count, check_ratio, check_smoothing, check_step
 from solvers.methods.data import phases as cuts
-from solvers.methods.data.localization import (
-    LAW,
-    MOST_STEPS,
-    check_convex,
-    check_ratio,
-    check_smoothing,
-    envelope,
-    localize,
-    piece_of,
-)
+from solvers.methods.data.localization import LAW, MOST_STEPS, localize, piece_of
 from solvers.methods.data.phases import NoiseName
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
+from solvers.methods.tuning import phases as tuning
 from solvers.problem import Problem, Vector
 
 MOST_EPOCHS = 1_000
@@ -89,10 +81,10 @@ class EpochGrowth(Strict):
         noise = cuts.noise_for("epoch_growth", self.noise, privacy)
         kappa = self.kappa or (_SMOOTH if problem.is_smooth else _ROUGH)
         reach = problem.G * distance(problem)
-        a = cuts.spread(noise, privacy, problem.size)
+        a = tuning.spread(noise, privacy, problem.size)
         T = self.epochs or self._halvings(problem, a, kappa)
         plan, proven = self._epoch(problem, a, T)
-        width = envelope("epoch_growth", problem, self.smoothing, proven)
+        width = tuning.envelope("epoch_growth", problem, self.smoothing, proven)
         if self.epochs is None and proven >= reach * 2**-kappa:
             raise Unsuitable(
                 f"epoch_growth: with n = {problem.n} rows an epoch's proven error is {proven / reach:.3g} G D, and one "
@@ -117,13 +109,13 @@ class EpochGrowth(Strict):
     def _epoch(self, problem: Problem, a: float, epochs: int) -> tuple[cuts.Phases, float]:
         """The first epoch's phases and proven risk."""
         D, rows = distance(problem), problem.n // epochs
-        if rows < cuts.LEAST_ROWS * (self.phases or 1):
+        if rows < tuning.LEAST_ROWS * (self.phases or 1):
             raise Unsuitable(
                 f"epoch_growth: {epochs} epochs on n = {problem.n} rows hold {rows} each, and every phase of one needs "
-                f"{cuts.LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
+                f"{tuning.LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
             )
-        plan = cuts.choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
-        return plan, cuts.risk(LAW, a, plan, D, problem.G)
+        plan = tuning.choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
+        return plan, tuning.risk(LAW, a, plan, D, problem.G)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +156,8 @@ class EpochGrowthRun(DataRun):
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven of the first epoch's, over their distribution, in words."""
         off = bias(problem.loss, smoothed(problem.loss, self.smoothing))
-        expected = cuts.expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
-        first = cuts.forecast_sentence(expected, start.distance, off)
+        expected = tuning.expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
+        first = tuning.forecast_sentence(expected, start.distance, off)
         later = "growth around the minimizer lets each later one halve it."
         return f"{first} That is for the first of {self.epochs} epochs; {later}"
 

@@ -5,24 +5,22 @@ from typing import Literal
 
 import numpy as np
 
-from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.doors import Access
-from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed
-from solvers.methods.checks import check_count, check_step, not_convex
+from solvers.methods.checks import check_convex, check_count, check_ratio, check_smoothing, check_step
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
+from solvers.methods.tuning import phases as tuning
 from solvers.problem import Problem, Vector
 
-LAW = cuts.Law(reach=1.0, drift=1.0, shift=1.0)
+LAW = tuning.Law(reach=1.0, drift=1.0, shift=1.0)
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 2_000
-_BIAS = 0.25  # of the proven risk, how much of it smoothing may add
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +79,9 @@ class Localization(Strict):
         """
         check_convex("localization", problem)
         noise = cuts.noise_for("localization", self.noise, privacy)
-        D, a = distance(problem), cuts.spread(noise, privacy, problem.size)
-        plan = cuts.choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
-        width = envelope("localization", problem, self.smoothing, cuts.risk(LAW, a, plan, D, problem.G))
+        D, a = distance(problem), tuning.spread(noise, privacy, problem.size)
+        plan = tuning.choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
+        width = tuning.envelope("localization", problem, self.smoothing, tuning.risk(LAW, a, plan, D, problem.G))
         return LocalizationRun(plan.count, plan.ratio, plan.step, width, self.steps, noise)
 
 
@@ -120,8 +118,8 @@ class LocalizationRun(DataRun):
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven over their distribution, in words."""
         off, D = self._bias(problem), start.distance
-        return cuts.forecast_sentence(
-            cuts.expected_risk(LAW, self.schedule(problem), problem, noise_std, D, off), D, off
+        return tuning.forecast_sentence(
+            tuning.expected_risk(LAW, self.schedule(problem), problem, noise_std, D, off), D, off
         )
 
     def expected_risk(self, problem: Problem, noise_std: float, distance: float) -> float | None:
@@ -131,7 +129,7 @@ class LocalizationRun(DataRun):
         if any(piece.steps(MOST_STEPS) > self.steps for piece in self._pieces(problem)):
             return None
         plan = self.schedule(problem)
-        found = cuts.expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
+        found = tuning.expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
         unfinished = CLOSE / 2 * problem.G**2 * sum(plan.eta(i) for i in range(plan.count))
         return None if found is None else found + unfinished
 
@@ -165,32 +163,3 @@ def piece_of(problem: Problem, plan: cuts.Phases, i: int, width: float) -> Piece
     """The regularized problem of phase i: (s/2) ||w - x||^2 with s = 2 / (eta_i m)."""
     smooth = replace(problem, loss=smoothed(problem.loss, width))
     return Piece(smooth, plan.positions(i), 2 / (plan.eta(i) * plan.rows))
-
-
-def envelope(method: str, problem: Problem, asked: float | None, proven: float) -> float:
-    """h: as asked, or such that smoothing's bias, h S^2 / 2, adds at most a quarter of the proven risk; 0 for a smooth
-    loss. `Unsuitable` for a width of 0 where the loss is not smooth.
-    """
-    if problem.is_smooth:
-        return 0.0
-    if asked == 0:
-        raise Unsuitable(f"{method}: {problem.loss.name} is not smooth, as it is set: smoothing must be above 0")
-    return asked or min(max(2 * _BIAS * proven / problem.loss.slope_bound**2, 1e-4), 100.0)
-
-
-def check_convex(method: str, problem: Problem) -> None:
-    """`Unsuitable` unless the loss is convex."""
-    if not problem.is_convex:
-        raise Unsuitable(f"{method} needs a convex loss; {not_convex(problem)}: use dp_gd")
-
-
-def check_ratio(method: str, ratio: float | None) -> None:
-    """`Unsuitable` unless it is in [1.1, 1000] or still open."""
-    if ratio is not None and not 1.1 <= finite(ratio, "ratio") <= 1000:
-        raise Unsuitable(f"{method}: ratio must lie in [1.1, 1000]")
-
-
-def check_smoothing(method: str, width: float | None) -> None:
-    """`Unsuitable` unless it is 0, in [1e-4, 100] or still open."""
-    if width is not None and width != 0 and not 1e-4 <= finite(width, "smoothing") <= 100:
-        raise Unsuitable(f"{method}: smoothing must be 0 or lie in [1e-4, 100]")

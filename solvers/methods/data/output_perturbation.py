@@ -12,9 +12,10 @@ from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss
 from solvers.methods.data.descent import Piece
-from solvers.methods.data.phases import NoiseName, bound, noise_for, spread
+from solvers.methods.data.phases import NoiseName, bound, noise_for
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.methods.tuning import distance
+from solvers.methods.tuning.phases import spread
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 100_000

@@ -10,16 +10,16 @@ from accounting.privacy import Privacy
 from solvers.bounds import UNIT, gradient_error
 from solvers.doors import Access
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
+from solvers.methods.checks import check_convex, check_count, check_loss, check_ratio, check_scalar, check_step
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import step_error
-from solvers.methods.data.localization import check_convex, check_ratio
 from solvers.methods.data.phases import NoiseName
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
+from solvers.methods.tuning import phases as tuning
 from solvers.problem import Problem, Vector
 
-LAW = cuts.Law(reach=0.5, drift=0.5, shift=2.0)
+LAW = tuning.Law(reach=0.5, drift=0.5, shift=2.0)
 _SHORTER = 1 - 1e-9  # eta stays below 2 / L however it is rounded
 
 
@@ -79,8 +79,8 @@ class PhasedSgd(Strict):
             raise Unsuitable(
                 f"phased_sgd: step must stay below 2/L = {2 / problem.L:.6g} here: its privacy rests on it"
             )
-        facts = cuts.spread(noise, privacy, problem.d), problem.n, distance(problem), problem.G
-        plan = cuts.choose(LAW, *facts, count=self.phases, ratio=self.ratio, step=self.step, longest=longest)
+        facts = tuning.spread(noise, privacy, problem.d), problem.n, distance(problem), problem.G
+        plan = tuning.choose(LAW, *facts, count=self.phases, ratio=self.ratio, step=self.step, longest=longest)
         return PhasedSgdRun(plan.count, plan.ratio, plan.step, noise)
 
 
@@ -115,8 +115,8 @@ class PhasedSgdRun(DataRun):
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven over their distribution, in words."""
-        expected = cuts.expected_risk(LAW, self.schedule(problem), problem, noise_std, start.distance, 0.0)
-        return cuts.forecast_sentence(expected, start.distance, 0.0)
+        expected = tuning.expected_risk(LAW, self.schedule(problem), problem, noise_std, start.distance, 0.0)
+        return tuning.forecast_sentence(expected, start.distance, 0.0)
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""

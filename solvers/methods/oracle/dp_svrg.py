@@ -8,9 +8,10 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.doors import Oracle
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.checks import check_count, check_forms, check_loss, check_step
 from solvers.methods.oracle import variance_reduced
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
+from solvers.methods.tuning import batches
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -58,7 +59,7 @@ class DpSvrg(Strict):
         check_count("dp_svrg: inner_steps", self.inner_steps, MOST_STEPS)
         check_count("dp_svrg: batch", self.batch, 10**10)
         check_step("dp_svrg: step", self.step)
-        variance_reduced.check_forms("dp_svrg", self.form, self.step_rule)
+        check_forms("dp_svrg", self.form, self.step_rule)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgRun":
         """Every open field filled from public facts.
@@ -69,12 +70,12 @@ class DpSvrg(Strict):
             if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, or delta is 0.
         """
         check_loss("dp_svrg", problem, convex=True)
-        time, epochs = variance_reduced.step_time(problem, privacy), self.epochs or _EPOCHS
-        wanted = variance_reduced.steps_wanted(problem, time, self.step)
+        time, epochs = batches.step_time(problem, privacy), self.epochs or _EPOCHS
+        wanted = batches.steps_wanted(problem, time, self.step)
         inner_steps = self.inner_steps or max(1, math.ceil(wanted / epochs))
         total = epochs * inner_steps
-        batch = variance_reduced.fill_batch("dp_svrg", self.batch, problem, privacy, total)
-        step = variance_reduced.fill_step("dp_svrg", self.step, problem, batch, time / total)
+        batch = batches.fill_batch("dp_svrg", self.batch, problem, privacy, total)
+        step = batches.fill_step("dp_svrg", self.step, problem, batch, time / total)
         return DpSvrgRun(epochs, inner_steps, batch, step, self.form, self.step_rule)
 
 

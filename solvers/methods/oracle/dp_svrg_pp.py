@@ -9,9 +9,10 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.doors import Oracle
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.checks import check_count, check_forms, check_loss, check_step
 from solvers.methods.oracle import variance_reduced
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
+from solvers.methods.tuning import batches
 from solvers.problem import Problem, Vector
 
 MOST_EPOCHS = 30
@@ -55,7 +56,7 @@ class DpSvrgPp(Strict):
         check_count("dp_svrg_pp: inner_steps", self.inner_steps, MOST_STEPS)
         check_count("dp_svrg_pp: batch", self.batch, 10**10)
         check_step("dp_svrg_pp: step", self.step)
-        variance_reduced.check_forms("dp_svrg_pp", self.form, self.step_rule)
+        check_forms("dp_svrg_pp", self.form, self.step_rule)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgPpRun":
         """Every open field filled from public facts.
@@ -66,14 +67,14 @@ class DpSvrgPp(Strict):
             if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, or delta is 0.
         """
         check_loss("dp_svrg_pp", problem, convex=True)
-        time = variance_reduced.step_time(problem, privacy)
-        wanted = variance_reduced.steps_wanted(problem, time, self.step)
+        time = batches.step_time(problem, privacy)
+        wanted = batches.steps_wanted(problem, time, self.step)
         doublings = int(math.log2(1 + wanted / (2 * (self.inner_steps or 1))))  # the most whose steps are not too many
         epochs = self.epochs or min(_MOST_DEFAULT_EPOCHS, max(1, doublings))
         inner_steps = self.inner_steps or min(MOST_STEPS, max(1, math.ceil(wanted / _steps(epochs, 1))))
         total = _steps(epochs, inner_steps)
-        batch = variance_reduced.fill_batch("dp_svrg_pp", self.batch, problem, privacy, total)
-        step = variance_reduced.fill_step("dp_svrg_pp", self.step, problem, batch, time / total)
+        batch = batches.fill_batch("dp_svrg_pp", self.batch, problem, privacy, total)
+        step = batches.fill_step("dp_svrg_pp", self.step, problem, batch, time / total)
         return DpSvrgPpRun(epochs, inner_steps, batch, step, self.form, self.step_rule)
 
 

@@ -11,9 +11,8 @@ from solvers.bounds import sampled_bound
 from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
-from solvers.methods.oracle import variance_reduced
 from solvers.methods.run import Bounds, OracleRun, Strict
-from solvers.methods.tuning import answers_std, distance
+from solvers.methods.tuning import answers_std, batches, distance
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -63,16 +62,16 @@ class NoisySgd(Strict):
         """
         single = answers_std(problem, privacy)
         if problem.is_smooth:
-            time = variance_reduced.step_time(problem, privacy)
-            steps = self.steps or max(1, math.ceil(variance_reduced.steps_wanted(problem, time, self.step)))
+            time = batches.step_time(problem, privacy)
+            steps = self.steps or max(1, math.ceil(batches.steps_wanted(problem, time, self.step)))
             longest = time / steps
         else:
             steps = self.steps or _non_smooth_steps(problem, single)
             longest = distance(problem) / math.sqrt(steps * (problem.G**2 + steps * problem.size * single**2))
-        batch = variance_reduced.fill_batch("noisy_sgd", self.batch, problem, privacy, steps)
+        batch = batches.fill_batch("noisy_sgd", self.batch, problem, privacy, steps)
         step = self.step or longest
         if problem.is_smooth:
-            step = variance_reduced.fill_step("noisy_sgd", self.step, problem, batch, longest)
+            step = batches.fill_step("noisy_sgd", self.step, problem, batch, longest)
         return NoisySgdRun(steps, batch, step)
 
 

@@ -1,6 +1,5 @@
 """What dp_svrg and dp_svrg_pp share: sampled changes against an anchor, in either form, and their step sizes."""
 
-import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -9,13 +8,10 @@ from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
-from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound, sampled_bound
 from solvers.doors import Oracle
-from solvers.errors import Unsuitable
-from solvers.methods.checks import check_smooth
 from solvers.methods.run import Bounds
-from solvers.methods.tuning import answers_std, descent_time
+from solvers.methods.tuning.batches import barzilai_borwein, longest_step
 from solvers.problem import Problem, Vector
 
 Form = Literal["safeguarded", "printed"]
@@ -27,69 +23,7 @@ UNPROVEN = (
 )
 _SNAPSHOT_SHARE = 0.25
 _TOGETHER, _NUMBERS = 1_000, 1 << 18  # points, and their coordinates, between two reports of progress
-_TIME = 0.4  # of dp_gd's: plain steps let less noise average out
-_MOST_DEFAULT_STEPS = 5_000
-_NOISY_ENOUGH = 1.5  # batches so large that the noise multiplier stays near 3.5, where sampling costs 1.5 % of mu
-_LEAST_BATCH = 100
 _SHORTEST = 0.25  # of the given step, for a Barzilai-Borwein step
-_SAMPLING = 11  # 1 / (L (1 + 11/b)): the paper's 1 / (12 L) at b = 1, 1/L as batches lose their variance
-
-
-def step_time(problem: Problem, privacy: Privacy) -> float:
-    """The sum of all step sizes: 0.4 of `tuning.descent_time`."""
-    return _TIME * descent_time(problem, privacy)
-
-
-def steps_wanted(problem: Problem, time: float, step: float | None) -> float:
-    """How many steps of the given size, or of 1/L, spend the time; at most 5000."""
-    return min(time / (step or 1 / problem.L), _MOST_DEFAULT_STEPS)
-
-
-def fill_batch(name: str, batch: int | None, problem: Problem, privacy: Privacy, total: int) -> int:
-    """b = 1.5 n mu* / sqrt(total) where it is open, at least 100 and at most n.
-
-    Raises
-    ------
-    Unsuitable
-        if the batch exceeds n.
-    """
-    if batch is None:
-        wanted = _NOISY_ENOUGH * 2 * problem.G / (answers_std(problem, privacy) * math.sqrt(total))
-        return min(problem.n, max(_LEAST_BATCH, math.ceil(wanted)))
-    if batch > problem.n:
-        raise Unsuitable(f"{name}: batch must not exceed n = {problem.n}")
-    return batch
-
-
-def fill_step(name: str, step: float | None, problem: Problem, batch: int, longest: float) -> float:
-    """eta where it is open: `longest`, but at most 1 / (L (1 + 11/b)).
-
-    Raises
-    ------
-    Unsuitable
-        if it exceeds 1/L.
-    """
-    step = step or min(longest_step(problem, batch), longest)
-    check_smooth(f"{name}: step", step, problem)
-    return step
-
-
-def longest_step(problem: Problem, batch: int) -> float:
-    """1 / (L (1 + 11/b)): what a batch's variance bears."""
-    return 1 / (problem.L * (1 + _SAMPLING / batch))
-
-
-def check_forms(name: str, form: Form, step_rule: StepRule) -> None:
-    """`Unsuitable` unless both are known and go together."""
-    if form not in ("safeguarded", "printed"):
-        raise Unsuitable(f"{name}: form is 'safeguarded' or 'printed'")
-    if step_rule not in ("fixed", "barzilai_borwein"):
-        raise Unsuitable(f"{name}: step_rule is 'fixed' or 'barzilai_borwein'")
-    if form == "printed" and step_rule == "barzilai_borwein":
-        raise Unsuitable(
-            f"{name}: Barzilai-Borwein steps need released snapshots, and as published none is released (the paper's "
-            "own take exact gradients, which is not private): use form 'safeguarded' or step_rule 'fixed'"
-        )
 
 
 def queries(problem: Problem, snapshots: int, changes: int, batch: int, form: Form) -> tuple[Query, ...]:
@@ -173,15 +107,3 @@ def walk(
                 points[t] = w
         w = points[-1]
         yield points
-
-
-def barzilai_borwein(moved: Vector, change: Vector, steps: int, smoothness: float) -> float | None:
-    """||moved||^2 / (steps <moved, change>): 1 / (steps times the curvature along the way); None where noise has it.
-
-    Exact gradients of a convex, L-smooth F have <moved, change> >= 0 and ||change|| <= L ||moved||. Where the noisy
-    ones have not, they tell nothing.
-    """
-    far, along = float(moved @ moved), float(moved @ change)
-    if not 0 < along < math.inf or not float(np.linalg.norm(change)) <= smoothness * math.sqrt(far):
-        return None
-    return far / (steps * along)

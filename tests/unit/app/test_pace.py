@@ -11,7 +11,7 @@ from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from app.calculation.pace import Pace, pace
 from solvers import Problem
 from solvers.columns import Columns
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.losses import Logistic, Softmax
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.solve import run
@@ -61,7 +61,7 @@ def test_predicts_a_run_to_the_order_of_magnitude() -> None:
     X = np.sin(np.arange(3_000_000.0)).reshape(100_000, 30)
     method = DpGdRun(steps=20, step=0.1)
     plan = Plan((PlannedQuery("gradient", 20, Gaussian(), 10.0),))
-    data = Data.of(X, X[:, 0].copy(), problem)
+    data = inputs.of_arrays(X, X[:, 0].copy(), problem)
     start = time.thread_time()
     run(method, problem, data, ReleasePlan(plan, 1.0, 1e-6, "test", "0"), Noise())
     taken = time.thread_time() - start

@@ -21,6 +21,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from solvers.data_access import inputs
 from solvers.losses.one_margin import Floats, OneMargin
 
 
@@ -70,7 +71,7 @@ for method in (methods.DpGd(), methods.OutputPerturbation(), methods.DpSvrg(epoc
     assert plan(method, problem, Privacy(50.0, 1e-5)).release.epsilon <= 50
     assert np.linalg.norm(solve(method, problem, X, y, Privacy(50.0, 1e-5)).coefficients - w) < 0.1, method.name
 queries = Plan((PlannedQuery("change", 9, PoissonGaussian(0.002), 1.0),))
-oracle = PrivateOracle(problem, Data.of(X, y, problem), queries, Noise())
+oracle = PrivateOracle(problem, inputs.of_arrays(X, y, problem), queries, Noise())
 assert oracle.walk("change", w, w, np.zeros(3), 0.1, 9) is not None
 assert kernels.c_function.cache_info().misses == before  # compiled as the union was, not when it was asked for
 schema = JobRequest.model_json_schema()

@@ -17,6 +17,7 @@ from typing import Literal
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
+from solvers.data_access import inputs
 from solvers.bounds import gradient_bound
 from solvers.doors import Oracle
 from solvers.methods.run import Bounds, OracleRun, Strict
@@ -75,7 +76,7 @@ problem = Problem(Logistic(), n=50, d=2, row_norm=1.0)
 quote = plan(method, problem, Privacy(1.0, 1e-6))
 stored = TypeAdapter(JobSpec.model_fields["method"].annotation).validate_json('{"step":0.5,"name":"one_step"}')
 assert stored == quote.method, stored
-w, transcript = run(stored, problem, Data.of(np.ones((50, 2)), np.ones(50), problem), quote.release)
+w, transcript = run(stored, problem, inputs.of_arrays(np.ones((50, 2)), np.ones(50), problem), quote.release)
 assert transcript == quote.release.plan
 assert np.isfinite(w).all()
 assert "OneStep" in JobRequest.model_json_schema()["$defs"]

@@ -14,8 +14,8 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import methods, plan, solve
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data
 from solvers.domains import L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, Logistic, Sigmoid, Squared
@@ -80,7 +80,7 @@ class TestObjectivePerturbation:
             y = np.where(np.arange(GLM.n) % 3 == 0, 1.0, -1.0)
             method = plan(methods.ObjectivePerturbation(), GLM, PRIVACY).method
             assert isinstance(method, ObjectivePerturbationRun)
-            access = DataAccess(GLM, Data.of(X * scale, y, GLM), Plan(()), Noise(SeededBits(1)))
+            access = DataAccess(GLM, inputs.of_arrays(X * scale, y, GLM), Plan(()), Noise(SeededBits(1)))
             b = np.array([30.0, -20.0, 10.0])
             w = method._minimize(access, GLM, b, 0.0)
             exact = w
@@ -130,7 +130,7 @@ class TestAdaSsp:
             seen = []
             for rows, targets in ((X, y), (other, other_y)):
                 access = DataAccess(
-                    LEAST_SQUARES, Data.of(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
+                    LEAST_SQUARES, inputs.of_arrays(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
                 )
                 second, mixed = access.moments(LEAST_SQUARES.loss.slope_bound)
                 upper = np.triu_indices(3)

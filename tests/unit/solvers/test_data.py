@@ -10,6 +10,7 @@ import pytest
 from solvers import Problem
 from solvers.bounds import BLOCK, block_rows, unfolded_rows
 from solvers.columns import Columns
+from solvers.data_access import inputs
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.rows import Coded, cut
 from solvers.data_access.sums import gradient_sum
@@ -21,7 +22,7 @@ ABSURD = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e160, 5e-324, 0.0]
 
 def test_long_rows_are_scaled_and_short_ones_left_alone() -> None:
     problem = Problem(Squared(), n=3, d=2, row_norm=1.0)
-    data = Data.of(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), np.zeros(3), problem)
+    data = inputs.of_arrays(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), np.zeros(3), problem)
     assert data.scale == pytest.approx([0.2, 1.0, 1.0])
     assert data.rows()[0] == pytest.approx([0.6, 0.8])
 
@@ -30,7 +31,7 @@ def test_no_row_is_longer_than_its_norm() -> None:
     problem = Problem(Squared(), n=5000, d=40, row_norm=2.5)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 40)) * 10.0 ** rng.uniform(-20, 20, (5000, 1))
-    data = Data.of(X, np.zeros(5000), problem)
+    data = inputs.of_arrays(X, np.zeros(5000), problem)
     norms = np.linalg.norm(data.rows().astype(np.longdouble), axis=1)
     assert norms.max() <= 2.5 * (1 + 48 * 2.0**-53)
     assert norms.max() >= 2.5 * (1 - 48 * 2.0**-53)
@@ -41,7 +42,7 @@ def test_absurd_rows_become_rows_of_norm_at_most_r_and_touch_nobody_else(value: 
     problem = Problem(Logistic(), n=4, d=2, row_norm=1.0)
     X = np.array([[0.1, 0.2], [value, 0.5], [value, value], [0.3, 0.4]])
     kept = X.copy()
-    data = Data.of(X, np.array([1.0, value, -1.0, 1.0]), problem)
+    data = inputs.of_arrays(X, np.array([1.0, value, -1.0, 1.0]), problem)
     rows = data.rows()
     assert np.isfinite(rows).all()
     assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
@@ -55,9 +56,9 @@ def test_each_record_is_mapped_alone() -> None:
     X = rng.choice([*ABSURD, 0.5, 2.0], (64, 3))
     y = rng.choice([*ABSURD, 1.0, -1.0], 64)
     for loss in (Logistic(), Squared()):
-        whole = Data.of(X, y, Problem(loss, n=64, d=3, row_norm=1.0))
+        whole = inputs.of_arrays(X, y, Problem(loss, n=64, d=3, row_norm=1.0))
         for i in range(64):
-            alone = Data.of(X[i : i + 1], y[i : i + 1], Problem(loss, n=1, d=3, row_norm=1.0))
+            alone = inputs.of_arrays(X[i : i + 1], y[i : i + 1], Problem(loss, n=1, d=3, row_norm=1.0))
             assert np.array_equal(alone.rows()[0], whole.rows()[i])
             assert alone.y[0] == whole.y[i]
 
@@ -65,7 +66,7 @@ def test_each_record_is_mapped_alone() -> None:
 def test_a_memory_map_is_read_in_place(tmp_path: Path) -> None:
     stored = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(100, 3))
     stored[:] = np.arange(300.0).reshape(100, 3)
-    data = Data.of(stored, np.zeros(100), Problem(Squared(), n=100, d=3, row_norm=1.0))
+    data = inputs.of_arrays(stored, np.zeros(100), Problem(Squared(), n=100, d=3, row_norm=1.0))
     assert np.shares_memory(data.records[0], stored)
     assert type(data.records[0]) is np.ndarray
 
@@ -81,7 +82,7 @@ def test_shapes_and_types_must_be_the_problems() -> None:
     )
     for X, y in wrong:
         with pytest.raises(Unsuitable):
-            Data.of(X, y, problem)
+            inputs.of_arrays(X, y, problem)
 
 
 @pytest.mark.slow

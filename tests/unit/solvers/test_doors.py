@@ -20,6 +20,7 @@ from accounting.mechanisms import (
 )
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
@@ -43,7 +44,7 @@ def public(kind: type) -> set[str]:
 
 @pytest.mark.parametrize(("kind", "documented"), DOORS, ids=["oracle", "access"])
 def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_them(kind: Any, documented: Any) -> None:
-    door = kind(PROBLEM, Data.of(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
+    door = kind(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
     assert public(type(door)) == public(documented) | {"transcript"}
     assert not hasattr(door, "__dict__")  # nor can anything be left there
     for name in public(type(door)):
@@ -71,7 +72,7 @@ def test_no_method_writes_a_name_that_is_private_to_another_object(path: Path) -
 def test_what_hides_by_drawing_or_by_steps_releases_no_value(mechanism: Mechanism) -> None:
     """Its noise is for a batch, a slot or a last point; a value over all rows would pay too little."""
     plan = Plan((PlannedQuery("value", 1, mechanism, 1.0),))
-    access = DataAccess(PROBLEM, Data.of(np.ones((6, 2)), np.ones(6), PROBLEM), plan, Noise(SeededBits(1)))
+    access = DataAccess(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), plan, Noise(SeededBits(1)))
     with pytest.raises(OutOfPlan, match="another mechanism"):
         access.release("value", np.zeros(2), 1.0)
 

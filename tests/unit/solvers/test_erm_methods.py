@@ -11,7 +11,7 @@ from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.noise import Noise
 from solvers import Problem, plan, solve
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import Domain, Free, L2Ball
 from solvers.errors import Unsuitable
@@ -100,7 +100,7 @@ def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: O
     short = replace(method, steps=300) if isinstance(method, DpGdRun | DpAccMdRun) else method
     release = calibrate(short.queries(task), PRIVACY).plan
     quiet = replace(release, queries=tuple(replace(q, noise_multiplier=1e-4) for q in release.queries))
-    oracle = PrivateOracle(task, Data.of(X, y, task), quiet, Noise(SeededBits(1)))
+    oracle = PrivateOracle(task, inputs.of_arrays(X, y, task), quiet, Noise(SeededBits(1)))
     found = short.run(oracle, task)
     assert objective(task, found) - optimum(task) < 1e-3
     assert quiet.covers(oracle.transcript())

@@ -14,6 +14,7 @@ from solvers import kernels
 from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.columns import Columns
 from solvers.data_access import data as reading
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
@@ -55,9 +56,9 @@ def targets(loss: Loss, n: int = N) -> Floats:
 def pair(loss: Loss, used: Frame, n: int = N) -> tuple[Data, Data]:
     """The data in the frame, and the same rows written out."""
     X, y = unfolded(n, COLUMNS), targets(loss, n)
-    implicit = framed(Data.of(X, y, problem(loss, n)), used, R)
+    implicit = framed(inputs.of_arrays(X, y, problem(loss, n)), used, R)
     Z = np.column_stack(((X[:, :-1] - used.center) * used.scale, np.full(n, used.constant)))
-    return implicit, Data.of(Z, y, replace(implicit.problem, columns=None))
+    return implicit, inputs.of_arrays(Z, y, replace(implicit.problem, columns=None))
 
 
 def error(data: Data, w: Floats) -> float:
@@ -130,7 +131,7 @@ def test_neighbors_answers_are_as_close_as_the_bound_says(scale: float, constant
     changed = X.copy()
     changed[n // 2] = other
     w, y = rng.standard_normal(D), targets(Logistic(), n)
-    one, two = (framed(Data.of(rows, y, problem(Logistic(), n)), used, R) for rows in (X, changed))
+    one, two = (framed(inputs.of_arrays(rows, y, problem(Logistic(), n)), used, R) for rows in (X, changed))
     assert one.problem == two.problem
     gap = np.linalg.norm((gradient_sum(one, [slice(0, n)], w) - gradient_sum(two, [slice(0, n)], w)) / n)
     assert gap <= 2 * gradient_bound(one.problem)
@@ -144,7 +145,7 @@ def test_a_record_adds_no_more_than_its_bound_wherever_it_lies() -> None:
     """At targets and points that press every slope to its limit."""
     used = frame(scale=30.0)
     X, y = unfolded(500, COLUMNS), np.where(np.arange(500) % 2, 1.0, -1.0)
-    data = framed(Data.of(X, y, problem(Logistic(), 500)), used, R)
+    data = framed(inputs.of_arrays(X, y, problem(Logistic(), 500)), used, R)
     w = -1e6 * (data.rows() * y[:, None]).mean(axis=0)
     for i in range(500):
         one = gradient_sum(data, [slice(i, i + 1)], w)
@@ -169,7 +170,7 @@ def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
             framed(data, frame(), R)
     with pytest.raises(Unsuitable, match="columns"):
         StandardisedOracle(implicit.problem, implicit, Plan(()), Noise(SeededBits(1)))
-    data = Data.of(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic()))
+    data = inputs.of_arrays(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic()))
     good = frame()
     for wrong in (
         replace(good, constant=0.0),
@@ -185,7 +186,7 @@ def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
 
 def test_what_a_caller_changes_later_changes_no_row() -> None:
     used = frame()
-    data = framed(Data.of(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic())), used, R)
+    data = framed(inputs.of_arrays(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic())), used, R)
     before = data.rows()
     used.center[:], used.scale[:] = 1.0, 1e20
     assert np.array_equal(data.rows(), before)
@@ -193,7 +194,7 @@ def test_what_a_caller_changes_later_changes_no_row() -> None:
 
 def test_an_intercept_alone_has_a_frame_too() -> None:
     alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
-    data = framed(Data.of(np.ones((3, 1)), np.ones(3), alone), Frame(np.empty(0), np.empty(0), 0.3), 1.0)
+    data = framed(inputs.of_arrays(np.ones((3, 1)), np.ones(3), alone), Frame(np.empty(0), np.empty(0), 0.3), 1.0)
     assert data.rows().tolist() == [[0.3]] * 3
     assert gradient_sum(data, [slice(0, 3)], np.zeros(1)) == pytest.approx([-0.45])
 

@@ -13,8 +13,8 @@ from accounting.mechanisms import Exponential
 from accounting.noise import Noise
 from solvers import plan, solve
 from solvers.bounds import lattice_error
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data
 from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
@@ -43,7 +43,7 @@ def scored(
     monkeypatch.setattr(Exponential, "perturb", least)
     quote = plan(method, problem, Privacy(1.0))
     assert isinstance(quote.method, InverseSensitivityRun)
-    access = DataAccess(problem, Data.of(X, y, problem), quote.release.plan, Noise(SeededBits(1)))
+    access = DataAccess(problem, inputs.of_arrays(X, y, problem), quote.release.plan, Noise(SeededBits(1)))
     point = quote.method.run(access, problem)
     assert access.transcript() == quote.release.plan
     return seen[0][0], seen[0][1], point
@@ -123,7 +123,7 @@ def test_a_score_is_at_most_the_records_that_must_change(monkeypatch: pytest.Mon
 def test_gradients_on_the_lattice_are_the_gradients(d: int) -> None:
     rng = np.random.default_rng(d)
     problem = Problem(Logistic(), n=3000, d=d, row_norm=1.0)
-    data = Data.of(rng.normal(size=(3000, d)), np.sign(rng.normal(size=3000)), problem)
+    data = inputs.of_arrays(rng.normal(size=(3000, d)), np.sign(rng.normal(size=3000)), problem)
     points = rng.normal(size=(5, d))
     found = lattice_mean_gradients(data, points, lambda: None)
     for w, g in zip(points, found, strict=True):
@@ -137,8 +137,8 @@ def test_sums_on_the_lattice_are_exact_in_every_order() -> None:
     problem = Problem(Logistic(), n=n, d=2, row_norm=1.0)
     X, y, order = rng.normal(size=(n, 2)), np.sign(rng.normal(size=n)), rng.permutation(n)
     points = rng.normal(size=(3, 2))
-    one = lattice_mean_gradients(Data.of(X, y, problem), points, lambda: None)
-    two = lattice_mean_gradients(Data.of(X[order], y[order], problem), points, lambda: None)
+    one = lattice_mean_gradients(inputs.of_arrays(X, y, problem), points, lambda: None)
+    two = lattice_mean_gradients(inputs.of_arrays(X[order], y[order], problem), points, lambda: None)
     assert np.array_equal(one, two)
     assert lattice_error(problem) < 1e-8
 
@@ -168,7 +168,7 @@ def test_inner_points_are_scored_by_their_gradient(monkeypatch: pytest.MonkeyPat
     problem = Problem(Logistic(), domain=L2Ball(1.0), n=60, d=2, row_norm=1.0)
     X, y = rng.normal(size=(60, 2)), np.sign(rng.normal(size=60))
     scores, _, _ = scored(monkeypatch, InverseSensitivity(grid=5), problem, X, y)
-    data = Data.of(X, y, problem)
+    data = inputs.of_arrays(X, y, problem)
     gradient = gradient_sum(data, [slice(0, 60)], np.zeros(2))
     assert scores[12] == pytest.approx(float(np.linalg.norm(gradient)) / (2 * problem.G), rel=1e-6)
 
@@ -233,7 +233,7 @@ def test_a_grid_is_a_count() -> None:
 def worked(problem: Problem, grid: int, X: Array, y: Array) -> Counter[tuple[str, int]]:
     """What a run does, draws and all."""
     quote = plan(InverseSensitivity(grid=grid), problem, Privacy(1.0))
-    data, noise = Data.of(X, y, problem), Noise(ScriptedBits([5, 6, 1 << 63]))
+    data, noise = inputs.of_arrays(X, y, problem), Noise(ScriptedBits([5, 6, 1 << 63]))
     return operations(lambda: quote.method.run(DataAccess(problem, data, quote.release.plan, noise), problem))  # type: ignore[arg-type]
 
 

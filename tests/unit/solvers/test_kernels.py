@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.columns import Columns
+from solvers.data_access import inputs
 from solvers.data_access.rows import Coded
 from solvers.kernels import build
 from solvers.losses import Logistic, Softmax, Squared
@@ -64,7 +65,7 @@ def multipliers(
 
 
 def plain(X: Vector) -> kernels.Records:
-    return Coded.plain(X).records(Problem(Squared(), n=len(X), d=X.shape[1], row_norm=1.0))
+    return inputs.plain(X).records(Problem(Squared(), n=len(X), d=X.shape[1], row_norm=1.0))
 
 
 def unfolded(n: int, columns: Columns, seed: int = 7) -> Vector:
@@ -102,7 +103,7 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
     records = plain(X)
     if columns is not None:
         X = unfolded(n, columns)
-        records = Coded.folded(X, columns).records(Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns))
+        records = inputs.folded(X, columns).records(Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns))
     slopes, coded = multipliers(X, y, scale, w, loss, columns), loss.compiled
     own = (slopes * scale)[:, None] * X
     stop = n - 10
@@ -138,7 +139,7 @@ def test_a_records_choice_of_columns_is_that_of_the_unfolded_rows() -> None:
     """Stored beside columns that are not used, and in another order than they are declared: the same bits."""
     stored, n = Columns((1, 4, 1, 300, 1, 3)), 100
     X, (_, y, scale, _, _) = unfolded(n, stored), drawn(n, 1)
-    wide = Coded.folded(X, stored)
+    wide = inputs.folded(X, stored)
     chosen = Coded(wide.numbers, wide.codes, (2, 1, 0))  # the third number, the block of 300, the first number
     columns = Columns((1, 300, 1))
     own = np.column_stack((X[:, 306], X[:, 6:306], X[:, 0], np.ones(n)))

@@ -13,8 +13,8 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import Problem, plan, solve
 from solvers.bounds import contraction, gradient_error, reach, step_bound
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data
 from solvers.data_access.last_iterate import pulled_back
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
@@ -38,7 +38,7 @@ def _rows(problem: Problem, seed: int = 0) -> tuple[Vector, Vector]:
 
 def _step(problem: Problem, step: float, X: Vector, y: Vector, at: Vector) -> Vector:
     """y -> m before it is rounded: P, then the gradient step."""
-    access = DataAccess(problem, Data.of(X, y, problem), Plan(()), Noise(SeededBits(1)))
+    access = DataAccess(problem, inputs.of_arrays(X, y, problem), Plan(()), Noise(SeededBits(1)))
     w = problem.prox(pulled_back(at, reach(problem, step)), step)
     return w - step * access.mean_gradient(range(problem.n), w)
 
@@ -133,7 +133,7 @@ def test_a_plan_made_for_other_steps_is_refused() -> None:
     """More steps, or a step that contracts less, would cost more than the plan says."""
     quote = plan(DpGd(release="last"), PROBLEM, PRIVACY)
     assert isinstance(quote.method, DpGdRun)
-    data = Data.of(*_rows(PROBLEM), PROBLEM)
+    data = inputs.of_arrays(*_rows(PROBLEM), PROBLEM)
     for other in (
         replace(quote.method, steps=quote.method.steps + 1),
         replace(quote.method, step=quote.method.step / 2),
@@ -147,7 +147,12 @@ def test_only_the_last_iterate_is_an_answer() -> None:
     """Signs of life come at every step, and all of them but the last say that nothing was answered yet."""
     quote, heard = plan(DpGd(steps=7, step=0.5, release="last"), PROBLEM, PRIVACY), list[int]()
     w, transcript = run(
-        quote.method, PROBLEM, Data.of(*_rows(PROBLEM), PROBLEM), quote.release, Noise(SeededBits(1)), heard.append
+        quote.method,
+        PROBLEM,
+        inputs.of_arrays(*_rows(PROBLEM), PROBLEM),
+        quote.release,
+        Noise(SeededBits(1)),
+        heard.append,
     )
     assert heard == [0] * 7 + [1]
     assert transcript == quote.release.plan
@@ -222,7 +227,9 @@ def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: s
         for value in (0.0, np.nan, 1e300, -np.inf):
             X, y = _rows(problem)
             X[::3], y[::2] = value, value
-            w, transcript = run(quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(2)))
+            w, transcript = run(
+                quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2))
+            )
             assert np.isfinite(w).all()
             assert float(np.linalg.norm(w - domain.project(w))) <= 1e-12
             assert transcript == quote.release.plan

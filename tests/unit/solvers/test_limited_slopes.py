@@ -13,7 +13,7 @@ from accounting.noise import Noise
 from solvers import Problem, plan
 from solvers.bounds import gradient_bound
 from solvers.columns import Columns
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.sums import gradient_sum
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
@@ -57,7 +57,7 @@ def test_a_records_gradient_is_its_slope_shortened(loss: Loss, limit: float) -> 
     X = rng.standard_normal((N, D))
     y = rng.integers(0, loss.outputs, N).astype(float) if loss.outputs > 1 else np.sign(rng.standard_normal(N))
     limited = problem(loss, limit)
-    data, w = Data.of(X, y, limited), 2 * rng.standard_normal(limited.size)
+    data, w = inputs.of_arrays(X, y, limited), 2 * rng.standard_normal(limited.size)
     assert pytest.approx(limit * loss.slope_bound * R) == limited.G
     assert replace(limited, slope_limit=1.0).L == limited.L
     rows, parts, longest = data.rows(), [], 0.0
@@ -192,7 +192,7 @@ def test_a_run_is_covered_by_its_plan() -> None:
     y = np.sign(X[:, 0])
     for method in (DpGd(), NoisySgd(), DpSvrg(), Localization(), ObjectivePerturbation()):
         quote = plan(method, problem(Logistic()), PRIVACY, slope_limit=0.5)
-        data = Data.of(X, y, quote.problem)
+        data = inputs.of_arrays(X, y, quote.problem)
         w, transcript = run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(2)))
         assert quote.release.plan.covers(transcript)
         assert np.isfinite(w).all()

@@ -15,8 +15,8 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
@@ -24,7 +24,8 @@ from solvers.losses.smoothing import bias, smoothed
 from solvers.methods import EpochGrowth, Localization, PhasedSgd
 from solvers.methods.data.localization import LAW
 from solvers.methods.data.phased_sgd import sensitivity
-from solvers.methods.data.phases import Law, Phases, choose, risk
+from solvers.methods.data.phases import Phases
+from solvers.methods.tuning.phases import Law, choose, risk
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
@@ -36,7 +37,7 @@ ANY = (Localization(), EpochGrowth(epochs=2), PhasedSgd())
 
 
 def _access(problem: Problem, X: Vector, y: Vector, plan_: Plan | None = None) -> DataAccess:
-    return DataAccess(problem, Data.of(X, y, problem), plan_ or Plan(()), Noise(SeededBits(1)))
+    return DataAccess(problem, inputs.of_arrays(X, y, problem), plan_ or Plan(()), Noise(SeededBits(1)))
 
 
 @pytest.mark.slow
@@ -190,7 +191,7 @@ def test_runs_stay_in_the_domain_and_within_their_plan(method: Any, privacy: Pri
     [query] = quote.release.plan.queries
     heard: list[int] = []
     w, transcript = run(
-        quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(2)), heard.append
+        quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2)), heard.append
     )
     assert np.allclose(domain.project(w), w)
     assert transcript == quote.release.plan
@@ -207,7 +208,7 @@ def test_more_rows_mean_less_risk(method: Any) -> None:
         X = rng.normal(size=(n, 2)) / 2
         y = np.clip(X @ truth + 0.1 * rng.normal(size=n), -1, 1)
         problem = Problem(Squared(1.0), NoRegularizer(), L2Ball(2.0), n=n, d=2, row_norm=1.0)
-        quote, data, noise = plan(method, problem, TARGET), Data.of(X, y, problem), Noise(SeededBits(8))
+        quote, data, noise = plan(method, problem, TARGET), inputs.of_arrays(X, y, problem), Noise(SeededBits(8))
         found = [run(quote.method, problem, data, quote.release, noise)[0] for _ in range(4)]
         risks.append(float(np.mean([np.linalg.norm(w - truth) ** 2 for w in found])))
     assert risks[1] < 0.1
@@ -262,7 +263,7 @@ def test_late_phases_with_tiny_steps_keep_the_model() -> None:
     X, y = np.full((2_000, 2), 0.7), np.ones(2_000)
     for method in (Localization(phases=16, ratio=16.0), PhasedSgd(phases=16, ratio=16.0)):
         quote = plan(method, problem, Privacy(1.0, 1e-6))
-        found, _ = run(quote.method, problem, Data.of(X, y, problem), quote.release)
+        found, _ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
         assert np.abs(found).max() > quote.noise_stds[0] / 100
 
 

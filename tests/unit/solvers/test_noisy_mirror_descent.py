@@ -14,7 +14,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
 from solvers.bounds import sampled_bound
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
@@ -61,7 +61,7 @@ def seen(form: Form, slots: int, n: int, uses: int, seed: int = 1) -> NDArray[np
     problem = Problem(Squared(1.0), n=n, d=n, row_norm=1.0)
     mechanism = RandomAllocation(0.5, slots, form)
     planned = Plan((PlannedQuery("half_pass", uses, mechanism, QUIET),))
-    oracle = PrivateOracle(problem, Data.of(np.eye(n), -np.ones(n), problem), planned, Noise(SeededBits(seed)))
+    oracle = PrivateOracle(problem, inputs.of_arrays(np.eye(n), -np.ones(n), problem), planned, Noise(SeededBits(seed)))
     found = [oracle.allocated_gradient("half_pass", np.zeros(n)) for _ in range(uses * slots)]
     with pytest.raises(OutOfPlan):
         oracle.allocated_gradient("half_pass", np.zeros(n))
@@ -89,7 +89,9 @@ def test_each_record_is_in_one_slot_of_a_use_at_most(form: Form) -> None:
 def test_a_begun_use_counts_whole() -> None:
     problem = Problem(Squared(), n=8, d=2, row_norm=1.0)
     planned = Plan((PlannedQuery("half_pass", 2, RandomAllocation(0.5, 4), 1.0),))
-    oracle = PrivateOracle(problem, Data.of(np.ones((8, 2)), np.ones(8), problem), planned, Noise(SeededBits(1)))
+    oracle = PrivateOracle(
+        problem, inputs.of_arrays(np.ones((8, 2)), np.ones(8), problem), planned, Noise(SeededBits(1))
+    )
     for _ in range(5):
         oracle.allocated_gradient("half_pass", np.zeros(2))
     assert oracle.transcript().queries[0].count == 2
@@ -124,7 +126,7 @@ def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d:
     problem = Problem(loss, domain=L2Ball(2.0), n=n, d=d, row_norm=1.5)
     for form in ("independent", "ordered"):
         quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-5))
-        data = Data.of(X, y, problem)
+        data = inputs.of_arrays(X, y, problem)
         w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
         assert np.isfinite(w).all()
         assert quote.release.plan == transcript
@@ -192,7 +194,7 @@ def test_the_potential_of_the_least_bound() -> None:
         assert isinstance(quote.method, NoisyMirrorDescentRun)
         assert isinstance(quote.method.potential, potential)
         X, y = np.random.default_rng(0).uniform(-0.1, 0.1, (400, 3000)), np.ones(400)
-        w, _ = run(quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(2)))
+        w, _ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2)))
         assert float(np.linalg.norm(w - domain.project(w))) < 1e-9
     with pytest.raises(Unsuitable, match="does not cover"):
         NoisyMirrorDescent(potential=NegativeEntropy()).resolve(problem, PRIVACY)

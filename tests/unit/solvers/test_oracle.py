@@ -14,7 +14,7 @@ from accounting.noise.batches import poisson_rows
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem
 from solvers.bounds import BLOCK, gradient_bound, gradient_error, sampled_bound
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
@@ -36,7 +36,7 @@ def made(
             PlannedQuery("batch", count, PoissonGaussian(RATE), multiplier),
         )
     )
-    return PrivateOracle(problem, Data.of(X, y, problem), plan, Noise(SeededBits(seed)))
+    return PrivateOracle(problem, inputs.of_arrays(X, y, problem), plan, Noise(SeededBits(seed)))
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def test_data_of_another_problem_are_refused(rows: tuple[Problem, Vector, Vector
     problem, X, y = rows
     other = Problem(Logistic(), domain=L2Ball(1.0), n=40, d=3, row_norm=1.0)
     with pytest.raises(Unsuitable, match="another problem"):
-        PrivateOracle(problem, Data.of(X, y, other), Plan(()), Noise(SeededBits(1)))
+        PrivateOracle(problem, inputs.of_arrays(X, y, other), Plan(()), Noise(SeededBits(1)))
 
 
 @pytest.mark.parametrize("d", [7, 40])

@@ -10,8 +10,8 @@ from accounting.mechanisms import Laplace
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import plan, solve
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic
@@ -26,7 +26,7 @@ PROBLEM = Problem(Logistic(), L2(0.05), n=60, d=3, row_norm=1.0)
 
 
 def _minimized(problem: Problem, X: np.ndarray, y: np.ndarray, pull: float, steps: int) -> np.ndarray:
-    access = DataAccess(problem, Data.of(X, y, problem), Plan(()), Noise(SeededBits(1)))
+    access = DataAccess(problem, inputs.of_arrays(X, y, problem), Plan(()), Noise(SeededBits(1)))
     center = np.full(problem.d, 0.3)
     piece = Piece(problem, range(10, 50), pull)
     return piece.minimize(access, problem.domain.project(center), problem.domain.project(center), steps)
@@ -58,7 +58,7 @@ def test_the_bound_is_nearly_reached_by_opposite_records_in_one_dimension() -> N
     piece = Piece(problem, range(40), 0.0)
     found = []
     for rows in (X, other):
-        access = DataAccess(problem, Data.of(rows, y, problem), Plan(()), Noise(SeededBits(1)))
+        access = DataAccess(problem, inputs.of_arrays(rows, y, problem), Plan(()), Noise(SeededBits(1)))
         found.append(piece.minimize(access, np.zeros(1), np.zeros(1), 500))
     assert 0.9 * piece.sensitivity() < float(abs(found[0] - found[1])[0]) <= piece.sensitivity()
 
@@ -88,7 +88,7 @@ def test_more_data_means_less_error_and_the_receipt_states_one_gaussian_release(
         release = solve(OutputPerturbation(), problem, X, y, Privacy(1.0, 1e-6))
         assert release.event["type"] == "GaussianDpEvent"
         assert release.accountant == "exact_gaussian"
-        access = DataAccess(problem, Data.of(X, y, problem), Plan(()), Noise(SeededBits(1)))
+        access = DataAccess(problem, inputs.of_arrays(X, y, problem), Plan(()), Noise(SeededBits(1)))
         best = Piece(problem, range(n), 0.0).minimize(access, np.zeros(2), np.zeros(2), 3000)
         errors.append(float(np.linalg.norm(release.coefficients - best)))
     assert errors[1] < 0.05 < errors[0] + 0.05

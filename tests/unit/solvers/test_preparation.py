@@ -14,7 +14,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
-from solvers.data_access import frames
+from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
@@ -77,7 +77,7 @@ def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
 ) -> None:
     X, y = rows
     quote = plan(method, PROBLEM, PRIVACY)
-    data, plan_ = Data.of(X, y, PROBLEM), quote.release.plan
+    data, plan_ = inputs.of_arrays(X, y, PROBLEM), quote.release.plan
     found, _ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
 
     noise = Noise(SeededBits(1))
@@ -87,7 +87,7 @@ def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
     Z *= (ROW_NORM / np.maximum(np.linalg.norm(Z, axis=1), ROW_NORM))[:, None]
     met = Problem(Logistic(), n=N, d=COLUMNS.d, row_norm=ROW_NORM, stretch=STRETCH)
     own = replace(quote.release, plan=Plan(tuple(q for q in plan_.queries if q not in asked.queries)))
-    w, _ = run(quote.method, met, Data.of(Z, y, met), own, noise)
+    w, _ = run(quote.method, met, inputs.of_arrays(Z, y, met), own, noise)
     by_hand = np.append(w[:-1] * frame.scale, w[-1] * frame.constant - (w[:-1] * frame.scale) @ frame.center)
     # the rows are rounded elsewhere, and an answer may then be another point of its lattice
     assert np.linalg.norm(found - by_hand) <= 1e-5 * np.linalg.norm(by_hand)
@@ -107,7 +107,7 @@ def test_the_transcript_names_the_moments_and_the_methods_door_holds_none(
 
     monkeypatch.setattr(Meter, "__init__", opening)
     quote = plan(method, PROBLEM, PRIVACY)
-    data = Data.of(*rows, quote.problem)
+    data = inputs.of_arrays(*rows, quote.problem)
     _, transcript = run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
     planned = quote.release.plan.queries
     assert {query.name: query for query in transcript.queries} == {query.name: query for query in planned}
@@ -157,7 +157,7 @@ def test_rows_in_a_frame_are_no_longer_than_the_public_norm_and_typical_ones_are
     X, y = rows
     quote = plan(DpGd(), PROBLEM, Privacy(10.0, 1e-6))
     asked = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
-    data = Data.of(X, y, PROBLEM)
+    data = inputs.of_arrays(X, y, PROBLEM)
     frame = Private().frame(StandardisedOracle(PROBLEM, data, asked, Noise(SeededBits(4))), PROBLEM)
     Z = np.column_stack(((X[:, :-1] - frame.center) * frame.scale, np.full(N, frame.constant)))
     lengths = np.linalg.norm(Z, axis=1)
@@ -178,7 +178,7 @@ def test_a_frame_that_no_released_numbers_make_is_refused(
     frame: Frame, row_norm: float, rows: tuple[Vector, Vector]
 ) -> None:
     with pytest.raises(Unsuitable):
-        frames.framed(Data.of(*rows, PROBLEM), frame, row_norm)
+        frames.framed(inputs.of_arrays(*rows, PROBLEM), frame, row_norm)
 
 
 def test_answers_that_are_all_noise_still_make_a_frame() -> None:
@@ -275,14 +275,14 @@ def test_penalties_and_domains_act_on_standardised_coefficients(rows: tuple[Vect
     inside = replace(PROBLEM, domain=L2Ball(1.0))
     quote = plan(DpGd(), inside, Privacy(10.0, 1e-6))
     assert "standardised coefficients" in quote.preparation.statement
-    w, _ = run(quote.method, inside, Data.of(*rows, inside), quote.release, preparation=quote.preparation)
+    w, _ = run(quote.method, inside, inputs.of_arrays(*rows, inside), quote.release, preparation=quote.preparation)
     assert np.linalg.norm(w) > 1.0
 
 
 def test_answers_are_counted_on_from_the_moments(rows: tuple[Vector, Vector]) -> None:
     quote = plan(DpGd(steps=3), PROBLEM, PRIVACY)
     heard: list[int] = []
-    run(quote.method, PROBLEM, Data.of(*rows, PROBLEM), quote.release, None, heard.append, quote.preparation)
+    run(quote.method, PROBLEM, inputs.of_arrays(*rows, PROBLEM), quote.release, None, heard.append, quote.preparation)
     assert sorted(set(heard) - {0}) == [1, 2, 3, 4, 5, 6]
 
 
@@ -295,7 +295,7 @@ def test_a_method_cannot_ask_for_the_moments(rows: tuple[Vector, Vector]) -> Non
         run(
             quote.method,
             PROBLEM,
-            Data.of(*rows, PROBLEM),
+            inputs.of_arrays(*rows, PROBLEM),
             replace(quote.release, plan=kept),
             preparation=quote.preparation,
         )

@@ -14,6 +14,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
 from solvers.bounds import gradient_bound
+from solvers.data_access import inputs
 from solvers.data_access import oracle as oracles
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
@@ -24,7 +25,8 @@ from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
-from solvers.methods.oracle.variance_reduced import Form, barzilai_borwein
+from solvers.methods.oracle.variance_reduced import Form
+from solvers.methods.tuning.batches import barzilai_borwein
 from solvers.regularizers import L2
 from solvers.solve import run
 from tests.support.inside import put
@@ -61,7 +63,7 @@ def revealing(problem: Problem, data: Data, batch: int, count: int = 9) -> tuple
 
 def test_with_all_rows_in_the_batch_the_anchor_cancels() -> None:
     X, y = rows(6, 2)
-    oracle, calls = revealing(PROBLEM, Data.of(X, y, PROBLEM), 6)
+    oracle, calls = revealing(PROBLEM, inputs.of_arrays(X, y, PROBLEM), 6)
     w, anchor = np.array([0.3, -0.2]), np.array([-0.5, 0.1])
     answer = oracle.printed_change("step", w, anchor)
     gradient = np.clip(X @ w - y, -1, 1) @ X / 6
@@ -71,7 +73,7 @@ def test_with_all_rows_in_the_batch_the_anchor_cancels() -> None:
 
 def test_the_anchors_gradient_is_summed_once_for_each_anchor(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(6, 2)
-    oracle, _ = revealing(PROBLEM, Data.of(X, y, PROBLEM), 2)
+    oracle, _ = revealing(PROBLEM, inputs.of_arrays(X, y, PROBLEM), 2)
     passes: list[Vector] = []
     original = vars(oracles)["gradient_sum"]
 
@@ -103,7 +105,7 @@ def test_replacing_one_record_moves_both_parts_by_no_more_than_is_paid_for(loss:
             if changed:
                 X, y = X.copy(), y.copy()
                 X[trial % 6], y[trial % 6] = -3 * X[trial % 6], 1.0
-            oracle, calls = revealing(problem, Data.of(X, y, problem), 3)
+            oracle, calls = revealing(problem, inputs.of_arrays(X, y, problem), 3)
             oracle.printed_change("step", w, anchor)
             values.append(calls[0])
         (one, bound), (two, same) = values
@@ -114,7 +116,7 @@ def test_replacing_one_record_moves_both_parts_by_no_more_than_is_paid_for(loss:
 
 
 def test_what_the_oracle_refuses() -> None:
-    data = Data.of(*rows(6, 2), PROBLEM)
+    data = inputs.of_arrays(*rows(6, 2), PROBLEM)
     oracle, _ = revealing(PROBLEM, data, 2, count=1)
     w = np.zeros(2)
     with pytest.raises(OutOfPlan):
@@ -150,7 +152,9 @@ def test_the_printed_form_asks_printed_steps_alone(made: type[DpSvrgRun | DpSvrg
 def test_a_printed_run_ends_finite_and_within_its_plan(made: type[DpSvrg | DpSvrgPp], batch: int) -> None:
     problem = Problem(Logistic(), L2(0.1), L2Ball(2.0), n=60, d=4, row_norm=1.5)
     quote = plan(made(batch=batch, form="printed"), problem, PRIVACY)
-    w, transcript = run(quote.method, problem, Data.of(*rows(60, 4), problem), quote.release, Noise(SeededBits(2)))
+    w, transcript = run(
+        quote.method, problem, inputs.of_arrays(*rows(60, 4), problem), quote.release, Noise(SeededBits(2))
+    )
     assert np.isfinite(w).all()
     assert transcript == quote.release.plan
 
@@ -236,7 +240,7 @@ class TestBarzilaiBorwein:
         problem = Problem(Logistic(), n=500, d=4, row_norm=1.0)
         fixed, moving = (plan(DpSvrg(step_rule=rule), problem, PRIVACY) for rule in ("fixed", "barzilai_borwein"))
         assert fixed.release == moving.release
-        data = Data.of(*rows(500, 4), problem)
+        data = inputs.of_arrays(*rows(500, 4), problem)
         w, transcript = run(moving.method, problem, data, moving.release, Noise(SeededBits(3)))
         assert np.isfinite(w).all()
         assert transcript == moving.release.plan

@@ -12,7 +12,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
 from solvers.columns import Columns
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic
@@ -57,11 +57,11 @@ def test_a_number_beyond_its_range_makes_its_row_the_empty_one() -> None:
     X = rows()
     for at, (column, value) in enumerate(((0, -0.01), (0, 1.01), (4, 0.51), (4, -0.26), (4, math.nan))):
         X[at, column] = value
-    data = Data.of(X, np.ones(N), problem(RANGED))
+    data = inputs.of_arrays(X, np.ones(N), problem(RANGED))
     empty = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
     assert np.array_equal(data.rows()[:5], np.tile(empty, (5, 1)))
     assert np.array_equal(data.rows()[5:], X[5:])
-    kept = Data.of(X[:, :], np.ones(N), problem(PLAIN)).rows()
+    kept = inputs.of_arrays(X[:, :], np.ones(N), problem(PLAIN)).rows()
     assert np.array_equal(kept[0], X[0])  # in [-1, 1], where that is all that is declared
 
 
@@ -80,7 +80,7 @@ def test_the_worst_pair_reaches_the_bounds_and_none_passes_them(monkeypatch: pyt
         X = rows()
         X[0] = first
         planned = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in ("means", "spread", "variances")))
-        door = StandardisedOracle(problem(RANGED), Data.of(X, np.ones(N), problem(RANGED)), planned, Noise())
+        door = StandardisedOracle(problem(RANGED), inputs.of_arrays(X, np.ones(N), problem(RANGED)), planned, Noise())
         door.means("means")
         door.spread("spread", center)
         door.variances("variances", center, 9.0)

@@ -17,8 +17,8 @@ from accounting.noise.draws import places
 from accounting.plan import Plan, PlannedQuery
 from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
+from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.data import Data
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Softmax
@@ -46,7 +46,7 @@ def _rows(n: int) -> tuple[Any, Any]:
 def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> tuple[float, float | None]:
     """Mean excess empirical risk, and the quote's bound on it."""
     X, y = _rows(problem.n)
-    quote, data, noise = plan(method, problem, privacy), Data.of(X, y, problem), Noise(SeededBits(5))
+    quote, data, noise = plan(method, problem, privacy), inputs.of_arrays(X, y, problem), Noise(SeededBits(5))
     value = lambda w: float(np.mean(problem.loss.value(data.rows() @ w, data.y)))  # noqa: E731
     grid = [np.array(w) for w in itertools.product(np.linspace(-2, 2, 81), repeat=2) if np.hypot(*w) <= 2]
     least = min(value(w) for w in grid)
@@ -73,7 +73,9 @@ def test_rounds_are_composed(privacy: Privacy) -> None:
     [query] = quote.release.plan.queries
     assert query.count == quote.method.rounds > 1  # type: ignore[union-attr]
     heard: list[int] = []
-    _, transcript = run(quote.method, problem, Data.of(*_rows(2_000), problem), quote.release, on_answer=heard.append)
+    _, transcript = run(
+        quote.method, problem, inputs.of_arrays(*_rows(2_000), problem), quote.release, on_answer=heard.append
+    )
     assert transcript == quote.release.plan
     assert heard[-1] == query.count
     assert quote.release.epsilon <= privacy.epsilon
@@ -95,7 +97,7 @@ def test_one_record_moves_a_round_of_many_outputs_within_its_bound_in_l1() -> No
             return super().release(query, value, bound)
 
     for sign in (1.0, -1.0):
-        data = Data.of(X * np.array([[sign], [1.0]]), np.zeros(2), problem)
+        data = inputs.of_arrays(X * np.array([[sign], [1.0]]), np.zeros(2), problem)
         method.run(Watched(problem, data, made, Noise()), problem)
     assert bounds[0] == bounds[1]
     moved = np.abs(ends[0] - ends[1]).sum()
@@ -159,7 +161,7 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
     problem = _problem(50)
     drawn = PlannedQuery("drawn", 1, Resampled(Laplace(), 50), 3.0)
     plain = PlannedQuery("plain", 1, Laplace(), 3.0)
-    access = DataAccess(problem, Data.of(*_rows(50), problem), Plan((drawn, plain)), Noise(SeededBits(1)))
+    access = DataAccess(problem, inputs.of_arrays(*_rows(50), problem), Plan((drawn, plain)), Noise(SeededBits(1)))
     with pytest.raises(OutOfPlan, match="other rows"):
         access.release("drawn", np.zeros(2), 0.1)
     access = DataAccess(problem, inside(access, "data"), Plan((drawn, plain)), Noise(SeededBits(1)))
@@ -181,7 +183,9 @@ def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any) -> None:
     assert (quote.release.accountant, quote.method.inner.noise) == ("pure", "laplace")  # type: ignore[union-attr]
     [query] = quote.release.plan.queries
     assert 2 / query.noise_multiplier == pytest.approx(run_epsilon(1.0, 300), rel=1e-6)
-    w, transcript = run(quote.method, problem, Data.of(*_rows(300), problem), quote.release, Noise(SeededBits(2)))
+    w, transcript = run(
+        quote.method, problem, inputs.of_arrays(*_rows(300), problem), quote.release, Noise(SeededBits(2))
+    )
     assert transcript == quote.release.plan == plan_from_json(plan_to_json(transcript))
     assert np.linalg.norm(w) <= 2 + 1e-9
     assert asked(quote.method).resolve(problem, privacy) == quote.method

@@ -15,7 +15,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, domains, methods, plan, regularizers, solve
 from solvers.bounds import block_rows, gradient_bound, sampled_bound
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.sums import clip
@@ -208,7 +208,7 @@ class Unmasking(Meter):
 def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[PrivateOracle, Unmasking]:
     queries = (PlannedQuery("full", 9, Gaussian(), 1.0), PlannedQuery("batch", 9, PoissonGaussian(1.0), 1.0))
     plan_, noise = Plan(queries), Noise(SeededBits(1))
-    oracle, meter = PrivateOracle(problem, Data.of(X, y, problem), plan_, noise), Unmasking(plan_, noise)
+    oracle, meter = PrivateOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise), Unmasking(plan_, noise)
     put(oracle, "meter", meter)
     return oracle, meter
 

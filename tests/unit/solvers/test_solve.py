@@ -11,7 +11,7 @@ from accounting.errors import OutOfRange
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from solvers import Problem, domains, losses, methods, plan, regularizers, solve
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.errors import RunFailed, Unsuitable
 from solvers.methods.oracle.dp_gd import DpGdRun
@@ -56,7 +56,7 @@ def test_two_runs_differ_and_nobody_can_choose_the_noise() -> None:
 
 
 def test_tests_may_inject_a_seeded_source() -> None:
-    quote, data = plan(methods.DpSvrg(), PROBLEM, PRIVACY), Data.of(*rows(), PROBLEM)
+    quote, data = plan(methods.DpSvrg(), PROBLEM, PRIVACY), inputs.of_arrays(*rows(), PROBLEM)
     one, two = (run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(3)))[0] for _ in range(2))
     assert np.array_equal(one, two)
 
@@ -90,7 +90,7 @@ def test_wrong_shapes_and_pure_privacy_are_refused() -> None:
 
 def test_a_run_past_its_plan_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the oracle's own count failed: the transcript is compared with the plan before anything is returned."""
-    quote, data = plan(methods.DpGd(steps=3), PROBLEM, PRIVACY), Data.of(*rows(), PROBLEM)
+    quote, data = plan(methods.DpGd(steps=3), PROBLEM, PRIVACY), inputs.of_arrays(*rows(), PROBLEM)
     (query,) = quote.release.plan.queries
     beyond = Plan((PlannedQuery(query.name, 4, query.mechanism, query.noise_multiplier),))
     monkeypatch.setattr(PrivateOracle, "transcript", lambda _: beyond)
@@ -107,7 +107,7 @@ def test_what_is_not_a_finite_vector_is_not_released(
     result: np.ndarray,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quote, data = plan(methods.DpGd(steps=3), PROBLEM, PRIVACY), Data.of(*rows(), PROBLEM)
+    quote, data = plan(methods.DpGd(steps=3), PROBLEM, PRIVACY), inputs.of_arrays(*rows(), PROBLEM)
     monkeypatch.setattr(DpGdRun, "run", lambda *_: result)
     with pytest.raises(RunFailed):
         run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
@@ -115,7 +115,7 @@ def test_what_is_not_a_finite_vector_is_not_released(
 
 def test_progress_counts_answers() -> None:
     heard: list[int] = []
-    quote, data = plan(methods.DpGd(steps=5), PROBLEM, PRIVACY), Data.of(*rows(), PROBLEM)
+    quote, data = plan(methods.DpGd(steps=5), PROBLEM, PRIVACY), inputs.of_arrays(*rows(), PROBLEM)
     run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), heard.append)
     assert heard == [1, 2, 3, 4, 5]
     assert isinstance(quote.release, ReleasePlan)

@@ -15,7 +15,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem
 from solvers.columns import Columns
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
@@ -50,7 +50,7 @@ def problem(loss: Loss) -> Problem:
 def oracle(loss: Loss, X: Vector, y: Vector, count: int = 100) -> StandardisedOracle:
     plan = Plan(tuple(PlannedQuery(name, count, Gaussian(), 1.0) for name in QUERIES))
     given = problem(loss)
-    return StandardisedOracle(given, Data.of(X, y, given), plan, Noise(SeededBits(3)))
+    return StandardisedOracle(given, inputs.of_arrays(X, y, given), plan, Noise(SeededBits(3)))
 
 
 def row(rng: np.random.Generator, extreme: bool = False) -> Vector:
@@ -189,7 +189,7 @@ def test_rows_of_another_layout_count_as_empty_ones() -> None:
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
     X[1, 0], X[2, 1:4], X[3, 1:4], X[4, -1], X[5, 0] = 1.5, 0.0, (1.0, 1.0, 0.0), 0.5, math.nan
-    kept = Data.of(X, np.ones(N), problem(Logistic())).rows()
+    kept = inputs.of_arrays(X, np.ones(N), problem(Logistic())).rows()
     empty = np.array([0, 1, 0, 0, 0, 1, 0, 1.0])
     assert (kept[1:6] == empty).all()
     assert (kept[6:] == X[6:]).all()
@@ -230,7 +230,7 @@ def test_what_is_not_planned_or_not_finite_is_refused() -> None:
         door.target_spread("target_spread", math.nan)
     plain = Problem(Logistic(), n=N, d=D, row_norm=3.0)
     with pytest.raises(Unsuitable, match="columns"):
-        StandardisedOracle(plain, Data.of(X, np.ones(N), plain), Plan(()), Noise())
+        StandardisedOracle(plain, inputs.of_arrays(X, np.ones(N), plain), Plan(()), Noise())
 
 
 def test_columns_say_what_they_are() -> None:

@@ -15,6 +15,7 @@ from accounting.noise.lattice import Lattice, fineness
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Privacy
 from solvers import kernels, plan, solve
+from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball
@@ -101,7 +102,7 @@ def _data(problem: Problem) -> Data:
     rng = np.random.default_rng(4)
     X = rng.standard_normal((N, D))
     y = X @ rng.standard_normal(D)
-    return Data.of(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem)
+    return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem)
 
 
 def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000) -> PrivateOracle:

@@ -15,7 +15,7 @@ from accounting import Privacy
 from accounting.noise import Noise
 from solvers import methods, plan
 from solvers.columns import Columns
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
 from solvers.losses import Hinge, Logistic, Loss, Power, Quantile, Sigmoid, Softmax, Squared
 from solvers.problem import Problem
@@ -42,9 +42,11 @@ def work(method: methods.Method, problem: Problem, privacy: Privacy, X: Array, y
     quote = plan(method, problem, privacy)
     if problem.columns is not None:  # one block of two
         X = np.column_stack((X[:, 0] > 0, X[:, 0] <= 0, np.ones(N))).astype(float)
-    run(quote.method, problem, Data.of(X, y, problem), quote.release, Noise(SeededBits(1)))  # what is made once
+    run(
+        quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(1))
+    )  # what is made once
     noise = Noise(SeededBits(1))
-    return operations(lambda: run(quote.method, problem, Data.of(X, y, problem), quote.release, noise))
+    return operations(lambda: run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, noise))
 
 
 def small(loss: Loss, domain: Domain, regularizer: Regularizer | None = None, d: int = 3) -> Problem:
