@@ -102,7 +102,7 @@ class Problem:
     def compiled(self) -> "kernels.Slope | None":
         """The limited slope as the loops know it; None for a loss of K outputs."""
         found = self.loss.compiled
-        return None if found is None else (*found[:5], self.slope_bound)
+        return None if found is None else (*found[:4], self.slope_bound)
 
     @property
     def G(self) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from solvers.kernels.build import ENTRIES, c_function
+    from solvers.kernels.exponential import exp
     from solvers.kernels.frames import inverse_norms
     from solvers.kernels.limited import residual_sum, scalar_sum, softmax_sum
     from solvers.kernels.records import Records, norms, rows
@@ -40,6 +41,7 @@ __all__ = [
     "Walk",
     "c_function",
     "derivatives",
+    "exp",
     "fit",
     "inverse_norms",
     "length",
@@ -62,9 +64,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.kernels import build, frames, limited, records, slopes, steps, sums
+    from solvers.kernels import build, exponential, frames, limited, records, slopes, steps, sums
 
-    modules = (build, frames, limited, records, slopes, steps, sums)
+    modules = (build, exponential, frames, limited, records, slopes, steps, sums)
     found = next(vars(module)[name] for module in modules if name in vars(module))
     globals()[name] = found
     return found

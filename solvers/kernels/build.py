@@ -44,19 +44,36 @@ def inlined(function: _Function) -> _Function:
     return result
 
 
+def called(function: _Function) -> _Function:
+    """Of numbers, for other loops to call; the machine's code holds it within theirs."""
+    result: _Function = numba.njit(forceinline=True, **_OPTIONS)(function)
+    return result
+
+
 @cache
 def c_function(function: Callable[..., float]) -> Any:
-    """A function of numbers that calls nothing of ours, behind a pointer: loops call its `address`, on doubles."""
-    named = _named(function)
-    numbers = numba.types.float64(*[numba.types.float64] * named.__code__.co_argcount)
-    return _kept(lambda **cache: numba.cfunc(numbers, **cache, **_OPTIONS)(named))
+    """m_k = f(m_k, y_k, a, ...) for k < n, behind a pointer: loops call its `address`, on (m, y, n, a, b, c).
+
+    f is a function of two numbers and up to three parameters that calls nothing of ours but this folder's.
+    """
+    scope = {"derivative": called(function), "GIVEN": function.__code__.co_argcount - 2}
+    named = _named(_each, scope, hashlib.sha256(Path(function.__code__.co_filename).read_bytes()).hexdigest()[:16])
+    double, several = numba.types.float64, numba.types.CPointer(numba.types.float64)
+    signature = numba.types.void(several, several, numba.types.int64, double, double, double)
+    return _kept(lambda **cache: numba.cfunc(signature, **cache, **_OPTIONS)(named))
 
 
-def _named(function: Callable[..., Any]) -> FunctionType:
-    """The function under a name that holds the digest."""
+def _each(m: Any, y: Any, n: int, a: float, b: float, c: float) -> None:
+    parameters = (a, b, c)[:GIVEN]  # type: ignore[name-defined]  # noqa: F821
+    for k in range(n):
+        m[k] = derivative(m[k], y[k], *parameters)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _named(function: Callable[..., Any], scope: dict[str, Any] | None = None, digest: str = "") -> FunctionType:
+    """The function under a name that holds the digest, and that of what else it is made of."""
     assert isinstance(function, FunctionType)
-    named = FunctionType(function.__code__, function.__globals__, function.__name__)
-    named.__qualname__, named.__module__ = f"{function.__qualname__}_{_DIGEST}", function.__module__
+    named = FunctionType(function.__code__, function.__globals__ | (scope or {}), function.__name__)
+    named.__qualname__, named.__module__ = f"{function.__qualname__}_{_DIGEST}{digest}", function.__module__
     return named
 
 

@@ -85,11 +85,14 @@ def _dot(typing: Any, X: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
 
         _each(builder, d, body)
         lanes = builder.load(sums)
-        parts = [builder.extract_element(lanes, ir.Constant(ir.IntType(32), k)) for k in range(_LANES)]
-        while len(parts) > 1:
-            half = len(parts) // 2
-            parts = [builder.fadd(parts[k], parts[k + half]) for k in range(half)]
-        return parts[0]
+        while lanes.type.count > 1:
+            half = lanes.type.count // 2
+            lower, upper = (
+                builder.shuffle_vector(lanes, lanes, ir.Constant(ir.VectorType(ir.IntType(32), half), list(places)))
+                for places in (range(half), range(half, 2 * half))
+            )
+            lanes = builder.fadd(lower, upper)
+        return builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0))
 
     return types.float64(X, i, w), generate
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import types
 
 from solvers.kernels.build import compiled
+from solvers.kernels.exponential import exp
 from solvers.kernels.records import RECORDS, Records, add_records, inward, margins, outward
 from solvers.kernels.slopes import ANSWER, NUMBERS, Vector
 from solvers.kernels.sums import TOGETHER
@@ -29,15 +30,15 @@ def scalar_sum(
         for k in range(count):
             places[k] = first + k
         margins(t, numbers, codes, fields, constant, places, count, v)
-        for k in range(count):
-            i = first + k
-            allowed = limit * inverse[i]
-            if classes:
-                s = 1.0 / (1.0 + math.exp(y[i] * t[k]))
-                slope = -y[i] * (s * min(1.0, allowed / max(s, 1.0 - s)))
-            else:
-                slope = t[k] - y[i]
-            t[k] = min(max(slope, -allowed), allowed)
+        if classes:
+            for k in range(count):
+                i = first + k
+                s, allowed = 1.0 / (1.0 + exp(y[i] * t[k])), limit * inverse[i]
+                t[k] = min(max(-y[i] * (s * min(1.0, allowed / max(s, 1.0 - s))), -allowed), allowed)
+        else:
+            for k in range(count):
+                i = first + k
+                t[k] = min(max(t[k] - y[i], -limit * inverse[i]), limit * inverse[i])
         add_records(total, numbers, codes, fields, constant, t, places, count)
     return outward(records, total)
 
@@ -65,7 +66,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
             highest = max(highest, p[k])
         mass = 0.0
         for k in range(outputs):
-            p[k] = math.exp(p[k] - highest)
+            p[k] = exp(p[k] - highest)
             mass += p[k]
         least, square = 1.0, 0.0
         for k in range(outputs):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled, inlined
 from solvers.kernels.lanes import add, dot
-from solvers.kernels.slopes import ANSWER, NUMBERS, Vector
+from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, Vector
 
 Records = tuple[
     Vector,
@@ -45,7 +45,6 @@ coordinate; and the entries' values (both empty where rows are not sparse)."""
 ROWS = types.Array(types.float64, 2, "C", readonly=True)
 CODES = types.Array(types.uint8, 2, "C", readonly=True)
 FIELDS = types.Array(types.int64, 2, "C", readonly=True)
-PLACES = types.Array(types.int64, 1, "C", readonly=True)
 RECORDS = types.Tuple(
     (ROWS, CODES, FIELDS, PLACES, types.int64, types.int64, NUMBERS, NUMBERS, types.float64, PLACES, NUMBERS)
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """The slope of a loss at one margin, called by a pointer: a loop does not know the losses, and a loss is compiled once.
 
-Promise: it is a function of the loss, the margin and the target alone, bit for bit, in every loop and every place. The
-exponential and the power are called for one number at a time.
+Promise: it is a function of the loss, the margin and the target alone, bit for bit, in every loop and every place, by
+itself or beside others: nothing in it is reassociated or contracted, and what it calls for several numbers at once is
+made of additions and multiplications (solvers.kernels.exponential).
 """
 
 from collections.abc import Callable
@@ -16,52 +17,59 @@ from numpy.typing import NDArray
 from solvers.kernels.build import compiled
 
 Vector = NDArray[np.float64]
-Slope = tuple[int, int, float, float, float, float]
-"""A loss as numbers: where its derivative is, how many parameters it has, room for three, the bound on its slope."""
+Slope = tuple[int, float, float, float, float]
+"""A loss as numbers: where its derivative is, room for three parameters, the bound on its slope."""
 
 MOST_PARAMETERS = 3
-SLOPE = types.Tuple((types.int64, types.int64, types.float64, types.float64, types.float64, types.float64))
+SLOPE = types.Tuple((types.int64, types.float64, types.float64, types.float64, types.float64))
+PLACES = types.Array(types.int64, 1, "C", readonly=True)
 NUMBERS = types.Array(types.float64, 1, "C", readonly=True)  # a writable array passes for one that is not
 ANSWER = types.Array(types.float64, 1, "C")
 
 
-def _call(typing: Any, address: Any, numbers: Any) -> Any:  # noqa: ARG001
-    """The C function at an address, on a tuple of doubles."""
+def _call(typing: Any, loss: Any, m: Any, y: Any, n: Any) -> Any:  # noqa: ARG001
+    """The C function of a loss on the first n numbers of two arrays; it writes into the first."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        double, count = ir.DoubleType(), len(signature.args[1])
-        function = builder.inttoptr(args[0], ir.FunctionType(double, [double] * count).as_pointer())
-        return builder.call(function, [builder.extract_value(args[1], k) for k in range(count)])
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        double, many = ir.DoubleType(), ir.DoubleType().as_pointer()
+        at, *parameters = [builder.extract_value(args[0], k) for k in range(1 + MOST_PARAMETERS)]
+        shape = ir.FunctionType(ir.VoidType(), [many, many, ir.IntType(64), *[double] * MOST_PARAMETERS])
+        first = [
+            context.make_array(kind)(context, builder, value=value).data
+            for kind, value in zip(signature.args[1:3], args[1:3], strict=True)
+        ]
+        builder.call(builder.inttoptr(at, shape.as_pointer()), [*first, args[3], *parameters])
+        return context.get_dummy_value()
 
-    return types.float64(address, numbers), generate
+    return types.void(loss, m, y, n), generate
 
 
-call: Callable[[int, tuple[float, ...]], float] = intrinsic(_call)
+call: Callable[[Slope, Vector, Vector, int], None] = intrinsic(_call)
 
 
-@compiled(types.float64(SLOPE, types.float64, types.float64))
-def derivative(loss: Slope, m: float, y: float) -> float:
-    """df/dm at one margin, as the loss has it."""
-    at, parameters, a, b, c, _ = loss
-    if parameters == 0:
-        return call(at, (m, y))
-    if parameters == 1:
-        return call(at, (m, y, a))
-    if parameters == 2:
-        return call(at, (m, y, a, b))
-    return call(at, (m, y, a, b, c))
+@compiled(types.void(ANSWER, ANSWER, SLOPE, NUMBERS, NUMBERS, PLACES, types.int64))
+def slopes(m: Vector, t: Vector, loss: Slope, y: Vector, scale: Vector, places: NDArray[np.int64], count: int) -> None:
+    """m_k = the slope at scale_i m_k and y_i, i = places_k, clipped to its bound, for k < count; t is room."""
+    for k in range(count):
+        i = places[k]
+        m[k] *= scale[i]
+        t[k] = y[i]
+    call(loss, m, t, count)
+    for k in range(count):
+        m[k] = min(max(m[k], -loss[4]), loss[4])
 
 
 @compiled(types.float64(SLOPE, types.float64, types.float64))
 def slope(loss: Slope, m: float, y: float) -> float:
     """df/dm at one margin, clipped to the slope's bound."""
-    return min(max(derivative(loss, m, y), -loss[5]), loss[5])
+    one = np.array([m])
+    call(loss, one, np.array([y]), 1)
+    return min(max(float(one[0]), -loss[4]), loss[4])
 
 
 @compiled(ANSWER(SLOPE, NUMBERS, NUMBERS))
 def derivatives(loss: Slope, m: Vector, y: Vector) -> Vector:
-    """df/dm at each margin."""
-    found = np.empty(m.shape[0])
-    for i in range(m.shape[0]):
-        found[i] = derivative(loss, m[i], y[i])
+    """df/dm at each margin, as the loss has it."""
+    found = m.copy()
+    call(loss, found, y, found.shape[0])
     return found

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
 from solvers.kernels.records import (
-    PLACES,
     RECORDS,
     Records,
     add_entries,
@@ -18,7 +17,7 @@ from solvers.kernels.records import (
     margins,
     outward,
 )
-from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
+from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, SLOPE, Slope, Vector, slopes
 from solvers.kernels.sums import length
 
 Walk = tuple[float, float, float, float, float, float, float, float, float, float, float, float]
@@ -93,7 +92,8 @@ def walk(
     L, G, R, size, long, summing, z, kept, k, step, shrink, radius = public
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     d, w, old = w.shape[0], w.copy(), inward(records, anchor)
-    total, m, at = np.zeros(old.shape[0] + 8), np.empty(1), np.empty(1, np.int64)
+    total, at = np.zeros(old.shape[0] + 8), np.empty(1, np.int64)
+    m, a, room = np.empty(1), np.empty(1), np.empty(1)
     for t in range(start, points.shape[0]):
         reach, distance = length(w), length(w - anchor)
         if not (reach <= FARTHEST and distance < np.inf):
@@ -114,12 +114,13 @@ def walk(
                 at[0] = i
                 margins(m, numbers, codes, fields, constant, at, 1, inner)
                 entries(m, pairs, values, numbers.shape[0], at, 1, inner)
-                s = slope(loss, m[0] * scale[i], y[i])
+                slopes(m, room, loss, y, scale, at, 1)
                 if near:
-                    margins(m, numbers, codes, fields, constant, at, 1, old)
-                    entries(m, pairs, values, numbers.shape[0], at, 1, old)
-                    s = min(max(s - slope(loss, m[0] * scale[i], y[i]), -limit), limit)
-                m[0] = s * scale[i]
+                    margins(a, numbers, codes, fields, constant, at, 1, old)
+                    entries(a, pairs, values, numbers.shape[0], at, 1, old)
+                    slopes(a, room, loss, y, scale, at, 1)
+                    m[0] = min(max(m[0] - a[0], -limit), limit)
+                m[0] *= scale[i]
                 add_records(total, numbers, codes, fields, constant, m, at, 1)
                 add_entries(total, pairs, values, numbers.shape[0], m, at, 1)
             v = outward(records, total)

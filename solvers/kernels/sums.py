@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from solvers.kernels.build import compiled
 from solvers.kernels.lanes import dot, fetch
 from solvers.kernels.records import (
-    PLACES,
     RECORDS,
     Records,
     add_entries,
@@ -24,7 +23,7 @@ from solvers.kernels.records import (
     margins,
     outward,
 )
-from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, Slope, Vector, slope
+from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, SLOPE, Slope, Vector, slopes
 
 TOGETHER = 16  # records whose slopes are computed between the margins of all and the sum of all: they stay in the cache
 
@@ -34,16 +33,18 @@ def sum_of_range(records: Records, y: Vector, scale: Vector, start: int, stop: i
     """Sum over start <= i < stop of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each record is read once."""
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v = inward(records, w)
-    total, s, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER, np.int64)
+    total, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER, np.int64)
+    s, t = np.empty(TOGETHER), np.empty(TOGETHER)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
         for k in range(count):
             places[k] = first + k
         margins(s, numbers, codes, fields, constant, places, count, v)
         entries(s, pairs, values, numbers.shape[0], places, count, v)
+        slopes(s, t, loss, y, scale, places, count)
         for k in range(count):
             fetch(numbers, first + TOGETHER + k)
-            s[k] = slope(loss, s[k] * scale[first + k], y[first + k]) * scale[first + k]
+            s[k] *= scale[first + k]
         add_records(total, numbers, codes, fields, constant, s, places, count)
         add_entries(total, pairs, values, numbers.shape[0], s, places, count)
     return outward(records, total)
@@ -56,13 +57,14 @@ def sum_of_places(
     """The same over the given places."""
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v = inward(records, w)
-    total, s = np.zeros(v.shape[0] + 8), np.empty(TOGETHER)
+    total, s, t = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
     for first in range(0, places.shape[0], TOGETHER):
         some = places[first : first + TOGETHER]
         margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
         entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
+        slopes(s, t, loss, y, scale, some, some.shape[0])
         for k in range(some.shape[0]):
-            s[k] = slope(loss, s[k] * scale[some[k]], y[some[k]]) * scale[some[k]]
+            s[k] *= scale[some[k]]
         add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
         add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
     return outward(records, total)
@@ -82,17 +84,17 @@ def sum_of_changes(
     """Sum over the places of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and at the anchor."""
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v, old = inward(records, w), inward(records, anchor)
-    total, s, a = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
+    total, s, a, t = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
     for first in range(0, places.shape[0], TOGETHER):
         some = places[first : first + TOGETHER]
         margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
         entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
         margins(a, numbers, codes, fields, constant, some, some.shape[0], old)
         entries(a, pairs, values, numbers.shape[0], some, some.shape[0], old)
+        slopes(s, t, loss, y, scale, some, some.shape[0])
+        slopes(a, t, loss, y, scale, some, some.shape[0])
         for k in range(some.shape[0]):
-            i = some[k]
-            change = slope(loss, s[k] * scale[i], y[i]) - slope(loss, a[k] * scale[i], y[i])
-            s[k] = min(max(change, -limit), limit) * scale[i]
+            s[k] = min(max(s[k] - a[k], -limit), limit) * scale[some[k]]
         add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
         add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
     return outward(records, total)

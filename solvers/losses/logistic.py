@@ -1,11 +1,11 @@
 """The logistic loss, f(m, y) = ln(1 + e^(-y m)), y in {-1, +1}."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from solvers import kernels
 from solvers.losses.one_margin import Floats, OneMargin
 
 
@@ -25,7 +25,7 @@ class Logistic(OneMargin):
     @staticmethod
     def derivative(m: float, y: float) -> float:
         """-y / (1 + e^(y m))."""
-        return -(y * (1.0 / (1.0 + math.exp(y * m))))
+        return -(y * (1.0 / (1.0 + kernels.exp(y * m))))
 
     def value(self, margin: Floats, y: Floats) -> Floats:
         """f(m, y), elementwise."""

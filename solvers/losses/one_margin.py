@@ -19,7 +19,7 @@ class OneMargin:
     """f(m, y) of the margin m = <x, w> and a class y in {-1, +1} or a number y.
 
     `derivative(m, y, ...)`, whose further arguments are the loss's fields in their order, is the one definition of its
-    slope: the compiled loops call it by a pointer, one margin at a time, and so does `slope`, for arrays.
+    slope: the compiled loops call it by a pointer, and so does `slope`, for arrays.
     """
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class OneMargin:
 def _compiled(loss: OneMargin) -> "kernels.Slope":
     given = [float(getattr(loss, field.name)) for field in fields(loss) if field.name != "name"]  # type: ignore[arg-type]
     a, b, c = given + [0.0] * (kernels.MOST_PARAMETERS - len(given))
-    return kernels.c_function(loss.derivative).address, len(given), a, b, c, loss.slope_bound
+    return kernels.c_function(loss.derivative).address, a, b, c, loss.slope_bound
 
 
 def zero_or_within(value: object, name: str, least: float, most: float) -> float:

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from scipy.special import expit
 
+from solvers import kernels
 from solvers.losses.one_margin import Floats, OneMargin
 
 
@@ -29,7 +30,7 @@ class Sigmoid(OneMargin):
     @staticmethod
     def derivative(m: float, y: float) -> float:
         """-y / ((1 + e^m) (1 + e^-m))."""
-        return (1.0 / (1.0 + math.exp(-m))) * (1.0 / (1.0 + math.exp(m))) * -y
+        return (1.0 / (1.0 + kernels.exp(-m))) * (1.0 / (1.0 + kernels.exp(m))) * -y
 
     def value(self, margin: Floats, y: Floats) -> Floats:
         """f(m, y), elementwise."""

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from solvers import kernels
+from solvers.kernels import exponential
 from solvers.losses import (
     Absolute,
     Hinge,
@@ -40,22 +41,23 @@ def _targets(loss: OneMargin) -> Floats:
 
 
 def _plain(loss: OneMargin, functions: object) -> Callable[[Any, Any], Any]:
-    """The loss's derivative as Python runs it, with these functions in the place of `math`."""
+    """The loss's derivative as Python runs it, with these functions in the place of `math` and of the loops' own."""
     derivative = loss.derivative
     assert isinstance(derivative, FunctionType)
-    formula = FunctionType(derivative.__code__, {"math": functions})
+    formula = FunctionType(derivative.__code__, {"math": functions, "kernels": functions})
     given = [getattr(loss, field.name) for field in fields(loss) if field.name != "name"]  # type: ignore[arg-type]
     return lambda m, y: formula(m, y, *given)
 
 
-class Saturating:
-    """Python's functions, of which the exponential has no exceptions."""
+class Plain:
+    """Python's functions, and the loops' exponential as Python runs it."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(math, name)
 
     def exp(self, x: float) -> float:
-        return math.inf if x > 709.8 else math.exp(x)
+        scope = vars(exponential) | {"two_to": lambda t: math.ldexp(1.0, int(t - exponential._WHOLE))}
+        return float(FunctionType(vars(kernels.exp)["py_func"].__code__, scope)(x))
 
 
 class Exact:
@@ -63,6 +65,20 @@ class Exact:
 
     def __getattr__(self, name: str) -> object:
         return getattr(mpmath, {"pow": "power"}.get(name, name))
+
+
+def test_the_loops_exponential_is_the_exponential() -> None:
+    """Within one unit in the last place, out to where it stays what it is; not a number of none."""
+    x = np.concatenate(
+        [np.linspace(-708, 708, 4001), np.linspace(-1, 1, 2001), np.arange(-1020, 1021) * math.log(2) / 2]
+    )
+    with mpmath.workdps(40):
+        off = [abs(mpmath.mpf(kernels.exp(at)) / mpmath.exp(mpmath.mpf(at)) - 1) for at in x.tolist()]
+    assert max(off) <= 2.0**-52
+    assert kernels.exp(0.0) == kernels.exp(-0.0) == 1.0
+    assert kernels.exp(-math.inf) == kernels.exp(-1e300) == kernels.exp(-708.0) > 0.0
+    assert kernels.exp(math.inf) == kernels.exp(1e300) == kernels.exp(708.0) < math.inf
+    assert math.isnan(kernels.exp(math.nan))
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -89,7 +105,7 @@ class TestEveryLoss:
         ends = [0.0, 1.0, 0.3, 0.7, 1.3, 1e-300, 30.0, 36.8, 700.0, 709.7, 710.0, 745.2, 1e10, 1e200]
         near = [float(np.nextafter(m, up)) for m in ends for up in (-np.inf, np.inf)]
         m = np.array([*ends, *near, *rng.standard_normal(5000), *(rng.standard_normal(1000) * 100)])
-        m, formula = np.concatenate([m, -m]), _plain(loss, Saturating())
+        m, formula = np.concatenate([m, -m]), _plain(loss, Plain())
         for y in _targets(loss):
             plain = np.array([formula(at, float(y)) for at in m.tolist()])
             np.testing.assert_array_equal(loss.slope(m, np.full(len(m), y)), plain)
