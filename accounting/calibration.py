@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Protocol
 
 from accounting.accountants import (
     ACCOUNTANTS,
@@ -20,11 +21,10 @@ from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Mechanism
 from accounting.plan import MULTIPLIERS, Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy
+from accounting.search import Found, Point, largest
 
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
-_COARSE = 5e-3  # and so close on a coarser grid, where it only looks for a place to begin
-_ROUNDS = 24
-_NARROW = 1e-6  # a bracket of log mu^2 not worth halving
+_COARSE = 3e-2  # and so close on a coarser grid, where it only looks for a place to begin
 _MARGIN = 1e-10
 _PURE_MARGIN = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
 _ROUNDED = 1 + 1e-15  # what two divisions may be off by
@@ -62,37 +62,35 @@ def calibrate(queries: Sequence[Query], privacy: Privacy) -> ReleasePlan:
 def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if not queries or len({q.name for q in queries}) < len(queries):
         raise OutOfRange("a plan needs queries with distinct names")
+    search = _Search(queries, privacy)
     if privacy.is_pure:
-        return _confirmed(_pure_plan(queries, privacy), privacy, PureAccountant())
+        return search.confirmed(PureAccountant(), _pure_plan(queries, privacy))
     budget = gauss_mu(privacy.epsilon, privacy.delta) ** 2
     plan = _plan(queries, budget)
     if plan.pure() is not None:
-        return _least_of_pure(queries, privacy, budget)
+        return _least_of_pure(search, budget)
     if plan.gdp() is not None and all(q.mechanism.pure(q.noise_multiplier) is None for q in plan.queries):
-        return _certified(queries, privacy, GaussianAccountant(), budget * (1 - _MARGIN))
+        return search.certified(GaussianAccountant(), budget * (1 - _MARGIN))
     exact = SingleUseAccountant()
     if exact.supports(plan, privacy.delta):
-        begin = (
-            _largest(queries, privacy, _by_delta(privacy), budget, _COARSE) if plan.queries[0].curves.delta else budget
-        )
-        return _certified(queries, privacy, exact, _largest(queries, privacy, exact.epsilon, begin or budget))
+        if plan.queries[0].curves.delta is None:
+            return search.certified(exact, search.largest(exact, budget).total)
+        return search.certified(exact, search.refined(_ByDelta(privacy), exact, budget).total)
     found: list[tuple[float, Accountant]] = []
-    coarse = _largest(queries, privacy, PldAccountant(coarseness=4.0).epsilon, budget, _COARSE)
-    total = _largest(queries, privacy, PldAccountant().epsilon, coarse or budget)
+    total = search.refined(PldAccountant(coarseness=4.0), PldAccountant(), budget).total
     if total > 0:
         found.append((total, PldAccountant()))
     # Renyi accounting is worth its search only where the other left something, or where a few orders come near it
     plan, quick = _plan(queries, total or budget), RdpAccountant(ORDERS[::6])
-    left = total == 0 or PldAccountant().epsilon(plan, privacy.delta) < privacy.epsilon * _WASTEFUL
-    if left or quick.epsilon(plan, privacy.delta) < privacy.epsilon * _NEAR:
-        begin = _largest(queries, privacy, quick.epsilon, total or budget, _COARSE)
-        found.append((_largest(queries, privacy, RdpAccountant().epsilon, begin or budget), RdpAccountant()))
+    left = total == 0 or search.epsilon(PldAccountant(), plan) < privacy.epsilon * _WASTEFUL
+    if left or search.epsilon(quick, plan) < privacy.epsilon * _NEAR:
+        found.append((search.refined(quick, RdpAccountant(), total or budget).total, RdpAccountant()))
     # what the answers would cost without sampling is always there, and best where the rate is near 1
-    found.append((_largest(queries, privacy, GaussianAccountant().epsilon, budget), GaussianAccountant()))
+    found.append((search.largest(GaussianAccountant(), budget).total, GaussianAccountant()))
     best, accountant = max(found, key=lambda candidate: candidate[0])
     if best == 0:
         raise CalibrationFailed("no noise within reach meets this epsilon and delta for so many queries")
-    return _certified(queries, privacy, accountant, best)
+    return search.certified(accountant, best)
 
 
 def _pure_plan(queries: Sequence[Query], privacy: Privacy) -> Plan:
@@ -123,27 +121,39 @@ def _shared(queries: Sequence[Query], total: float, multiplier: Callable[[Mechan
     )
 
 
-def _least_of_pure(queries: Sequence[Query], privacy: Privacy, budget: float) -> ReleasePlan:
+def _least_of_pure(search: "_Search", budget: float) -> ReleasePlan:
     """At a positive delta: epsilons added up, or, for many answers, what Renyi or Gaussian accounting makes of them."""
-    plain = _pure_plan(queries, privacy)
+    plain = _pure_plan(search.queries, search.privacy)
     bound = plain.gdp_bound()
     found: list[tuple[float, Accountant]] = [
-        (_largest(queries, privacy, a.epsilon, budget), a) for a in (RdpAccountant(), GaussianAccountant())
+        (search.largest(a, budget).total, a) for a in (RdpAccountant(), GaussianAccountant())
     ]
     best, accountant = max(found, key=lambda candidate: candidate[0])
     if bound is not None and best > bound**2:
-        return _certified(queries, privacy, accountant, best)
-    return _confirmed(plain, privacy, PureAccountant())
+        return search.certified(accountant, best)
+    return search.confirmed(PureAccountant(), plain)
 
 
-def _by_delta(privacy: Privacy) -> Callable[[Plan, float], float]:
+@dataclass(frozen=True, slots=True)
+class _ByDelta:
     """An epsilon of one use that is about right where it is the target: delta falls like a power of epsilon."""
 
-    def epsilon(plan: Plan, delta: float) -> float:
-        profile = plan.queries[0].curves.delta
-        return math.inf if profile is None else privacy.epsilon * math.sqrt(profile(privacy.epsilon) / delta)
+    privacy: Privacy
 
-    return epsilon
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        """By what delta is at the target's epsilon."""
+        target, profile = self.privacy.epsilon, plan.queries[0].curves.delta
+        return math.inf if profile is None else target * math.sqrt(profile(target) / delta)
+
+
+class _Epsilon(Protocol):
+    """What may be asked in a search."""
+
+    def __hash__(self) -> int: ...
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        """Of the plan at delta."""
+        ...
 
 
 def _plan(queries: Sequence[Query], total: float) -> Plan:
@@ -151,58 +161,52 @@ def _plan(queries: Sequence[Query], total: float) -> Plan:
     return _shared(queries, total, lambda mechanism, mu_squared: mechanism.multiplier(mu_squared))
 
 
-def _largest(
-    queries: Sequence[Query],
-    privacy: Privacy,
-    epsilon: Callable[[Plan, float], float],
-    guess: float,
-    close: float = _CLOSE,
-) -> float:
-    """A total mu^2 whose plan stays at or below the target and within `close` of it; 0 if none was found.
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The largest total mu^2 that an accountant finds within the target; what it was asked before is not asked again.
 
-    Root finding on f = ln(epsilon / target) over x = ln total, which grows but may jump: beyond a bracket by the last
-    slope, inside by regula falsi with a bisection every third round.
+    Parameters
+    ----------
+    known : epsilons, by accountant and plan
     """
-    low: tuple[float, float] | None = None
-    high: tuple[float, float] | None = None
-    x, slope = math.log(guess), 0.6
-    for round_ in range(_ROUNDS):
-        reached = epsilon(_plan(queries, math.exp(x)), privacy.delta)
-        f = math.log(reached / privacy.epsilon) if 0 < reached < math.inf else (-math.inf if reached == 0 else math.inf)
-        last = low if f > 0 else high
-        if f <= 0:
-            low = (x, f)
-            if f >= math.log1p(-close):
-                break
-        else:
-            high = (x, f)
-        if last is not None and math.isfinite(f) and math.isfinite(last[1]):
-            slope = min(max((last[1] - f) / (last[0] - x), 0.1), 10.0)
-        aim = math.log1p(-close / 2)
-        if low is None or high is None:
-            step = 1.2 * (aim - f) / slope if math.isfinite(f) else -math.copysign(1.4, f)
-            x += min(max(step, -3.0), 3.0)
-        elif high[0] - low[0] < _NARROW:
-            break
-        elif round_ % 3 == 2 or not (math.isfinite(low[1]) and math.isfinite(high[1])):
-            x = (low[0] + high[0]) / 2
-        else:
-            width = high[0] - low[0]
-            x = low[0] + width * min(max((aim - low[1]) / (high[1] - low[1]), 0.01), 0.99)
-    return 0.0 if low is None else math.exp(low[0])
 
+    queries: tuple[Query, ...]
+    privacy: Privacy
+    known: dict[tuple[_Epsilon, Plan], float] = field(default_factory=dict)
 
-def _certified(queries: Sequence[Query], privacy: Privacy, accountant: Accountant, total: float) -> ReleasePlan:
-    return _confirmed(_plan(queries, total), privacy, accountant)
+    def epsilon(self, accountant: _Epsilon, plan: Plan) -> float:
+        """What the accountant says of the plan at the target's delta."""
+        asked = (accountant, plan)
+        if asked not in self.known:
+            self.known[asked] = accountant.epsilon(plan, self.privacy.delta)
+        return self.known[asked]
 
+    def largest(self, accountant: _Epsilon, guess: float, close: float = _CLOSE, like: Sequence[Point] = ()) -> Found:
+        """A total mu^2 whose plan stays at or below the target and within `close` of it; 0 if none was found."""
 
-def _confirmed(plan: Plan, privacy: Privacy, accountant: Accountant) -> ReleasePlan:
-    if not accountant.supports(plan, privacy.delta):
-        raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
-    epsilon = accountant.epsilon(plan, privacy.delta)
-    if not epsilon <= privacy.epsilon:
-        raise CalibrationFailed("the accountant did not confirm the noise it found")
-    return ReleasePlan(plan, epsilon, privacy.delta, accountant.name, accountant.version)
+        def share(total: float) -> float:
+            return self.epsilon(accountant, _plan(self.queries, total)) / self.privacy.epsilon
+
+        return largest(share, guess, close, like)
+
+    def refined(self, coarse: _Epsilon, accountant: _Epsilon, guess: float) -> Found:
+        """The same, from where a coarser answer has it."""
+        begin = self.largest(coarse, guess, _COARSE)
+        return self.largest(accountant, begin.total or guess, like=begin.points if begin.total else ())
+
+    def certified(self, accountant: Accountant, total: float) -> ReleasePlan:
+        """The plan of that total, as the accountant certifies it."""
+        return self.confirmed(accountant, _plan(self.queries, total))
+
+    def confirmed(self, accountant: Accountant, plan: Plan) -> ReleasePlan:
+        """The plan with the accountant's epsilon; `CalibrationFailed` if that is not within the target."""
+        delta = self.privacy.delta
+        if not accountant.supports(plan, delta):
+            raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
+        epsilon = self.epsilon(accountant, plan)
+        if not epsilon <= self.privacy.epsilon:
+            raise CalibrationFailed("the accountant did not confirm the noise it found")
+        return ReleasePlan(plan, epsilon, delta, accountant.name, accountant.version)
 
 
 def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:

@@ -7,6 +7,7 @@ import math
 
 from solvers.domains import L1Ball, Simplex
 from solvers.errors import Unsuitable
+from solvers.losses.one_margin import OneMargin
 from solvers.problem import Problem
 
 UNIT = 1.01 * 2.0**-53  # the rounding of one operation, with room for its second order
@@ -44,7 +45,7 @@ def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.
     Twice the rounding, because both the answer with the record and the answer without it have it.
     """
     long, summing = sampled_factors(problem)
-    slopes = 0.0 if problem.loss.compiled else 2 * problem.n * _slopes_error(problem, reach)
+    slopes = 0.0 if isinstance(problem.loss, OneMargin) else 2 * problem.n * _slopes_error(problem, reach)
     return (bound * long + bound * summing + slopes) / size
 
 
@@ -70,7 +71,7 @@ def _unlike(problem: Problem, bound: float, reach: float) -> float:
     computes may depend on the record's place in its block, and is only known to be close to the exact one.
     """
     summing = _summing(problem, problem.n, bound)
-    return summing if problem.loss.compiled else summing + _slopes_error(problem, reach)
+    return summing if isinstance(problem.loss, OneMargin) else summing + _slopes_error(problem, reach)
 
 
 def _summing(problem: Problem, rows: int, bound: float) -> float:

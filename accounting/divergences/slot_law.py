@@ -6,6 +6,7 @@ means of cells are differences of normal tails. Proof: docs/proofs/random_alloca
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,14 +41,25 @@ class SlotLaw:
 
 def independent(c: float, gamma: float) -> SlotLaw:
     """X = e^(cy - c^2/2) - gamma e^(-cy - c^2/2), which rises with y ~ N(0, 1)."""
-    y = _cells(-_REACH - c, _REACH + c, c)
-    up, down = np.exp(c * y - c * c / 2), gamma * np.exp(-c * y - c * c / 2)
-    x, chance = up - down, _mass(y[:-1], y[1:])
-    masses = _spread(x, chance, _mass(y[:-1] - c, y[1:] - c) - gamma * _mass(y[:-1] + c, y[1:] + c))
-    masses[0] += ndtr(y[0])
-    masses[-1] += ndtr(-y[-1])
-    cut = ndtr(c - y[-1]) + max(-x[-1], 0.0) * ndtr(-y[-1])  # X - x_k <= e^(cy - c^2/2) - x_k
+    y, up, one, chance, near, far, edges = _slot(c)
+    down = gamma * one
+    x = up - down
+    masses = _spread(x, chance, near - gamma * far)
+    masses[0] += edges[0]
+    masses[-1] += edges[1]
+    cut = ndtr(c - y[-1]) + max(-x[-1], 0.0) * edges[1]  # X - x_k <= e^(cy - c^2/2) - x_k
     return SlotLaw(x, masses, float(cut), 2 * float(np.max((up + down)[1:] / np.diff(x))))
+
+
+@lru_cache(maxsize=4)
+def _slot(c: float) -> tuple[Vector, Vector, Vector, Vector, Vector, Vector, tuple[float, float]]:
+    """What does not depend on gamma: edges y of cells, e^(cy - c^2/2) and e^(-cy - c^2/2) there; the cells' chances,
+    and under N(c, 1) and N(-c, 1); what lies beyond the edges.
+    """
+    y = _cells(-_REACH - c, _REACH + c, c)
+    up, down = np.exp(c * y - c * c / 2), np.exp(-c * y - c * c / 2)
+    chances = (_mass(y[:-1] + shift, y[1:] + shift) for shift in (0.0, -c, c))
+    return y, up, down, *chances, (float(ndtr(y[0])), float(ndtr(-y[-1])))  # type: ignore[return-value]
 
 
 def ordered(c: float, gamma: float) -> SlotLaw:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from accounting.divergences.slot_law import SlotLaw, Vector, trimmed
+from accounting.divergences.slot_law import SlotLaw, Trimmed, Vector, trimmed
 
 _UNIT = 2.0**-53
 _STEP = 0.12  # sqrt(T) lattice steps, over the scale on which the value changes
@@ -55,11 +55,13 @@ _WAYS = (_Way(1e-3, 30, 24, False), *(_Way(trim, 40, 30, True) for trim in (1e-3
 
 def excess(law: SlotLaw, slots: int, kappa: float) -> float:
     """E[(S/T - kappa)_+], rounded up; infinite where the arithmetic does not reach."""
-    least, coarse = math.inf, 0.0
+    least, coarse, within = math.inf, 0.0, dict[float, _Within]()
     for way in _WAYS:
         if way.trim <= coarse:
             continue
-        found = _excess(law, slots, kappa, way)
+        if way.trim not in within:
+            within[way.trim] = _within(law, slots, kappa, way.trim)
+        found = _excess(within[way.trim], slots, kappa, way)
         least = min(least, found.value)
         if found.raised < _LOST and not found.lost:
             break
@@ -79,11 +81,24 @@ class _Found:
 _NOTHING_FOUND = _Found(math.inf, 0.0, True)
 
 
-def _excess(law: SlotLaw, T: int, kappa: float, way: _Way) -> _Found:
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """A law within its cap and floor; tilts that may be good, and ln M^T at each."""
+
+    trimmed: Trimmed
+    thetas: Vector
+    powers: Vector
+
+
+def _within(law: SlotLaw, T: int, kappa: float, trim: float) -> _Within:
+    within = trimmed(law, T, kappa, trim)
+    return _Within(within, *_powers(within.law, within.law.points - kappa, T, within.typical))
+
+
+def _excess(cut: _Within, T: int, kappa: float, way: _Way) -> _Found:
     """The same in one way."""
-    within = trimmed(law, T, kappa, way.trim)
+    within, thetas, powers = cut.trimmed, cut.thetas, cut.powers
     law = within.law
-    thetas, powers = _powers(law, law.points - kappa, T, within.typical)
     chernoff = powers - 1 - np.log(thetas)
     best = int(np.argmin(chernoff))
     eta = T * _UNIT * 2**13 * (1 + law.conditioning)

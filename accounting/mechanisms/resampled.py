@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
+from scipy.optimize import brentq
 
 from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
@@ -26,7 +27,8 @@ LARGEST = 3.0  # the largest epsilon of a run on a bootstrap sample
 MOST_ROWS = 10**10
 _COPIES = 200  # a row drawn more often would matter by less than e^(3 * 201) / 201! < 1e-100
 _ROUNDING = 1 + 1e-9
-_HALVINGS = 200
+_ULP = 2.0**-52
+_ROOT = 4 * _ULP  # the least that brentq takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,28 +92,34 @@ def epsilon_of(run: float, n: int) -> float:
         return math.inf
     j = np.arange(1, min(n, _COPIES) + 1, dtype=float)
     p0 = math.exp(n * math.log1p(-1 / n))
-    p, gains = p0 * np.cumprod((n - j + 1) / j / (n - 1.0)), np.expm1(j * run)
+    p, gains, least = p0 * np.cumprod((n - j + 1) / j / (n - 1.0)), np.expm1(j * run), np.exp(-j * run)
 
-    def excess(over: float) -> float:
-        """The left side at r = 1 + `over`."""
+    def left(over: float) -> tuple[float, float]:
+        """The left side at r = 1 + `over`, and its slope's size: convex, and falls; a line piece by piece."""
         gaps = gains - over
-        return -p0 * over + float(np.sum(p * np.where(gaps > 0, gaps, gaps * np.exp(-j * run))))
+        y = p * np.where(gaps > 0, 1.0, least)
+        return float(y @ gaps) - p0 * over, float(y.sum()) + p0
 
-    low, high = 0.0, max(math.expm1(run) * 4, 1e-300)
-    while not excess(high) <= 0 and high < 1e300:
-        high *= 2
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if not excess(middle) <= 0 else (low, middle)
-    return math.log1p(high) * _ROUNDING if excess(high) <= 0 else math.inf
+    over, (excess, slope) = 0.0, left(0.0)
+    for _ in range(_COPIES):  # from below the root Newton's steps stay below it, but for rounding, and end on its line
+        if not excess > 0 or over + excess / slope == over:
+            break
+        over += excess / slope
+        excess, slope = left(over)
+    rounding = _ULP
+    while excess > 0 and rounding < _ROUNDING - 1:
+        over, rounding = over * (1 + rounding), 2 * rounding
+        excess, _ = left(over)
+    return math.log1p(over) * _ROUNDING if excess <= 0 else math.inf
 
 
+@lru_cache(maxsize=4096)
 def run_epsilon(epsilon: float, n: int) -> float:
     """The largest e, up to 3, for which `epsilon_of(e, n)` is at most epsilon."""
-    low, high = 0.0, LARGEST
-    if epsilon_of(high, n) <= epsilon:
-        return high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if epsilon_of(middle, n) <= epsilon else (low, middle)
-    return low
+    if epsilon_of(LARGEST, n) <= epsilon:
+        return LARGEST
+    found = float(brentq(lambda e: epsilon_of(e, n) - epsilon, 0.0, LARGEST, xtol=1e-300, rtol=_ROOT))
+    rounding = _ULP
+    while epsilon_of(found, n) > epsilon:
+        found, rounding = found * (1 - rounding), 2 * rounding
+    return found

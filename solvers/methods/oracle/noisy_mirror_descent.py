@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_mu
-from accounting.mechanisms import RandomAllocation
+from accounting.mechanisms import RandomAllocation, WithoutReplacement
 from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
 from accounting.plan import Query
 from accounting.privacy import Privacy
@@ -38,11 +37,10 @@ class NoisyMirrorDescent(Strict):
 
     A half pass is one random allocation, accounted for as a whole: hiding the slots is worth a factor of up to 13 in
     noise. f must be convex, and need not be smooth. With B the most that B_Phi(u, start) can be within D of the start,
-    D as `tuning.distance`, and V = G^2 + sigma^2 E||N(0, I)||_*^2, sigma the noise's std, defaults are: b the larger of
-    sqrt(d) and N / 2000, rounded up; P = the most passes, up to 16, whose noise is no larger than a gradient may be,
-    sigma^2 d <= G^2 (measured: docs/benchmarks/nonsmooth.md); eta = sqrt(2 B / (P T V)), which balances B / eta against
-    P T eta V / 2;
-    the Phi of the least B V. Proof: docs/proofs/noisy_mirror_descent.md.
+    D as `tuning.distance`, and V = G^2 + sigma^2 E||N(0, I)||_*^2, sigma the noise's std in the limit of many slots,
+    defaults are: b the larger of sqrt(d) and N / 2000, rounded up; P = the most passes, up to 16, whose noise is no
+    larger than a gradient may be, sigma^2 d <= G^2 (measured: docs/benchmarks/nonsmooth.md); eta = sqrt(2 B / (P T V)),
+    which balances B / eta against P T eta V / 2; the Phi of the least B V. Proof: docs/proofs/noisy_mirror_descent.md.
 
     Parameters
     ----------
@@ -100,7 +98,7 @@ class NoisyMirrorDescent(Strict):
     def _potential_and_step(
         self, problem: Problem, privacy: Privacy, batch: int, passes: int
     ) -> tuple[Potential, float]:
-        """Where they are open, of the least bound at the noise of the plan, which depends on neither."""
+        """Where they are open, of the least bound at about the noise of the plan, which depends on neither."""
         refusals = {phi: phi.refusal(problem) for phi in ((self.potential,) if self.potential else POTENTIALS)}
         covered = [phi for phi, refusal in refusals.items() if refusal is None]
         if not covered:
@@ -108,9 +106,8 @@ class NoisyMirrorDescent(Strict):
             raise Unsuitable(f"noisy_mirror_descent: potential {phi.name} does not cover this problem: {refusal}")
         if self.step is not None and self.potential is not None:
             return self.potential, self.step
-        query = Query("half_pass", passes, _half_pass(problem, batch, self.form))
-        std = calibrate((query,), privacy).plan.queries[0].noise_multiplier * problem.G / batch
-        reach = distance(problem)
+        half, reach = _half_pass(problem, batch, self.form), distance(problem)
+        std = _multiplier(problem, privacy, batch, passes, half) * problem.G / batch
 
         def start(phi: Potential) -> float:
             return phi.bregman(problem, reach)
@@ -119,7 +116,7 @@ class NoisyMirrorDescent(Strict):
             return problem.G**2 + std**2 * phi.noise_norm(problem)
 
         phi = min(covered, key=lambda phi: start(phi) * force(phi))
-        return phi, self.step or math.sqrt(2 * start(phi) / (query.answers * force(phi)))
+        return phi, self.step or math.sqrt(2 * start(phi) / (passes * half.slots * force(phi)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +162,14 @@ def _passes(problem: Problem, privacy: Privacy, batch: int) -> int:
     half = _half_pass(problem, batch, "independent")
     one = 4 * half.rate**2 * math.sinh(min(problem.size / batch**2, 100.0)) / half.slots
     return min(max(int(gauss_mu(privacy.epsilon, privacy.delta) ** 2 / one), 1), _MOST_DEFAULT_PASSES)
+
+
+def _multiplier(problem: Problem, privacy: Privacy, batch: int, passes: int, half: RandomAllocation) -> float:
+    """z in the limit of many slots and passes: 4 q^2 sinh(1 / z^2) / T = mu^2 / P; in order, that of T batches."""
+    share = gauss_mu(privacy.epsilon, privacy.delta) ** 2 / passes
+    if half.form == "ordered":
+        return WithoutReplacement(batch, problem.n).multiplier(share / half.slots)
+    return half.multiplier(share)
 
 
 def _half_pass(problem: Problem, batch: int, form: Form) -> RandomAllocation:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting import Privacy
+from accounting import Privacy, calibration
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import Form
 from accounting.noise import Noise
-from accounting.plan import Plan, PlannedQuery
+from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from solvers import Problem, plan, solve
 from solvers.bounds import sampled_bound
 from solvers.data_access import inputs
@@ -21,6 +21,7 @@ from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
 from solvers.methods import DpGd, Localization, NoisyMirrorDescent, NoisySgd
 from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescentRun
+from solvers.methods.tuning import distance
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
 from solvers.problem import Vector
 from solvers.selection import Auto
@@ -198,3 +199,31 @@ def test_the_potential_of_the_least_bound() -> None:
         assert float(np.linalg.norm(w - domain.project(w))) < 1e-9
     with pytest.raises(Unsuitable, match="does not cover"):
         NoisyMirrorDescent(potential=NegativeEntropy()).resolve(problem, PRIVACY)
+
+
+@pytest.mark.parametrize("form", ["independent", "ordered"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_step_is_that_of_the_calibrated_noise_to_within_a_few_percent(form: Form, epsilon: float) -> None:
+    """It takes the noise from the limit of many slots: no plan is calibrated before the whole one is."""
+    problem = Problem(Hinge(), domain=L2Ball(1.0), n=1000, d=50, row_norm=1.0)
+    quote = plan(NoisyMirrorDescent(form=form, potential=HalfSquaredL2()), problem, Privacy(epsilon, 1e-6))
+    assert isinstance(quote.method, NoisyMirrorDescentRun)
+    (query,) = quote.release.plan.queries
+    std = query.noise_multiplier * problem.G / quote.method.batch
+    force = problem.G**2 + std**2 * HalfSquaredL2().noise_norm(problem)
+    step = math.sqrt(2 * HalfSquaredL2().bregman(problem, distance(problem)) / (query.answers * force))
+    assert step <= quote.method.step * (1 + 1e-3)
+    assert quote.method.step == pytest.approx(step, rel=0.07)
+
+
+def test_planning_calibrates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrated: list[int] = []
+    whole = calibration._calibrate
+
+    def counted(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
+        calibrated.append(len(queries))
+        return whole(queries, privacy)
+
+    monkeypatch.setattr(calibration, "_calibrate", counted)
+    plan(NoisyMirrorDescent(), Problem(Hinge(), n=301, d=5, row_norm=1.0), PRIVACY)
+    assert calibrated == [1]

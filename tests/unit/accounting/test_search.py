@@ -1,0 +1,138 @@
+"""The search of a total: within its target always, near it unless it jumps there, and with few evaluations."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from accounting.accountants import PldAccountant
+from accounting.calibration import calibrate
+from accounting.mechanisms import (
+    Gaussian,
+    Laplace,
+    PoissonGaussian,
+    RandomAllocation,
+    RandomIterate,
+    Resampled,
+    WithoutReplacement,
+)
+from accounting.plan import Plan, Query
+from accounting.privacy import Privacy
+from accounting.search import Found, largest
+
+CLOSE = 2e-4
+Share = Callable[[float], float]
+
+
+class Asked:
+    """A share that counts how often it was asked."""
+
+    def __init__(self, share: Share) -> None:
+        self.share, self.times = share, 0
+
+    def __call__(self, total: float) -> float:
+        self.times += 1
+        return self.share(total)
+
+
+SMOOTH: dict[str, Share] = {
+    "a root": lambda total: math.sqrt(total / 7),
+    "a bend": lambda total: 0.3 * total + 0.1 * total**2,
+    "far away": lambda total: (total / 1e-9) ** 0.7,
+    "steep": lambda total: (total / 5) ** 4,
+    "flat": lambda total: (total / 5) ** 0.3,
+    "a kink": lambda total: (total / 2) ** (0.5 if total < 2 else 3.0),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("close", [CLOSE, 1e-6])
+def test_it_ends_just_below_the_target(name: str, close: float) -> None:
+    asked = Asked(SMOOTH[name])
+    found = largest(asked, 1.0, close)
+    assert 1 - close <= SMOOTH[name](found.total) <= 1
+    assert asked.times <= 16
+
+
+def test_a_smooth_share_takes_few_evaluations_and_one_like_another_fewer() -> None:
+    asked = Asked(SMOOTH["a bend"])
+    begin = largest(asked, 1.0, 3e-2)
+    assert asked.times <= 4
+    finer = Asked(lambda total: 0.94 * SMOOTH["a bend"](total) * total**0.02)
+    found = largest(finer, begin.total, CLOSE, begin.points)
+    assert 1 - CLOSE <= finer.share(found.total) <= 1
+    assert finer.times <= 4  # the last of them is the one that counted here
+
+
+def test_the_points_end_with_the_one_that_was_found() -> None:
+    found = largest(SMOOTH["a bend"], 30.0, CLOSE)
+    assert found.points[-1][0] == pytest.approx(math.log(found.total), abs=1e-12)
+    assert len(found.points) > 2
+
+
+JUMPS: dict[str, tuple[Share, float]] = {
+    "infinite beyond": (lambda total: total / 10 if total < 3 else math.inf, 3.0),
+    "nothing below": (lambda total: 0.0 if total < 5 else 2 * total, 5.0),
+    "from nothing to infinity": (lambda total: 0.0 if total < 0.01 else math.inf, 0.01),
+    "up": (lambda total: 0.5 * math.sqrt(total) if total < 2 else 5 * total, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_a_jump_is_approached_from_the_side_that_keeps_the_target(name: str) -> None:
+    share, at = JUMPS[name]
+    found = largest(share, 1.0, CLOSE)
+    assert share(found.total) <= 1
+    assert 0.95 * at <= found.total <= at
+
+
+def test_nothing_within_reach_is_nothing() -> None:
+    assert largest(lambda _: math.inf, 1.0, CLOSE) == Found(0.0, ())
+    assert largest(lambda total: 2 + total, 1.0, CLOSE).total == 0
+
+
+def test_a_wrong_likeness_costs_evaluations_and_never_the_target() -> None:
+    share = SMOOTH["a root"]
+    for like in ([(0.0, 3.0), (5.0, -9.0), (0.0, 0.0)], [(1.0, 0.0)] * 4, [(-300.0, 0.0), (300.0, 1e-300)]):
+        found = largest(share, 1.0, CLOSE, like)
+        assert 1 - CLOSE <= share(found.total) <= 1
+
+
+MOMENTS = (Query("means", 1, Gaussian(), 0.02), Query("spread", 1, Gaussian(), 0.01))
+PLANS: dict[str, tuple[tuple[Query, ...], float, float]] = {  # the target epsilon, and the noise of the search before
+    "change": ((Query("b", 5, Gaussian(), 0.25), Query("a", 200, PoissonGaussian(0.005), 0.75)), 1.0, 44.27313),
+    "batch": ((Query("b", 500, WithoutReplacement(100, 32561)),), 1.0, 1.666785),
+    "half passes": ((Query("b", 4, RandomAllocation(0.5, 100, "ordered")),), 0.1, 8.083945),
+    "one half pass": ((Query("b", 1, RandomAllocation(0.5, 167)),), 4.0, 0.5405437),
+    "prefix": ((Query("b", 1, RandomIterate(100), 0.92), *MOMENTS, Query("v", 1, Gaussian(), 0.05)), 1.0, 77.909977),
+    "bootstrap": ((Query("b", 3, Resampled(Laplace(), 300)),), 1.0, 7.0287286),
+    "laplace": ((Query("b", 200, Laplace()),), 1.0, 126.63778),
+    "steps": ((Query("b", 10**6, PoissonGaussian(0.01)),), 1.0, 90.626191),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_noise_is_what_it_was_to_within_what_a_search_leaves(name: str) -> None:
+    """A search leaves up to 2e-4 of epsilon. ln noise is less steep than ln epsilon in every one of these plans."""
+    queries, epsilon, before = PLANS[name]
+    release = calibrate(queries, Privacy(epsilon, 1e-6))
+    assert epsilon * (1 - CLOSE) <= release.epsilon <= epsilon
+    noise = next(query.noise_multiplier for query in release.plan.queries if query.name == "b")
+    assert noise == pytest.approx(before, rel=CLOSE)
+
+
+def test_fine_grids_are_asked_a_few_times_and_never_twice_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[float, Plan]] = []
+    whole = PldAccountant.epsilon
+
+    def epsilon(self: PldAccountant, plan: Plan, delta: float) -> float:
+        asked.append((self.coarseness, plan))
+        return whole(self, plan, delta)
+
+    monkeypatch.setattr(PldAccountant, "epsilon", epsilon)
+    release = calibrate(
+        (Query("slots", 3, RandomAllocation(0.5, 60), 0.97), *MOMENTS), Privacy(0.77, 1e-6)
+    )  # asked nowhere else: what is calibrated is kept
+    assert release.accountant == "pld"
+    assert len(asked) == len(set(asked))
+    assert sum(coarseness == 1 for coarseness, _ in asked) <= 4
