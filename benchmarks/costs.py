@@ -20,6 +20,7 @@ from benchmarks import loops
 from solvers import Problem, plan
 from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.walk import Walk
 from solvers.losses import Hinge, Logistic
 from solvers.methods import DpGd, DpSvrg, NoisyMirrorDescent
 from solvers.methods.oracle import variance_reduced
@@ -94,7 +95,7 @@ def steps() -> None:
     planned = Plan((PlannedQuery("change", count, PoissonGaussian(1 / n), multiplier),))
 
     def ours() -> None:
-        oracle = PrivateOracle(problem, data, planned, Noise())
+        oracle = PrivateOracle(problem, data, planned, Noise(), walker=Walk.of)
         for _ in variance_reduced.walk(oracle, problem, start, start, start, step, count):
             pass
 

@@ -33,11 +33,15 @@ class Oracle(Protocol):
     ) -> NDArray[np.float64] | None:
         """`count` points of a variance-reduced walk, shape (count, d), one answer each; None if not compiled."""
 
-    def allocated_gradient(self, query: str, w: Vector) -> Vector:
-        """Noisy mean gradient over the next slot of a random allocation."""
-
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """The last point of so many noisy proximal gradient steps, whose other points stay hidden."""
+
+
+class Allocated(Protocol):
+    """See `solvers.data_access.allocated.AllocatedOracle`."""
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """Noisy mean gradient over the next slot of a random allocation."""
 
 
 class Standardised(Protocol):

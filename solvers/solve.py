@@ -13,14 +13,17 @@ from accounting.mechanisms.mechanism import Event
 from accounting.noise import Noise
 from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy
-from solvers.data_access import frames, inputs
+from solvers.data_access import frames, inputs, last_iterate
 from solvers.data_access.access import DataAccess
+from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.walk import Walk
 from solvers.errors import RunFailed
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
+from solvers.methods.run import OracleRun
 from solvers.preparation import Asked, Declared, Preparation
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency, Wish, fit
@@ -166,15 +169,27 @@ def _answered(
 ) -> tuple[Vector, Plan]:
     """The method's answer through the door that it needs, and what was asked there."""
     problem = data.problem
-    door: PrivateOracle | StandardisedOracle | DataAccess
+    door: PrivateOracle | AllocatedOracle | StandardisedOracle | DataAccess
     if method.door == "oracle":
-        door = PrivateOracle(problem, data, plan, noise, on_answer)
+        door = oracle_of(method, data, plan, noise, on_answer)
+        return method.run(door, problem), door.transcript()
+    if method.door == "allocated":
+        door = AllocatedOracle(problem, data, plan, noise, on_answer)
         return method.run(door, problem), door.transcript()
     if method.door == "standardised":
         door = StandardisedOracle(problem, data, plan, noise, on_answer)
         return method.run(door, problem), door.transcript()
     door = DataAccess(problem, data, plan, noise, on_answer)
     return method.run(door, problem), door.transcript()
+
+
+def oracle_of(
+    method: OracleRun, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
+) -> PrivateOracle:
+    """The oracle, with those answers of many steps that the run asks for."""
+    walker = Walk.of if method.walks else None
+    hidden = last_iterate.last_iterate if method.hides else None
+    return PrivateOracle(data.problem, data, plan, noise, on_answer, walker, hidden)
 
 
 def parted(plan: Plan, names: set[str]) -> tuple[Plan, Plan]:

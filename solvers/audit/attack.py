@@ -21,6 +21,7 @@ from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.data_access import frames, inputs
 from solvers.data_access.access import DataAccess
+from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
@@ -29,7 +30,7 @@ from solvers.methods import Run
 from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.preparation import Preparation
 from solvers.problem import Problem, Vector
-from solvers.solve import AS_DECLARED, parted
+from solvers.solve import AS_DECLARED, oracle_of, parted
 
 Statistic = Callable[[Vector], float]
 
@@ -63,7 +64,6 @@ class Attacker:
     def __init__(self, oracle: PrivateOracle, problem: Problem, plan: Plan, one: Row, two: Row) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self.score = 0.0
-        self._tilts: list[list[float]] = []
 
     def horizon(self, query: str) -> int:
         """The oracle's."""
@@ -108,24 +108,6 @@ class Attacker:
         self.score += logs[0] - logs[1]
         return answer
 
-    def allocated_gradient(self, query: str, w: Vector) -> Vector:
-        """The oracle's. All answers of a use count together: the row is in one slot, any of them, or in none."""
-        answer, problem, planned = self._oracle.allocated_gradient(query, w), self._problem, self._plan.query(query)
-        mechanism = planned.mechanism
-        if not isinstance(mechanism, RandomAllocation):
-            raise TypeError("an allocated answer of another mechanism")
-        size = mechanism.normalizer(problem.n)
-        std = planned.noise_multiplier * problem.G / size
-        means = [row.gradient(problem, w) / size for row in self._rows]
-        self._tilts.append([_tilt(answer, mean, std) for mean in means])
-        if len(self._tilts) == mechanism.slots:
-            slots, self._tilts = np.array(self._tilts), []
-            in_some = math.log(mechanism.rate / mechanism.slots) + np.logaddexp.reduce(slots, axis=0)
-            none = math.log1p(-mechanism.rate) if mechanism.rate < 1 else -math.inf
-            one, two = np.logaddexp(none, in_some)
-            self.score += float(one - two)
-        return answer
-
     def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
         """None: every answer is asked for by itself, and scored."""
 
@@ -148,6 +130,33 @@ class Attacker:
             tilt = _tilt(answer, mean, std)
             logs.append(tilt if rate == 1 else float(np.logaddexp(math.log1p(-rate), math.log(rate) + tilt)))
         self.score += logs[0] - logs[1]
+
+
+class SlotAttacker:
+    """The same of slots: all answers of a use count together, the row is in one slot, any of them, or in none."""
+
+    def __init__(self, oracle: AllocatedOracle, problem: Problem, plan: Plan, one: Row, two: Row) -> None:
+        self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
+        self.score = 0.0
+        self._tilts: list[list[float]] = []
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """The oracle's."""
+        answer, problem, planned = self._oracle.allocated_gradient(query, w), self._problem, self._plan.query(query)
+        mechanism = planned.mechanism
+        if not isinstance(mechanism, RandomAllocation):
+            raise TypeError("an allocated answer of another mechanism")
+        size = mechanism.normalizer(problem.n)
+        std = planned.noise_multiplier * problem.G / size
+        means = [row.gradient(problem, w) / size for row in self._rows]
+        self._tilts.append([_tilt(answer, mean, std) for mean in means])
+        if len(self._tilts) == mechanism.slots:
+            slots, self._tilts = np.array(self._tilts), []
+            in_some = math.log(mechanism.rate / mechanism.slots) + np.logaddexp.reduce(slots, axis=0)
+            none = math.log1p(-mechanism.rate) if mechanism.rate < 1 else -math.inf
+            one, two = np.logaddexp(none, in_some)
+            self.score += float(one - two)
+        return answer
 
 
 def _tilt(answer: Vector, mean: Vector, std: float) -> float:
@@ -222,7 +231,11 @@ def _score(
         scoring = StandardisedAttacker(StandardisedOracle(problem, data, plan, noise), problem, plan, *pair)
         model = method.run(scoring, problem)
         return scoring.score if statistic is None else statistic(model)
-    attacker = Attacker(PrivateOracle(problem, data, plan, noise), problem, plan, *rows)
+    if method.door == "allocated":
+        slots = SlotAttacker(AllocatedOracle(problem, data, plan, noise), problem, plan, *rows)
+        model = method.run(slots, problem)
+        return slots.score if statistic is None else statistic(model)
+    attacker = Attacker(oracle_of(method, data, plan, noise), problem, plan, *rows)
     released = method.run(attacker, problem)
     return attacker.score if statistic is None else statistic(released)
 

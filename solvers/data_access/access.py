@@ -18,9 +18,10 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import unfolded_rows
 from solvers.data_access.data import Data, blocks
+from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.meter import Meter
 from solvers.data_access.rows import cut
-from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
+from solvers.data_access.sums import gradient_sum
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -90,7 +91,7 @@ class DataAccess:
 
     def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """The mean of grad f_i over all rows at each point, (m, d), every record's first rounded to a lattice: see
-        `sums.lattice_mean_gradients`; without noise: never to be returned by a method.
+        `lattice_sums.lattice_mean_gradients`; without noise: never to be returned by a method.
         """
         self.__reads(range(self.__problem.n))
         return lattice_mean_gradients(self.__data, points, self.__meter.pulse)

@@ -13,24 +13,33 @@ step. Proof: docs/proofs/last_iterate.md.
 
 import numpy as np
 
-from accounting.plan import PlannedQuery
-from solvers.bounds import reach, step_bound
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import LastIterate
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.meter import Meter
 from solvers.data_access.sums import gradient_sum
+from solvers.hidden_steps import contraction, reach, step_bound
 from solvers.problem import Vector
 
 
-def last_iterate(data: Data, meter: Meter, planned: PlannedQuery, steps: int, step: float) -> Vector:
-    """w_T from the problem's start; nothing else derived from a point leaves this function."""
-    problem = data.problem
+def last_iterate(data: Data, meter: Meter, query: str, steps: int, step: float) -> Vector:
+    """w_T from the problem's start, one answer; nothing else derived from a point leaves this function.
+
+    Raises
+    ------
+    OutOfPlan
+        if the plan does not hold the last iterate of just these steps.
+    """
+    problem, planned = data.problem, meter.take(query, LastIterate)
+    if planned.mechanism != LastIterate(steps, contraction(problem, step)):
+        raise OutOfPlan(f"query {query!r} is planned for other steps")
     w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
     for _ in range(steps):
         meter.pulse()
         gradient = gradient_sum(data, blocks(problem.n, problem), w) / problem.n
         y = meter.perturb(planned, w - step * gradient, bound)
         w = problem.prox(pulled_back(y, limit), step)
-    return w
+    return meter.count(w)
 
 
 def pulled_back(y: Vector, limit: float) -> Vector:

@@ -7,23 +7,34 @@ noise multiplier and at a bound that holds for every record in floating point. P
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Gaussian, LastIterate, PoissonGaussian, RandomAllocation, RandomIterate, SvrgStep
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomIterate, SvrgStep
 from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
-from solvers.bounds import FARTHEST, contraction, gradient_bound, sampled_bound
+from solvers.bounds import gradient_bound, sampled_bound
 from solvers.data_access.data import Data, blocks
-from solvers.data_access.last_iterate import last_iterate
 from solvers.data_access.meter import Meter
-from solvers.data_access.sums import gradient_sum, pieces
-from solvers.data_access.walk import Walk
+from solvers.data_access.sums import gradient_sum, pieces, reach
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
+
+
+class Walking(Protocol):
+    """See `solvers.data_access.walk.Walk`."""
+
+    def points(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
+        """The `count` points after w."""
+        ...
+
+
+Walker = Callable[[Problem, Data, PlannedQuery, float], Walking | None]
+HiddenSteps = Callable[[Data, Meter, str, int, float], Vector]
 
 
 class PrivateOracle:
@@ -35,9 +46,10 @@ class PrivateOracle:
     plan : what may be asked
     noise : the randomness
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
+    walker, hidden : `walk.Walk.of` and `last_iterate.last_iterate`, handed to the runs that ask for them alone
     """
 
-    __slots__ = ("__allocated", "__anchored", "__data", "__meter", "__problem")
+    __slots__ = ("__anchored", "__data", "__hidden", "__meter", "__problem", "__walker")
 
     def __init__(
         self,
@@ -46,12 +58,14 @@ class PrivateOracle:
         plan: Plan,
         noise: Noise,
         on_answer: Callable[[int], None] | None = None,
+        walker: Walker | None = None,
+        hidden: HiddenSteps | None = None,
     ) -> None:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
         self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer)
-        self.__allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.__anchored: tuple[Vector, Vector] | None = None
+        self.__walker, self.__hidden = walker, hidden
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """grad F(w) + noise, over all rows; per-record bound G / n, plus rounding.
@@ -64,10 +78,10 @@ class PrivateOracle:
         Unsuitable
             if w is not of shape (size,), finite and of norm up to 1e100. Both are functions of the question alone.
         """
-        reach = self.__reach(w)
+        norm = reach(self.__problem, w)
         planned = self.__meter.take(query, Gaussian | RandomIterate)
         value = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem), w) / self.__problem.n
-        return self.__meter.answer(planned, value, gradient_bound(self.__problem, reach))
+        return self.__meter.answer(planned, value, gradient_bound(self.__problem, norm))
 
     def horizon(self, query: str) -> int:
         """How many answers the query will give: as planned, or a random number drawn without the data."""
@@ -79,11 +93,11 @@ class PrivateOracle:
         b = n rate is fixed: never the size of the batch, which is secret. An empty batch answers noise alone. Raises as
         `gradient`, with the Poisson-sampled mechanism.
         """
-        reach = self.__reach(w)
+        norm = reach(self.__problem, w)
         planned = self.__meter.take(query, PoissonGaussian)
         rows, size = self.__batch(planned)
         value = gradient_sum(self.__data, pieces(rows, self.__problem), w) / size
-        return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, reach))
+        return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """(1/b) sum over a fresh batch of clip(grad f_i(w) - grad f_i(anchor), c) + noise.
@@ -92,7 +106,7 @@ class PrivateOracle:
         L ||w - anchor|| <= G, since every record's loss is L-smooth. At w = anchor the answer is 0 without a look at
         the data, and counts. Raises as `sampled_gradient`.
         """
-        reach = self.__reach(w) + self.__reach(anchor)
+        norm = reach(self.__problem, w) + reach(self.__problem, anchor)
         planned = self.__meter.take(query, PoissonGaussian)
         problem = self.__problem
         distance = kernels.length(w - anchor)
@@ -101,7 +115,7 @@ class PrivateOracle:
             return self.__meter.count(np.zeros(problem.size))
         rows, size = self.__batch(planned)
         value = gradient_sum(self.__data, pieces(rows, problem), w, anchor, bound / problem.row_norm) / size
-        return self.__meter.answer(planned, value, sampled_bound(problem, size, bound, reach))
+        return self.__meter.answer(planned, value, sampled_bound(problem, size, bound, norm))
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """(1/b) sum over b distinct rows of (grad f_i(w) - grad f_i(anchor)) + grad F(anchor) + one noise.
@@ -109,7 +123,7 @@ class PrivateOracle:
         Per-record bound 2G/b, plus rounding; nothing is clipped. The exact grad F(anchor) is kept here for the next
         answer and never leaves without that noise. Raises as `gradient`, with the printed step.
         """
-        reach, n = self.__reach(w) + self.__reach(anchor), self.__problem.n
+        norm, n = reach(self.__problem, w) + reach(self.__problem, anchor), self.__problem.n
         planned = self.__meter.take(query, SvrgStep)
         mechanism = planned.mechanism
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
@@ -117,7 +131,7 @@ class PrivateOracle:
         rows, widest = draws.distinct_rows(self.__meter.noise, n, mechanism.batch), 2 * self.__problem.G
         changes = pieces(rows, self.__problem)
         change = gradient_sum(self.__data, changes, w, anchor, widest / self.__problem.row_norm) / mechanism.batch
-        bound = sampled_bound(self.__problem, mechanism.batch, widest, reach)
+        bound = sampled_bound(self.__problem, mechanism.batch, widest, norm)
         return self.__meter.answer(planned, np.stack([change, self.__at_anchor(anchor)]), bound)
 
     def __at_anchor(self, anchor: Vector) -> Vector:
@@ -138,9 +152,9 @@ class PrivateOracle:
         Raises as `sampled_change`, with none counted if the plan does not hold them all.
         """
         for point in (w, anchor, snapshot):
-            self.__reach(point)
+            reach(self.__problem, point)
         planned = self.__meter.look(query, PoissonGaussian)
-        compiled = Walk.of(self.__problem, self.__data, planned, step)
+        compiled = None if self.__walker is None else self.__walker(self.__problem, self.__data, planned, step)
         if compiled is None:
             return None
         self.__meter.take(query, PoissonGaussian, count)
@@ -148,40 +162,17 @@ class PrivateOracle:
         self.__meter.report(count)
         return points
 
-    def allocated_gradient(self, query: str, w: Vector) -> Vector:
-        """(1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
-
-        The first answer of each use allocates the rows to the slots 1..T, in secret; the t-th is over slot t, so that
-        no row is in two answers of one use. b = q n / T is fixed, whatever a slot really holds. Raises as `gradient`,
-        with the random allocation.
-        """
-        reach = self.__reach(w)
-        planned = self.__meter.take(query, RandomAllocation)
-        rows, size = self.__slot(planned)
-        value = gradient_sum(self.__data, pieces(rows, self.__problem), w) / size
-        return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, reach))
-
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """The last of the points of noisy proximal gradient steps from the start, w <- prox(w - step (grad F(w) +
         noise)), the others hidden; one answer. Raises as `gradient`, with the last iterate of just these steps.
         """
-        planned = self.__meter.take(query, LastIterate)
-        if planned.mechanism != LastIterate(steps, contraction(self.__problem, step)):
-            raise OutOfPlan(f"query {query!r} is planned for other steps")
-        return self.__meter.count(last_iterate(self.__data, self.__meter, planned, steps, step))
+        if self.__hidden is None:
+            raise OutOfPlan("this run hides no steps")
+        return self.__hidden(self.__data, self.__meter, query, steps, step)
 
     def transcript(self) -> Plan:
         """What was really answered."""
         return self.__meter.transcript()
-
-    def __reach(self, w: Vector) -> float:
-        """||w||, once w is known to be one that no margin can overflow at."""
-        if w.shape != (self.__problem.size,):
-            raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
-        norm = kernels.length(np.ascontiguousarray(w))
-        if not norm <= FARTHEST:
-            raise Unsuitable("w must be finite and of norm at most 1e100")
-        return norm
 
     def __batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """A fresh batch and its fixed expected size."""
@@ -189,19 +180,3 @@ class PrivateOracle:
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate
         return batches.poisson_rows(self.__meter.noise, self.__problem.n, rate), rate * self.__problem.n
-
-    def __slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
-        """The rows of the slot whose turn it is, and the fixed number that their sum is divided by."""
-        mechanism, n = planned.mechanism, self.__problem.n
-        if not isinstance(mechanism, RandomAllocation):
-            raise OutOfPlan(f"query {planned.name!r} is not allocated")
-        turn, size = (self.__meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
-        if turn == 0:
-            if mechanism.form == "independent":
-                self.__allocated[planned.name] = batches.slots(self.__meter.noise, n, mechanism.rate, mechanism.slots)
-            else:
-                size = float(mechanism.batch(n))
-                rows = draws.ordered_rows(self.__meter.noise, n, mechanism.slots * mechanism.batch(n))
-                self.__allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
-        rows, offsets = self.__allocated[planned.name]
-        return rows[offsets[turn] : offsets[turn + 1]], size

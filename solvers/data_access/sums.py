@@ -1,19 +1,17 @@
 """Sums of gradients over rows, exactly clipped; `solvers.bounds` says what one record adds to them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers import kernels
-from solvers.bounds import lattice_bits
+from solvers.bounds import FARTHEST
 from solvers.data_access.data import Data, blocks, of_each
-from solvers.data_access.rows import cut
+from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 Rows = slice | NDArray[np.int64]
-
-_PULSE = 64  # points between two heartbeats
 
 
 def gradient_sum(
@@ -80,24 +78,11 @@ def pieces(rows: NDArray[np.int64], problem: Problem) -> Iterable[Rows]:
     return (rows[block] for block in blocks(len(rows), problem))
 
 
-def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Callable[[], None]) -> NDArray[np.float64]:
-    """The mean of grad f_i at each point, (m, d), every record's gradient first rounded to the lattice of G 2^-k.
-
-    The rounded gradients are integers, summed without error: the mean is one record's function plus one that does not
-    know it, bit for bit, whatever the order. For few coordinates; elementwise, so that no record's margin is touched by
-    another's.
-    """
-    problem, total = data.problem, np.zeros(points.shape, dtype=np.int64)
-    unit, bound = problem.G * 2.0 ** -lattice_bits(problem), problem.slope_bound
-    for block in cut(problem.n, problem.d):
-        columns, y = data.rows(block).T.copy(), data.y[block]
-        for j, w in enumerate(points):
-            if j % _PULSE == 0:
-                pulse()
-            margins = columns[0] * w[0]
-            for column, coordinate in zip(columns[1:], w[1:], strict=True):
-                margins += column * coordinate
-            slopes = np.clip(problem.loss.slope(margins, y), -bound, bound)
-            total[j] += np.rint(columns * slopes / unit).sum(axis=1).astype(np.int64)
-    means: NDArray[np.float64] = total.astype(np.float64) * (unit / problem.n)
-    return means
+def reach(problem: Problem, w: Vector) -> float:
+    """||w||, once w is known to be one that no margin can overflow at; else `Unsuitable`."""
+    if w.shape != (problem.size,):
+        raise Unsuitable("w must have one coordinate for each column and each of the loss's outputs")
+    norm = kernels.length(np.ascontiguousarray(w))
+    if not norm <= FARTHEST:
+        raise Unsuitable("w must be finite and of norm at most 1e100")
+    return norm

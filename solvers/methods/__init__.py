@@ -5,6 +5,7 @@
 
 from typing import TYPE_CHECKING, Union, get_args, get_type_hints
 
+from solvers.methods.allocated.noisy_mirror_descent import NoisyMirrorDescent as NoisyMirrorDescent
 from solvers.methods.data.ada_ssp import AdaSsp as AdaSsp
 from solvers.methods.data.bootstrap_reduction import BootstrapReduction as BootstrapReduction
 from solvers.methods.data.epoch_growth import EpochGrowth as EpochGrowth
@@ -18,9 +19,8 @@ from solvers.methods.oracle.dp_acc_md import DpAccMd as DpAccMd
 from solvers.methods.oracle.dp_gd import DpGd as DpGd
 from solvers.methods.oracle.dp_svrg import DpSvrg as DpSvrg
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPp as DpSvrgPp
-from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescent as NoisyMirrorDescent
 from solvers.methods.oracle.noisy_sgd import NoisySgd as NoisySgd
-from solvers.methods.run import DataRun, OracleRun, StandardisedRun
+from solvers.methods.run import AllocatedRun, DataRun, OracleRun, StandardisedRun
 from solvers.methods.standardised.adaptive_gd import AdaptiveGd as AdaptiveGd
 
 Method = (
@@ -44,6 +44,6 @@ Method = (
 
 
 if TYPE_CHECKING:
-    Run = OracleRun | StandardisedRun | DataRun
+    Run = OracleRun | AllocatedRun | StandardisedRun | DataRun
 else:  # what their `resolve` says it returns: nothing to be listed twice
     Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007

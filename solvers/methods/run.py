@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass
 from typing import Any, ClassVar, Literal
 
 from accounting.plan import Query
-from solvers.doors import Access, Oracle, Standardised
+from solvers.doors import Access, Allocated, Oracle, Standardised
 from solvers.problem import Problem, Vector
 
 UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
@@ -76,9 +76,22 @@ class OracleRun(Run):
 
     __slots__ = ()
     door: ClassVar[Literal["oracle"]] = "oracle"
+    walks: ClassVar[bool] = False  # whether it asks for whole walks, which are compiled where they can be
+    hides: ClassVar[bool] = False  # whether it asks for the last of steps that stay hidden
 
     @abstractmethod
     def run(self, oracle: Oracle, problem: Problem) -> Vector:
+        """The private model."""
+
+
+class AllocatedRun(Run):
+    """A run that sees answers over the slots of a random allocation, never data."""
+
+    __slots__ = ()
+    door: ClassVar[Literal["allocated"]] = "allocated"
+
+    @abstractmethod
+    def run(self, oracle: Allocated, problem: Problem) -> Vector:
         """The private model."""
 
 

@@ -21,10 +21,10 @@ from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.allocated import AllocatedOracle
 from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
-from solvers.methods.oracle.noisy_mirror_descent import NoisyMirrorDescentRun
+from solvers.methods.allocated.noisy_mirror_descent import NoisyMirrorDescentRun
 from solvers.problem import Problem, Vector
 from tests.privacy.test_audit import half_noise, mutated
 from tests.support.inside import hidden, inside
@@ -43,7 +43,7 @@ class Attacker:
     """Answers through the real oracle and scores each use: ln of (1-q) + q/T sum of ratios, one candidate's less the
     other's, each ratio that of the slot's answer with the candidate in it to the answer without."""
 
-    def __init__(self, oracle: PrivateOracle, planned: PlannedQuery, candidates: tuple[float, float], rest: float):
+    def __init__(self, oracle: AllocatedOracle, planned: PlannedQuery, candidates: tuple[float, float], rest: float):
         self._oracle, self._planned, self._candidates, self._rest = oracle, planned, candidates, rest
         self._tilts: list[list[float]] = [[], []]
         self.score = 0.0
@@ -76,10 +76,11 @@ def violation(solver: NoisyMirrorDescentRun, runs: int = RUNS, seed: int = 1, pl
         X[0], y[0] = [1.0, 0.0], truth
         data, noise = inputs.of_arrays(X, y, PROBLEM), Noise(SeededBits(2 * seed + which))
         attackers = [
-            Attacker(PrivateOracle(PROBLEM, data, plan, noise), plan.queries[0], (1.0, -1.0), rest) for _ in range(runs)
+            Attacker(AllocatedOracle(PROBLEM, data, plan, noise), plan.queries[0], (1.0, -1.0), rest)
+            for _ in range(runs)
         ]
         for attacker in attackers:
-            solver.run(attacker, PROBLEM)  # type: ignore[arg-type]
+            solver.run(attacker, PROBLEM)
         found.append(np.array([attacker.score for attacker in attackers]))
     return excess(found[0], found[1], plan)
 
@@ -120,20 +121,20 @@ def slot_sums() -> NDArray[np.float64]:
     plan = Plan((PlannedQuery("half_pass", 60, mechanism, 1e-6),))
     X, y = np.zeros((40, 2)), np.zeros(40)
     X[0], y[0] = [1.0, 0.0], -1.0
-    oracle = PrivateOracle(PROBLEM, inputs.of_arrays(X, y, PROBLEM), plan, Noise(SeededBits(4)))
+    oracle = AllocatedOracle(PROBLEM, inputs.of_arrays(X, y, PROBLEM), plan, Noise(SeededBits(4)))
     return np.array([oracle.allocated_gradient("half_pass", np.zeros(2))[0] for _ in range(600)])
 
 
 def test_mutant_division_by_the_slot_s_own_size_is_caught() -> None:
     """The printed mini-batch form: a record alone in its slot would be the whole answer, twice b's share here."""
-    original = inside(PrivateOracle, "slot")
+    original = inside(AllocatedOracle, "slot")
 
-    def over_own_size(oracle: PrivateOracle, planned: PlannedQuery) -> Any:
+    def over_own_size(oracle: AllocatedOracle, planned: PlannedQuery) -> Any:
         rows, _ = original(oracle, planned)
         return rows, float(max(len(rows), 1))
 
     assert slot_sums().max() == pytest.approx(1 / 2, rel=1e-3)
-    with mutated(PrivateOracle, hidden(PrivateOracle, "slot"), over_own_size):
+    with mutated(AllocatedOracle, hidden(AllocatedOracle, "slot"), over_own_size):
         assert slot_sums().max() > 0.9
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import solvers.data_access.oracle
 import solvers.methods.oracle.dp_gd
 from accounting import Privacy
 from accounting.calibration import calibrate
@@ -21,20 +20,22 @@ from accounting.mechanisms import LastIterate
 from accounting.mechanisms.mechanism import Curves
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.plan import Plan, PlannedQuery
+from accounting.plan import Plan
 from solvers.audit.attack import excess
 from solvers.audit.bounds import mu_lower_bound
-from solvers.bounds import contraction, gradient_bound, step_bound
+from solvers.bounds import gradient_bound
 from solvers.data_access import inputs
+from solvers.data_access import last_iterate as hidden
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
-from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.domains import LinfBall
+from solvers.hidden_steps import contraction, step_bound
 from solvers.losses import HuberHinge
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
+from solvers.solve import oracle_of
 from tests.privacy.test_audit import half_noise, mutated
 from tests.support.seeded import SeededBits
 
@@ -59,7 +60,7 @@ def scores(problem: Problem, plan: Plan, steps: int, runs: int, score: Callable[
         X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
         X[0, 0], y[0] = 1.0, label
         data, noise = inputs.of_arrays(X, y, problem), Noise(SeededBits(20 + which))
-        oracles = (PrivateOracle(problem, data, plan, noise) for _ in range(runs))
+        oracles = (oracle_of(method, data, plan, noise) for _ in range(runs))
         found.append(np.array([score(method.run(oracle, problem)) for oracle in oracles]))
     return found[0], found[1]
 
@@ -136,9 +137,9 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
         assert violation(SLOW, 12) > 0
 
 
-def _with_the_one_before(data: Data, meter: Meter, planned: PlannedQuery, steps: int, step: float) -> Vector:
+def _with_the_one_before(data: Data, meter: Meter, query: str, steps: int, step: float) -> Vector:
     """The last iterate, and in its idle second coordinate the iterate before."""
-    problem = data.problem
+    problem, planned = data.problem, meter.take(query, LastIterate)
     w = before = problem.start
     for _ in range(steps):
         m = w - step * gradient_sum(data, [slice(0, problem.n)], w) / problem.n
@@ -155,7 +156,7 @@ def test_mutant_an_extra_iterate_released_is_caught() -> None:
         return float((w[0] / c - w[1]) + mean / spread * w[1])
 
     assert violation(FAST, 6, 3000, both) <= 0
-    with mutated(solvers.data_access.oracle, "last_iterate", _with_the_one_before):
+    with mutated(hidden, "last_iterate", _with_the_one_before):
         assert violation(FAST, 6, 3000, both) > 0
 
 
@@ -196,9 +197,9 @@ def _last_side(w: float, radius: float, spacing: float) -> int:
     return 0
 
 
-def _rounded_gradients(data: Data, meter: Meter, planned: PlannedQuery, steps: int, step: float) -> Vector:
+def _rounded_gradients(data: Data, meter: Meter, query: str, steps: int, step: float) -> Vector:
     """T6 claimed for gradients rounded to a lattice: the form without a proof."""
-    w = data.problem.start
+    w, planned = data.problem.start, meter.take(query, LastIterate)
     for _ in range(steps):
         exact = gradient_sum(data, [slice(0, data.problem.n)], w) / data.problem.n
         w = data.problem.prox(w - step * meter.perturb(planned, exact, gradient_bound(data.problem)), step)
@@ -214,7 +215,7 @@ def test_the_low_bits_of_the_last_iterate_carry_no_path() -> None:
     assert 100 < len(inside) < 300
     assert all(float(2 * w / spacing).is_integer() for w in inside)
     assert sum(_last_side(w, radius, spacing) != 0 for w in inside) <= 3
-    with mutated(solvers.data_access.oracle, "last_iterate", _rounded_gradients):
+    with mutated(hidden, "last_iterate", _rounded_gradients):
         leaky = np.concatenate(scores(boxed, plan, STEPS, 150, first))
     inside = leaky[np.abs(leaky) < radius]
     assert np.mean([float(2 * w / spacing).is_integer() for w in inside]) < 0.5
@@ -229,7 +230,7 @@ def test_mutant_rounded_gradients_is_caught_by_its_low_bits() -> None:
         return REACH * _last_side(float(w[0]), radius, spacing) + 0.5 * float(w[0]) / (radius / REACH)
 
     assert violation(boxed, STEPS, 600, attack, MILD) <= 0
-    with mutated(solvers.data_access.oracle, "last_iterate", _rounded_gradients):
+    with mutated(hidden, "last_iterate", _rounded_gradients):
         assert violation(boxed, STEPS, 600, attack, MILD) > 0
         assert (
             violation(boxed, STEPS, 600, first, MILD) <= 0

@@ -16,7 +16,7 @@ from accounting.noise import Noise
 from accounting.plan import PlannedQuery
 from solvers import Problem, plan
 from solvers.columns import Columns
-from solvers.data_access import access, inputs, last_iterate, oracle, sums
+from solvers.data_access import access, allocated, inputs, last_iterate, lattice_sums, oracle, sums
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.domains import Free, LinfBall
@@ -129,7 +129,7 @@ class Counted:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.gradients = 0
         self.bounds: list[tuple[str, float, int]] = []
-        exact, lattice, one_pass = sums.gradient_sum, sums.lattice_mean_gradients, access.DataAccess.one_pass
+        exact, lattice, one_pass = sums.gradient_sum, lattice_sums.lattice_mean_gradients, access.DataAccess.one_pass
         perturb = Meter.perturb
 
         def gradient_sum(data: Data, pieces: Iterable[Any], w: Vector, *anchor: Any) -> Vector:
@@ -150,7 +150,7 @@ class Counted:
             self.bounds.append((planned.name, bound, value.size if value.ndim == 1 else value.shape[1]))
             return perturb(meter, planned, value, bound)
 
-        for module in (access, oracle, last_iterate):
+        for module in (access, allocated, oracle, last_iterate):
             patch.setattr(module, "gradient_sum", gradient_sum)
         patch.setattr(access, "lattice_mean_gradients", lattice_mean_gradients)
         patch.setattr(access.DataAccess, "one_pass", passed)

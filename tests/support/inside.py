@@ -3,15 +3,16 @@
 from typing import Any
 
 from solvers.data_access.access import DataAccess
+from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.oracle import PrivateOracle
 
-Door = PrivateOracle | DataAccess
+Door = PrivateOracle | AllocatedOracle | DataAccess
 
 
 def hidden(door: Door | type[Door], name: str) -> str:
     """The attribute that a door calls `__name`."""
     kind = door if isinstance(door, type) else type(door)
-    owner = PrivateOracle if issubclass(kind, PrivateOracle) else DataAccess
+    owner = next(one for one in (PrivateOracle, AllocatedOracle, DataAccess) if issubclass(kind, one))
     return f"_{owner.__name__}__{name}"
 
 

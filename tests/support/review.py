@@ -21,12 +21,16 @@ from solvers.regularizers import L2
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
 FLOORS = ("accounting", "solvers")
-MOST_FRAME, MOST_SLICE = 1300, 2950
+MOST_FRAME, MOST_SLICE = 1300, 2600
 DOORS = {
     "oracle": "solvers.data_access.oracle",
+    "allocated": "solvers.data_access.allocated",
     "data": "solvers.data_access.access",
     "standardised": "solvers.data_access.standardised",
 }
+INPUTS = "solvers.data_access.inputs"
+# Handed to the oracle of a run that asks for them, and to no other: `solve.oracle_of`.
+HANDED = {"walks": "solvers.data_access.walk", "hides": "solvers.data_access.last_iterate"}
 # Not followed, and why a promise does not rest on them.
 ASIDE = {
     "solvers.losses": "bounds are held by the contract tests of their union",
@@ -162,6 +166,7 @@ def slices() -> dict[str, set[str]]:
     for method in get_args(Method):
         run, _ = _runs(method)[0]
         roots = {method.__module__, DOORS[run.door], "accounting.mechanisms.mechanism", *_mechanisms(method)}
+        roots |= {module for asks, module in HANDED.items() if getattr(run, asks, False)}
         found[str(method.__dataclass_fields__["name"].default)] = slice_of(roots) | set(FRAME)
     return found
 
@@ -194,6 +199,11 @@ def page() -> str:
         "By default every method but `adaptive_gd` meets rows that private moments centred and scaled; beside the",
         f"frame that rests on {listed}, on `run` in",
         "`solvers/solve.py`, and on [proofs/preparation.md](proofs/preparation.md).",
+        "",
+        "## Rows that are handed in",
+        "",
+        "Records as the service stores them enter by `Data.coded`, in the frame. Arrays, tables and sparse rows that are",
+        f"handed to `solve` pass [{_path(INPUTS)}](../{_path(INPUTS)}) first, each record by itself: {lines({INPUTS})} lines.",
         "",
         "## Aside",
         "",

@@ -2,17 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, assert_never, get_args
+from typing import ClassVar, Literal, assert_never, get_args
 
 import numpy as np
 
 from accounting.mechanisms import Gaussian, LastIterate, RandomIterate
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.bounds import contraction, gradient_bound, step_bound
+from solvers.bounds import gradient_bound
 from solvers.domains import Free
 from solvers.doors import Oracle
 from solvers.errors import Unsuitable
+from solvers.hidden_steps import contraction, step_bound
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
@@ -125,6 +126,7 @@ class DpGdRun(OracleRun):
     step: float
     release: Release = "average"
     name: Literal["dp_gd"] = "dp_gd"
+    hides: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """T full gradients; or one last iterate; or a random number of full gradients."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
@@ -90,6 +90,7 @@ class DpSvrgRun(OracleRun):
     form: variance_reduced.Form = "safeguarded"
     step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg"] = "dp_svrg"
+    walks: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """T snapshots over all rows, T m changes over Poisson batches of rate b / n; or T m printed steps."""

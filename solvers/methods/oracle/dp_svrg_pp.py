@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
@@ -89,6 +89,7 @@ class DpSvrgPpRun(OracleRun):
     form: variance_reduced.Form = "safeguarded"
     step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
+    walks: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """T snapshots over all rows, K = 2 m (2^T - 1) changes over Poisson batches at b / n; or K printed steps."""

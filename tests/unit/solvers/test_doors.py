@@ -22,10 +22,11 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
+from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
-from solvers.doors import Access, Oracle
+from solvers.doors import Access, Allocated, Oracle
 from solvers.losses import Squared
 from solvers.methods import Run
 from solvers.problem import Problem
@@ -34,7 +35,7 @@ from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Squared(), n=6, d=2, row_norm=1.0)
 PLAN = Plan((PlannedQuery("gradient", 1, Gaussian(), 1.0),))
-DOORS = [(PrivateOracle, Oracle), (DataAccess, Access)]
+DOORS = [(PrivateOracle, Oracle), (AllocatedOracle, Allocated), (DataAccess, Access)]
 SOURCES = sorted(Path(solvers.methods.__file__).parent.rglob("*.py"))
 
 
@@ -42,7 +43,7 @@ def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("kind", "documented"), DOORS, ids=["oracle", "access"])
+@pytest.mark.parametrize(("kind", "documented"), DOORS, ids=["oracle", "allocated", "access"])
 def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_them(kind: Any, documented: Any) -> None:
     door = kind(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
     assert public(type(door)) == public(documented) | {"transcript"}

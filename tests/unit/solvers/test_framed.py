@@ -18,9 +18,11 @@ from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
+from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
+from solvers.data_access.sums import gradient_sum
+from solvers.data_access.walk import Walk
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
@@ -105,7 +107,9 @@ def test_a_walk_in_a_frame_is_asking_one_by_one() -> None:
     recorded, anchor, step = Recorded(5), np.full(D, 0.1), 0.02
     snapshot = np.linspace(-0.2, 0.2, D)
     with own_batches():
-        points = PrivateOracle(given, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
+        points = PrivateOracle(given, implicit, queries, recorded, walker=Walk.of).walk(
+            "change", anchor, anchor, snapshot, step, 60
+        )
         assert points is not None
         replayed = Replayed(recorded)
         plain, w = PrivateOracle(given, implicit, queries, replayed), anchor

@@ -15,7 +15,8 @@ from solvers import plan, solve
 from solvers.bounds import lattice_error
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.sums import gradient_sum, lattice_mean_gradients
+from solvers.data_access.lattice_sums import lattice_mean_gradients
+from solvers.data_access.sums import gradient_sum
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Logistic, Loss, Quantile, Sigmoid, Squared

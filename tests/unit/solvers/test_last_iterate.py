@@ -12,12 +12,13 @@ from accounting.mechanisms import Gaussian, LastIterate, RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import Problem, plan, solve
-from solvers.bounds import contraction, gradient_error, reach, step_bound
+from solvers.bounds import gradient_error
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.last_iterate import pulled_back
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
+from solvers.hidden_steps import contraction, reach, step_bound
 from solvers.losses import HuberHinge, Logistic, Sigmoid, Softmax, Squared
 from solvers.methods import DpGd
 from solvers.methods.oracle.dp_gd import DpGdRun

@@ -10,11 +10,11 @@ from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
-from solvers.doors import Oracle
+from solvers.doors import Allocated
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step, not_convex
-from solvers.methods.run import Bounds, OracleRun, Start, Strict
+from solvers.methods.run import AllocatedRun, Bounds, Start, Strict
 from solvers.methods.tuning import distance
 from solvers.potentials import POTENTIALS, Potential
 from solvers.problem import Problem, Vector
@@ -120,7 +120,7 @@ class NoisyMirrorDescent(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyMirrorDescentRun(OracleRun):
+class NoisyMirrorDescentRun(AllocatedRun):
     """Its sizes as `NoisyMirrorDescent` has them."""
 
     passes: int
@@ -147,7 +147,7 @@ class NoisyMirrorDescentRun(OracleRun):
         """None is proven."""
         return _FRESH if self.passes == 1 else _AGAIN
 
-    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+    def run(self, oracle: Allocated, problem: Problem) -> Vector:
         """The private model."""
         w, mean, steps = problem.start, Average(), self.queries(problem)[0].answers
         for t in range(steps):

@@ -1,0 +1,68 @@
+"""AllocatedOracle: gradients over the secret slots of a random allocation, no record in two of one use.
+
+Precondition: the data are `Data` of the problem. The plan, n, the rate and the number of slots are public.
+Promise: as `PrivateOracle`. Proofs: docs/proofs/oracle.md, docs/proofs/random_allocation.md.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import RandomAllocation
+from accounting.noise import Noise, batches, draws
+from accounting.plan import Plan, PlannedQuery
+from solvers.bounds import sampled_bound
+from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
+from solvers.data_access.sums import gradient_sum, pieces, reach
+from solvers.errors import Unsuitable
+from solvers.problem import Problem, Vector
+
+
+class AllocatedOracle:
+    """Noisy answers over slots. Parameters as `PrivateOracle`."""
+
+    __slots__ = ("__allocated", "__data", "__meter", "__problem")
+
+    def __init__(
+        self, problem: Problem, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
+    ) -> None:
+        if data.problem != problem:
+            raise Unsuitable("the data were prepared for another problem")
+        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer)
+        self.__allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """(1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
+
+        The first answer of each use allocates the rows to the slots 1..T, in secret; the t-th is over slot t, so that
+        no row is in two answers of one use. b = q n / T is fixed, whatever a slot really holds. Raises as
+        `PrivateOracle.gradient`, with the random allocation.
+        """
+        norm = reach(self.__problem, w)
+        planned = self.__meter.take(query, RandomAllocation)
+        rows, size = self.__slot(planned)
+        value = gradient_sum(self.__data, pieces(rows, self.__problem), w) / size
+        return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
+
+    def transcript(self) -> Plan:
+        """What was really answered."""
+        return self.__meter.transcript()
+
+    def __slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+        """The rows of the slot whose turn it is, and the fixed number that their sum is divided by."""
+        mechanism, n = planned.mechanism, self.__problem.n
+        if not isinstance(mechanism, RandomAllocation):
+            raise OutOfPlan(f"query {planned.name!r} is not allocated")
+        turn, size = (self.__meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
+        if turn == 0:
+            if mechanism.form == "independent":
+                self.__allocated[planned.name] = batches.slots(self.__meter.noise, n, mechanism.rate, mechanism.slots)
+            else:
+                size = float(mechanism.batch(n))
+                rows = draws.ordered_rows(self.__meter.noise, n, mechanism.slots * mechanism.batch(n))
+                self.__allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
+        rows, offsets = self.__allocated[planned.name]
+        return rows[offsets[turn] : offsets[turn + 1]], size

@@ -1,0 +1,1 @@
+"""The methods that see answers over the slots of a random allocation, and never data, one file each."""
