@@ -63,6 +63,10 @@ class Standardised(Protocol):
         """Noisy mean squared difference of each number from the center."""
         ...
 
+    def histograms(self, query: str, bins: int) -> Vector:
+        """Noisy counts of each number in equal parts of its range."""
+        ...
+
     def target_mean(self, query: str) -> float:
         """Noisy mean target."""
         ...

@@ -43,6 +43,7 @@ class Problem:
     slope_limit : c, in [1e-6, 1]; 1 limits nothing
     stretch : how many times longer than R what is added up for a record may be before it is centred: 1, or more in a
         released frame, which says it. Only the rounding that noise must cover follows it
+    moments : (means, variances, noise stds) of the declared columns if they were released before: see preparation
 
     Raises
     ------
@@ -59,6 +60,7 @@ class Problem:
     columns: Columns | None = field(default=None, kw_only=True)
     slope_limit: float = field(default=1.0, kw_only=True)
     stretch: float = field(default=1.0, kw_only=True)
+    moments: tuple[tuple[float, ...], ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.n) is not int or not 1 <= self.n <= MAX_ROWS:
@@ -67,6 +69,8 @@ class Problem:
             raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
         if self.columns is not None and self.columns.d != self.d:
             raise Unsuitable("the declared columns do not make rows of length d")
+        if self.moments is not None and (self.columns is None or len(self.moments[0]) != self.d - 1):
+            raise Unsuitable("moments are those of declared columns, one for each coordinate but the constant")
         if not 1e-6 <= finite(self.row_norm, "row_norm") <= 1e6:
             raise Unsuitable("row_norm must lie in [1e-6, 1e6]")
         if not 1e-6 <= finite(self.slope_limit, "slope_limit") <= 1:

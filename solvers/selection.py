@@ -24,7 +24,7 @@ from solvers.methods.checks import check_loss
 from solvers.methods.run import Strict
 from solvers.methods.tuning import descent_time
 from solvers.potentials import HalfSquaredLp
-from solvers.preparation import Asked, ByMethod, Declared, Preparation, Private
+from solvers.preparation import Asked, ByMethod, ByProfile, Declared, Preparation, Private
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 
@@ -143,19 +143,22 @@ def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitte
         if what was asked for does not go with the method or the problem, or the method with the problem.
     """
     asked, limit = wish.preparation, wish.slope_limit
+    known = asked if isinstance(asked, ByProfile) else None
+    if known and (refusal := known.refusal(problem, privacy)):
+        raise Unsuitable(f"preparation profile does not fit: {refusal}")
     if method.standardises:
         if isinstance(asked, Declared):
             raise Unsuitable(f"{method.name} standardises by itself: preparation declared is not to be had with it")
-        run = _limited_by_itself(method, problem, limit).resolve(problem, privacy)
-        return Fitted(run, problem, ByMethod(), f"{method.name} standardises by itself")
-    refusal = Private.refusal(problem, privacy)
+        own = replace(known, by_method=True) if known else ByMethod()
+        run = _limited_by_itself(method, problem, limit).resolve(own.prepared(problem), privacy)
+        return Fitted(run, problem, own, "asked for" if known else f"{method.name} standardises by itself")
+    way, refusal = known or Private(), Private.refusal(problem, privacy)
     if refusal is None and not isinstance(asked, Declared):
         limited = replace(problem, slope_limit=limit or _default_limit(method, problem, privacy))
-        met = Private().prepared(limited)
+        met = way.prepared(limited)
         run = method.resolve(met, privacy)
-        pure = next((q.name for q in run.queries(met) if q.mechanism.curves(1.0).pure is not None), None)
-        if pure is None:
-            return Fitted(run, limited, Private(), "asked for" if asked else "the default")
+        if known or all(q.mechanism.curves(1.0).pure is None for q in run.queries(met)):
+            return Fitted(run, limited, way, "asked for" if asked else "the default")
         refusal = f"private moments are Gaussian answers, and {method.name} is priced as a pure mechanism here"
     if isinstance(asked, Private):
         raise Unsuitable(f"preparation private does not fit: {refusal}")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ from solvers.methods import Method, Run
 from solvers.methods.run import OracleRun
 from solvers.preparation import Asked, Declared, Preparation
 from solvers.problem import Problem, Vector
-from solvers.selection import Auto, Currency, Wish, fit
+from solvers.selection import Auto, Currency, Fitted, Wish, fit
+from solvers.statistics import Profile
 
 AS_DECLARED = Declared()
 
@@ -49,7 +50,7 @@ class Quote:
     the gradient's unit, at its largest bound); expected per-record gradients; what theory forecasts of what is met.
     """
 
-    method: Run
+    method: Run | Profile
     reason: str
     preparation: Preparation
     preparation_reason: str
@@ -78,7 +79,7 @@ class Release:
 
 
 def plan(
-    method: Method | Auto,
+    method: Method | Auto | Profile,
     problem: Problem,
     privacy: Privacy,
     *,
@@ -106,6 +107,9 @@ def plan(
     reason, wish = "asked for", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
+    elif isinstance(method, Profile):
+        method.check(problem, privacy)
+        fitted = Fitted(method, problem, AS_DECLARED, "a profile is of rows as declared")
     else:
         fitted = fit(wish, method, problem, privacy)
     chosen, prepared = fitted.method, fitted.preparation
@@ -136,7 +140,7 @@ def run(
     on_answer: Callable[[int], None] | None = None,
     preparation: Preparation = AS_DECLARED,
 ) -> tuple[Vector, Plan]:
-    """The coefficients, for the rows of `data`, and the transcript of one run of a resolved method.
+    """The coefficients, for the rows of `data`, of one run, or a profile's answers; and the transcript.
 
     The plan is parted by its queries' names: the preparation's door holds the one part, the method's door the other.
 
@@ -147,19 +151,19 @@ def run(
     """
     noise = Noise() if noise is None else noise
     first, rest = parted(release.plan, set(preparation.bounds(problem)))
-    frame, before = None, Plan(())
-    if first.queries:
+    frame, before, met = None, Plan(()), preparation.prepared(problem)
+    if problem.columns is not None:
         moments = StandardisedOracle(problem, data, first, noise, on_answer)
         frame, before = preparation.frame(moments, problem), moments.transcript()
-    if frame is not None:
-        data = frames.framed(data, frame, preparation.prepared(problem).row_norm)
+    data = frames.framed(data, frame, met.row_norm) if frame is not None else replace(data, problem=met)
     coefficients, transcript = _answered(method, data, rest, noise, _after(before, on_answer))
     transcript = Plan(transcript.queries + before.queries)
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
     if frame is not None:
         coefficients = frame.raw(coefficients.reshape(-1, problem.d)).ravel()
-    if coefficients.shape != (problem.size,) or not np.isfinite(coefficients).all():
+    size = method.size(problem) if isinstance(method, Profile) else problem.size
+    if coefficients.shape != (size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the run did not end in finite coefficients")
     return coefficients, transcript
 

@@ -74,6 +74,7 @@ def build(
     model_sha256: str,
     entry: Entry,
     issued_at: str,
+    profile: dict[str, str] | None = None,
 ) -> Receipt:
     """The receipt of one release; everything in it is public or already private.
 
@@ -86,6 +87,7 @@ def build(
     release_plan : what was charged: epsilon, delta, accountant
     transcript : what was really answered; the plan must cover it
     model_sha256 : str, of the model as published
+    profile : whose release rows were standardised by, if one's
     entry : the ledger's "released" entry
     issued_at : str, UTC time
 
@@ -124,7 +126,7 @@ def build(
         "hash": entry.hash,
         "issued_at": issued_at,
     }
-    return check(receipt)
+    return check(receipt if profile is None else receipt | {"profile": profile})
 
 
 def sign(receipt: Receipt, key: SigningKey) -> str:

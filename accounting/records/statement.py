@@ -26,6 +26,16 @@ _Time = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
+class Profile:
+    """A profile that was released before: the job that did so, and the digest of what it published."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    job: _Text
+    sha256: _Sha256
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """Every field of a receipt, and no others: the whole privacy statement of one release.
 
@@ -37,9 +47,10 @@ class Statement:
     numerics : how the noise was drawn
     method : the resolved method, with its name
     queries, event : what was answered, as a plan; and the event tree that follows from it, with dp-accounting's names
-    model_sha256 : of the model as published
+    model_sha256 : of the model, or the profile, as published
     sequence, previous_hash, hash : the ledger's entry of the release
     issued_at : UTC time, ISO 8601
+    profile : the release whose moments rows were standardised by, paid for by a receipt of its own; absent for none
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -64,6 +75,7 @@ class Statement:
     previous_hash: _Sha256
     hash: _Sha256
     issued_at: _Time
+    profile: Profile | None = None
 
 
 _STATEMENT = TypeAdapter(Statement)

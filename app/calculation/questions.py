@@ -16,6 +16,7 @@ from solvers.methods import Method
 from solvers.preparation import Asked
 from solvers.selection import Auto, Currency
 from solvers.solve import Limits
+from solvers.statistics import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Price:
     preparation, slope_limit : as asked for
     """
 
-    method: Method | Auto
+    method: Method | Auto | Profile
     problem: solvers.Problem
     privacy: Privacy
     rule: Filter

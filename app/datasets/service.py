@@ -9,7 +9,7 @@ from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.ledger import LedgerState, Opened, remaining_epsilon, spent_epsilon
-from app.datasets import folders, store, values
+from app.datasets import folders, profiles, store, values
 from app.datasets.store import DatasetRow, Spend
 from app.datasets.upload import MAX_SPEC_BYTES, Upload
 from app.http.body import parse_json
@@ -127,10 +127,10 @@ def _found(connection: sa.Connection, dataset_id: str) -> DatasetRow:
 
 
 def _described(connection: sa.Connection, row: DatasetRow, principal: Principal) -> Dataset:
-    return _dataset(row, store.spends(connection, row.id), principal)
+    return _dataset(row, store.spends(connection, row.id), principal, profiles.latest(connection, row.id))
 
 
-def _dataset(row: DatasetRow, spends: list[Spend], principal: Principal) -> Dataset:
+def _dataset(row: DatasetRow, spends: list[Spend], principal: Principal, profile: str | None = None) -> Dataset:
     return Dataset(
         id=row.id,
         name=row.name,
@@ -138,6 +138,7 @@ def _dataset(row: DatasetRow, spends: list[Spend], principal: Principal) -> Data
         columns=row.spec.columns,
         budget=_status(row.state, spends, principal),
         warnings=warnings(row.spec.budget, row.rows),
+        profile=profile,
         created_at=row.created_at,
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from app.http.errors import ApiError, invalid
 
@@ -65,7 +65,10 @@ def parse_json(model: type[M], raw: bytes | str, *, where: str = "body", max_byt
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise invalid(error.errors(include_url=False, include_input=False), where) from None
+        found = error.errors(include_url=False, include_input=False)
+        if issubclass(model, RootModel):  # the first place is which of its members was meant
+            found = [{**each, "loc": each["loc"][1:]} for each in found]
+        raise invalid(found, where) from None
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:

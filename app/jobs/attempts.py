@@ -178,9 +178,9 @@ def fail(database: Database, claim: Claim, error: str = "job_failed") -> str | N
 
 
 def _release(database: Database, keys: SigningKeys, claim: Claim, output: str) -> str | None:
-    """Model, receipt, ledger entry and state `done` in one transaction."""
+    """Model or profile, receipt, ledger entry and state `done` in one transaction."""
     result = release.read(claim.spec, output)
-    model = release.model(claim.job, result)
+    model = release.document(claim.job, result)
     digest = hashlib.sha256(model.encode()).hexdigest()
     with database.write() as connection:
         if not _is_told(connection, claim):

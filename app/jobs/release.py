@@ -12,13 +12,18 @@ from accounting.records.chain import Entry
 from accounting.records.codec import plan_from_json
 from accounting.records.documents import canonical, fields, number, parse
 from app.datasets.store import DatasetRow
+from app.jobs import profiles
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
+from app.sources.design import Design
 from app.sources.spec import JobSpec
 from app.wire.datasets import CategoryColumn
-from app.wire.models import Model, PrivacyStatement
+from app.wire.models import Model, PrivacyStatement, ProfileUse
+from app.wire.profiles import DatasetProfile
 from solvers.losses import Logistic
+from solvers.preparation import ByProfile
+from solvers.statistics import Profile
 
 _LARGEST = 1e300
 
@@ -58,43 +63,75 @@ def read(stored: str, output: str) -> Result:
     return Result(spec, values, transcript)
 
 
-def model(job: JobRow, result: Result) -> str:
-    """The model as canonical JSON."""
-    design, problem, plan = result.spec.design, result.spec.problem, result.spec.release_plan
+def document(job: JobRow, result: Result) -> str:
+    """The model, or the profile, as canonical JSON."""
+    design, method = result.spec.design, result.spec.method
+    found = _model(job, result, design) if isinstance(design, Design) else _profile(job, result, method)
+    return _text(found.model_dump(mode="json"))
+
+
+def _profile(job: JobRow, result: Result, method: object) -> DatasetProfile:
+    if not isinstance(method, Profile) or len(result.coefficients) != method.size(result.spec.problem):
+        raise Unreleasable("the output is of another length")
+    try:
+        columns = profiles.columns(result.spec, np.array(result.coefficients))
+    except ValueError as error:
+        raise Unreleasable("the output holds no moments") from error
+    return DatasetProfile(kind="profile", dataset=job.dataset_id, columns=columns, job=job.id, privacy=_promise(result))
+
+
+def _model(job: JobRow, result: Result, design: Design) -> Model:
+    problem = result.spec.problem
     try:
         coefficients, intercept = design.split(np.array(result.coefficients))
     except ValueError as error:
         raise Unreleasable("the output is of another width") from error
-    document = Model(
+    return Model(
         kind="linear",
         loss=problem.loss.name,
         coefficients=coefficients,
         intercept=intercept,
         features=list(design.features),
-        link=_link(result.spec),
+        link=_link(result.spec, design),
         classes=None if design.classes is None else list(design.classes),
         target=design.target,
         row_norm=problem.row_norm,
         preparation=result.spec.preparation.statement,
+        profile=_used(result.spec),
         slope_limit=problem.slope_limit,
         job=job.id,
-        privacy=PrivacyStatement(
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            neighbors="replace_one",
-            rows=problem.n,
-            event=result.transcript.event(),
-            accountant=plan.accountant,
-            accountant_version=plan.accountant_version,
-        ),
+        privacy=_promise(result),
     )
-    return _text(document.model_dump(mode="json"))
+
+
+def _promise(result: Result) -> PrivacyStatement:
+    plan = result.spec.release_plan
+    return PrivacyStatement(
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        neighbors="replace_one",
+        rows=result.spec.problem.n,
+        event=result.transcript.event(),
+        accountant=plan.accountant,
+        accountant_version=plan.accountant_version,
+    )
+
+
+def _used(spec: JobSpec) -> ProfileUse | None:
+    """The profile that rows were standardised by."""
+    by = spec.preparation
+    if not isinstance(by, ByProfile) or by.job is None or by.sha256 is None:
+        return None
+    m = by.moments
+    values = {"center": list(m.center), "variances": list(m.variances), "noise": list(m.noise)}
+    return ProfileUse(job=by.job, sha256=by.sha256, **values)
 
 
 def receipt(
     job: JobRow, dataset: DatasetRow, result: Result, model_sha256: str, entry: Entry, at: str, keys: SigningKeys
 ) -> str:
     """The signed receipt of the release that `entry` records."""
+    used = _used(result.spec)
     document = receipts.build(
         id=new_id("rcpt"),
         dataset=dataset.id,
@@ -108,15 +145,16 @@ def receipt(
         model_sha256=model_sha256,
         entry=entry,
         issued_at=at,
+        profile=None if used is None else {"job": used.job, "sha256": used.sha256},
     )
     return _text({"receipt": document, "signature": keys.sign(document)})
 
 
-def _link(spec: JobSpec) -> Literal["logistic", "softmax", "sign", "identity"]:
+def _link(spec: JobSpec, design: Design) -> Literal["logistic", "softmax", "sign", "identity"]:
     """Only logistic and softmax are least in the mean at probabilities; the others for classes end in a rule."""
-    if not isinstance(spec.design.target, CategoryColumn):
+    if not isinstance(design.target, CategoryColumn):
         return "identity"
-    if spec.design.positive is None:
+    if design.positive is None:
         return "softmax"
     return "logistic" if isinstance(spec.problem.loss, Logistic) else "sign"
 

@@ -19,8 +19,9 @@ from app.quotes import routes as quotes
 from app.quotes.service import price
 from app.settings import Settings
 from app.wire.base import Identifier, Page
-from app.wire.jobs import Job, JobEvent, JobRequest
+from app.wire.jobs import AnyRequest, Job, JobEvent
 from app.wire.models import Model
+from app.wire.profiles import DatasetProfile
 from app.wire.receipts import ReceiptDocument
 
 STREAMS_EACH = 8  # open at once, of one caller
@@ -43,7 +44,7 @@ async def waker(request: Request) -> Waker:
 
 Base = Annotated[Database, Depends(database)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
-Body = Annotated[JobRequest, Depends(json_body(JobRequest))]
+Body = Annotated[AnyRequest, Depends(json_body(AnyRequest))]
 
 
 def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
@@ -82,9 +83,9 @@ async def submit(
 ) -> Job:
     """Reserves the budget and queues the job in one transaction; it runs as soon as a worker is free."""
     key = idempotency_key or new_id("key")
-    job = await run_in_threadpool(service.known, base, principal, key, body)
+    job = await run_in_threadpool(service.known, base, principal, key, body.root)
     if job is None:
-        pricing = price(base, chosen, calculations, principal, body)
+        pricing = price(base, chosen, calculations, principal, body.root)
         job = await run_in_threadpool(service.submit, base, principal, key, await while_connected(request, pricing))
     dispatcher.wake()
     return job
@@ -147,6 +148,19 @@ def cancel(base: Base, principal: Analyst, dispatcher: Annotated[Waker, Depends(
 def model(base: Base, principal: Analyst, job_id: Identifier) -> Response:
     """Canonical JSON; the receipt holds its SHA-256."""
     return Response(service.model(base, principal, job_id), media_type="application/json")
+
+
+@router.get(
+    "/jobs/{job_id}/profile",
+    response_model=DatasetProfile,
+    summary="The released profile",
+    responses=responses("not_found", "not_released"),
+)
+def profile(
+    base: Base, principal: Annotated[Principal, Depends(require("analyst", "auditor"))], job_id: Identifier
+) -> Response:
+    """Canonical JSON; the receipt holds its SHA-256. It is the dataset's: every analyst may read it, and use it."""
+    return Response(service.profile(base, principal, job_id), media_type="application/json")
 
 
 @router.get(

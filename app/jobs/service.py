@@ -22,10 +22,10 @@ from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
 from app.wire.base import Page
-from app.wire.jobs import Job, JobRequest
+from app.wire.jobs import Asked, Job, ProfileRequest
 
 
-def known(database: Database, owner: Principal, key: str, request: JobRequest) -> Job | None:
+def known(database: Database, owner: Principal, key: str, request: Asked) -> Job | None:
     """The job that was submitted before with this key and body; `ApiError` idempotency_conflict with another body."""
     with database.read() as connection:
         return _same(store.by_key(connection, owner.id, key), _digest(request))
@@ -87,18 +87,27 @@ def page(database: Database, principal: Principal, after: int, limit: int) -> Pa
 def model(database: Database, principal: Principal, job_id: str) -> str:
     """The released model's canonical JSON; ApiError not_found or not_released."""
     with database.read() as connection:
-        _visible(store.get(connection, job_id), principal)
+        if _visible(store.get(connection, job_id), principal).kind != "model":
+            raise ApiError("not_found", "This job releases a profile, and no model: it is at /v1/jobs/{id}/profile.")
+        return _released(store.model(connection, job_id))
+
+
+def profile(database: Database, principal: Principal, job_id: str) -> str:
+    """The released profile's canonical JSON, for whoever may use the dataset; ApiError not_found or not_released."""
+    with database.read() as connection:
+        if _readable(store.get(connection, job_id), principal).kind != "profile":
+            raise ApiError("not_found", "This job releases a model, and no profile: it is at /v1/jobs/{id}/model.")
         return _released(store.model(connection, job_id))
 
 
 def receipt(database: Database, principal: Principal, job_id: str) -> str:
     """The release's signed receipt; ApiError not_found or not_released. An auditor sees every receipt."""
     with database.read() as connection:
-        _visible(store.get(connection, job_id), principal)
+        _readable(store.get(connection, job_id), principal)
         return _released(store.receipt(connection, job_id))
 
 
-def _digest(request: JobRequest) -> str:
+def _digest(request: Asked) -> str:
     return hashlib.sha256(request.model_dump_json().encode()).hexdigest()
 
 
@@ -133,6 +142,7 @@ def _reserve(
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
+        kind="profile" if isinstance(request, ProfileRequest) else "model",
         dataset_id=dataset.id,
         owner_id=owner.id,
         analyst=owner.name,
@@ -160,6 +170,13 @@ def _visible(row: JobRow | None, principal: Principal) -> JobRow:
     if row is None or (principal.role == "analyst" and row.owner_id != principal.id):
         raise ApiError("not_found")
     return row
+
+
+def _readable(row: JobRow | None, principal: Principal) -> JobRow:
+    """As `_visible`; and a released profile, which is the dataset's."""
+    if row is not None and row.kind == "profile" and row.state == "done":
+        return row
+    return _visible(row, principal)
 
 
 def _released(text: str | None) -> str:

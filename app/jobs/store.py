@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.persistence.tables import holders, jobs, stored_values
-from app.wire.jobs import Job, JobState, Progress, Quote
+from app.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
 _LEFT = ("request", "spec", "model", "receipt", "ended")
 _LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)
@@ -21,6 +21,7 @@ class JobRow:
 
     Parameters
     ----------
+    kind : what it releases
     lost : attempts whose worker or holder vanished; one that was given back is not counted
     holder : whose attempt it is now
     boot, ticks : when it was submitted, as `Clock` measures
@@ -29,6 +30,7 @@ class JobRow:
 
     id: str
     number: int
+    kind: JobKind
     dataset_id: str
     owner_id: str
     analyst: str
@@ -60,6 +62,7 @@ class JobRow:
         total = answers(quote)
         return Job(
             id=self.id,
+            kind=self.kind,
             dataset=self.dataset_id,
             analyst=self.analyst,
             state=self.state,
@@ -200,7 +203,7 @@ def spec(connection: sa.Connection, job_id: str) -> str:
 
 
 def model(connection: sa.Connection, job_id: str) -> str | None:
-    """The released model's canonical JSON; its SHA-256 is in the receipt."""
+    """The released model's or profile's canonical JSON; its SHA-256 is in the receipt."""
     return connection.scalar(sa.select(jobs.c.model).where(jobs.c.id == job_id))
 
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST = "0005"
+NEWEST = "0006"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 

@@ -74,12 +74,13 @@ holders = sa.Table(
 # revision 0005 keeps an older form, which nobody reads). A running job has a `holder`, or has lost it and waits for
 # another (`lost` counts those that were not given back), or has `ended`, which nobody is told before `due`
 # (app.jobs.grid): seconds from its submission, at `ticks` of `boot`. `receipt` and `model` are there only together with
-# state = 'done'.
+# state = 'done'; `model` is what was released, which `kind` names: a model, or a profile.
 jobs = sa.Table(
     "jobs",
     metadata,
     sa.Column("id", sa.String(64), primary_key=True),
     sa.Column("number", sa.BigInteger, nullable=False, unique=True),
+    sa.Column("kind", sa.String(16), nullable=False, server_default="model"),
     sa.Column("dataset_id", sa.ForeignKey("datasets.id"), nullable=False),
     sa.Column("owner_id", sa.ForeignKey("tokens.id"), nullable=False),
     sa.Column("analyst", sa.String(200), nullable=False),

@@ -5,7 +5,7 @@ amounts to.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import solvers
 from accounting.errors import AccountingError, BudgetExhausted, OutOfRange
@@ -14,24 +14,32 @@ from accounting.privacy import Privacy
 from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon
 from app.calculation.questions import Answer, Price, Refused, sentence
 from app.calculation.questions import Priced as Calculated
+from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.settings import Settings
-from app.sources.design import Design, DesignError
+from app.sources.design import Design, DesignError, Table
 from app.sources.spec import JobSpec
 from app.wire.datasets import CategoryColumn, PrivacyLoss
-from app.wire.jobs import Forecast, JobRequest, Prepared, QueryPrice, Quote
+from app.wire.jobs import Asked as Requested
+from app.wire.jobs import Forecast, FromProfile, JobRequest, Prepared, QueryPrice, Quote, UsedProfile
 from app.wire.problems import Remaining, Violation
+from solvers import preparation
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
+from solvers.preparation import ByProfile
+from solvers.preparation.moments import Moments
+from solvers.problem import Problem
+from solvers.selection import Wish
+from solvers.statistics import Profile
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request on a dataset, read as far as it goes without a calculation."""
 
-    request: JobRequest
+    request: Requested
     dataset: DatasetRow
-    design: Design
+    design: Design | Table
     question: Price
 
 
@@ -47,7 +55,7 @@ class Priced:
     seconds : that the run is predicted to take
     """
 
-    request: JobRequest
+    request: Requested
     dataset: DatasetRow
     spec: JobSpec
     planned: solvers.Quote
@@ -65,7 +73,10 @@ class Priced:
             method=self.planned.method,
             reason=self.planned.reason,
             preparation=Prepared(
-                name=prepared.name, reason=self.planned.preparation_reason, statement=prepared.statement
+                name=prepared.name,
+                reason=self.planned.preparation_reason,
+                statement=prepared.statement,
+                profile=_used(prepared),
             ),
             epsilon=release.epsilon,
             delta=release.delta,
@@ -87,7 +98,7 @@ class Priced:
             rows=problem.n,
             dimension=problem.size,
             row_norm=problem.row_norm,
-            gradient_bound=problem.G,
+            gradient_bound=None if self._is_profile else problem.G,
             slope_limit=problem.slope_limit,
             fits=after is not None,
             remaining=_remaining(state),
@@ -97,15 +108,20 @@ class Priced:
 
     def _forecast(self) -> Forecast:
         """Theory's, and this machine's pace."""
-        theory = self.planned.forecast
+        theory, told = self.planned.forecast, not self._is_profile
         return Forecast(
             excess_risk=theory.excess_risk,
-            untrained=theory.untrained,
-            distance=theory.distance,
-            distance_certain=theory.distance_certain,
+            untrained=theory.untrained if told else None,
+            distance=theory.distance if told else None,
+            distance_certain=theory.distance_certain if told else None,
             statement=theory.statement,
             seconds=self.seconds,
         )
+
+    @property
+    def _is_profile(self) -> bool:
+        """A problem's loss is a model's."""
+        return isinstance(self.planned.method, Profile)
 
     def _after(self, state: LedgerState) -> LedgerState | None:
         if self.cost is None:
@@ -116,8 +132,12 @@ class Priced:
             return None
 
 
-def ask(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Asked:
+def ask(dataset: DatasetRow, request: Requested, settings: Settings, known: Released | None = None) -> Asked:
     """The question that a request on a dataset comes to.
+
+    Parameters
+    ----------
+    known : the profile that a request to standardise by one names, or means by naming none
 
     Raises
     ------
@@ -125,20 +145,18 @@ def ask(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Asked:
         invalid_request, out_of_range or unsupported_combination.
     """
     try:
-        design = Design.of(dataset.spec, request)
+        design = Design.of(dataset.spec, request) if isinstance(request, JobRequest) else Table.of(dataset.spec)
     except DesignError as error:
         raise _wrong("invalid_request", error.field, error.what) from None
-    rule = dataset.state.filter
+    rule, wish = dataset.state.filter, Wish()
     try:
-        problem = solvers.Problem(
-            loss=_loss(request, design),
-            regularizer=request.regularizer,
-            domain=request.domain,
-            n=dataset.rows,
-            d=design.d,
-            row_norm=design.row_norm,
-            columns=design.columns,
-        )
+        if isinstance(request, JobRequest) and isinstance(design, Design):
+            problem = _problem(
+                dataset, design, _loss(request, design), regularizer=request.regularizer, domain=request.domain
+            )
+            wish = Wish(_prepared(dataset, design, request, known), request.slope_limit)
+        else:  # a profile minimizes nothing: its problem says how rows are laid out
+            problem = _problem(dataset, design, Squared())
         privacy = _privacy(request, rule)
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
@@ -149,7 +167,7 @@ def ask(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Asked:
         request,
         dataset,
         design,
-        Price(request.method, problem, privacy, rule, *limits, request.preparation, request.slope_limit),
+        Price(request.method, problem, privacy, rule, *limits, wish.preparation, wish.slope_limit),
     )
 
 
@@ -192,7 +210,43 @@ def _remaining(state: LedgerState) -> PrivacyLoss:
     return PrivacyLoss(epsilon=remaining_epsilon(state), delta=state.filter.privacy.delta)
 
 
-def _privacy(request: JobRequest, rule: Filter) -> Privacy:
+def _problem(dataset: DatasetRow, design: Design | Table, loss: Loss, **rest: Any) -> Problem:
+    facts: dict[str, Any] = {"n": dataset.rows, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
+    return Problem(loss, **facts, **rest)
+
+
+def _prepared(
+    dataset: DatasetRow, design: Design, request: JobRequest, known: Released | None
+) -> preparation.Asked | None:
+    """As asked for; a profile's moments of the features that are used, if it is one of these very columns."""
+    asked = request.preparation
+    if not isinstance(asked, FromProfile):
+        return asked
+    if known is None:
+        named = (
+            "there is no released profile of this id" if asked.job else "no profile was released of this dataset yet"
+        )
+        raise _wrong("invalid_request", "preparation", f"cannot be had: {named}")
+    found = {told.column.name: told for told in known.document.columns}
+    stated = known.document.dataset, known.document.privacy.neighbors, known.document.privacy.rows
+    if stated != (dataset.id, "replace_one", dataset.rows):
+        raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another dataset")
+    if any(feature.name not in found or found[feature.name].column != feature for feature in design.features):
+        raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another declaration")
+    own = [found[feature.name].moments for feature in design.features]
+    center, variances, noise = (
+        tuple(value for moments in own for value in getattr(moments, part)) for part in ("center", "variances", "noise")
+    )
+    return ByProfile(Moments(center, variances, noise), known.document.job, known.sha256)
+
+
+def _used(prepared: preparation.Preparation) -> UsedProfile | None:
+    if not isinstance(prepared, ByProfile) or prepared.job is None or prepared.sha256 is None:
+        return None
+    return UsedProfile(job=prepared.job, sha256=prepared.sha256)
+
+
+def _privacy(request: Requested, rule: Filter) -> Privacy:
     """The privacy asked for, its delta the dataset's by default and never above it."""
     asked = request.privacy.delta
     if asked is not None and asked > rule.privacy.delta:
@@ -217,10 +271,12 @@ def _loss(request: JobRequest, design: Design) -> Loss:
     return Softmax(design.outputs)
 
 
-def _warnings(design: Design, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
-    found = []
+def _warnings(design: Design | Table, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
+    found: list[str] = []
     if privacy.delta * dataset.rows >= 1:
         found.append("delta is 1/n or more: such a promise would allow publishing some record whole.")
+    if isinstance(design, Table):
+        return tuple(found)
     several = isinstance(design.target, CategoryColumn) and len(design.target.categories) > 2
     if several and design.positive is not None:
         found.append("The target has more than two categories: all but the positive one count as one class.")

@@ -13,7 +13,7 @@ from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
 from app.quotes import service
 from app.settings import Settings
-from app.wire.jobs import JobRequest, Quote
+from app.wire.jobs import AnyRequest, Quote
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
@@ -44,7 +44,7 @@ async def quote(
     calculations: Annotated[Pool, Depends(pool)],
     principal: Annotated[Principal, Depends(require("analyst"))],
     _room: Annotated[None, Depends(room)],
-    body: Annotated[JobRequest, Depends(json_body(JobRequest))],
+    body: Annotated[AnyRequest, Depends(json_body(AnyRequest))],
 ) -> Quote:
     """What the job would ask, with how much noise, and what would remain. Charges nothing and touches no data."""
-    return await while_connected(request, service.quote(base, chosen, calculations, principal, body))
+    return await while_connected(request, service.quote(base, chosen, calculations, principal, body.root))

@@ -3,6 +3,7 @@
 from fastapi.concurrency import run_in_threadpool
 
 from app.calculation.pool import Pool
+from app.datasets import profiles
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.identity.store import Principal
@@ -11,12 +12,11 @@ from app.persistence.session import Database
 from app.quotes import pricing
 from app.quotes.pricing import Asked, Priced
 from app.settings import Settings
-from app.wire.jobs import JobRequest, Quote
+from app.wire.jobs import Asked as Requested
+from app.wire.jobs import FromProfile, JobRequest, Quote
 
 
-async def price(
-    database: Database, settings: Settings, pool: Pool, principal: Principal, request: JobRequest
-) -> Priced:
+async def price(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Priced:
     """The price of a request; may be cancelled.
 
     Raises
@@ -28,18 +28,23 @@ async def price(
     return pricing.priced(asked, await pool.answer(principal.id, asked.question))
 
 
-async def quote(database: Database, settings: Settings, pool: Pool, principal: Principal, request: JobRequest) -> Quote:
+async def quote(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Quote:
     """The price of a request as the dataset's ledger stands; touches no data."""
     priced = await price(database, settings, pool, principal, request)
     return await run_in_threadpool(_quoted, database, priced)
 
 
-def _asked(database: Database, settings: Settings, request: JobRequest) -> Asked:
+def _asked(database: Database, settings: Settings, request: Requested) -> Asked:
     with database.read() as connection:
         dataset = datasets.get(connection, request.dataset)
-    if dataset is None:
-        raise ApiError("not_found", "There is no dataset of this id.")
-    return pricing.ask(dataset, request, settings)
+        if dataset is None:
+            raise ApiError("not_found", "There is no dataset of this id.")
+        wanted = request.preparation if isinstance(request, JobRequest) else None
+        known = None
+        if isinstance(wanted, FromProfile):
+            job = wanted.job or profiles.latest(connection, dataset.id)
+            known = profiles.get(connection, job) if job else None
+    return pricing.ask(dataset, request, settings, known)
 
 
 def _quoted(database: Database, priced: Priced) -> Quote:

@@ -12,7 +12,7 @@ Rows come out unclipped: the solvers clip to `row_norm`.
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -93,18 +93,17 @@ class Design:
     @property
     def widths(self) -> tuple[int, ...]:
         """How many columns of X each feature makes."""
-        return tuple(code_count(feature) for feature in self.features)
+        return self.columns.widths
 
     @property
     def d(self) -> int:
         """The number of columns of X, the intercept's included."""
-        return sum(self.widths) + 1
+        return self.columns.d
 
     @property
     def columns(self) -> Columns:
         """How a row of X is laid out."""
-        ranges = tuple(f.code_range for f in self.features if not isinstance(f, CategoryColumn))
-        return Columns(self.widths, () if all(ends == (-1.0, 1.0) for ends in ranges) else ranges)
+        return _layout(self.features)
 
     @property
     def outputs(self) -> int:
@@ -166,6 +165,63 @@ class Design:
         if self.positive is None:
             return known.astype(float)
         return np.where(known == self.positive, 1.0, -1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Every declared column, none of them a target: what a statistic is of. Rows are coded as a `Design`'s are.
+
+    Parameters
+    ----------
+    features : the declared columns
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    outputs: ClassVar[int] = 1
+
+    features: tuple[Column, ...]
+
+    @staticmethod
+    def of(spec: DatasetSpec) -> "Table":
+        """A dataset's; `DesignError` if its matrix would be too wide."""
+        table = Table(tuple(spec.columns))
+        if table.d > MOST_DIMENSIONS:
+            raise DesignError("dataset", f"must make at most {MOST_DIMENSIONS} columns, categories counted one by one")
+        return table
+
+    @property
+    def columns(self) -> Columns:
+        """How a row is laid out."""
+        return _layout(self.features)
+
+    @property
+    def d(self) -> int:
+        """The number of columns, a constant's included."""
+        return self.columns.d
+
+    @property
+    def row_norm(self) -> float:
+        """What the declaration implies."""
+        return self.columns.row_norm
+
+    def places(self, name: str) -> range:
+        """Where a column's codes stand in a row; `KeyError` if there is no such column."""
+        at = {feature.name: position for position, feature in enumerate(self.features)}[name]
+        start = int(self.columns.starts[at])
+        return range(start, start + self.columns.widths[at])
+
+    def load(self, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
+        """The n records, and zeros for targets. For the worker, after "started"; `ValueError` as `Design.load`."""
+        if widths(folder) != self.columns.widths:
+            raise ValueError("the stored matrix is not of the declared width")
+        stored = open_coded(folder, scratch)
+        return stored, np.zeros(len(stored.numbers))
+
+
+def _layout(features: tuple[Column, ...]) -> Columns:
+    ranges = tuple(f.code_range for f in features if not isinstance(f, CategoryColumn))
+    every = all(ends == (-1.0, 1.0) for ends in ranges)
+    return Columns(tuple(code_count(feature) for feature in features), () if every else ranges)
 
 
 def _features(columns: dict[str, int], asked: list[str] | None, target: int) -> tuple[int, ...]:

@@ -10,11 +10,12 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from accounting.plan import ReleasePlan
 from accounting.records.codec import release_plan_from_json, release_plan_to_json
 from accounting.records.documents import canonical
-from app.sources.design import Design
+from app.sources.design import Design, Table
 from app.wire.base import Wire
 from solvers.methods import Run
 from solvers.preparation import Declared, Preparation
 from solvers.problem import Problem
+from solvers.statistics import Profile
 
 
 def _read(release: Any) -> ReleasePlan:
@@ -24,9 +25,9 @@ def _read(release: Any) -> ReleasePlan:
 class JobSpec(Wire):
     """One job, resolved: nothing in it is left to be chosen."""
 
-    design: Annotated[Design, Field(description="The matrix: which stored columns, and how they are coded.")]
+    design: Annotated[Design | Table, Field(description="The matrix: which stored columns, and how they are coded.")]
     problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds, of rows as declared.")]
-    method: Annotated[Run, Field(discriminator="name", description="The method, resolved.")]
+    method: Annotated[Run | Profile, Field(discriminator="name", description="The method, resolved; or a statistic.")]
     preparation: Annotated[
         Preparation, Field(discriminator="name", description="How rows are prepared before the method.")
     ] = Declared()
@@ -43,6 +44,8 @@ class JobSpec(Wire):
         made = (design.columns, design.d, design.row_norm, design.outputs)
         if made != (problem.columns, problem.d, problem.row_norm, problem.outputs):
             raise ValueError("the problem is not that of the matrix")
+        if isinstance(self.method, Profile) != isinstance(design, Table):
+            raise ValueError("a statistic is of a whole table, a method has a target")
         if not set(self.preparation.bounds(problem)) <= {query.name for query in self.release_plan.plan.queries}:
             raise ValueError("the plan does not hold what the preparation asks")
         return self

@@ -197,4 +197,7 @@ class Dataset(Wire):
     columns: Annotated[list[Column], Field(description="The declared columns.")]
     budget: Annotated[BudgetStatus, Field(description="The budget as it stands.")]
     warnings: Annotated[list[str], Field(description="What the steward should know about the declaration.")] = []
+    profile: Annotated[
+        Identifier | None, Field(description="The job that released its latest profile, which all its jobs may use.")
+    ] = None
     created_at: Timestamp

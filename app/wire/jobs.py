@@ -1,19 +1,21 @@
 """Quotes and jobs."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 
-from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
+from app.wire.base import Delta, Epsilon, Identifier, Name, Sha256, Timestamp, Wire
 from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
 from solvers.methods import Method, Run
-from solvers.preparation import Asked
+from solvers.preparation import Declared, Private
 from solvers.regularizers import L2, Regularizer
 from solvers.selection import Auto
+from solvers.statistics import Profile
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
+JobKind = Literal["model", "profile"]
 
 
 class JobPrivacy(Wire):
@@ -21,6 +23,16 @@ class JobPrivacy(Wire):
 
     epsilon: Epsilon
     delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
+
+
+class FromProfile(Wire):
+    """Rows are centred and scaled by a profile that was released of the dataset before; the price holds no moments."""
+
+    name: Annotated[Literal["profile"], Field(description="By its name.")]
+    job: Annotated[
+        Identifier | None,
+        Field(description="The job that released it; the dataset's latest if null. The quote says which."),
+    ] = None
 
 
 class JobRequest(Wire):
@@ -59,12 +71,12 @@ class JobRequest(Wire):
     ] = Auto()
     privacy: Annotated[JobPrivacy, Field(description="The promise asked for.")]
     preparation: Annotated[
-        Annotated[Asked, Field(discriminator="name")] | None,
+        Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None,
         Field(
             description="private: rows are centred and scaled by private means and variances, which the price "
-            "includes, and `regularizer` and `domain` act on standardised coefficients; declared: rows as the "
-            "declaration codes them. If null, private where it fits, else declared. Either way the model is in the "
-            "declared columns."
+            "includes, and `regularizer` and `domain` act on standardised coefficients; profile: so, by moments that "
+            "were released before, at no further charge; declared: rows as the declaration codes them. If null, "
+            "private where it fits, else declared. Either way the model is in the declared columns."
         ),
     ] = None
     slope_limit: Annotated[
@@ -85,6 +97,36 @@ class JobRequest(Wire):
             "with preparation declared alone.",
         ),
     ] = None
+
+
+class ProfileRequest(Wire):
+    """Release a profile of a dataset: how often each category occurs, how numbers are spread, their moments.
+
+    Priced, charged and receipted as a model is. Whoever may use the dataset may read it, and standardise by it, free.
+    """
+
+    dataset: Identifier
+    method: Annotated[Profile, Field(description="That it is a profile, and how finely numbers are counted.")]
+    privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
+
+
+Asked = JobRequest | ProfileRequest
+
+
+def _kind(document: Any) -> str:
+    method = document.get("method") if isinstance(document, dict) else getattr(document, "method", None)
+    name = method.get("name") if isinstance(method, dict) else getattr(method, "name", None)
+    return "profile" if name == "profile" else "model"
+
+
+class AnyRequest(
+    RootModel[
+        Annotated[Annotated[JobRequest, Tag("model")] | Annotated[ProfileRequest, Tag("profile")], Discriminator(_kind)]
+    ]
+):
+    """A model, or a profile: the method's name tells."""
+
+    model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
 
 
 class QueryPrice(Wire):
@@ -115,11 +157,18 @@ class Forecast(Wire):
         ),
     ]
     untrained: Annotated[
-        float, Field(description="By how much the start, a model without training, can miss the least value at most.")
+        float | None,
+        Field(
+            description="By how much the start, a model without training, can miss the least value at most; null, as "
+            "the next two, for a profile."
+        ),
     ]
-    distance: Annotated[float, Field(description="D, how far from the start a minimizer is supposed to lie, in l2.")]
+    distance: Annotated[
+        float | None, Field(description="D, how far from the start a minimizer is supposed to lie, in l2.")
+    ]
     distance_certain: Annotated[
-        bool, Field(description="Whether the domain or the regularizer ensures the distance; else it is a guess.")
+        bool | None,
+        Field(description="Whether the domain or the regularizer ensures the distance; else it is a guess."),
     ]
     statement: Annotated[str, Field(description="What the bound is a bound on, in words.")]
     seconds: Annotated[
@@ -131,22 +180,30 @@ class Forecast(Wire):
     ]
 
 
+class UsedProfile(Wire):
+    """Which profile a job standardises by."""
+
+    job: Annotated[Identifier, Field(description="The job that released it: /v1/jobs/{id}/profile.")]
+    sha256: Annotated[Sha256, Field(description="Of the profile as published; its own receipt says the same.")]
+
+
 class Prepared(Wire):
     """How rows become the vectors that the method meets."""
 
     name: Annotated[
-        Literal["declared", "by_method", "private"],
-        Field(description="declared, private, or by_method: the method standardises privately by itself."),
+        Literal["declared", "by_method", "private", "profile"],
+        Field(description="declared, private, profile, or by_method: the method standardises privately by itself."),
     ]
     reason: Annotated[str, Field(description="Why.")]
     statement: Annotated[str, Field(description="What it means, and what regularizer and domain act on.")]
+    profile: Annotated[UsedProfile | None, Field(description="The profile, if rows are standardised by one.")] = None
 
 
 class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
     dataset: Identifier
-    method: Annotated[Run, Field(discriminator="name", description="The method, every field filled in.")]
+    method: Annotated[Run | Profile, Field(discriminator="name", description="The method, every field filled in.")]
     reason: Annotated[str, Field(description="Why this method and these settings.")]
     preparation: Annotated[
         Prepared | None, Field(description="How rows are prepared; null for a job priced before there was a choice.")
@@ -165,7 +222,9 @@ class Quote(Wire):
     rows: Annotated[int, Field(description="n")]
     dimension: Annotated[int, Field(description="Coordinates of w, intercepts included; for softmax, of all classes.")]
     row_norm: Annotated[float, Field(description="Bound on each row that the method meets, prepared.")]
-    gradient_bound: Annotated[float, Field(description="G, the bound on one record's gradient.")]
+    gradient_bound: Annotated[
+        float | None, Field(description="G, the bound on one record's gradient; null for a profile.")
+    ]
     slope_limit: Annotated[
         float, Field(description="The share of the loss's bound that slopes are shortened to; adaptive_gd has its own.")
     ] = 1.0
@@ -188,6 +247,7 @@ class Job(Wire):
     """A job and its state."""
 
     id: Identifier
+    kind: Annotated[JobKind, Field(description="What it releases.")] = "model"
     dataset: Identifier
     analyst: Name
     state: Annotated[JobState, Field(description="queued, running, done, failed or cancelled.")]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.wire.base import Name, Wire
+from app.wire.base import Identifier, Name, Sha256, Wire
 from app.wire.datasets import Column
 
 
@@ -19,6 +19,25 @@ class PrivacyStatement(Wire):
     accountant: Annotated[str, Field(description="Who certifies epsilon at delta.")]
     accountant_version: Annotated[str, Field(description="Its version.")]
     numerics: Annotated[Literal["exactly rounded"], Field(description="How noise was made.")] = "exactly rounded"
+
+
+class Moments(Wire):
+    """Moments of encoded values, each with noise of known std, as they were released."""
+
+    center: Annotated[list[float], Field(description="m, the noisy mean of each encoded value.")]
+    variances: Annotated[
+        list[float], Field(description="v, the noisy mean of (value - m)^2; m (1 - m) for a category's values.")
+    ]
+    noise: Annotated[
+        list[float], Field(description="Noise std: of v for a number, of m for a category's. v is raised to about it.")
+    ]
+
+
+class ProfileUse(Moments):
+    """The profile that rows were standardised by, and its moments, in the order of the model's encoded values."""
+
+    job: Annotated[Identifier, Field(description="The job that released it.")]
+    sha256: Annotated[Sha256, Field(description="Of the profile as published.")]
 
 
 class Model(Wire):
@@ -57,6 +76,13 @@ class Model(Wire):
     preparation: Annotated[
         str | None,
         Field(description="How training prepared its rows, and what regularizer and domain acted on, in words."),
+    ] = None
+    profile: Annotated[
+        ProfileUse | None,
+        Field(
+            description="The released profile that rows were standardised by, if they were.",
+            exclude_if=lambda used: used is None,  # models of earlier versions keep their digests
+        ),
     ] = None
     slope_limit: Annotated[
         float, Field(description="The share of the loss's slope bound that training shortened slopes to; 1 for none.")

@@ -23,6 +23,7 @@ from solvers.methods import Method
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.solve import plan as quoted
+from solvers.statistics import Profile
 
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
@@ -49,7 +50,7 @@ class Case:
     runs are made `effort` times as often.
     """
 
-    method: Method
+    method: Method | Profile
     problem: Problem
     statistic: Statistic | None = None
     position: int = 0
@@ -97,6 +98,8 @@ CASES: dict[str, Case | ExactCase] = {
     "noisy_sgd_standardised": Case(
         methods.NoisySgd(steps=6, batch=40, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS
     ),
+    # Columns are counted and averaged; the two records are in other bins than one another, and than the zeros.
+    "profile": Case(Profile(bins=4), _CODED, corners=_CORNERS),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),

@@ -50,6 +50,16 @@ class StandardisedAttacker:
             means.append((squares * short[:, None]).mean(axis=0))
         return self._scored(query, answer, means, self._columns.variance_bound(center, radius))
 
+    def histograms(self, query: str, bins: int) -> Vector:
+        """The oracle's."""
+        answer, counts = self._oracle.histograms(query, bins), []
+        low, high = self._columns.low, self._columns.high
+        for rows in self._rows:
+            parts = ((rows[:, :-1][:, self._at] - low) / (high - low) * bins).astype(int).clip(0, bins - 1)
+            counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / self._n)
+        bound = np.sqrt(2 * len(low)) / 2
+        return self._scored(query, answer / self._n, counts, float(bound)) * self._n
+
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.gradient(query, w, frame, limit), []

@@ -25,6 +25,7 @@ from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
 _SLIP = 1 + 8 * UNIT  # of a difference, a square, a shortening
+_BINS = 2**16
 _RANGE = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse underflows
 
 
@@ -81,6 +82,22 @@ class StandardisedOracle:
             return np.asarray(values.sum(axis=0))
 
         return self.__answer(planned, self.__total(squares), moved, min(longest, short) if cut else longest)
+
+    def histograms(self, query: str, bins: int) -> Vector:
+        """How many records lie in each of so many equal parts of each number's range + noise, (p bins,), number by
+        number: a record is in p of them, and replacing it moves the counts by sqrt(2 p) at most.
+        """
+        low, high = self.__columns.low, self.__columns.high
+        if not 1 <= bins <= _BINS or not len(low):
+            raise Unsuitable("numbers are counted in 1 to 65536 bins")
+        planned, first = self.__meter.take(query, Gaussian), bins * np.arange(len(low))
+        width, center = np.where(high > low, high - low, 1.0), np.zeros(self.__problem.d - 1)
+        counts = np.zeros(len(low) * bins)
+        for rows in cut(self.__problem.n, self.__problem.d):
+            parts = np.floor((self.__numbers(rows, center) - low) / width * bins)
+            places = np.clip(parts, 0, bins - 1).astype(np.int64) + first
+            counts += np.bincount(places.ravel(), minlength=len(counts))
+        return self.__meter.answer(planned, counts, math.sqrt(2 * len(low)) / 2 * _SLIP)
 
     def target_mean(self, query: str) -> float:
         """The mean of y in [-1, 1] + noise."""

@@ -1,9 +1,10 @@
-"""How rows become the vectors that a method meets: a job asks for one of two ways, and a run has one of three."""
+"""How rows become the vectors that a method meets: a job asks for one of three ways, and a run has one of four."""
 
 from solvers.preparation.declared import ByMethod, Declared
 from solvers.preparation.private import Private
+from solvers.preparation.profile import ByProfile
 
-Asked = Declared | Private
-Preparation = Declared | ByMethod | Private
+Asked = Declared | Private | ByProfile
+Preparation = Declared | ByMethod | Private | ByProfile
 
-__all__ = ["Asked", "ByMethod", "Declared", "Preparation", "Private"]
+__all__ = ["Asked", "ByMethod", "ByProfile", "Declared", "Preparation", "Private"]

@@ -4,6 +4,9 @@ Three Gaussian answers at most (docs/proofs/standardisation.md); what is compute
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +17,52 @@ from solvers.doors import Standardised
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-_FARTHEST = 4.0  # the most that (x - m)^2 can be: numbers and means lie in [-1, 1]
+FARTHEST = 4.0  # the most that (x - m)^2 can be: numbers and means lie in [-1, 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Noisy means m, and noisy means v of (x - m)^2, of a row's coordinates but the constant.
+
+    Parameters
+    ----------
+    center : m, each in [-1, 1]
+    variances : v, each in [0, 4]; m (1 - m) for a block's coordinates
+    noise : for each v the std of the noise that decides whether it is believed, above 0: its own, or m's for a block's
+
+    Raises
+    ------
+    Unsuitable
+        if they are not that, as many of each.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    center: tuple[float, ...]
+    variances: tuple[float, ...]
+    noise: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        m, v, noise = (np.array(part, dtype=float) for part in (self.center, self.variances, self.noise))
+        if not len(m) == len(v) == len(noise):
+            raise Unsuitable("there is a mean, a variance and a noise std for each coordinate")
+        if not ((np.abs(m) <= 1).all() and ((v >= 0) & (v <= FARTHEST)).all()):
+            raise Unsuitable("means lie in [-1, 1], variances in [0, 4]")
+        if not ((noise >= 1e-30) & (noise <= 1e30)).all():
+            raise Unsuitable("a noise std lies in [1e-30, 1e30]")
+
+    def floored(self, floor: float) -> Vector:
+        """v, of at least `floor` stds of its noise, in (0, 4]: (d - 1,)."""
+        least = np.minimum(floor * np.array(self.noise), FARTHEST)
+        found: Vector = np.clip(np.array(self.variances), least, FARTHEST)
+        return found
+
+    def at(self, places: Sequence[int]) -> "Moments":
+        """Those of some coordinates, in this order."""
+        center, variances, noise = (
+            tuple(part[place] for place in places) for part in (self.center, self.variances, self.noise)
+        )
+        return Moments(center, variances, noise)
 
 
 def columns_of(problem: Problem) -> Columns:
@@ -25,7 +73,11 @@ def columns_of(problem: Problem) -> Columns:
 
 
 def queries(problem: Problem, means: float, spread: float, variances: float) -> tuple[Query, ...]:
-    """What is asked, with these weights: no variances where no column is a number, nothing where there is no column."""
+    """What is asked, with these weights: no variances where no column is a number, nothing where there is no column,
+    or where the moments are known.
+    """
+    if problem.moments is not None:
+        return ()
     found: tuple[Query, ...] = (Query("means", 1, Gaussian(), means),) if problem.d > 1 else ()
     if columns_of(problem).is_number.any():
         found += (Query("spread", 1, Gaussian(), spread), Query("variances", 1, Gaussian(), variances))
@@ -45,10 +97,18 @@ def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
 
 
 def ask(oracle: Standardised, problem: Problem, floor: float) -> tuple[Vector, Vector]:
-    """Means, and variances of at least `floor` stds of their own noise, in (0, 4]: (d - 1,) each."""
+    """Means, and variances of at least `floor` stds of their own noise, in (0, 4]: (d - 1,) each; those that are known
+    without a question.
+    """
+    found = answered(oracle, problem) if problem.moments is None else Moments(*problem.moments)
+    return np.array(found.center), found.floored(floor)
+
+
+def answered(oracle: Standardised, problem: Problem) -> Moments:
+    """The moments, as the oracle answers."""
     columns, n = columns_of(problem), problem.n
     if problem.d == 1:
-        return np.zeros(0), np.zeros(0)
+        return Moments((), (), ())
     numbers = columns.is_number
     low, high = np.zeros(problem.d - 1), np.ones(problem.d - 1)
     low[numbers], high[numbers] = columns.low, columns.high
@@ -57,8 +117,8 @@ def ask(oracle: Standardised, problem: Problem, floor: float) -> tuple[Vector, V
     stds = np.full(len(v), oracle.planned("means").noise_multiplier * columns.diameter / 2 / n)
     if numbers.any():
         least = oracle.planned("spread").noise_multiplier * float(columns.farthest(center).sum()) / (2 * n)
-        spread = min(max(oracle.spread("spread", center), least), _FARTHEST * int(numbers.sum()))
+        spread = min(max(oracle.spread("spread", center), least), FARTHEST * int(numbers.sum()))
         radius = 1.2 * math.sqrt(1.1 * spread)
         v[numbers] = oracle.variances("variances", center, radius)
         stds[numbers] = oracle.planned("variances").noise_multiplier * columns.variance_bound(center, radius) / n
-    return center, np.clip(v, np.minimum(floor * stds, _FARTHEST), _FARTHEST)
+    return Moments(tuple(center.tolist()), tuple(np.clip(v, 0.0, FARTHEST).tolist()), tuple(stds.tolist()))

@@ -3,11 +3,12 @@
 from fastapi.concurrency import run_in_threadpool
 
 from app.calculation.questions import ANSWER, QUESTION, answer
+from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
 from app.quotes import pricing
 from app.quotes.pricing import Priced
 from app.settings import Settings
-from app.wire.jobs import JobRequest
+from app.wire.jobs import Asked
 
 
 class InlineCalculators:
@@ -29,7 +30,7 @@ class InlineCalculators:
         """There is nothing to close."""
 
 
-def price(dataset: DatasetRow, request: JobRequest, settings: Settings) -> Priced:
+def price(dataset: DatasetRow, request: Asked, settings: Settings, known: Released | None = None) -> Priced:
     """The price of a request, here and now."""
-    asked = pricing.ask(dataset, request, settings)
+    asked = pricing.ask(dataset, request, settings, known)
     return pricing.priced(asked, answer(asked.question))

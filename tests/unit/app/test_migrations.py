@@ -41,6 +41,7 @@ def _differences(database: Database, target: sa.MetaData) -> list[object]:
 def _statements(connection: sa.Connection) -> dict[str, set[str]]:
     rows = connection.execute(sa.text("select name, sql from sqlite_master where sql is not null"))
     plain = ((name, re.sub(r'"(\w+)"', r"\1", sql)) for name, sql in rows)  # after a renaming names are quoted
+    plain = ((name, re.sub(r", (kind VARCHAR)", r",\n\1", sql)) for name, sql in plain)  # added to the last line
     return {name: {line.strip().rstrip(",").rstrip() for line in sql.splitlines()} for name, sql in plain}
 
 
@@ -205,6 +206,7 @@ def _back(home: Path) -> None:
     database = Database(f"sqlite:///{home}/purse.sqlite3")
     with database.write() as connection:
         connection.execute(sa.text("alter table jobs rename column spec to plan"))
+        connection.execute(sa.text("alter table jobs drop column kind"))
         connection.execute(sa.text("update alembic_version set version_num = '0004'"))
         for row in connection.execute(sa.text("select id, plan from jobs")).all():
             spec = json.loads(row.plan)

@@ -1,0 +1,83 @@
+"""From a profile's answers to what is published of them: post-processing, with intervals from the known noise."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.sources.design import Table
+from app.sources.spec import JobSpec
+from app.wire.datasets import CategoryColumn, NumberColumn
+from app.wire.models import Moments
+from app.wire.profiles import ColumnProfile, Interval, Quantile
+from solvers.statistics import Profile
+
+_WIDE = 1.959964  # stds of noise on either side: 95 %
+_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
+    """Every declared column, from the flat answers of `Profile.run`."""
+    method, table, problem = spec.method, spec.design, spec.problem
+    assert isinstance(method, Profile)
+    assert isinstance(table, Table)
+    moments, counts = method.parted(problem, answers)
+    plan, bounds = spec.release_plan.plan, method.bounds(problem)
+    stds = {q.name: q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in plan.queries}
+    found, numbers = [], iter(counts)
+    for column in table.features:
+        own = moments.at(table.places(column.name))
+        told = Moments(center=list(own.center), variances=list(own.variances), noise=list(own.noise))
+        if isinstance(column, CategoryColumn):
+            shares, std = problem.n * np.array(own.center), problem.n * stds["means"]
+            found.append(
+                ColumnProfile(column=column, counts=shares.tolist(), counts_noise_std=float(std), moments=told)
+            )
+        else:
+            found.append(_number(column, told, next(numbers), stds, problem.n))
+    return found
+
+
+def _number(
+    column: NumberColumn, told: Moments, counts: NDArray[np.float64], stds: dict[str, float], n: int
+) -> ColumnProfile:
+    origin, unit = column.coding or ((column.lower + column.upper) / 2, (column.upper - column.lower) / 2)
+    low, high = column.code_range
+    edges = np.clip(origin + unit * np.linspace(low, high, len(counts) + 1), column.lower, column.upper)
+    (m,), (v,), (noise,) = told.center, told.variances, told.noise
+    means = np.clip([m, m - _WIDE * stds["means"], m + _WIDE * stds["means"]], low, high)
+    roots = np.sqrt(np.maximum([v, v - _WIDE * noise, v + _WIDE * noise], 0.0))
+    return ColumnProfile(
+        column=column,
+        counts=counts.tolist(),
+        counts_noise_std=stds["histograms"],
+        edges=edges.tolist(),
+        mean=_interval(origin + unit * means),
+        std=_interval(unit * roots),
+        quantiles=[_quantile(share, counts, edges, stds["histograms"], n) for share in _SHARES],
+        moments=told,
+    )
+
+
+def _quantile(share: float, counts: NDArray[np.float64], edges: NDArray[np.float64], std: float, n: int) -> Quantile:
+    """Where the number of records up to an end of a bin reaches share n.
+
+    Of bins 1..k the best estimate is cum_k - (k/B) (cum_B - n), of variance std^2 k (B - k) / B, since n is public. The
+    quantile's bin, up to which share n is reached and before which it is not, is among those for which neither can be
+    excluded: one with a chance of 2.5 % is left out on either side.
+    """
+    bins, wanted = len(counts), share * n
+    k = np.arange(bins + 1)
+    upto = np.concatenate(([0.0], np.cumsum(counts)))
+    upto, band = upto - k / bins * (upto[-1] - n), _WIDE * std * np.sqrt(k * (bins - k) / bins)
+    upto[0], upto[-1] = 0.0, n
+    first = int(np.flatnonzero(upto >= wanted)[0])
+    last = int(np.flatnonzero(upto < wanted)[-1]) + 1
+    lowest = int(np.flatnonzero(upto[1:] + band[1:] >= wanted)[0])
+    highest = int(np.flatnonzero(upto[:-1] - band[:-1] <= wanted)[-1]) + 1
+    return Quantile(share=share, at=_interval(edges[[math.ceil((first + last) / 2), lowest, highest]]))
+
+
+def _interval(ends: NDArray[np.float64]) -> Interval:
+    value, low, high = ends.tolist()
+    return Interval(value=value, low=low, high=high)
