@@ -52,6 +52,11 @@ class Columns:
         return math.sqrt(float(((self.high - self.low) ** 2).sum()) + 2 * blocks)
 
     @property
+    def count_bound(self) -> float:
+        """Half of how far, in l2, counts move that hold a row once for each number: from one cell of it to another."""
+        return math.sqrt(2 * self.widths.count(1)) / 2
+
+    @property
     def low(self) -> NDArray[np.float64]:
         """The lower end of each number's range, (p,)."""
         return np.array([low for low, _ in self.ranges] or [-1.0] * self.widths.count(1))

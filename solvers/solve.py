@@ -155,7 +155,10 @@ def run(
     if problem.columns is not None:
         moments = StandardisedOracle(problem, data, first, noise, on_answer)
         frame, before = preparation.frame(moments, problem), moments.transcript()
-    data = frames.framed(data, frame, met.row_norm) if frame is not None else replace(data, problem=met)
+    if frame is not None:
+        data = frames.framed(data, frame, met.row_norm)
+    elif met is not problem:  # that the data are the problem's, the moments' door has seen
+        data = replace(data, problem=met)
     coefficients, transcript = _answered(method, data, rest, noise, _after(before, on_answer))
     transcript = Plan(transcript.queries + before.queries)
     if not release.plan.covers(transcript):

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.calculation.calculators import Begun
-from app.cli import audit, data, fit, jobs, ledger, operate, receipts, tokens
+from app.cli import audit, data, fit, jobs, ledger, operate, profiles, receipts, tokens
 from app.cli.common import Refusal, loss
 from app.client import ClientError, ProblemError
 
@@ -56,6 +56,7 @@ for command in (
     jobs.quote,
     jobs.submit,
     jobs.model,
+    profiles.profile,
     operate.health,
     operate.migrate,
     audit.audit,

@@ -40,7 +40,10 @@ More = Annotated[
     ),
 ]
 Preparation = Annotated[
-    str | None, typer.Option(help="private or declared; if left out, private where it fits (see the quote).")
+    str | None,
+    typer.Option(
+        help="private, declared, profile (the dataset's latest) or profile:JOB; if left out, private where it fits."
+    ),
 ]
 
 group = typer.Typer(no_args_is_help=True, help="List, show, follow and cancel jobs.")
@@ -61,7 +64,8 @@ def request(
         raise typer.BadParameter(f"{more} must hold a JSON object")
     privacy = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
     given: dict[str, Any] = {"method": method and {"name": method}, "positive": positive}
-    given["preparation"] = preparation and {"name": preparation}
+    name, _, job = (preparation or "").partition(":")
+    given["preparation"] = {"name": name} | ({"job": job} if job else {}) if name else None
     return {"target": target, "privacy": privacy, **rest, **{k: v for k, v in given.items() if v is not None}}
 
 
@@ -116,7 +120,7 @@ def submit(
     with connect(url) as client:
         job = client.jobs.submit(dataset=find_dataset(client, dataset), idempotency_key=key, **asked)
         if wait:
-            job.result(progress=False if json else None)
+            job.wait(progress=False if json else None)
         emit(job.job, json, lambda: show_job(job.job))
 
 
@@ -149,7 +153,7 @@ def show(job: Job, url: Url = DEFAULT_URL, json: Json = False) -> None:
 
 @group.command("wait")
 def wait_for(job: Job, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """Stay until the job is finished; exit code 1 if it released no model.
+    """Stay until the job is finished; exit code 1 if it released nothing.
 
     \b
     Example:
@@ -157,7 +161,7 @@ def wait_for(job: Job, url: Url = DEFAULT_URL, json: Json = False) -> None:
     """
     with connect(url) as client:
         handle = client.jobs.get(job)
-        handle.result(progress=False if json else None)
+        handle.wait(progress=False if json else None)
     emit(handle.job, json, lambda: show_job(handle.job))
 
 
@@ -218,7 +222,8 @@ def _prepared(preparation: wire.Prepared | None) -> list[tuple[str, str]]:
     """How rows are prepared, as lines."""
     if preparation is None:
         return []
-    return [("preparation", f"{preparation.name} ({preparation.reason}): {preparation.statement}")]
+    used = "" if preparation.profile is None else f" {preparation.profile.job}"
+    return [("preparation", f"{preparation.name}{used} ({preparation.reason}): {preparation.statement}")]
 
 
 def _expected(forecast: wire.Forecast | None) -> list[tuple[str, str]]:

@@ -25,6 +25,7 @@ from app.wire.base import Page
 from app.wire.datasets import BudgetStatus, Dataset
 from app.wire.jobs import Job, JobEvent, JobState, Quote
 from app.wire.models import Model
+from app.wire.profiles import DatasetProfile
 from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
 from app.wire.tokens import NewToken, Role, Token
 
@@ -71,9 +72,9 @@ class AsyncClient:
         """Closes the connections."""
         await self._sender.driver.close()
 
-    async def quote(self, /, *, dataset: str, target: str, privacy: object, **rest: Any) -> Quote:
+    async def quote(self, /, *, dataset: str, target: str | None = None, privacy: object, **rest: Any) -> Quote:
         """What a job would cost; touches no data and charges nothing."""
-        request = {"dataset": dataset, "target": target, "privacy": privacy, **rest}
+        request = _request(dataset, target, privacy, rest)
         return await self._sender.send(post(at("quotes"), request, Quote, repeatable=True))
 
     async def ledger(self, dataset: str) -> list[LedgerEntry]:
@@ -128,9 +129,16 @@ class AsyncJobs:
     _sender: Sender
 
     async def submit(
-        self, /, *, dataset: str, target: str, privacy: object, idempotency_key: str | None = None, **rest: Any
+        self,
+        /,
+        *,
+        dataset: str,
+        target: str | None = None,
+        privacy: object,
+        idempotency_key: str | None = None,
+        **rest: Any,
     ) -> "AsyncJobHandle":
-        """Charges the budget and queues the job.
+        """Charges the budget and queues the job: a model of a target, or with `method={"name": "profile"}` a profile.
 
         Parameters
         ----------
@@ -143,7 +151,7 @@ class AsyncJobs:
         ProblemError
             budget_exhausted, with what `remaining` would admit; and others.
         """
-        request = {"dataset": dataset, "target": target, "privacy": privacy, **rest}
+        request = _request(dataset, target, privacy, rest)
         call = post(at("jobs"), request, Job, key=idempotency_key or secrets.token_hex(16))
         return AsyncJobHandle(self._sender, await self._sender.send(call))
 
@@ -158,6 +166,10 @@ class AsyncJobs:
     async def model(self, job: str) -> Model:
         """The model that a job released."""
         return await self._sender.send(get(at("jobs", job, "model"), Model))
+
+    async def profile(self, job: str) -> DatasetProfile:
+        """The profile that a job released, whoever submitted it; `Dataset.profile` names the latest."""
+        return await self._sender.send(get(at("jobs", job, "profile"), DatasetProfile))
 
     async def receipt(self, job: str) -> Receipt:
         """A job's signed receipt, and the keys that the server publishes now; for auditors too."""
@@ -193,7 +205,17 @@ class AsyncJobHandle:
         return self._sender.follow(EventStream(self.id, timeout))
 
     async def result(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Model:
-        """The model, when the job is done.
+        """The model, when the job is done: see `wait`."""
+        await self.wait(timeout, progress)
+        return await self.model()
+
+    async def profile(self, timeout: float | None = None, progress: bool | Watch | None = None) -> DatasetProfile:
+        """The profile, when the job, which is for one, is done: see `wait`."""
+        await self.wait(timeout, progress)
+        return await AsyncJobs(self._sender).profile(self.id)
+
+    async def wait(self, timeout: float | None = None, progress: bool | Watch | None = None) -> None:
+        """Returns when the job is done.
 
         Parameters
         ----------
@@ -216,7 +238,6 @@ class AsyncJobHandle:
                 watch(as_event(self.job))
         if self.state != "done":
             raise JobNotReleased(self.id, self.state, self.job.error)
-        return await self.model()
 
     async def model(self) -> Model:
         """The released model."""
@@ -250,6 +271,10 @@ class AsyncTokens:
     async def revoke(self, token: str) -> None:
         """Makes a token invalid, for good."""
         await self._sender.send(Call("DELETE", at("tokens", token), nothing))
+
+
+def _request(dataset: str, target: str | None, privacy: object, rest: dict[str, Any]) -> dict[str, Any]:
+    return {"dataset": dataset, "privacy": privacy, **({} if target is None else {"target": target}), **rest}
 
 
 def bearer(token: str | None) -> dict[str, str]:

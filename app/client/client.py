@@ -71,6 +71,8 @@ class JobHandle:
 
     refresh = _run(AsyncJobHandle.refresh)
     result = _run(AsyncJobHandle.result)
+    profile = _run(AsyncJobHandle.profile)
+    wait = _run(AsyncJobHandle.wait)
     model = _run(AsyncJobHandle.model)
     receipt = _run(AsyncJobHandle.receipt)
     cancel = _run(AsyncJobHandle.cancel)
@@ -111,6 +113,7 @@ class Jobs:
     get = _handle(AsyncJobs.get)
     list = _run(AsyncJobs.list)
     model = _run(AsyncJobs.model)
+    profile = _run(AsyncJobs.profile)
     receipt = _run(AsyncJobs.receipt)
 
 

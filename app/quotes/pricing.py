@@ -228,9 +228,10 @@ def _prepared(
         )
         raise _wrong("invalid_request", "preparation", f"cannot be had: {named}")
     found = {told.column.name: told for told in known.document.columns}
-    stated = known.document.dataset, known.document.privacy.neighbors, known.document.privacy.rows
-    if stated != (dataset.id, "replace_one", dataset.rows):
+    if (known.document.dataset, known.document.privacy.rows) != (dataset.id, dataset.rows):
         raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another dataset")
+    if known.document.privacy.neighbors != "replace_one":  # the only one there is now
+        raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another relation")
     if any(feature.name not in found or found[feature.name].column != feature for feature in design.features):
         raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another declaration")
     own = [found[feature.name].moments for feature in design.features]

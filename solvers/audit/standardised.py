@@ -57,8 +57,7 @@ class StandardisedAttacker:
         for rows in self._rows:
             parts = ((rows[:, :-1][:, self._at] - low) / (high - low) * bins).astype(int).clip(0, bins - 1)
             counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / self._n)
-        bound = np.sqrt(2 * len(low)) / 2
-        return self._scored(query, answer / self._n, counts, float(bound)) * self._n
+        return self._scored(query, answer / self._n, counts, self._columns.count_bound) * self._n
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """The oracle's."""

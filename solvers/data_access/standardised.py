@@ -97,7 +97,7 @@ class StandardisedOracle:
             parts = np.floor((self.__numbers(rows, center) - low) / width * bins)
             places = np.clip(parts, 0, bins - 1).astype(np.int64) + first
             counts += np.bincount(places.ravel(), minlength=len(counts))
-        return self.__meter.answer(planned, counts, math.sqrt(2 * len(low)) / 2 * _SLIP)
+        return self.__meter.answer(planned, counts, self.__columns.count_bound * _SLIP)
 
     def target_mean(self, query: str) -> float:
         """The mean of y in [-1, 1] + noise."""

@@ -1,6 +1,5 @@
 """A profile: how often each category occurs, how numbers are spread, and the moments that standardise rows."""
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -58,7 +57,7 @@ class Profile(StandardisedRun):
     def bounds(self, problem: Problem) -> Bounds:
         """The moments', and for counts sqrt(2 p) / 2: a record is in one bin of each of p numbers."""
         found, p = moments.bounds(problem), _numbers(problem)
-        return found | {"histograms": (math.sqrt(2 * p) / 2, p * self.bins)} if p else found
+        return found | {"histograms": (moments.columns_of(problem).count_bound, p * self.bins)} if p else found
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """A pass for each answer."""

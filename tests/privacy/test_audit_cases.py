@@ -13,7 +13,7 @@ RUNS = 1500
 
 def test_every_method_has_a_case() -> None:
     names = {str(member.__dataclass_fields__["name"].default) for member in get_args(Method)}
-    assert names == {case.method.name for case in CASES.values()}
+    assert names | {"profile"} == {case.method.name for case in CASES.values()}
     assert names <= set(CASES)
 
 

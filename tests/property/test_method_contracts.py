@@ -23,7 +23,8 @@ from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Squared
 from solvers.methods import DpGd, DpSvrg, Method, Run
-from solvers.preparation import Declared, Private
+from solvers.preparation import ByProfile, Declared, Private
+from solvers.preparation.moments import Moments
 from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Limits, Quote, run
@@ -38,6 +39,7 @@ PROBLEMS = [
     for domain in (Free(), LinfBall(1.0))
 ]
 PROBLEMS += [Problem(Logistic(), L2(0.05), n=N, d=3, row_norm=2.0, columns=Columns((1, 1)))]
+RELEASED = ByProfile(Moments((0.1, -0.2), (0.3, 0.4), (0.01, 0.01)))
 PROMISES = [Privacy(1.0, 1e-6), Privacy(1.0)]
 ASKED = [kind() for kind in get_args(Method)]
 ASKED += [DpGd(release=release) for release in ("last", "random")]
@@ -188,13 +190,16 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
     "method", [*ASKED, DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40)], ids=lambda method: str(method.name)
 )
 @pytest.mark.parametrize("slope_limit", [1.0, 0.3])
-def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(method: Method, slope_limit: float) -> None:
+@pytest.mark.parametrize("asked_for", [None, RELEASED], ids=["private", "profile"])
+def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(
+    method: Method, slope_limit: float, asked_for: ByProfile | None
+) -> None:
     problem, privacy = PROBLEMS[-1], PROMISES[0]
     try:
-        quote = plan(method, problem, privacy, slope_limit=slope_limit)
+        quote = plan(method, problem, privacy, slope_limit=slope_limit, preparation=asked_for)
     except Unsuitable:
         return
-    if not isinstance(quote.preparation, Private):
+    if not isinstance(quote.preparation, Private | ByProfile):
         return
     rng = np.random.default_rng(8)
     X = np.column_stack((rng.uniform(-1, 1, (N, 2)), np.ones(N)))

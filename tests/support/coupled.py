@@ -1,5 +1,6 @@
 """Two neighbors run on the same answers and the same randomness: what may differ between them, and by how much."""
 
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -66,8 +67,11 @@ def complaints(quote: Quote, X: Vector, y: Vector, other: tuple[Vector, float]) 
             results.append(done[0])
     if not np.array_equal(results[0], results[1]):
         found.append("the result is no function of the answers")
-    if len(met) != 2 or any(
-        not np.array_equal(getattr(met[0], part), getattr(met[1], part)) for part in ("center", "scale", "constant")
+    is_framed = quote.problem.columns is not None and quote.met.columns is None
+    if len(met) != 2 * is_framed or any(
+        not np.array_equal(getattr(a, part), getattr(b, part))
+        for a, b in pairwise(met)
+        for part in ("center", "scale", "constant")
     ):
         found.append("the frame is no function of the answers")
     return found

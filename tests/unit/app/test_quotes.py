@@ -13,6 +13,7 @@ from accounting.filter import Filter
 from accounting.plan import Plan
 from accounting.privacy import Privacy
 from accounting.records.ledger import Charged, LedgerState, Opened, advance
+from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes import pricing
@@ -43,9 +44,11 @@ def dataset(rows: int = 20_000, epsilon: float = 3.0, delta: float = 1e-6, kind:
     return DatasetRow("ds_1", "d", rows, spec, "no such folder", state, "now")
 
 
-def priced(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> pricing.Priced:
+def priced(
+    row: DatasetRow | None = None, settings: Settings = SETTINGS, known: Released | None = None, **changes: Any
+) -> pricing.Priced:
     request = JobRequest.model_validate_json(json.dumps(REQUEST | changes))
-    return price(row or dataset(), request, settings)
+    return price(row or dataset(), request, settings, known)
 
 
 def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
@@ -242,7 +245,7 @@ class TestForecast:
         assert many.seconds > 50 * few.seconds
 
     def test_auto_says_why_and_samples_only_where_the_filter_can_pay(self) -> None:
-        huge = {"features": ["age"], "privacy": {"epsilon": 1.0}}
+        huge: dict[str, Any] = {"features": ["age"], "privacy": {"epsilon": 1.0}}
         settings = Settings(home=Path("/nowhere"), max_gradient_evaluations=1e13)
         chosen = [priced(dataset(rows=10**9, kind=kind), settings, **huge).planned for kind in ("rdp", "gdp")]
         assert [planned.method.name for planned in chosen] == ["dp_svrg", "adaptive_gd"]

@@ -1,0 +1,139 @@
+"""What is told of a profile: numbers in their units, quantiles, intervals that hold the truth as often as said."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.datasets.profiles import Released
+from app.http.errors import ApiError
+from app.jobs import profiles
+from app.sources.spec import JobSpec
+from app.wire.datasets import DatasetSpec
+from app.wire.jobs import ProfileRequest
+from app.wire.models import PrivacyStatement
+from app.wire.profiles import ColumnProfile, DatasetProfile
+from solvers.preparation import ByProfile
+from solvers.statistics import Profile
+from tests.support.calculations import price
+from tests.unit.app.test_quotes import SETTINGS, dataset, priced
+
+COLUMNS: list[dict[str, Any]] = [
+    {"name": "age", "type": "number", "lower": 20, "upper": 60},
+    {"name": "paid", "type": "number", "lower": 0, "upper": 1000, "origin": 0, "scale": 500},
+    {"name": "sex", "type": "category", "categories": ["f", "m"]},
+]
+N = 20_000
+RNG = np.random.default_rng(11)
+AGE = np.clip(RNG.normal(35, 6, N), 20, 60)
+PAID = np.minimum(RNG.exponential(60, N), 500)
+
+
+def spec_of(epsilon: float = 0.5, bins: int = 20) -> JobSpec:
+    row = dataset(N)
+    declared = {"name": "d", "columns": COLUMNS, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+    row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
+    asked = {"dataset": "ds_1", "method": {"name": "profile", "bins": bins}, "privacy": {"epsilon": epsilon}}
+    return price(row, ProfileRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+
+
+def released(spec: JobSpec, rng: np.random.Generator | None = None) -> list[ColumnProfile]:
+    """What is told of AGE, PAID and as many f as m; without noise, or with the noise that was planned."""
+    method, problem = spec.method, spec.problem
+    assert isinstance(method, Profile)
+    coded = [(AGE - 40) / 20, PAID / 500]
+    stds = {
+        q.name: q.mechanism.std(q.noise_multiplier, *method.bounds(problem)[q.name])
+        for q in spec.release_plan.plan.queries
+    }
+    draw = rng.normal if rng is not None else lambda size: np.zeros(size)
+    exact = np.array([coded[0].mean(), coded[1].mean(), 0.5, 0.5, 0.0])
+    center = np.clip(exact + stds["means"] * draw(size=5), [-1, 0, 0, 0, 0], 1)
+    v = center * (1 - center)
+    v[:2] = [((x - m) ** 2).mean() for x, m in zip(coded, center[:2], strict=True)] + stds["variances"] * draw(size=2)
+    noise = np.full(5, stds["means"])
+    noise[:2] = stds["variances"]
+    ranges = ((-1, 1), (0, 1))
+    counts = np.concatenate([np.histogram(x, method.bins, ends)[0] for x, ends in zip(coded, ranges, strict=True)])
+    counts = counts + stds["histograms"] * draw(size=len(counts))
+    return profiles.columns(spec, np.concatenate((center, np.clip(v, 0, 4), noise, counts)))
+
+
+def test_numbers_are_in_their_own_units() -> None:
+    age, paid, sex = released(spec_of())
+    assert age.mean is not None and age.std is not None and age.edges is not None  # noqa: PT018
+    assert paid.mean is not None and paid.std is not None and paid.edges is not None  # noqa: PT018
+    assert age.edges == pytest.approx(np.linspace(20, 60, 21))
+    assert paid.edges == pytest.approx(np.linspace(0, 500, 21))  # codes end at the scale
+    assert (age.mean.value, age.std.value) == pytest.approx((AGE.mean(), AGE.std()))
+    assert (paid.mean.value, paid.std.value) == pytest.approx((PAID.mean(), PAID.std()))
+    assert sex.counts == pytest.approx([N / 2, N / 2, 0])
+    for told, values, step in ((age, AGE, 2), (paid, PAID, 25)):
+        assert told.quantiles is not None
+        for quantile in told.quantiles:
+            exact = np.quantile(values, quantile.share)
+            assert exact <= quantile.at.value <= exact + step
+            assert quantile.at.low <= exact <= quantile.at.high
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """At a price where noise is felt: 95 of 100, of 200 releases, less four standard deviations."""
+    spec, rng, runs = spec_of(0.05), np.random.default_rng(5), 200
+    held: dict[str, int] = {}
+    for _ in range(runs):
+        for told, values in zip(released(spec, rng), (AGE, PAID), strict=False):
+            assert told.mean is not None
+            assert told.quantiles is not None
+            found = {"mean": (told.mean, values.mean())}
+            found |= {f"{q.share}": (q.at, np.quantile(values, q.share)) for q in told.quantiles}
+            for name, (interval, truth) in found.items():
+                key = f"{told.column.name} {name}"
+                held[key] = held.get(key, 0) + (interval.low <= truth <= interval.high)
+                assert interval.low <= interval.value <= interval.high
+    assert min(held.values()) >= 0.95 * runs - 4 * (0.95 * 0.05 * runs) ** 0.5, held
+
+
+def test_a_profile_of_other_columns_or_another_relation_is_refused() -> None:
+    spec = spec_of()
+    mine = dataset(N)
+    statement = PrivacyStatement(
+        epsilon=1.0, delta=1e-6, neighbors="replace_one", rows=N, event={}, accountant="a", accountant_version="1"
+    )
+    own = price(
+        mine,
+        ProfileRequest.model_validate_json(
+            json.dumps({"dataset": "ds_1", "method": {"name": "profile"}, "privacy": {"epsilon": 0.5}})
+        ),
+        SETTINGS,
+    ).spec
+    assert isinstance(own.method, Profile)
+    size = own.problem.d - 1
+    answers = np.concatenate((np.zeros(size), np.ones(size), np.ones(size), np.zeros(32)))
+    columns = profiles.columns(own, answers)
+    document = DatasetProfile(kind="profile", dataset="ds_1", columns=columns, job="job_1", privacy=statement)
+
+    def used(changed: DatasetProfile) -> ByProfile:
+        found = priced(mine, known=Released(changed, "0" * 64), preparation={"name": "profile"}).spec.preparation
+        assert isinstance(found, ByProfile)
+        return found
+
+    assert len(used(document).moments.center) == size - 3  # income's is the target
+    assert (used(document).job, used(document).sha256) == ("job_1", "0" * 64)
+    other_spec = released(spec)
+    wider = columns[0].column.model_copy(update={"upper": 91.0})
+    renamed = [columns[0].model_copy(update={"column": wider}), *columns[1:]]
+    for changes, said in (
+        ({"dataset": "ds_2"}, "another dataset"),
+        ({"privacy": statement.model_copy(update={"rows": N - 1})}, "another dataset"),
+        ({"privacy": statement.model_copy(update={"neighbors": "zero_out"})}, "another relation"),
+        ({"columns": renamed}, "another declaration"),
+        ({"columns": other_spec}, "another declaration"),
+        ({"columns": columns[1:]}, "another declaration"),
+    ):
+        with pytest.raises(ApiError) as raised:
+            used(document.model_copy(update=changes))
+        violations = raised.value.details().violations
+        assert violations is not None
+        assert said in violations[0].what

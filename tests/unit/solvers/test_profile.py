@@ -1,0 +1,297 @@
+"""Profiles: what they answer and to what bounds, and that a job standardised by one is as if it had asked itself."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.calibration import certify
+from accounting.divergences.gaussian import gauss_mu
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import Problem, plan, solve
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.meter import Meter
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.errors import NeedsDelta, Unsuitable
+from solvers.losses import Absolute, Hinge, Logistic, Softmax, Squared
+from solvers.methods import (
+    AdaptiveGd,
+    AdaSsp,
+    DpGd,
+    DpSvrg,
+    InverseSensitivity,
+    Localization,
+    Method,
+    NoisyMirrorDescent,
+    ObjectivePerturbation,
+)
+from solvers.preparation import ByProfile, Declared, Private, moments
+from solvers.preparation.moments import Moments
+from solvers.problem import Vector
+from solvers.selection import Auto
+from solvers.solve import run
+from solvers.statistics import Profile
+from tests.support.coupled import complaints
+from tests.support.seeded import SeededBits
+
+N = 600
+LAYOUT = Columns((1, 3, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
+PROBLEM = Problem(Logistic(), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns=LAYOUT)
+TABLE = replace(PROBLEM, loss=Squared())
+PRIVACY = Privacy(1.0, 1e-6)
+KNOWN = Moments((0.2, 0.5, 0.3, 0.2, 0.4, 0.1), (0.3, 0.2, 0.2, 0.1, 0.05, 0.1), (0.01,) * 6)
+FAR = (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]), -1.0)
+Answers = dict[str, Vector]
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Vector, Vector]:
+    rng = np.random.default_rng(3)
+    kinds = np.eye(3)[rng.integers(0, 3, N)]
+    numbers = np.column_stack((rng.uniform(0, 0.01, N), rng.uniform(-0.5, 1, N)))
+    X = np.column_stack((rng.normal(0.3, 0.2, N).clip(-1, 1), kinds, numbers, np.ones(N)))
+    X[7] = (-1.0, 1.0, 0.0, 0.0, 0.0, -0.5, 1.0)
+    return X, np.sign(X[:, 0] - 0.3 + X[:, 1] / 5)
+
+
+def profiled(rows: tuple[Vector, Vector], privacy: Privacy = PRIVACY, bins: int = 8) -> tuple[Moments, Vector, Plan]:
+    quote = plan(Profile(bins), TABLE, privacy)
+    answers, transcript = run(Profile(bins), TABLE, inputs.of_arrays(*rows, TABLE), quote.release, Noise(SeededBits(2)))
+    return *Profile(bins).parted(TABLE, answers), transcript
+
+
+class TestProfile:
+    def test_one_plan_of_four_gaussian_answers_holds_the_promise(self, rows: tuple[Vector, Vector]) -> None:
+        quote = plan(Profile(8), TABLE, PRIVACY)
+        assert [q.name for q in quote.release.plan.queries] == ["means", "spread", "variances", "histograms"]
+        shares = [4 / q.noise_multiplier**2 / gauss_mu(1.0, 1e-6) ** 2 for q in quote.release.plan.queries]
+        assert shares == pytest.approx([0.4, 0.05, 0.25, 0.3], rel=1e-6)
+        assert quote.gradient_evaluations == 4 * N
+        assert quote.forecast.excess_risk is None
+        assert profiled(rows)[2] == quote.release.plan
+        assert certify(quote.release.plan, 1e-6)[0] <= 1.0
+
+    def test_categories_alone_are_one_answer(self) -> None:
+        flat = Columns((2, 3))
+        table = Problem(Squared(), n=N, d=flat.d, row_norm=flat.row_norm, columns=flat)
+        quote = plan(Profile(), table, PRIVACY)
+        assert [q.name for q in quote.release.plan.queries] == ["means"]
+        X = np.column_stack((np.tile([1.0, 0.0], (N, 1)), np.tile([0.0, 0.0, 1.0], (N, 1)), np.ones(N)))
+        answers, _ = run(Profile(), table, inputs.of_arrays(X, np.zeros(N), table), quote.release)
+        assert answers.shape == (Profile().size(table),) == (15,)
+
+    def test_with_hardly_any_noise_it_is_what_the_columns_say(self, rows: tuple[Vector, Vector]) -> None:
+        X = rows[0][:, :-1]
+        found, counts, _ = profiled(rows, Privacy(100.0, 1e-2))
+        assert found.center == pytest.approx(X.mean(axis=0), abs=0.02)
+        numbers = [0, 4, 5]
+        spread = ((X - X.mean(axis=0)) ** 2).mean(axis=0)
+        assert np.array(found.variances)[numbers] == pytest.approx(spread[numbers], abs=0.05)  # far rows are cut
+        m = np.array(found.center)[1:4]
+        assert found.variances[1:4] == pytest.approx(m * (1 - m))
+        for j, (low, high), told in zip(numbers, LAYOUT.ranges, counts, strict=True):
+            assert told == pytest.approx(np.histogram(X[:, j], 8, (low, high))[0], abs=6)
+
+    def test_ends_of_a_range_are_counted_in_its_first_and_last_bin(self) -> None:
+        X = np.tile([-1.0, 1.0, 0.0, 0.0, 1.0, -0.5, 1.0], (N, 1))
+        _, counts, _ = profiled((X, np.ones(N)), Privacy(100.0, 1e-2))
+        assert counts.argmax(axis=1).tolist() == [0, 7, 0]
+        assert counts.sum(axis=1) == pytest.approx([N] * 3, abs=10)
+
+    def test_no_answer_moves_by_more_than_its_bound(self, rows: tuple[Vector, Vector]) -> None:
+        for quote in (plan(Profile(8), TABLE, PRIVACY), plan(Profile(1024), TABLE, PRIVACY)):
+            assert complaints(quote, *rows, FAR) == []
+
+    @pytest.mark.parametrize(
+        ("owner", "name", "mutant"),
+        [
+            (Columns, "count_bound", property(lambda _: math.sqrt(2) / 2)),
+            (Columns, "diameter", property(lambda columns: math.sqrt(2 * len(columns.widths)))),
+            (Columns, "variance_bound", lambda *_: 0.05),
+        ],
+        ids=["one column alone is counted", "numbers move like categories", "variances"],
+    )
+    def test_a_forgotten_sensitivity_is_caught(
+        self, owner: Any, name: str, mutant: Any, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        quote = plan(Profile(8), TABLE, PRIVACY)
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, mutant)
+            assert complaints(quote, *rows, FAR) != []
+
+    def test_exact_counts_are_caught(self, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Mutant: what is released has been rounded by exact counts."""
+        asked = StandardisedOracle.histograms
+
+        def exact(oracle: StandardisedOracle, query: str, bins: int) -> Vector:
+            data = oracle._StandardisedOracle__data  # type: ignore[attr-defined]
+            return asked(oracle, query, bins) + data.records[0][:, 0].mean()
+
+        monkeypatch.setattr(StandardisedOracle, "histograms", exact)
+        assert complaints(plan(Profile(8), TABLE, PRIVACY), *rows, FAR) != []
+
+    def test_what_cannot_be_had_is_refused(self, rows: tuple[Vector, Vector]) -> None:
+        with pytest.raises(NeedsDelta, match="need delta"):
+            plan(Profile(), TABLE, Privacy(1.0))
+        for bins in (0, 1025, True):
+            with pytest.raises(Unsuitable, match="bins"):
+                plan(Profile(bins), TABLE, PRIVACY)
+        many = Columns((1,) * 400)
+        with pytest.raises(Unsuitable, match="take fewer"):
+            plan(Profile(1024), Problem(Squared(), n=N, d=401, row_norm=many.row_norm, columns=many), PRIVACY)
+        with pytest.raises(Unsuitable, match="declared columns"):
+            plan(Profile(), replace(TABLE, columns=None), PRIVACY)
+        with pytest.raises(Unsuitable, match="clipped"):
+            plan(Profile(), replace(TABLE, row_norm=1.0), PRIVACY)
+        data = inputs.of_arrays(*rows, TABLE)
+        for bins in (0, 2**16 + 1):
+            with pytest.raises(Unsuitable, match="bins"):
+                StandardisedOracle(TABLE, data, plan(Profile(), TABLE, PRIVACY).release.plan, Noise()).histograms(
+                    "histograms", bins
+                )
+
+
+METHODS: list[Method] = [DpGd(steps=5), DpSvrg(), NoisyMirrorDescent(), ObjectivePerturbation(), Localization()]
+
+
+class TestByProfile:
+    @pytest.mark.parametrize("method", METHODS, ids=lambda method: str(method.name))
+    def test_the_moments_that_private_preparation_would_have_drawn_give_its_model(
+        self, method: Method, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each answer's noise is a function of its query and number alone, each batch of the seed."""
+        problem, drawn = replace(PROBLEM, loss=Logistic()), []
+        answered = moments.answered
+
+        def recorded(*asked: Any) -> Moments:
+            drawn.append(answered(*asked))
+            return drawn[-1]
+
+        def by_name(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+            seed = [*planned.name.encode(), meter.answered(planned.name)]
+            std = planned.mechanism.std(planned.noise_multiplier, bound, value.size)
+            total = np.atleast_2d(value).sum(axis=0)
+            return np.asarray(total + np.random.default_rng(seed).normal(scale=std, size=total.shape))
+
+        monkeypatch.setattr(moments, "answered", recorded)
+        monkeypatch.setattr(Meter, "perturb", by_name)
+        asking = plan(method, problem, PRIVACY)
+        assert asking.preparation == Private()
+        data = inputs.of_arrays(*rows, asking.problem)
+        one, transcript = run(
+            asking.method, asking.problem, data, asking.release, Noise(SeededBits(1)), preparation=Private()
+        )
+        rest = tuple(q for q in asking.release.plan.queries if q.name not in Private().bounds(problem))
+        known = replace(asking.release, plan=Plan(rest))
+        by = ByProfile(drawn[0])
+        two, less = run(asking.method, asking.problem, data, known, Noise(SeededBits(1)), preparation=by)
+        assert np.array_equal(one, two)
+        assert {q.name for q in transcript.queries} - {q.name for q in less.queries} == {"means", "spread", "variances"}
+        assert len(drawn) == 1
+
+    @pytest.mark.parametrize("method", [*METHODS, AdaSsp(), AdaptiveGd(), Auto()], ids=lambda method: str(method.name))
+    def test_the_whole_price_goes_to_training(self, method: Method | Auto) -> None:
+        loss = Squared() if isinstance(method, AdaSsp) else Logistic()
+        problem = replace(PROBLEM, loss=loss, n=20_000)
+        quote = plan(method, problem, PRIVACY, preparation=ByProfile(KNOWN))
+        asking = plan(method, problem, PRIVACY)
+        names = {q.name for q in quote.release.plan.queries}
+        assert not names & {"means", "spread", "variances"}
+        before = {q.name: q.noise_multiplier for q in asking.release.plan.queries}
+        assert before.keys() - names == {"means", "spread", "variances"}
+        for query in quote.release.plan.queries:
+            assert query.noise_multiplier < before[query.name]
+        if quote.release.plan.gdp() is not None:
+            assert quote.release.plan.gdp() == pytest.approx(gauss_mu(1.0, 1e-6), rel=1e-6)
+        assert quote.preparation.name == "profile"
+        assert quote.preparation_reason == "asked for"
+        assert quote.release.epsilon <= 1.0
+
+    def test_a_quote_knows_nothing_of_the_moments(self) -> None:
+        for method in (DpGd(), AdaptiveGd(), Auto()):
+            one, two = (
+                plan(method, PROBLEM, PRIVACY, preparation=ByProfile(known))
+                for known in (KNOWN, Moments((0.0,) * 6, (1.0,) * 6, (4.0,) * 6))
+            )
+            assert one.release == two.release
+            assert one.method == two.method
+            assert replace(one.met, moments=None) == replace(two.met, moments=None)
+            assert (one.noise_stds, one.forecast) == (two.noise_stds, two.forecast)
+
+    @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+    def test_auto_takes_adaptive_gd_which_asks_for_gradients_alone(
+        self, loss: Any, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X, y = rows
+        by = ByProfile(profiled(rows, Privacy(10.0, 1e-6))[0])
+
+        def asked(*_: Any) -> None:
+            raise AssertionError("a moment was asked for")
+
+        for name in ("means", "spread", "variances"):
+            monkeypatch.setattr(StandardisedOracle, name, asked)
+        target = (y + 1) if isinstance(loss, Softmax) else y
+        found = solve(Auto(), replace(PROBLEM, loss=loss), X, target, Privacy(10.0, 1e-6), preparation=by)
+        assert found.method.name == "adaptive_gd"
+        assert not {q.name for q in found.transcript.queries} & {"means", "spread", "variances"}
+        w = found.coefficients.reshape(-1, LAYOUT.d)
+        margin = X @ (w[0] if len(w) == 1 else w[2] - w[0])
+        assert (np.sign(margin) == y).mean() > 0.75
+
+    def test_the_center_of_the_profile_is_the_centers(self, rows: tuple[Vector, Vector]) -> None:
+        """With slopes at rest a model is what its frame makes of the moments: the frame is theirs alone."""
+        frame = ByProfile(KNOWN).frame(None, PROBLEM)  # type: ignore[arg-type]
+        assert frame is not None
+        assert frame.center == pytest.approx(KNOWN.center)
+        ratio = frame.scale / np.array(KNOWN.variances) ** -0.25
+        assert ratio == pytest.approx([ratio[0]] * 6)
+        assert ByProfile(KNOWN, by_method=True).frame(None, PROBLEM) is None  # type: ignore[arg-type]
+        assert len(rows[0]) == N
+
+    def test_pure_answers_may_follow_a_profile_at_a_positive_delta(self) -> None:
+        """Private preparation would cost them a delta; what was released before costs nothing."""
+        line = Columns((1,))
+        problem = Problem(Hinge(), n=N, d=2, row_norm=line.row_norm, columns=line)
+        pure = Localization(noise="laplace")
+        assert plan(pure, problem, PRIVACY).preparation == Declared()
+        quote = plan(pure, problem, PRIVACY, preparation=ByProfile(Moments((0.1,), (0.2,), (0.01,))))
+        assert quote.preparation.name == "profile"
+        assert quote.release.plan.pure() is not None
+
+    def test_refusals_say_why(self) -> None:
+        def refused(problem: Problem, privacy: Privacy, by: ByProfile, method: Method | Auto) -> str:
+            with pytest.raises(Unsuitable) as raised:
+                plan(method, problem, privacy, preparation=by)
+            return str(raised.value)
+
+        by, short = ByProfile(KNOWN), ByProfile(KNOWN.at([0, 1]))
+        for method in (DpGd(), AdaptiveGd(), Auto()):
+            assert "need delta > 0" in refused(PROBLEM, Privacy(1.0), by, method)
+            assert "another layout" in refused(PROBLEM, PRIVACY, short, method)
+            assert "declared columns" in refused(replace(PROBLEM, columns=None), PRIVACY, by, method)
+            assert "row_norm" in refused(replace(PROBLEM, row_norm=1.0), PRIVACY, by, method)
+        alone = Columns(())
+        still = Problem(Absolute(), n=N, d=1, row_norm=1.0, columns=alone)
+        none = ByProfile(Moments((), (), ()))
+        assert "no column" in refused(still, PRIVACY, none, InverseSensitivity())
+
+
+class TestMoments:
+    @pytest.mark.parametrize("part", ["center", "variances", "noise"])
+    @pytest.mark.parametrize("wrong", [math.nan, math.inf, -1.5, 1e31])
+    def test_only_what_a_door_could_have_answered_is_taken(self, part: str, wrong: float) -> None:
+        with pytest.raises(Unsuitable):
+            replace(KNOWN, **{part: (wrong, *getattr(KNOWN, part)[1:])})
+        with pytest.raises(Unsuitable, match="for each coordinate"):
+            replace(KNOWN, **{part: getattr(KNOWN, part)[1:]})
+
+    def test_a_variance_below_its_noise_is_raised_to_it(self) -> None:
+        known = Moments((0.0, 0.0, 0.0), (0.0, 1.0, 0.1), (0.5, 0.5, 9.0))
+        assert known.floored(1.0).tolist() == [0.5, 1.0, 4.0]
+        assert known.floored(3.0).tolist() == [1.5, 1.5, 4.0]
+        assert known.at([2, 0]) == Moments((0.0, 0.0), (0.1, 0.0), (9.0, 0.5))
