@@ -104,6 +104,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "ledger verify",
         "migrate",
         "model",
+        "profile",
         "quote",
         "receipt get",
         "receipt verify",
@@ -150,6 +151,35 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     code, out, err = run("receipt", "verify", str(folder / "receipt.json"), "--model", str(folder / "model.json"))
     assert (code, err) == (0, "")
     assert "is the one released" in out
+
+
+@pytest.mark.slow
+def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+    file, spec, name = people
+    _document(run("upload", str(file), "--spec", str(spec), "--json"))
+    code, _, said = run("profile", name)
+    assert (code, "no profile was released" in said) == (1, True)
+    price = _document(run("profile", name, "--epsilon", "0.4", "--bins", "5", "--quote", "--json"))
+    assert (price["method"], price["fits"]) == ({"name": "profile", "bins": 5}, True)
+    code, told, _ = run("profile", name, "--epsilon", "0.4", "--quote")
+    assert (code, "histograms" in told, "no risk to forecast" in told) == (0, True, True)
+    made = _document(
+        run("profile", name, "--epsilon", "0.4", "--bins", "5", "--out", str(tmp_path / "p.json"), "--json")
+    )
+    assert made == json.loads((tmp_path / "p.json").read_text()) == _document(run("profile", name, "--json"))
+    code, told, _ = run("profile", name)
+    assert code == 0
+    for words in ("age", "sex", "(other)", "median", made["job"]):
+        assert words in told
+    asked = (name, "--target", "income", "--epsilon", "0.5", "--method", "dp_gd", "--preparation")
+    for preparation in ("profile", f"profile:{made['job']}"):
+        quote = _document(run("quote", *asked, preparation, "--json"))
+        assert quote["preparation"]["profile"]["job"] == made["job"]
+        assert [query["name"] for query in quote["queries"]] == ["gradient"]
+    code, told, _ = run("quote", *asked, "profile")
+    assert (code, f"profile {made['job']} (asked for)" in told) == (0, True)
+    assert _document(run("submit", *asked, "profile", "--wait", "--json"))["state"] == "done"
+    _document(run("jobs", "wait", made["job"], "--json"))
 
 
 @pytest.mark.slow
