@@ -11,34 +11,62 @@ from typing import Protocol
 
 # As multiprocessing does: the child finds our packages where this process found them.
 _START = (
-    "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from app.calculation.process import main; main({descriptor})"
+    "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from {module} import main; main({descriptor})"
 )
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class Lost(Exception):
     """The child ended without an answer: it was killed, or there is a mistake in our code."""
 
 
+class Process(Protocol):
+    """A child of ours."""
+
+    def kill(self) -> None:
+        """Ends it."""
+        ...
+
+    def wait(self) -> int:
+        """Until it has ended."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """The process, warm or on its way, and our end of its channel."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     channel: socket.socket
 
+    def hand_over(self, connection: socket.socket) -> None:
+        """The process forks a child for the connection; an `OSError` if it cannot be told now, or is gone."""
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))
+        self.channel.sendmsg([b"q"], [rights], socket.MSG_DONTWAIT)
 
-def begin() -> Begun:
-    """Starts the process and returns at once; it is warm after a second or two, and ends with its channel."""
+    def end(self) -> None:
+        """Ends it; its children go with their connections."""
+        self.process.kill()
+        self.process.wait()
+        self.channel.close()
+
+
+def begin(module: str = "app.calculation.process") -> Begun:
+    """Starts the process and returns at once; it is warm after a second or two, and ends with its channel.
+
+    Parameters
+    ----------
+    module : whose `main` it runs
+    """
     ours, theirs = socket.socketpair()
     with theirs:
         descriptor = theirs.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-c", _START.format(path=sys.path, descriptor=descriptor)],
+            [sys.executable, "-c", _START.format(path=sys.path, module=module, descriptor=descriptor)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=(descriptor,),
-            env={name: value for name, value in os.environ.items() if not name.startswith("PURSE_")} | _ONE_THREAD,
+            env={name: value for name, value in os.environ.items() if not name.startswith("PURSE_")} | ONE_THREAD,
         )
     return Begun(process, ours)
 
@@ -107,9 +135,7 @@ class ForkedCalculators:
     def close(self) -> None:
         """Ends the process; children go with their connections."""
         if self._begun is not None:
-            self._begun.process.kill()
-            self._begun.process.wait()
-            self._begun.channel.close()
+            self._begun.end()
             self._begun = None
 
     async def _hand_over(self, connection: socket.socket) -> None:
@@ -127,5 +153,4 @@ class ForkedCalculators:
 
     def _send(self, connection: socket.socket) -> None:
         assert self._begun is not None
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))
-        self._begun.channel.sendmsg([b"q"], [rights], socket.MSG_DONTWAIT)
+        self._begun.hand_over(connection)

@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from typing import NoReturn
 
 from accounting.accountants import guard
@@ -25,6 +26,10 @@ WARM = b"w"
 _GRACE = 5  # seconds between the limit, which is answered, and the kernel's kill
 
 
+Work = Callable[[bytes, bytes], bytes]
+"""What a child does with the two lines that it reads: its answer."""
+
+
 def main(descriptor: int) -> None:
     """Serve the questions that arrive as connections on this socket, until its other end is closed.
 
@@ -37,17 +42,22 @@ def main(descriptor: int) -> None:
         warm_up()
         channel.sendall(WARM)
         load()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended
-        gc.freeze()
-        gc.enable()
-        while True:
-            _, received, _, _ = socket.recv_fds(channel, 1, 1)
-            if not received:
-                return
-            if os.fork() == 0:
-                channel.close()
-                _child(received[0])
-            os.close(received[0])
+        fork_for_each(channel, calculated)
+
+
+def fork_for_each(channel: socket.socket, work: Work) -> None:
+    """A child for each connection that arrives, until the channel's other end is closed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended
+    gc.freeze()
+    gc.enable()
+    while True:
+        _, received, _, _ = socket.recv_fds(channel, 1, 1)
+        if not received:
+            return
+        if os.fork() == 0:
+            channel.close()
+            _child(received[0], work)
+        os.close(received[0])
 
 
 def warm_up() -> None:
@@ -68,22 +78,21 @@ class _OutOfTime(BaseException):
     """The limit is reached. Not an `Exception`, so that no accountant swallows it."""
 
 
-def _child(descriptor: int) -> NoReturn:
-    """One question, after the CPU seconds that it may take.
-
-    Whatever goes wrong, the other end finds the connection closed and nothing said.
-    """
+def _child(descriptor: int, work: Work) -> NoReturn:
     try:
         connection = socket.socket(fileno=descriptor)
         with connection.makefile("rb") as lines:
-            seconds, question = int(lines.readline()), lines.readline()
+            first, second = lines.readline(), lines.readline()
         threading.Thread(target=_leave_with_caller, args=(connection,), daemon=True).start()
-        connection.sendall(_answered(question, seconds))
+        connection.sendall(work(first, second))
     finally:
         os._exit(0)
 
 
-def _answered(question: bytes, seconds: int) -> bytes:
+def calculated(limit: bytes, question: bytes) -> bytes:
+    """The answer to a question; `too_long` beyond so many CPU seconds."""
+    seconds = int(limit)
+
     def stop(_signal: int, _frame: object) -> NoReturn:
         raise _OutOfTime
 

@@ -5,6 +5,7 @@ stable code first; with --json the same as a JSON document on stdout.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -16,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] != ["serve"] or "--help" in given:
+        if given[:1] == ["fit"]:  # it trains here, alone: threads of a numeric library would wait for each other
+            os.environ.update(calculators.ONE_THREAD)
         from app.cli import commands
 
         commands.run(given)

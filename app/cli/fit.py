@@ -7,6 +7,8 @@ Its charges stay under PURSE_HOME with the file's SHA-256, so that fitting it ag
 import csv
 import hashlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -68,13 +70,11 @@ def fit(
       purse fit census.csv --target income --epsilon 1 --schema census.schema.json --out model/
       purse fit census.csv --target income --epsilon 1 --schema census.schema.json --budget 3 --method dp_svrg
     """
-    from app.cli.state import serving, settings_of
-
     if schema is None:
         _template(file, target, json)
     declared = _declared(schema)
     asked = jobs.request(target, epsilon, delta, method, positive, more, preparation)
-    with serving(settings_of(home, workers=1), "purse fit") as (url, token), Client(url, token) as client:
+    with _server(home) as (url, token), Client(url, token) as client:
         dataset = _dataset(client, file, declared, epsilon, delta, budget)
         if delta is None:
             asked["privacy"]["delta"] = min(dataset.budget.delta, _delta(dataset.rows))
@@ -88,6 +88,23 @@ def fit(
         receipt.save(folder)
     document = {"dataset": dataset, "model": model, "receipt": receipt.document, "budget": status}
     emit(document, json, lambda: _say(model, receipt, status, folder))
+
+
+@contextmanager
+def _server(home: Path | None) -> Iterator[tuple[str, str]]:
+    """The service, its url and a token. Its working process comes first: before the service is loaded, which starts
+    threads and opens the home.
+    """
+    from app.worker import forked
+
+    begun = forked.begin()
+    try:
+        from app.cli.state import serving, settings_of
+
+        with serving(settings_of(home, workers=1), begun, "purse fit") as found:
+            yield found
+    finally:
+        begun.end()
 
 
 def header(file: Path) -> list[str]:

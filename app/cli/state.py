@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 from pydantic import ValidationError
 
+from app.calculation.calculators import Begun, ForkedCalculators
 from app.cli.common import Refusal
 from app.http.protocol import Limits
 from app.http.server import configured
@@ -19,6 +20,7 @@ from app.main import check_free, create_app
 from app.persistence.session import Database
 from app.settings import Settings
 from app.wire.tokens import TokenRequest
+from app.worker.forked import ForkedEngine
 
 _STARTS_WITHIN = 120.0
 
@@ -57,11 +59,12 @@ def refuse_second(settings: Settings) -> None:
 
 
 @contextmanager
-def serving(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
+def serving(settings: Settings, begun: Begun, name: str) -> Iterator[tuple[str, str]]:
     """A server inside this process, on a port of its own that only this machine reaches; (url, a steward's token).
 
     Parameters
     ----------
+    begun : the process whose children calculate its prices and run its jobs; ended with it
     name : the token's, as receipts and budgets will show it; the token is revoked at the end
     """
     refuse_second(settings)
@@ -69,7 +72,7 @@ def serving(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
         service.ensure_steward(database, settings)  # so that the home has one who can come back
         token = service.create(database, TokenRequest(name=name, role="steward"))
         try:
-            with _listening() as port, _running(settings, port):
+            with _listening() as port, _running(settings, begun, port):
                 yield f"http://127.0.0.1:{port.getsockname()[1]}", token.token
         finally:
             service.revoke(database, token.id)
@@ -83,8 +86,9 @@ def _listening() -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _running(settings: Settings, port: socket.socket) -> Iterator[None]:
-    application = create_app(settings)
+def _running(settings: Settings, begun: Begun, port: socket.socket) -> Iterator[None]:
+    calculators = ForkedCalculators(settings.calculation_seconds, begun)
+    application = create_app(settings, engine=ForkedEngine(begun), calculators=calculators)
     server = uvicorn.Server(configured(application, Limits(), log_level="critical"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, name="server")
     thread.start()

@@ -1,17 +1,14 @@
 """What a Dask worker runs for us: one attempt of one job, and a request to stop it coming in."""
 
-import logging
 import os
 import signal
 import threading
-import warnings
 
-import numpy as np
 from distributed import Worker, WorkerPlugin
 
 import solvers.compiled  # noqa: F401, before the first job
 from app.worker.engine import FAILED
-from app.worker.execute import run
+from app.worker.execute import quiet, run
 
 _stopped: set[str] = set()
 
@@ -60,10 +57,3 @@ class Prepare(WorkerPlugin):
         quiet()
         if self._local and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def quiet() -> None:
-    """No log and no warning of a numeric library may tell of the data (an overflow in row 17, say)."""
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    np.seterr(all="ignore")
