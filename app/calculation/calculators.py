@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 # As multiprocessing does: the child finds our packages where this process found them.
-_START = (
-    "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from {module} import main; main({descriptor})"
-)
+_START = "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from {module} import main; main({descriptor})"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -22,6 +20,11 @@ class Lost(Exception):
 
 class Process(Protocol):
     """A child of ours."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
 
     def kill(self) -> None:
         """Ends it."""

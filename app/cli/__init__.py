@@ -17,8 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] != ["serve"] or "--help" in given:
-        if given[:1] == ["fit"]:  # it trains here, alone: threads of a numeric library would wait for each other
-            os.environ.update(calculators.ONE_THREAD)
+        if given[:1] == ["fit"]:
+            os.environ.update(calculators.ONE_THREAD)  # it trains here, alone, and so do those that it forks
+            gc.disable()  # until the service is there: what is loaded stays
         from app.cli import commands
 
         commands.run(given)

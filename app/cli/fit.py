@@ -5,6 +5,7 @@ Its charges stay under PURSE_HOME with the file's SHA-256, so that fitting it ag
 """
 
 import csv
+import gc
 import hashlib
 import sys
 from collections.abc import Iterator
@@ -102,6 +103,8 @@ def _server(home: Path | None) -> Iterator[tuple[str, str]]:
         from app.cli.state import serving, settings_of
 
         with serving(settings_of(home, workers=1), begun, "purse fit") as found:
+            gc.freeze()
+            gc.enable()
             yield found
     finally:
         begun.end()

@@ -16,6 +16,7 @@ from distributed.core import Status
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
+from app.calculation.calculators import ONE_THREAD
 from app.settings import Settings, forget_secrets
 from app.worker import task
 from app.worker.engine import Handle, Outcome, outcome
@@ -41,7 +42,6 @@ _QUIET: dict[str, Any] = {
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.client.scheduler-info-interval": "1h",
 }
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class DaskEngine:
@@ -181,7 +181,7 @@ def _cluster(settings: Settings) -> LocalCluster:
             silence_logs=logging.CRITICAL,
             memory_limit=None,
             local_directory=str(scratch),
-            env=_ONE_THREAD,
+            env=ONE_THREAD,
         )
 
 

@@ -23,20 +23,19 @@ class Forked:
     """A child of ours by its number."""
 
     def __init__(self, pid: int) -> None:
-        self._pid: int | None = pid
+        self.pid = pid
+        self._status: int | None = None
 
     def kill(self) -> None:
         """Ends it."""
-        if self._pid is not None:
-            os.kill(self._pid, signal.SIGKILL)
+        if self._status is None:  # until then the number is nobody else's
+            os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
         """Until it has ended."""
-        status = 0
-        if self._pid is not None:
-            _, status = os.waitpid(self._pid, 0)
-            self._pid = None
-        return status
+        if self._status is None:
+            _, self._status = os.waitpid(self.pid, 0)
+        return self._status
 
 
 def begin() -> Begun:
