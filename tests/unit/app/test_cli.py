@@ -411,4 +411,5 @@ def test_a_server_that_is_refused_leaves_no_calculating_process(
     with pytest.raises(SystemExit) as ended:
         main(["serve", "--home", str(tmp_path / "home")])
     assert ended.value.code == 1
+    assert isinstance(begun.process, subprocess.Popen)
     assert begun.process.poll() is not None
