@@ -107,7 +107,8 @@ CASES: dict[str, Case | ExactCase] = {
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),
     "output_perturbation": Case(methods.OutputPerturbation(steps=3), _CURVED, first),
     "objective_perturbation": Case(methods.ObjectivePerturbation(), _CURVED, first, effort=4),
-    "ada_ssp": Case(methods.AdaSsp(), _FLAT, first, effort=8),
+    "ada_ssp": Case(methods.AdaSsp(rounds=1), _FLAT, first, effort=8),
+    "ada_ssp_boosted": Case(methods.AdaSsp(rounds=3), _FLAT, first, effort=8),
     # The replaced record is in the first phase, whose noise is the largest: what is added later hides it but little.
     "localization": Case(
         methods.Localization(phases=4, ratio=2.0, step=_STEP, smoothing=0.0, steps=6, noise="gaussian"),

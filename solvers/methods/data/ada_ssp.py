@@ -1,4 +1,4 @@
-"""AdaSSP: least squares from noisy sufficient statistics, with a ridge chosen from them (Wang 2018, Algorithm 2)."""
+"""AdaSSP: least squares from noisy sufficient statistics, with a ridge chosen from them; plain or boosted."""
 
 import math
 from dataclasses import dataclass
@@ -9,40 +9,55 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.bounds import UNIT, unfolded_rows
+from solvers.bounds import UNIT, gradient_bound, unfolded_rows
 from solvers.domains import Free
 from solvers.doors import Access
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Squared
+from solvers.methods.checks import check_count
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
 _WIDEST = 1024  # columns: the second moments are d (d + 1) / 2 numbers, their eigenvalues d^3 operations
-_LEAST_SHARE = 0.1  # of mu^2, for the least eigenvalue; the rest is halved between the two statistics
+_ROUNDS = 5
+_MOST_ROUNDS = 1000
+_SHARES = 0.1, 0.45, 0.45  # of mu^2, for the least eigenvalue, the second moments and the target's, in one round
+_BOOSTED_SHARES = 0.05, 0.2, 0.75  # in more, the last for all rounds: what the others miss, they make good
 _CONFIDENCE = 0.05  # Wang's rho: with what chance the ridge may be too small
 
 
 @dataclass(frozen=True, slots=True)
 class AdaSsp(Strict):
     """min_w (1/2n) sum (<x_i, w> - y_i)^2 + (mu/2) ||w||^2 by
-    w = (A + (k + mu) I)^-1 c,  A = X'X/n + noise (symmetric),  c = X'y/n + noise,
-    k = the noise's likely norm less a noisy lower bound on the least eigenvalue of X'X/n, where that is positive.
+    w = M^-1 c,  M = A + (k + mu) I,  A = X'X/n + noise (symmetric),  c = X'y/n + noise,
+    k = the noise's likely norm less a noisy lower bound on the least eigenvalue of X'X/n, where that is positive;
+    then, in rounds 2 to T,  w <- w + M^-1 (X' clip(y - Xw, -C, C) / n + noise - mu w).
 
     Precondition: ||x_i|| <= R, |y_i| <= C, enforced per record; C is the loss's residual bound, the target's scale.
-    Pseudo-code: release lambda_min(X'X/n); the upper triangle of X'X/n, off-diagonal entries times sqrt(2); X'y/n.
-    Postcondition: three Gaussian releases of per-record bounds R^2 / 2n, R^2 / (sqrt(2) n), R C / n; the rest
-    post-processes. Proof: docs/proofs/ada_ssp.md. The residual is not clipped: this is plain least squares.
+    Pseudo-code: release lambda_min(X'X/n); the upper triangle of X'X/n, off-diagonal entries times sqrt(2); X'y/n;
+    then T - 1 times the mean gradient at the w so far.
+    Postcondition: Gaussian releases of per-record bounds R^2 / 2n, R^2 / (sqrt(2) n), and T times R C / n; the rest
+    post-processes. Proof: docs/proofs/ada_ssp.md. In one round no residual is clipped: plain least squares.
 
-    Reference: Wang 2018, Algorithm 2; docs/spec 10. Deviations: replace-one; exact Gaussian accounting; a tenth of
-    mu^2 for the eigenvalue, not a third; the off-diagonal noise has half the variance; the problem's l2 is added.
+    Parameters
+    ----------
+    rounds : T, in [1, 1000]; by default 5
+
+    Reference: Wang 2018, Algorithm 2; Tang et al. 2023 for the rounds; docs/spec 10. Deviations: replace-one; exact
+    Gaussian accounting; less of mu^2 for the eigenvalue and, where there are rounds, for X'X; the off-diagonal noise
+    has half the variance; the problem's l2 is added.
     """
 
+    rounds: int | None = None
     name: Literal["ada_ssp"] = "ada_ssp"
     limits_slopes: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        check_count("rounds", self.rounds, _MOST_ROUNDS)
+
     def resolve(self, problem: Problem, privacy: Privacy) -> "AdaSspRun":
-        """There is nothing to tune.
+        """Five rounds unless asked otherwise.
 
         Raises
         ------
@@ -59,37 +74,46 @@ class AdaSsp(Strict):
             raise Unsuitable(f"ada_ssp takes at most {_WIDEST} encoded columns: it releases their second moments")
         if privacy.is_pure:
             raise NeedsDelta("delta = 0 needs a pure mechanism; ada_ssp adds Gaussian noise, which needs delta > 0")
-        return AdaSspRun()
+        return AdaSspRun(self.rounds or _ROUNDS)
 
 
 @dataclass(frozen=True, slots=True)
 class AdaSspRun(DataRun):
-    """It has no sizes."""
+    """Its rounds as `AdaSsp` has them; one, where a document of an earlier version names none."""
 
+    rounds: int = 1
     name: Literal["ada_ssp"] = "ada_ssp"
 
+    def __post_init__(self) -> None:
+        check_count("rounds", self.rounds, _MOST_ROUNDS)
+
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """The least eigenvalue, the second moments and the moments with the target."""
-        rest = (1 - _LEAST_SHARE) / 2
-        return (
-            Query("least_eigenvalue", 1, Gaussian(), _LEAST_SHARE),
-            Query("second_moments", 1, Gaussian(), rest),
-            Query("target_moments", 1, Gaussian(), rest),
+        """The least eigenvalue, the second moments and the moments with the target, then with the residuals."""
+        least, second, rest = _SHARES if self.rounds == 1 else _BOOSTED_SHARES
+        each = rest / self.rounds
+        asked = (
+            Query("least_eigenvalue", 1, Gaussian(), least),
+            Query("second_moments", 1, Gaussian(), second),
+            Query("target_moments", 1, Gaussian(), each),
         )
+        if self.rounds == 1:
+            return asked
+        return (*asked, Query("residual_moments", self.rounds - 1, Gaussian(), each * (self.rounds - 1)))
 
     def bounds(self, problem: Problem) -> Bounds:
         """Each query's per-record bound, half its sensitivity, and its number of coordinates."""
         d, square, error = problem.d, problem.row_norm**2, _error(problem)
         mixed = problem.row_norm * _target_bound(problem)
-        return {
+        found = {
             "least_eigenvalue": (square / 2 / problem.n + (error + _eigenvalue_error(problem)) * square, 1),
             "second_moments": (square / math.sqrt(2) / problem.n + error * square, d * (d + 1) // 2),
             "target_moments": (mixed / problem.n + error * mixed, d),
         }
+        return found if self.rounds == 1 else found | {"residual_moments": (gradient_bound(problem), d)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """About d / 2 gradients' work a row, for X'X."""
-        return float(problem.n) * (1 + problem.d / 2)
+        """About d / 2 gradients' work a row, for X'X, and one for each round."""
+        return float(problem.n) * (self.rounds + problem.d / 2)
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
@@ -108,11 +132,17 @@ class AdaSspRun(DataRun):
         # a symmetric Gaussian matrix with off-diagonal std s has norm about 2 s sqrt(d), and rarely much more
         spread = self._std(access, "second_moments", bounds) / math.sqrt(2)
         likely = spread * (2 * math.sqrt(d) + math.sqrt(2 * math.log(2 / _CONFIDENCE)))
-        ridge = max(0.0, likely - certain) + problem.mu
+        # in more rounds than one M must be at least half of X'X/n: then they contract
+        ridge = max(0.0, likely - (certain if self.rounds == 1 else certain / 2)) + problem.mu
         # eigenvalues that noise made smaller than the ridge promises are raised to it: the solution stays bounded
         values, vectors = np.linalg.eigh(matrix)
-        floor = max(ridge, spread)
-        return np.asarray(vectors @ ((vectors.T @ target) / np.maximum(values + ridge, floor)))
+        raised = np.maximum(values + ridge, max(ridge, spread))
+        w = np.asarray(vectors @ ((vectors.T @ target) / raised))
+        for _ in range(self.rounds - 1):
+            gradient = access.mean_gradient(range(problem.n), w)
+            down = access.release("residual_moments", gradient, bounds["residual_moments"][0]) + problem.mu * w
+            w = w - vectors @ ((vectors.T @ down) / raised)
+        return w
 
     def _std(self, access: Access, query: str, bounds: Bounds) -> float:
         planned = access.planned(query)

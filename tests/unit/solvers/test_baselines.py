@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 from scipy import special
 
 from accounting import Privacy
@@ -146,11 +147,55 @@ class TestAdaSsp:
     def test_with_much_data_it_is_least_squares(self) -> None:
         X, y, _ = _data(100_000, 3)
         problem = Problem(Squared(), n=100_000, d=3, row_norm=1.0)
-        release = solve(methods.AdaSsp(), problem, X, y, Privacy(4.0, 1e-6))
         exact = np.linalg.lstsq(X, y, rcond=None)[0]
-        assert float(np.linalg.norm(release.coefficients - exact)) < 0.02
-        assert release.accountant == "exact_gaussian"
-        assert len(release.transcript.queries) == 3
+        for rounds, queries in ((1, 3), (None, 4)):
+            release = solve(methods.AdaSsp(rounds), problem, X, y, Privacy(4.0, 1e-6))
+            assert float(np.linalg.norm(release.coefficients - exact)) < 0.02
+            assert release.accountant == "exact_gaussian"
+            assert len(release.transcript.queries) == queries
+
+    @pytest.mark.slow
+    def test_neighbors_move_a_round_within_its_bound_and_nearly_reach_it(self) -> None:
+        """Wherever the round before has led: residuals of either sign and far beyond their limit."""
+        rng, (bound, width) = np.random.default_rng(3), AdaSspRun(2).bounds(LEAST_SQUARES)["residual_moments"]
+        farthest = 0.0
+        for trial in range(60):
+            X, y, _ = _data(400, 3, trial)
+            X[0], y[0] = rng.normal(size=3), 1.0
+            other, other_y = X.copy(), y.copy()
+            other[0], other_y[0] = (rng.normal(size=3) if trial % 3 else -X[0]), -1.0
+            X[0], other[0] = 9 * X[0], 9 * other[0]  # too long: scaled to norm 1
+            w = 10.0 ** rng.uniform(-3, 4) * rng.normal(size=3)
+            moved = [
+                DataAccess(
+                    LEAST_SQUARES, Data.of(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
+                ).mean_gradient(range(400), w)
+                for rows, targets in ((X, y), (other, other_y))
+            ]
+            assert width == 3
+            farthest = max(farthest, float(np.linalg.norm(moved[0] - moved[1])))
+        assert 0.9 * 2 * bound < farthest <= 2 * bound
+
+    def test_one_round_is_as_it_was_and_older_documents_mean_it(self) -> None:
+        """Three answers with the shares of mu^2 that receipts of earlier versions hold."""
+        read = TypeAdapter(AdaSspRun).validate_json('{"name": "ada_ssp"}')
+        assert read == AdaSspRun(1) == methods.AdaSsp(rounds=1).resolve(LEAST_SQUARES, PRIVACY)
+        assert [q.weight for q in read.queries(LEAST_SQUARES)] == [0.1, 0.45, 0.45]
+        assert set(read.bounds(LEAST_SQUARES)) == {q.name for q in read.queries(LEAST_SQUARES)}
+
+    @pytest.mark.slow
+    def test_more_rounds_undo_what_the_ridge_and_the_noise_in_second_moments_do(self) -> None:
+        """Skewed columns: the one-round solution is biased in the short ones; the fixed point of the rounds is not."""
+        generator = np.random.default_rng(4)
+        X = generator.uniform(-1, 1, size=(20_000, 4)) * np.array([1.0, 0.5, 0.2, 0.1]) / 2
+        y = np.clip(X @ np.array([0.5, -1.0, 1.5, -2.0]) + 0.05 * generator.normal(size=20_000), -1, 1)
+        problem, exact = Problem(Squared(), n=20_000, d=4, row_norm=1.0), np.linalg.lstsq(X, y, rcond=None)[0]
+
+        def excess(rounds: int) -> float:
+            runs = [solve(methods.AdaSsp(rounds), problem, X, y, Privacy(2.0, 1e-6)).coefficients for _ in range(15)]
+            return float(np.median([np.mean((X @ (w - exact)) ** 2) for w in runs]))
+
+        assert excess(5) < 0.5 * excess(1)
 
     def test_with_little_data_it_stays_bounded(self) -> None:
         """The ridge takes over: no draw divides by nearly zero."""
