@@ -21,7 +21,8 @@ from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 10_000
-_STEPS = 250
+_STEPS, _LONG = 250, 500  # more where many directions share the curvature and noise leaves something to win
+_WIDEST = 4.0  # the most that residuals are cut at, in units of the targets' half range
 _CONSTANT = 0.3  # the last coordinate of every z, beside a mean square of 1: centred rows need little intercept
 _MOMENTS = {"means": 5.0, "spread": 1.0, "variances": 3.0}  # percent of mu^2
 _TARGET = {"target_mean": 2.0, "target_spread": 2.0, "residual": 2.0}
@@ -50,19 +51,22 @@ class AdaptiveGd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 10000]; by default 250
+    steps : T, in [1, 10000]; by default 250, and 2 d up to 500 where n mu* / d is at least 10
     slope_limit : C for classes, a share of the largest slope, in [1e-6, 1]; by default .5 where n mu* / d < 200, else 1
+    residual_limit : the most that C is for numbers, in [1, 4]; by default n mu* / (1000 d), so that what is cut
+        weighs no more than noise does
 
     Reference: docs/spec 17, 18, 26.
     """
 
     steps: int | None = None
     slope_limit: float | None = None
+    residual_limit: float | None = None
     name: Literal["adaptive_gd"] = "adaptive_gd"
     standardises: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check(self.steps, self.slope_limit)
+        _check(self.steps, self.slope_limit, self.residual_limit)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "AdaptiveGdRun":
         """Every open field filled from public facts.
@@ -81,7 +85,8 @@ class AdaptiveGd(Strict):
             raise NeedsDelta("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
         ratio = problem.n * gauss_mu(privacy.epsilon, privacy.delta) / problem.size
         limit = self.slope_limit or (0.5 if ratio < 200 else 1.0)
-        return AdaptiveGdRun(self.steps or _STEPS, limit)
+        steps = self.steps or (min(max(_STEPS, 2 * problem.d), _LONG) if ratio >= 10 else _STEPS)
+        return AdaptiveGdRun(steps, limit, self.residual_limit or min(max(1.0, ratio / 1000), _WIDEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +95,11 @@ class AdaptiveGdRun(StandardisedRun):
 
     steps: int
     slope_limit: float
+    residual_limit: float = 1.0  # where a document of an earlier version names none
     name: Literal["adaptive_gd"] = "adaptive_gd"
 
     def __post_init__(self) -> None:
-        _check(self.steps, self.slope_limit)
+        _check(self.steps, self.slope_limit, self.residual_limit)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """The moments, and T gradients that get the rest of mu^2."""
@@ -105,8 +111,8 @@ class AdaptiveGdRun(StandardisedRun):
         return (Query("gradient", self.steps, Gaussian(), weight=rest), *asked)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """At their largest, rounding aside: |m| = 1, a residual's limit 1."""
-        limit = self._limit(problem) if problem.loss.takes == "class" else 1.0
+        """At their largest, rounding aside: |m| = 1, and the widest limits."""
+        limit = self._limit(problem) if problem.loss.takes == "class" else self.residual_limit
         found = {"gradient": (limit / problem.n, problem.size)} | moments.bounds(problem)
         return found | (dict.fromkeys(_TARGET, (1 / problem.n, 1)) if problem.loss.takes == "number" else {})
 
@@ -144,7 +150,7 @@ class AdaptiveGdRun(StandardisedRun):
         spread = min(max(oracle.target_spread("target_spread", mean), least), 2.0)
         path = _Path(problem, _frame(center, v, 1 - 0.25 * far), _still(problem, mean / _CONSTANT))
         wide, again, eta = max(0.7, math.sqrt(signal / 20)), self._at(_RESIDUALS), 0.5
-        limit = min(1.0, 1.25 * wide * spread)
+        limit = min(self.residual_limit, 1.25 * wide * spread)
         for t in range(1, self.steps + 1):
             single = oracle.planned("gradient").noise_multiplier * limit / (n * math.sqrt(self.steps))
             at = path.ahead(eta * (8 if signal < 30 else 3) * single)
@@ -155,7 +161,7 @@ class AdaptiveGdRun(StandardisedRun):
                 most = min(2.0, 4.5 * limit / wide)
                 least = oracle.planned("residual").noise_multiplier * most / (2 * n)
                 scale = min(max(oracle.residual("residual", path.mean_in_frame, path.frame, most), least), spread)
-                limit = min(1.0, 1.25 * wide * scale)
+                limit = min(self.residual_limit, 1.25 * wide * scale)
         return path.raw_mean
 
     def _signal(self, oracle: Standardised, problem: Problem) -> float:
@@ -226,10 +232,12 @@ class _Path:
         self._w, self._before = ((w.reshape(-1, len(ratio)) * ratio).ravel() for w in (self._w, self._before))
 
 
-def _check(steps: int | None, slope_limit: float | None) -> None:
+def _check(steps: int | None, slope_limit: float | None, residual_limit: float | None) -> None:
     check_count("adaptive_gd: steps", steps, MOST_STEPS)
     if slope_limit is not None and not 1e-6 <= slope_limit <= 1:
         raise Unsuitable("adaptive_gd: slope_limit must lie in [1e-6, 1]")
+    if residual_limit is not None and not 1 <= residual_limit <= _WIDEST:
+        raise Unsuitable(f"adaptive_gd: residual_limit must lie in [1, {_WIDEST:g}]")
 
 
 def _frame(center: Vector, v: Vector, power: float) -> Frame:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from accounting import Privacy
 from solvers import Problem, plan, solve
@@ -92,11 +93,44 @@ def test_settings_are_kept_and_open_ones_filled() -> None:
     run = AdaptiveGd(steps=7, slope_limit=0.25).resolve(problem(Logistic()), PRIVACY)
     assert run == AdaptiveGdRun(7, 0.25)
     assert AdaptiveGd().resolve(problem(Logistic()), PRIVACY).slope_limit == 1.0  # n mu* / d is above 200
-    for settings in ({"steps": 0}, {"slope_limit": 0.0}, {"slope_limit": 1.5}, {"slope_limit": float("nan")}):
+    wrong = (
+        {"steps": 0},
+        {"slope_limit": 0.0},
+        {"slope_limit": 1.5},
+        {"slope_limit": float("nan")},
+        {"residual_limit": 0.5},
+        {"residual_limit": 5.0},
+        {"residual_limit": float("nan")},
+    )
+    for settings in wrong:
         with pytest.raises(Unsuitable):
             AdaptiveGd(**settings)
         with pytest.raises(Unsuitable):
             AdaptiveGdRun(**({"steps": 1, "slope_limit": 1.0} | settings))
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon", "steps", "residual_limit"),
+    [
+        (1000, 400, 1.0, 250, 1.0),
+        (60_000, 400, 1.0, 500, 1.0),
+        (60_000, 160, 1.0, 320, 1.0),
+        (200_000, 10, 1.0, 250, 4.0),
+    ],
+)
+def test_many_columns_take_more_steps_and_little_noise_wider_residuals(
+    n: int, d: int, epsilon: float, steps: int, residual_limit: float
+) -> None:
+    columns = Columns((1,) * (d - 1))
+    case = Problem(Squared(), n=n, d=d, row_norm=columns.row_norm, columns=columns)
+    run = AdaptiveGd().resolve(case, Privacy(epsilon, 1e-5))
+    assert (run.steps, run.residual_limit) == (steps, residual_limit)
+    assert run.bounds(case)["gradient"] == (residual_limit / n, d)
+
+
+def test_a_document_of_an_earlier_version_cuts_residuals_as_it_did() -> None:
+    text = '{"name": "adaptive_gd", "steps": 250, "slope_limit": 1.0}'
+    assert TypeAdapter(AdaptiveGdRun).validate_json(text) == AdaptiveGdRun(250, 1.0, 1.0)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -17,7 +17,6 @@ from typing import Literal
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.data_access import inputs
 from solvers.bounds import gradient_bound
 from solvers.doors import Oracle
 from solvers.methods.run import Bounds, OracleRun, Strict
@@ -66,7 +65,7 @@ from app.wire.jobs import JobRequest
 from app.sources.spec import JobSpec
 from pydantic import TypeAdapter
 from solvers import Problem, plan
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.losses import Logistic
 from solvers.solve import run
 

@@ -168,7 +168,7 @@ class TestAdaSsp:
             w = 10.0 ** rng.uniform(-3, 4) * rng.normal(size=3)
             moved = [
                 DataAccess(
-                    LEAST_SQUARES, Data.of(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
+                    LEAST_SQUARES, inputs.of_arrays(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
                 ).mean_gradient(range(400), w)
                 for rows, targets in ((X, y), (other, other_y))
             ]
