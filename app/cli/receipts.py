@@ -2,13 +2,14 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, read_json
 from app.client import Receipt, load
 from app.wire.models import Model
+from app.wire.profiles import DatasetProfile
 
 group = typer.Typer(no_args_is_help=True, help="Save receipts, and verify them without a server.")
 
@@ -53,7 +54,7 @@ def verify(
     trusted = keys or file.parent / "keys.json"
     if not trusted.exists():
         raise typer.BadParameter(f"no keys to trust: {trusted} is not there; name a file with --keys")
-    released = None if model is None else Model.model_validate(read_json(model), strict=False, extra="ignore")
+    released = None if model is None else _released(read_json(model))
     found = load(file, trusted).verify(model=released)
     emit(
         asdict(found),
@@ -69,6 +70,13 @@ def verify(
     )
 
 
+def _released(document: Any) -> Model | DatasetProfile:
+    """A model, or a profile, as it was written to a file."""
+    is_profile = isinstance(document, dict) and document.get("kind") == "profile"
+    kind = DatasetProfile if is_profile else Model
+    return kind.model_validate(document, strict=False, extra="ignore")
+
+
 def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:
     """A receipt for people."""
     said = receipt.facts
@@ -79,6 +87,7 @@ def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:
             ("analyst, job", f"{said['analyst']}, {said['job']}"),
             ("privacy", f"epsilon {said['epsilon']:.6g} at delta {said['delta']:.3g}, {said['neighbors']}"),
             ("method", said["method"]["name"]),
+            *([("standardised by", said["profile"]["job"])] if "profile" in said else []),
             ("accountant", f"{said['accountant']} {said['accountant_version']}"),
             ("ledger", f"entry {said['sequence']}, {said['hash'][:16]}..."),
             ("issued", said["issued_at"]),

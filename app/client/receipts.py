@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from accounting.records.receipt import Verification, read, verify
 from app.client.errors import ClientError
 from app.wire.models import Model
+from app.wire.profiles import DatasetProfile
 from app.wire.receipts import KeySet, ReceiptDocument
 
 
@@ -38,13 +39,13 @@ class Receipt:
         """The receipt itself: epsilon, delta, event, queries, sequence, hash, ..."""
         return self.document.receipt
 
-    def verify(self, keys: KeySet | None = None, model: Model | None = None) -> Verification:
+    def verify(self, keys: KeySet | None = None, model: Model | DatasetProfile | None = None) -> Verification:
         """Signature and recomputed epsilon, with no server in reach.
 
         Parameters
         ----------
         keys : the keys to trust instead of those that came with the download
-        model : also check that the receipt is for this model
+        model : also check that the receipt is for this model, or profile
 
         Raises
         ------
@@ -93,5 +94,5 @@ def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
     return path
 
 
-def _digest(model: Model) -> str:
+def _digest(model: Model | DatasetProfile) -> str:
     return hashlib.sha256(rfc8785.dumps(model.model_dump(mode="json"))).hexdigest()

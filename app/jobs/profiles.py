@@ -24,9 +24,10 @@ def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
     moments, counts = method.parted(problem, answers)
     plan, bounds = spec.release_plan.plan, method.bounds(problem)
     stds = {q.name: q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in plan.queries}
-    found, numbers = [], iter(counts)
-    for column in table.features:
-        own = moments.at(table.places(column.name))
+    found, numbers, layout = [], iter(counts), problem.columns
+    assert layout is not None
+    for column, start, width in zip(table.features, layout.starts.tolist(), layout.widths, strict=True):
+        own = moments.at(range(start, start + width))
         told = Moments(center=list(own.center), variances=list(own.variances), noise=list(own.noise))
         if isinstance(column, CategoryColumn):
             shares, std = problem.n * np.array(own.center), problem.n * stds["means"]

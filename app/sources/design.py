@@ -204,12 +204,6 @@ class Table:
         """What the declaration implies."""
         return self.columns.row_norm
 
-    def places(self, name: str) -> range:
-        """Where a column's codes stand in a row; `KeyError` if there is no such column."""
-        at = {feature.name: position for position, feature in enumerate(self.features)}[name]
-        start = int(self.columns.starts[at])
-        return range(start, start + self.columns.widths[at])
-
     def load(self, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
         """The n records, and zeros for targets. For the worker, after "started"; `ValueError` as `Design.load`."""
         if widths(folder) != self.columns.widths:

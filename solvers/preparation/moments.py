@@ -48,8 +48,8 @@ class Moments:
             raise Unsuitable("there is a mean, a variance and a noise std for each coordinate")
         if not ((np.abs(m) <= 1).all() and ((v >= 0) & (v <= FARTHEST)).all()):
             raise Unsuitable("means lie in [-1, 1], variances in [0, 4]")
-        if not ((noise >= 1e-30) & (noise <= 1e30)).all():
-            raise Unsuitable("a noise std lies in [1e-30, 1e30]")
+        if not ((noise >= 1e-300) & (noise <= 1e30)).all():
+            raise Unsuitable("a noise std is positive, and at most 1e30")
 
     def floored(self, floor: float) -> Vector:
         """v, of at least `floor` stds of its noise, in (0, 4]: (d - 1,)."""

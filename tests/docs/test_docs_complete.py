@@ -17,6 +17,7 @@ from app.wire.jobs import JobRequest
 from solvers.domains import Domain
 from solvers.losses import Loss
 from solvers.methods import Method
+from solvers.preparation import Asked
 from solvers.regularizers import Regularizer
 from solvers.selection import Auto
 
@@ -26,6 +27,7 @@ UNIONS = {
     "loss": get_args(Loss),
     "regularizer": get_args(Regularizer),
     "domain": get_args(Domain),
+    "preparation": get_args(Asked),
 }
 
 

@@ -178,7 +178,16 @@ def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path
         assert [query["name"] for query in quote["queries"]] == ["gradient"]
     code, told, _ = run("quote", *asked, "profile")
     assert (code, f"profile {made['job']} (asked for)" in told) == (0, True)
-    assert _document(run("submit", *asked, "profile", "--wait", "--json"))["state"] == "done"
+    job = _document(run("submit", *asked, "profile", "--wait", "--json"))
+    assert job["state"] == "done"
+    _document(run("model", job["id"], "--out", str(tmp_path / "m.json"), "--json"))
+    for released, other, of in ((made["job"], "m", "p"), (job["id"], "p", "m")):
+        folder = tmp_path / of
+        code, told, _ = run("receipt", "get", released, "--out", str(folder))
+        assert (code, f"standardised by  {made['job']}" in told) == (0, of == "m")
+        against = ("receipt", "verify", str(folder / "receipt.json"), "--model")
+        assert _document(run(*against, str(tmp_path / f"{of}.json"), "--json"))["holds"]
+        assert "another model" in run(*against, str(tmp_path / f"{other}.json"))[2]
     _document(run("jobs", "wait", made["job"], "--json"))
 
 
