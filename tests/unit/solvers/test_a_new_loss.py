@@ -21,7 +21,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from solvers.data_access import inputs
 from solvers.losses.one_margin import Floats, OneMargin
 
 
@@ -54,7 +53,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from app.wire.jobs import JobRequest
 from solvers import kernels, methods, plan, solve
-from solvers.data_access.data import Data
+from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Loss, names
 from solvers.losses.log_cosh import LogCosh
