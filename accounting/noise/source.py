@@ -11,6 +11,7 @@ bit source to the constructor; nothing outside tests does.
 """
 
 import secrets
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -35,6 +36,16 @@ ABSOLUTE = 1e-15
 with mpmath.mp.workprec(4096):
     _REMEMBERED = (+mpmath.mp.pi, +mpmath.mp.ln2)
 MIN_SCALE, MAX_SCALE = 2.0**10, 2.0**33  # above: the tolerances could reach past the neighboring cell
+
+
+class _Own(threading.local):
+    """A thread's own exact arithmetic: the precision of mpmath's global one is shared between threads."""
+
+    def __init__(self) -> None:
+        self.exact = mpmath.MPContext()
+
+
+_OWN = _Own()
 
 
 class Bits(Protocol):
@@ -86,11 +97,10 @@ class Tails:
 class Noise:
     """Exactly rounded noise over one bit stream, which exact choices take theirs from, too; one thread at a time."""
 
-    __slots__ = ("_bits", "_exact")
+    __slots__ = ("_bits",)
 
     def __init__(self, bits: Bits | None = None) -> None:
         self._bits: Bits = SystemBits() if bits is None else bits
-        self._exact = mpmath.MPContext()  # its own context: mpmath's global one is shared between threads
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` words of the stream: independent, uniform, used for nothing else."""
@@ -169,7 +179,7 @@ class Noise:
         With h the cell boundary nearest to the approximate value, the value exceeds h exactly if U < P(X > h); that
         probability is evaluated to 64 bits more than U is known to.
         """
-        exact = self._exact
+        exact = _OWN.exact
         numerator, shift = (1 << 52) + mantissa, zeros + 54
         y = float(law.quantile(np.ldexp(float(numerator), -shift))) * scale
         cell = np.floor(y)
