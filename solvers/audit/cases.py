@@ -103,7 +103,7 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),
-    "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(batch=2, step=1e-4), _FLAT),
+    "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(passes=2, batch=2, step=1e-4), _FLAT),
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),
     "output_perturbation": Case(methods.OutputPerturbation(steps=3), _CURVED, first),
     "objective_perturbation": Case(methods.ObjectivePerturbation(), _CURVED, first, effort=4),
@@ -166,8 +166,14 @@ class Finding:
     half_noise: float
 
 
-def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise()) -> list[Finding]:
+def audit(
+    name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(), privacy: Privacy | None = None
+) -> list[Finding]:
     """Both attacks on one method, `runs` runs on either dataset each, at every delta of the case.
+
+    Parameters
+    ----------
+    privacy : what is promised; the case's by default
 
     Raises
     ------
@@ -177,7 +183,7 @@ def audit(name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(
     case = CASES[name]
     if isinstance(case, ExactCase):
         return [_exactly(case)]
-    quote = quoted(case.method, case.problem, case.privacy)
+    quote = quoted(case.method, case.problem, privacy or case.privacy)
     plan, found = quote.release.plan, []
     for noisy in (plan, halved(plan)):
         how = case.pair(), runs * case.effort, noise, case.statistic, case.position, quote.preparation
