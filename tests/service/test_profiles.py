@@ -21,6 +21,7 @@ from tests.support.world import check_books
 PROFILE: dict[str, Any] = {"method": {"name": "profile", "bins": 10}, "privacy": {"epsilon": 0.3}}
 REUSED: dict[str, Any] = JOB | {"method": {"name": "dp_gd", "steps": 20}, "preparation": {"name": "profile"}}
 MOMENTS = {"means", "spread", "variances"}
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)

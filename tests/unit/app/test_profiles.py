@@ -78,6 +78,7 @@ def test_numbers_are_in_their_own_units() -> None:
             assert quantile.at.low <= exact <= quantile.at.high
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """At a price where noise is felt: 95 of 100, of 200 releases, less four standard deviations."""
     spec, rng, runs = spec_of(0.05), np.random.default_rng(5), 200

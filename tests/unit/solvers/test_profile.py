@@ -156,7 +156,8 @@ class TestProfile:
                 )
 
 
-METHODS: list[Method] = [DpGd(steps=5), DpSvrg(), NoisyMirrorDescent(), ObjectivePerturbation(), Localization()]
+METHODS: list[Any] = [DpGd(steps=5), ObjectivePerturbation(), Localization()]
+METHODS += [pytest.param(method, marks=pytest.mark.slow) for method in (DpSvrg(), NoisyMirrorDescent())]
 
 
 class TestByProfile:
