@@ -149,16 +149,22 @@ def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitte
     if method.standardises:
         if isinstance(asked, Declared):
             raise Unsuitable(f"{method.name} standardises by itself: preparation declared is not to be had with it")
-        own = replace(known, by_method=True) if known else ByMethod()
-        run = _limited_by_itself(method, problem, limit).resolve(own.prepared(problem), privacy)
-        return Fitted(run, problem, own, "asked for" if known else f"{method.name} standardises by itself")
-    way, refusal = known or Private(), Private.refusal(problem, privacy)
+        run = _limited_by_itself(method, problem, limit).resolve(problem, privacy)
+        if known:
+            told = replace(known.coarsened(problem, privacy, run.queries(problem)), by_method=True)
+            return Fitted(run, problem, told, "asked for")
+        return Fitted(run, problem, ByMethod(), f"{method.name} standardises by itself")
+    refusal = Private.refusal(problem, privacy)
     if refusal is None and not isinstance(asked, Declared):
         limited = replace(problem, slope_limit=limit or _default_limit(method, problem, privacy))
-        met = way.prepared(limited)
+        met = Private().prepared(limited)  # a profile's are as long
         run = method.resolve(met, privacy)
-        if known or all(q.mechanism.curves(1.0).pure is None for q in run.queries(met)):
-            return Fitted(run, limited, way, "asked for" if asked else "the default")
+        own = run.queries(met)
+        if known:
+            told = known.coarsened(problem, privacy, own + Private().queries(problem, own))
+            return Fitted(run, limited, told, "asked for")
+        if all(q.mechanism.curves(1.0).pure is None for q in own):
+            return Fitted(run, limited, Private(), "asked for" if asked else "the default")
         refusal = f"private moments are Gaussian answers, and {method.name} is priced as a pure mechanism here"
     if isinstance(asked, Private):
         raise Unsuitable(f"preparation private does not fit: {refusal}")

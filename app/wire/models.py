@@ -29,7 +29,11 @@ class Moments(Wire):
         list[float], Field(description="v, the noisy mean of (value - m)^2; m (1 - m) for a category's values.")
     ]
     noise: Annotated[
-        list[float], Field(description="Noise std: of v for a number, of m for a category's. v is raised to about it.")
+        list[float],
+        Field(
+            description="Noise std: of v for a number, of m for a category's. v is raised to about it; in a model, to "
+            "that of private moments at the job's own price, where this is more."
+        ),
     ]
 
 

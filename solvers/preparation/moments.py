@@ -4,8 +4,8 @@ Three Gaussian answers at most (docs/proofs/standardisation.md); what is compute
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +28,8 @@ class Moments:
     ----------
     center : m, each in [-1, 1]
     variances : v, each in [0, 4]; m (1 - m) for a block's coordinates
-    noise : for each v the std of the noise that decides whether it is believed, above 0: its own, or m's for a block's
+    noise : for each v the std of the noise that decides whether it is believed, above 0: its own or m's for a block's,
+        or that of a coarser answer
 
     Raises
     ------
@@ -56,6 +57,13 @@ class Moments:
         least = np.minimum(floor * np.array(self.noise), FARTHEST)
         found: Vector = np.clip(np.array(self.variances), least, FARTHEST)
         return found
+
+    def coarsened(self, problem: Problem, multiplier: Callable[[str], float]) -> "Moments":
+        """No more to be believed than answers at these multipliers would be."""
+        numbers, center = columns_of(problem).is_number, np.array(self.center)
+        spread = float(np.array(self.variances)[numbers].sum())
+        noise = np.maximum(self.noise, noise_stds(problem, center, _radius(spread), multiplier))
+        return replace(self, noise=tuple(noise.tolist()))
 
     def at(self, places: Sequence[int]) -> "Moments":
         """Those of some coordinates, in this order."""
@@ -96,6 +104,15 @@ def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
     return {query.name: every[query.name] for query in queries(problem, 1.0, 1.0, 1.0)}
 
 
+def noise_stds(problem: Problem, center: Vector, radius: float, multiplier: Callable[[str], float]) -> Vector:
+    """Of the variances of numbers, and of the means of blocks, whose variances follow from these: (d - 1,)."""
+    columns, n = columns_of(problem), problem.n
+    found = np.full(problem.d - 1, multiplier("means") * columns.diameter / 2 / n)
+    if columns.is_number.any():
+        found[columns.is_number] = multiplier("variances") * columns.variance_bound(center, radius) / n
+    return found
+
+
 def ask(oracle: Standardised, problem: Problem, floor: float) -> tuple[Vector, Vector]:
     """Means, and variances of at least `floor` stds of their own noise, in (0, 4]: (d - 1,) each; those that are known
     without a question.
@@ -114,11 +131,16 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
     low[numbers], high[numbers] = columns.low, columns.high
     center = np.clip(oracle.means("means"), low, high)
     v = center * (1 - center)
-    stds = np.full(len(v), oracle.planned("means").noise_multiplier * columns.diameter / 2 / n)
+    radius = 0.0
     if numbers.any():
         least = oracle.planned("spread").noise_multiplier * float(columns.farthest(center).sum()) / (2 * n)
         spread = min(max(oracle.spread("spread", center), least), FARTHEST * int(numbers.sum()))
-        radius = 1.2 * math.sqrt(1.1 * spread)
+        radius = _radius(spread)
         v[numbers] = oracle.variances("variances", center, radius)
-        stds[numbers] = oracle.planned("variances").noise_multiplier * columns.variance_bound(center, radius) / n
+    stds = noise_stds(problem, center, radius, lambda query: oracle.planned(query).noise_multiplier)
     return Moments(tuple(center.tolist()), tuple(np.clip(v, 0.0, FARTHEST).tolist()), tuple(stds.tolist()))
+
+
+def _radius(spread: float) -> float:
+    """To what numbers are shortened that have this mean square together."""
+    return 1.2 * math.sqrt(1.1 * spread)

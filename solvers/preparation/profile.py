@@ -1,8 +1,10 @@
 """Standardisation by moments that were released before: nothing is asked, the whole price is the method's."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from accounting.divergences.gaussian import gauss_mu
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.doors import Standardised
@@ -48,6 +50,21 @@ class ByProfile:
         if problem.columns is not None and len(self.moments.center) != problem.d - 1:
             return "the profile is of rows of another layout"
         return Private.refusal(problem, privacy)
+
+    def coarsened(self, problem: Problem, privacy: Privacy, private: tuple[Query, ...]) -> "ByProfile":
+        """Its floors no lower than those of private moments at the same price.
+
+        A rare category that a fine profile resolves is a direction that noisy gradients do not: scaled up, it costs
+        more noise than it is worth (docs/proofs/preparation.md has the figures).
+
+        Parameters
+        ----------
+        private : what would be asked without a profile, with the weights
+        """
+        weights, mu = {query.name: query.weight for query in private}, gauss_mu(privacy.epsilon, privacy.delta)
+        total = sum(weights.values())
+        moments = self.moments.coarsened(problem, lambda query: 2 / (mu * math.sqrt(weights[query] / total)))
+        return replace(self, moments=moments)
 
     def queries(self, problem: Problem, own: tuple[Query, ...]) -> tuple[Query, ...]:  # noqa: ARG002
         """None beside the method's own."""

@@ -213,6 +213,25 @@ class TestByProfile:
         assert quote.preparation_reason == "asked for"
         assert quote.release.epsilon <= 1.0
 
+    @pytest.mark.parametrize("method", [DpGd(), AdaptiveGd()], ids=lambda method: str(method.name))
+    def test_a_finer_profile_is_believed_no_more_than_private_moments_of_the_same_price(self, method: Method) -> None:
+        """Measured: a rare category that only the profile resolves is scaled up to where gradients are noise."""
+        fine = replace(KNOWN, noise=(1e-9,) * 6)
+        asking = {q.name: q.noise_multiplier for q in plan(method, PROBLEM, PRIVACY).release.plan.queries}
+        found = plan(method, PROBLEM, PRIVACY, preparation=ByProfile(fine)).preparation
+        assert isinstance(found, ByProfile)
+        assert replace(found.moments, noise=fine.noise) == fine
+        means = asking["means"] * LAYOUT.diameter / 2 / N
+        spread = KNOWN.variances[0] + KNOWN.variances[4] + KNOWN.variances[5]
+        bound = LAYOUT.variance_bound(np.array(KNOWN.center), 1.2 * math.sqrt(1.1 * spread))
+        variances = asking["variances"] * bound / N
+        expected = (variances, means, means, means, variances, variances)
+        assert found.moments.noise == pytest.approx(expected, rel=1e-6)
+        coarse = ByProfile(replace(KNOWN, noise=(3.0,) * 6))
+        kept = plan(method, PROBLEM, PRIVACY, preparation=coarse).preparation
+        assert isinstance(kept, ByProfile)
+        assert kept.moments == coarse.moments
+
     def test_a_quote_knows_nothing_of_the_moments(self) -> None:
         for method in (DpGd(), AdaptiveGd(), Auto()):
             one, two = (
