@@ -24,6 +24,8 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "nonsmooth": ("nonsmooth", "report", True),
     "passes": ("nonsmooth", "passes", False),
     "coded": ("coded", "report", False),
+    "quotes": ("quotes", "report", False),
+    "fit": ("fit", "report", False),  # with the environment that `make peers` makes
     "ours": ("ours", "report", False),
     "preparation": ("ours", "preparation", False),
     "peers": ("peers", "report", False),  # with the environment that `make peers` makes

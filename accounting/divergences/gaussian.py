@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-# brentq stops within this relative distance of the root; results are moved to the safe side by more than that and
+from accounting.divergences.roots import root
+
+# The root is found within this relative distance of the root; results are moved to the safe side by more than that and
 # than the cancellation in delta(epsilon); the two differ so that gauss_epsilon(gauss_mu(e, d), d) <= e.
-_ROOT = 1e-12
+_ROOT, _LEAST_ROOT = 1e-12, 1e-18
 _SAFE_MU = 3e-9
 _SAFE_EPSILON = 1e-9
 _NO_PRIVACY = 1e6  # beyond this mu, epsilon is said to be infinite
@@ -35,9 +36,8 @@ def gauss_mu(epsilon: float, delta: float) -> float:
     low, high = 1e-12, 1.0
     while gauss_delta(high, epsilon) < delta:
         high *= 2
-    return float(brentq(lambda mu: gauss_delta(mu, epsilon) - delta, low, high, xtol=1e-18, rtol=_ROOT)) * (
-        1 - _SAFE_MU
-    )
+    found = root(lambda mu: gauss_delta(mu, epsilon) - delta, low, high, absolute=_LEAST_ROOT, relative=_ROOT)
+    return found * (1 - _SAFE_MU)
 
 
 def gauss_epsilon(mu: float, delta: float) -> float:
@@ -50,8 +50,8 @@ def gauss_epsilon(mu: float, delta: float) -> float:
     high = mu * mu / 2 + 40 * mu + 1e-9
     while gauss_delta(mu, high) > delta:
         high *= 2
-    root = brentq(lambda epsilon: gauss_delta(mu, epsilon) - delta, 0.0, high, xtol=1e-18, rtol=_ROOT)
-    return float(root) * (1 + _SAFE_EPSILON)
+    found = root(lambda epsilon: gauss_delta(mu, epsilon) - delta, 0.0, high, absolute=_LEAST_ROOT, relative=_ROOT)
+    return found * (1 + _SAFE_EPSILON)
 
 
 def rdp_epsilons(orders: Sequence[float], rho: NDArray[np.float64], delta: float) -> NDArray[np.float64]:

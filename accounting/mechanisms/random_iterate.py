@@ -13,7 +13,6 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from accounting.mechanisms.gaussian import Gaussian
@@ -92,6 +91,8 @@ def _epsilon(one: float, steps: int, delta: float, beside: float = 0.0) -> float
     """epsilon with (1/T) sum_(m<T) delta_Gauss(epsilon; sqrt(beside + m mu_1^2)) = delta, rounded up; infinite out of
     range. `beside` is the mu^2 of Gaussian answers before or after: given m, all are Gaussian.
     """
+    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
+
     if delta < _LEAST_DELTA or math.sqrt(beside) + one * math.sqrt(steps) > _MOST_MU:
         return math.inf
     ends = np.unique(np.linspace(0, steps - 1, min(steps, _GROUPS)).astype(np.int64))

@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.optimize import brentq
 
 from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
@@ -116,6 +115,8 @@ def epsilon_of(run: float, n: int) -> float:
 @lru_cache(maxsize=4096)
 def run_epsilon(epsilon: float, n: int) -> float:
     """The largest e, up to 3, for which `epsilon_of(e, n)` is at most epsilon."""
+    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
+
     if epsilon_of(LARGEST, n) <= epsilon:
         return LARGEST
     found = float(brentq(lambda e: epsilon_of(e, n) - epsilon, 0.0, LARGEST, xtol=1e-300, rtol=_ROOT))

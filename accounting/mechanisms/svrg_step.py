@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from accounting.mechanisms.gaussian import Gaussian
@@ -38,6 +37,8 @@ def _rest(mu: float) -> float:
 @lru_cache(maxsize=4096)
 def _shift(noise_multiplier: float) -> float:
     """The batch's mu at the best split: z^2 = 4 / mu^2 + rest(mu), which falls in mu."""
+    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
+
     low, high = _MU_RANGE
     if 2 * math.log(noise_multiplier) <= math.log(4 / high**2 + _rest(high)):
         return high
@@ -100,6 +101,8 @@ class SvrgStep(AbstractMechanism):
 
     def multiplier(self, mu_squared: float) -> float:
         """The z at which one step spends about mu^2, in the limit of many answers: 2 q^2 spread + the mean's mu^2."""
+        from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
+
         if self.batch == self.rows:
             return 3 / math.sqrt(mu_squared)
         q, (low, high) = self.batch / self.rows, _MU_RANGE

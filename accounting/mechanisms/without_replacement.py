@@ -18,7 +18,6 @@ from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erf, ndtr
 
 from accounting.divergences.losses import Masses, mass, reach, symmetric
@@ -79,6 +78,8 @@ def spread(mu: float) -> float:
 
 def shift_of(spread_: float) -> float:
     """The mu of that spread, or the end of its range."""
+    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
+
     low, high = _MU_RANGE
     if not spread(low) < spread_ < spread(high):
         return low if spread_ <= spread(low) else high

@@ -5,11 +5,19 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from app.persistence.tables import metadata
+
 if TYPE_CHECKING:
     from alembic.config import Config
 
 NEWEST = "0006"
 _MIGRATIONS = Path(__file__).parent / "migrations"
+_VERSION = sa.Table(  # as Alembic makes it
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 
 
 def is_current(connection: sa.Connection) -> bool:
@@ -17,6 +25,16 @@ def is_current(connection: sa.Connection) -> bool:
     if not sa.inspect(connection).has_table("alembic_version"):
         return False
     return connection.scalars(sa.text("SELECT version_num FROM alembic_version")).all() == [NEWEST]
+
+
+def create(connection: sa.Connection) -> bool:
+    """Where there is no table yet, all tables as the steps would leave them; False, and nothing, elsewhere."""
+    if sa.inspect(connection).get_table_names():
+        return False
+    metadata.create_all(connection)
+    _VERSION.create(connection)
+    connection.execute(_VERSION.insert().values(version_num=NEWEST))
+    return True
 
 
 def upgrade(connection: sa.Connection) -> None:

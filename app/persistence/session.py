@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.persistence.clock import Clock, SystemClock, stamp
-from app.persistence.schema import is_current, upgrade
+from app.persistence.schema import create, is_current, upgrade
 
 _BUSY_MILLISECONDS = 60_000
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
@@ -76,7 +76,7 @@ class Database:
     def migrate(self) -> None:
         """Brings the schema up to date, in one transaction; a second process waits and finds it done."""
         with self.write() as connection:
-            if not is_current(connection):
+            if not is_current(connection) and not create(connection):
                 upgrade(connection)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 
 from app.jobs import service
 from app.ledger import store as ledger
-from app.persistence.schema import NEWEST, config
+from app.persistence.schema import NEWEST, config, create, upgrade
 from app.persistence.session import Database
 from app.persistence.tables import metadata
 from app.sources.spec import JobSpec
@@ -27,8 +27,10 @@ from tests.support.world import World, run_out
 
 
 def _migrated(folder: Path) -> Database:
+    """By all the steps: `migrate` would make a new database at once."""
     database = Database(f"sqlite:///{folder}/purse.sqlite3")
-    database.migrate()
+    with database.write() as connection:
+        upgrade(connection)
     return database
 
 
@@ -60,6 +62,20 @@ def test_autogenerate_finds_no_difference(tmp_path: Path) -> None:
     sa.Table("tokens", other, sa.Column("id", sa.String(64), primary_key=True))
     assert _differences(database, other) != []
     database.close()
+
+
+def test_a_new_database_is_what_the_steps_lead_to(tmp_path: Path) -> None:
+    """Its version table too; and one that holds any table goes by the steps."""
+    (tmp_path / "new").mkdir()
+    new, migrated = Database(f"sqlite:///{tmp_path}/new/purse.sqlite3"), _migrated(tmp_path)
+    new.migrate()
+    with new.read() as made, migrated.read() as led:
+        assert _statements(made) == _statements(led)
+        assert made.scalars(sa.text("select version_num from alembic_version")).all() == [NEWEST]
+    with migrated.write() as connection:
+        assert not create(connection)
+    new.close()
+    migrated.close()
 
 
 def test_checks_and_keys_are_the_same_too(tmp_path: Path) -> None:

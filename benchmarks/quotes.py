@@ -1,0 +1,90 @@
+"""What a quote costs, for every method: CPU time of the first in a process, of the same again and of another epsilon.
+
+Every cell is a child of one process that has imported the solvers and calculated nothing, as the service's
+calculating process forks one for each question (that one has its loops loaded beside; planning needs none).
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import solvers
+from accounting.accountants import guard
+from accounting.privacy import Privacy
+from benchmarks.coded import ADULT
+from solvers.columns import Columns
+from solvers.domains import LinfBall
+from solvers.errors import NeedsDelta, Unsuitable
+from solvers.losses import Logistic, Squared
+from solvers.methods import Method
+from solvers.problem import Problem
+
+ROWS = (32_561, 1_000_000)
+FIRST, OTHER = 1.0, 0.7
+EPSILONS = (0.1, 1.0, 4.0)
+
+
+def report(_repeats: int) -> None:
+    """Print a table for each number of rows, and for each epsilon what the dearest method takes."""
+    guard.warm_up()
+    for n in ROWS:
+        print(f"n = {n}, {len(ADULT)} columns like Adult's, delta 1e-6 (0 where a method has no other); CPU ms")
+        print(
+            f"  {'method':24s}{'loss':10s}{'preparation':13s}{'accountant':16s}{'first':>8s}{'again':>8s}{'other':>8s}"
+        )
+        for method in get_args(Method):
+            _in_a_child(lambda method=method, n=n: _line(method, n))
+    print("noisy_mirror_descent, n = 32561, first quote at other epsilons; CPU ms")
+    for epsilon in EPSILONS:
+        _in_a_child(lambda epsilon=epsilon: print(f"  epsilon {epsilon:g}: {_dearest(epsilon):.0f}"))
+
+
+def problems(n: int) -> Iterator[Problem]:
+    """A problem of each kind on declared columns, the usual ones first."""
+    columns = Columns(ADULT)
+    facts: dict[str, Any] = {"n": n, "d": columns.d, "row_norm": columns.row_norm, "columns": columns}
+    yield Problem(Logistic(), **facts)
+    yield Problem(Squared(), **facts)
+    few = Columns((1, 1))  # what searches a grid takes three coefficients
+    small: dict[str, Any] = {"n": n, "d": few.d, "row_norm": few.row_norm, "columns": few}
+    yield Problem(Logistic(), domain=LinfBall(5.0), **small)
+
+
+def _line(method: type, n: int) -> None:
+    """The first problem that the method takes, at delta = 1e-6 or else at 0."""
+    for delta in (1e-6, 0.0):
+        for problem in problems(n):
+            try:
+                quote, first = _timed(method, problem, FIRST, delta)
+            except (Unsuitable, NeedsDelta):
+                continue
+            _, again = _timed(method, problem, FIRST, delta)
+            _, other = _timed(method, problem, OTHER, delta)
+            told = f"  {quote.method.name:24s}{problem.loss.name:10s}{quote.preparation.name:13s}"
+            print(f"{told}{quote.release.accountant:16s}{first:8.1f}{again:8.1f}{other:8.1f}")
+            return
+
+
+def _dearest(epsilon: float) -> float:
+    return _timed(solvers.methods.NoisyMirrorDescent, next(problems(ROWS[0])), epsilon, 1e-6)[1]
+
+
+def _timed(method: type, problem: Problem, epsilon: float, delta: float) -> tuple[solvers.Quote, float]:
+    start = time.process_time()
+    quote = solvers.plan(method(), problem, Privacy(epsilon, delta))
+    return quote, (time.process_time() - start) * 1e3
+
+
+def _in_a_child(work: Any) -> None:
+    """As the service does; nothing is remembered from one cell to the next."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            sys.stdout.flush()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
