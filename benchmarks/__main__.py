@@ -28,6 +28,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "fit": ("fit", "report", False),  # with the environment that `make peers` makes
     "ours": ("ours", "report", False),
     "preparation": ("ours", "preparation", False),
+    "profiles": ("profiles", "report", False),
     "peers": ("peers", "report", False),  # with the environment that `make peers` makes
 }
 BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}
