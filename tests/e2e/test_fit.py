@@ -43,6 +43,7 @@ def people(tmp_path: Path) -> Path:
 def fit(people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Fit:
     """`purse fit people.csv --target income ...` in this process: (exit code, stdout, stderr)."""
     monkeypatch.setenv("PURSE_HOME", str(people.parent / "home"))
+    monkeypatch.setenv("PURSE_WORKERS", "1")  # more would start for nothing
 
     def once(*more: str) -> tuple[int, str, str]:
         capsys.readouterr()
