@@ -143,12 +143,12 @@ class AdaptiveGdRun(StandardisedRun):
 
     def _numbers(self, oracle: Standardised, problem: Problem) -> Vector:
         n, signal = problem.n, self._signal(oracle, problem)
-        far = min(max((signal - 60) / 200, 0.0), 1.0)
+        far, farther = (min(max((signal - low) / width, 0.0), 1.0) for low, width in ((60, 200), (400, 800)))
         center, v = moments.ask(oracle, problem, floor=1 + 2 * far)
         mean = min(max(oracle.target_mean("target_mean"), -1.0), 1.0)
         least = oracle.planned("target_spread").noise_multiplier * (1 + abs(mean)) / (2 * n)
         spread = min(max(oracle.target_spread("target_spread", mean), least), 2.0)
-        path = _Path(problem, _frame(center, v, 1 - 0.25 * far), _still(problem, mean / _CONSTANT))
+        path = _Path(problem, _frame(center, v, 1 - 0.25 * (far + farther)), _still(problem, mean / _CONSTANT))
         wide, again, eta = max(0.7, math.sqrt(signal / 20)), self._at(_RESIDUALS), 0.5
         limit = min(self.residual_limit, 1.25 * wide * spread)
         for t in range(1, self.steps + 1):
