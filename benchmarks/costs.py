@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -22,7 +21,7 @@ from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.walk import Walk
 from solvers.losses import Hinge, Logistic
-from solvers.methods import DpGd, DpSvrg, NoisyMirrorDescent
+from solvers.methods import DpGd, NoisyMirrorDescent
 from solvers.methods.oracle import variance_reduced
 from solvers.regularizers import L2
 from solvers.solve import run
@@ -38,7 +37,6 @@ def report() -> None:
     steps()
     compilation()
     half_pass()
-    quotes()
 
 
 def together(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
@@ -147,26 +145,3 @@ def half_pass() -> None:
         read, took = together(X.sum, job, repeats=3)
         slots = quote.release.plan.queries[0].answers
         print(f"  noisy_mirror_descent, {form}, {n} x {d}, {slots} slots: {took / read:.1f} x one read of the array")
-
-
-def quotes() -> None:
-    """A quote at a warm server: its first call and later ones, over HTTP on loopback."""
-    from app.client import Client
-    from app.demo.server import serving
-
-    with tempfile.TemporaryDirectory() as home, serving(Path(home)) as (url, token), Client(url, token=token) as purse:
-        rows = Path(home) / "rows.csv"
-        rows.write_text("x,y\n" + "1,a\n2,b\n" * 100_000)
-        columns = [
-            {"name": "x", "type": "number", "lower": 0, "upper": 9},
-            {"name": "y", "type": "category", "categories": ["a", "b"]},
-        ]
-        spec = {"name": "rows", "columns": columns, "budget": {"epsilon": 3.0, "delta": 1e-6}}
-        dataset = purse.datasets.upload(rows, spec=spec)
-        for method in (DpGd(), DpSvrg()):
-            times = []
-            for epsilon in (0.5, 0.5, 0.5, 0.5, 0.5, 0.5):
-                start = time.perf_counter()
-                purse.quote(dataset=dataset.id, target="y", method={"name": method.name}, privacy={"epsilon": epsilon})
-                times.append(time.perf_counter() - start)
-            print(f"  quote of {method.name}: first {times[0] * 1e3:.0f} ms, then {median(times[1:]) * 1e3:.0f} ms")
