@@ -404,8 +404,8 @@ def test_what_begins_a_server_is_light() -> None:
 
 @pytest.mark.slow
 def test_a_server_is_ready_without_what_only_uploads_workers_and_migrations_need() -> None:
-    late = ("alembic", "distributed", "dp_accounting", "numba", "pyarrow")
-    code = f"import sys, app.cli.commands, app.main; print(*set({late}) & set(sys.modules))"
+    late = ("alembic", "distributed", "dp_accounting", "numba", "pyarrow", "scipy.optimize")
+    code = f"import sys, app.cli.commands, app.main, app.cli.state; print(*set({late}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert done.stdout == "\n"
 
