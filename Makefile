@@ -12,6 +12,8 @@ TORCH := 2.13.0
 
 # A folder in the working directory must never stand in for a package of ours or of anybody else's.
 export PYTHONSAFEPATH := 1
+# Where bytecode is not written, each of the processes that tests start compiles our code anew.
+export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help

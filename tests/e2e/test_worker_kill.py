@@ -39,11 +39,12 @@ TIMES: dict[str, Any] = {"lease_seconds": 4.0, "renew_seconds": 0.5}
 
 
 def _until(what: Callable[[], Any], within: float = PATIENCE) -> Any:
-    """What it returns, once that is true."""
-    deadline = time.monotonic() + within
+    """What it returns, once that is true; asked less often the longer it takes, since asking takes time of its own."""
+    deadline, rest = time.monotonic() + within, 0.02
     while not (found := what()):
         assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
+        time.sleep(rest)
+        rest = min(1.2 * rest, 0.3)
     return found
 
 
