@@ -62,7 +62,8 @@ class Way:
     def name(self) -> str:
         """As the tables have it."""
         limit = "" if self.wish.slope_limit is None else f", slope_limit {self.wish.slope_limit:g}"
-        return self.method.name + (", declared" if isinstance(self.wish.preparation, Declared) else "") + limit
+        rounds = ", one round" if self.method == AdaSsp(1) else ""
+        return self.method.name + (", declared" if isinstance(self.wish.preparation, Declared) else "") + limit + rounds
 
 
 PREPARED = (
@@ -74,6 +75,7 @@ OTHERS = tuple(
     Way(method)
     for method in (
         AdaSsp(),
+        AdaSsp(1),
         DpAccMd(),
         DpSvrg(),
         DpSvrgPp(),
