@@ -57,7 +57,9 @@ def c_function(function: Callable[..., float]) -> Any:
     f is a function of two numbers and up to three parameters that calls nothing of ours but this folder's.
     """
     scope = {"derivative": called(function), "GIVEN": function.__code__.co_argcount - 2}
-    named = _named(_each, scope, hashlib.sha256(Path(function.__code__.co_filename).read_bytes()).hexdigest()[:16])
+    code = function.__code__  # of one file there may be several
+    own = f"{code.co_qualname} {code.co_firstlineno}".encode() + Path(code.co_filename).read_bytes()
+    named = _named(_each, scope, hashlib.sha256(own).hexdigest()[:16])
     double, several = numba.types.float64, numba.types.CPointer(numba.types.float64)
     signature = numba.types.void(several, several, numba.types.int64, double, double, double)
     return _kept(lambda **cache: numba.cfunc(signature, **cache, **_OPTIONS)(named))

@@ -211,6 +211,21 @@ def test_the_cache_knows_every_file_that_a_loop_is_made_of() -> None:
                 assert Path(inspect.getfile(getattr(used, "py_func", None) or used._defn)).parent == folder, called
 
 
+def test_two_derivatives_of_one_file_are_two_in_the_cache() -> None:
+    """Each is kept under its own name: by the file alone the second would be the first, compiled before."""
+    m, y = np.array([1.0, 2.0]), np.array([0.5, 0.25])
+
+    def residual(m: float, y: float) -> float:
+        return m - y
+
+    def steeper(m: float, y: float) -> float:
+        return 2.0 * m + y
+
+    for derivative in (residual, steeper):
+        loss = build.c_function(derivative).address, 0.0, 0.0, 0.0, np.inf
+        np.testing.assert_array_equal(kernels.derivatives(loss, m, y), derivative(m, y))
+
+
 _FRESH = """
 from typing import get_args
 import numpy as np, solvers.kernels as k
