@@ -24,6 +24,7 @@ from solvers.data_access.data import Data, blocks
 from solvers.data_access.inputs import in_bytes, places
 from solvers.data_access.rows import Coded, code_bytes
 from solvers.data_access.sums import gradient_sum
+from solvers.data_access.unfolded import rows_of
 from solvers.frame import Frame
 from solvers.losses import Logistic
 from solvers.problem import Problem
@@ -57,7 +58,7 @@ def passes(repeats: int) -> None:
     """Adult 16 times: a full gradient of coded records beside what the unfolded matrix costs."""
     data = drawn(N, ADULT)
     d, w = data.problem.d, np.random.default_rng(2).standard_normal(data.problem.d) / 3
-    X, y = data.rows(), data.y
+    X, y = rows_of(data), data.y
     frame = Frame(np.full(d - 1, 0.1), np.full(d - 1, 1.5), 0.5)
     framed = frames.framed(data, frame, 1.0)
 

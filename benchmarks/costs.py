@@ -22,7 +22,6 @@ from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.walk import Walk
 from solvers.losses import Hinge, Logistic
 from solvers.methods import DpGd, NoisyMirrorDescent
-from solvers.methods.oracle import variance_reduced
 from solvers.regularizers import L2
 from solvers.solve import run
 
@@ -94,8 +93,12 @@ def steps() -> None:
 
     def ours() -> None:
         oracle = PrivateOracle(problem, data, planned, Noise(), walker=Walk.of)
-        for _ in variance_reduced.walk(oracle, problem, start, start, start, step, count):
-            pass
+        w = start
+        for _ in range(0, count, 1000):
+            points = oracle.walk("change", w, start, start, step, 1000)
+            if points is None:
+                raise TypeError("the walk is not compiled")
+            w = points[-1]
 
     bare, walk = together(lambda: loops.svrg(X, y, start, multiplier, step, count, generator), ours)
     print(

@@ -28,6 +28,7 @@ from app.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, Numbe
 from app.wire.jobs import JobPrivacy, JobRequest
 from solvers.columns import Columns
 from solvers.data_access.data import Data
+from solvers.data_access.unfolded import rows_of
 from solvers.losses import Squared
 from solvers.problem import Problem
 
@@ -246,5 +247,5 @@ def _encoded(
         coded, y = design.load(stored, Path(folder))
         layout, n = design.columns, len(y)
         declared = Problem(Squared(), n=n, d=design.d, row_norm=layout.row_norm, columns=layout)
-        X = Data.coded(coded, y, declared).rows()
+        X = rows_of(Data.coded(coded, y, declared))
     return X, y, design.row_norm, design.columns

@@ -18,6 +18,7 @@ from benchmarks.newton import Optimum, minimize, objective
 from solvers import Problem, plan
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
+from solvers.data_access.unfolded import rows_of
 from solvers.losses import Logistic
 from solvers.methods import DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
 from solvers.regularizers import L2, NoRegularizer
@@ -100,7 +101,7 @@ class Instance:
 
     def excess(self, w: NDArray[np.float64]) -> float:
         """F(w) + r(w) less its certified least value."""
-        return objective(self.problem, self.data.rows(), self.data.y, w) - self.best.value
+        return objective(self.problem, rows_of(self.data), self.data.y, w) - self.best.value
 
 
 def instance(split: Split, n: int, strength: float) -> Instance:

@@ -25,11 +25,14 @@ class Oracle(Protocol):
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """Noisy mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch."""
 
+    def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """The same, with half the noise: what half the curvature would make of it is added back, not sampled."""
+
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """Mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch, plus grad F(anchor), with one noise."""
 
     def walk(
-        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
     ) -> NDArray[np.float64] | None:
         """`count` points of a variance-reduced walk, shape (count, d), one answer each; None if not compiled."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from scipy.special import gammaln, xlog1py, xlogy
 
 from accounting.calibration import certify
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep
@@ -19,17 +20,20 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.standardised import StandardisedAttacker
+from solvers.centred import centres
 from solvers.data_access import frames, inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.domains import Free
 from solvers.frame import Frame
 from solvers.methods import Run
 from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.preparation import Preparation
 from solvers.problem import Problem, Vector
+from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import AS_DECLARED, oracle_of, parted
 
 Statistic = Callable[[Vector], float]
@@ -59,10 +63,16 @@ class Row:
 
 
 class Attacker:
-    """An oracle that answers through the real one, and scores each answer against both candidate rows."""
+    """An oracle that answers through the real one, and scores each answer against both candidate rows.
 
-    def __init__(self, oracle: PrivateOracle, problem: Problem, plan: Plan, one: Row, two: Row) -> None:
+    Every other row is `others`, known: what it adds is, too, but for how many of them a batch holds.
+    """
+
+    def __init__(
+        self, oracle: PrivateOracle, problem: Problem, plan: Plan, one: Row, two: Row, others: Row | None = None
+    ) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
+        self._others = others or Row(np.zeros(problem.d), 0.0)
         self.score = 0.0
 
     def horizon(self, query: str) -> int:
@@ -71,25 +81,46 @@ class Attacker:
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's; every answer is N(mean of one, std) or N(mean of two, std)."""
-        answer = self._oracle.gradient(query, w)
-        means = [row.gradient(self._problem, w) / self._problem.n for row in self._rows]
-        self._add(answer, means, self._plan.query(query).noise_multiplier * self._problem.G / self._problem.n, 1.0)
+        answer, problem = self._oracle.gradient(query, w), self._problem
+        rest = self._others.gradient(problem, w) * ((problem.n - 1) / problem.n)
+        means = [rest + row.gradient(problem, w) / problem.n for row in self._rows]
+        std = self._plan.query(query).noise_multiplier * problem.G / problem.n
+        self.score += _tilt(answer, means[0], std) - _tilt(answer, means[1], std)
         return answer
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's."""
         answer = self._oracle.sampled_gradient(query, w)
-        self._sampled(query, answer, [row.gradient(self._problem, w) for row in self._rows], self._problem.G)
+        self._gradients(query, answer, w)
         return answer
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """The oracle's."""
-        answer, problem = self._oracle.sampled_change(query, w, anchor), self._problem
-        bound = min(problem.G, problem.L * float(np.linalg.norm(w - anchor)))
-        if bound > 0:
-            changes = [row.gradient(problem, w) - row.gradient(problem, anchor) for row in self._rows]
-            self._sampled(query, answer, changes, bound)
+        answer = self._oracle.sampled_change(query, w, anchor)
+        self._changes(query, answer, w, anchor)
         return answer
+
+    def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """The oracle's."""
+        answer = self._oracle.centred_change(query, w, anchor)
+        self._changes(query, answer, w, anchor, centred=True)
+        return answer
+
+    def walk(
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
+    ) -> Vector | None:
+        """The oracle's points, where they give the answers back: on a free domain; else None, and each is asked for."""
+        problem, shrink = self._problem, 1 + step * self._problem.mu
+        free = isinstance(problem.domain, Free) and isinstance(problem.regularizer, NoRegularizer | L2)
+        points = self._oracle.walk(query, w, anchor, snapshot, step, count, centred) if free else None
+        for point in () if points is None else points:
+            answer = (w - shrink * point) / step
+            if problem.L * float(np.linalg.norm(w - anchor)) <= problem.G * (2 if centred else 1):
+                self._changes(query, answer - snapshot, w, anchor, centred)
+            else:
+                self._gradients(query, answer, w)
+            w = point
+        return points
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """The oracle's. The row is always in the mean at the anchor, and in the batch or not."""
@@ -108,28 +139,48 @@ class Attacker:
         self.score += logs[0] - logs[1]
         return answer
 
-    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
-        """None: every answer is asked for by itself, and scored."""
-
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """The oracle's, unscored: its law is that of the released point."""
         return self._oracle.last_iterate(query, steps, step)
 
-    def _sampled(self, query: str, answer: Vector, sums: Sequence[Vector], bound: float) -> None:
-        planned = self._plan.query(query)
+    def _gradients(self, query: str, answer: Vector, w: Vector) -> None:
+        """One sampled gradient."""
+        terms = [row.gradient(self._problem, w) for row in (*self._rows, self._others)]
+        self._sampled(query, answer, terms, self._problem.G, 0.0 * w)
+
+    def _changes(self, query: str, answer: Vector, w: Vector, anchor: Vector, centred: bool = False) -> None:
+        """One sampled change."""
+        problem, moved = self._problem, w - anchor
+        distance = float(np.linalg.norm(moved))
+        centred = centred and centres(problem, distance)
+        bound = problem.L * distance / 2 if centred else min(problem.G, problem.L * distance)
+        back = problem.L / 2 * moved if centred else 0.0 * moved
+        if bound > 0:
+            both = (*self._rows, self._others)
+            terms = [row.gradient(problem, w) - row.gradient(problem, anchor) - back for row in both]
+            self._sampled(query, answer, terms, bound, back)
+
+    def _sampled(self, query: str, answer: Vector, terms: Sequence[Vector], bound: float, mean: Vector) -> None:
+        """Adds ln of the law of mean + (a sum over a Poisson batch) / size + noise with one over that with the other.
+
+        `terms` are what one, the other and each of the remaining rows add where they are in the batch.
+        """
+        planned, n = self._plan.query(query), self._problem.n
         if not isinstance(planned.mechanism, PoissonGaussian):
             raise TypeError("a sampled answer of another mechanism")
         rate = planned.mechanism.rate
-        size = rate * self._problem.n
-        self._add(answer, [s / size for s in sums], planned.noise_multiplier * bound / size, rate)
-
-    def _add(self, answer: Vector, means: Sequence[Vector], std: float, rate: float) -> None:
-        """ln of (1-q) N(0) + q N(mean of one) over the same for two; q = 1 for a full gradient."""
-        logs = []
-        for mean in means:
-            tilt = _tilt(answer, mean, std)
-            logs.append(tilt if rate == 1 else float(np.logaddexp(math.log1p(-rate), math.log(rate) + tilt)))
-        self.score += logs[0] - logs[1]
+        size, rest = rate * n, terms[2]
+        std = planned.noise_multiplier * bound / size
+        alone = n * float(np.linalg.norm(rest)) < 1e-9 * bound
+        held = np.zeros(1) if alone else np.arange(float(n))
+        chances = np.zeros(1) if alone else _log_binomial(n - 1, rate, held)
+        means = mean + np.multiply.outer(held, rest / size)
+        out, logs = _tilts(answer, means, std), []
+        for term in terms[:2]:
+            left = math.log1p(-rate) + out if rate < 1 else np.full(len(held), -math.inf)
+            drawn = math.log(rate) + _tilts(answer, means + term / size, std)
+            logs.append(np.logaddexp.reduce(chances + np.logaddexp(left, drawn)))
+        self.score += float(logs[0] - logs[1])
 
 
 class SlotAttacker:
@@ -159,14 +210,27 @@ class SlotAttacker:
         return answer
 
 
+def _log_binomial(n: int, rate: float, k: Vector) -> Vector:
+    """ln P(Bin(n, rate) = k)."""
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return np.asarray(ways + xlogy(k, rate) + xlog1py(n - k, -rate))
+
+
+def _tilts(answer: Vector, means: Vector, std: float) -> Vector:
+    """`_tilt` for each row of means."""
+    return np.asarray((means @ answer - np.einsum("kd,kd->k", means, means) / 2) / std**2)
+
+
 def _tilt(answer: Vector, mean: Vector, std: float) -> float:
     """ln of N(mean, std) over N(0, std) at the answer."""
     return float(answer @ mean - mean @ mean / 2) / std**2
 
 
-def neighbor(problem: Problem, row: Row, position: int = 0) -> Data:
-    """Zeros, but for one row."""
+def neighbor(problem: Problem, row: Row, position: int = 0, others: Row | None = None) -> Data:
+    """Rows all alike, zeros if none is named, but for one."""
     X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
+    if others is not None:
+        X[:], y[:] = others.x, others.y
     X[position], y[position] = row.x, row.y
     return inputs.of_arrays(X, y, problem)
 
@@ -181,6 +245,7 @@ def scores(
     statistic: Statistic | None = None,
     position: int = 0,
     preparation: Preparation = AS_DECLARED,
+    others: Row | None = None,
 ) -> tuple[Scores, Scores]:
     """Scores of `runs` runs with the first row, and of as many with the second.
 
@@ -190,12 +255,15 @@ def scores(
     statistic : of the released model; None attacks the transcript, which an oracle's method has
     position : of the replaced row
     preparation : how rows are prepared; the problem is that before it, the method is resolved for that after it
+    others : every other row, of rows as they are declared; zeros if None
     """
     found = [np.empty(runs), np.empty(runs)]
     for which, row in enumerate(rows):
-        data, source = neighbor(problem, row, position), noise(which)
+        data, source = neighbor(problem, row, position, others), noise(which)
         for j in range(runs):
-            found[which][j] = _score(method, problem, plan, data, rows, source, statistic, position, preparation)
+            found[which][j] = _score(
+                method, problem, plan, data, rows, source, statistic, position, preparation, others
+            )
     return found[0], found[1]
 
 
@@ -209,6 +277,7 @@ def _score(
     statistic: Statistic | None,
     position: int,
     preparation: Preparation = AS_DECLARED,
+    others: Row | None = None,
 ) -> float:
     before, plan = parted(plan, set(preparation.bounds(problem)))
     if before.queries:
@@ -235,7 +304,7 @@ def _score(
         slots = SlotAttacker(AllocatedOracle(problem, data, plan, noise), problem, plan, *rows)
         model = method.run(slots, problem)
         return slots.score if statistic is None else statistic(model)
-    attacker = Attacker(oracle_of(method, data, plan, noise), problem, plan, *rows)
+    attacker = Attacker(oracle_of(method, data, plan, noise), problem, plan, *rows, others)
     released = method.run(attacker, problem)
     return attacker.score if statistic is None else statistic(released)
 

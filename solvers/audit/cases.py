@@ -36,6 +36,9 @@ _CORNERS = ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0))
 _STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
 _WIDE = Problem(Squared(1.0), n=_N, d=300, row_norm=1.0)
+_HALF = Problem(Squared(1.0), n=_N, d=1, row_norm=1.0)
+_LONG = Problem(Squared(1.0), n=128, d=1, row_norm=1.0)  # a batch of two is drawn at a rate that walks
+_LONG_WIDE = Problem(Squared(1.0), n=128, d=300, row_norm=1.0)
 
 
 def first(w: Vector) -> float:
@@ -46,8 +49,8 @@ def first(w: Vector) -> float:
 @dataclass(frozen=True, eq=False)
 class Case:
     """What is audited: a method with its sizes fixed, on a problem whose row at `position` is replaced by one of two
-    targets, or of two `corners` of the declared columns, by a statistic of the release or by its transcript. Cheap
-    runs are made `effort` times as often.
+    targets, or of two `corners` of the declared columns, by a statistic of the release or by its transcript. Every
+    other row is `others`, zeros by default. Cheap runs are made `effort` times as often.
     """
 
     method: Method | Profile
@@ -58,6 +61,7 @@ class Case:
     targets: tuple[float, float] = (1.0, -1.0)
     effort: int = 1
     corners: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    others: Row | None = None
 
     def pair(self) -> tuple[Row, Row]:
         """Two records with opposite gradients."""
@@ -101,8 +105,22 @@ CASES: dict[str, Case | ExactCase] = {
     # Columns are counted and averaged; the two records are in other bins than one another, and than the zeros.
     "profile": Case(Profile(bins=4), _CODED, corners=_CORNERS),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
-    "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0), _WIDE),
-    "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0), _WIDE),
+    "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0, form="safeguarded"), _WIDE),
+    "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0, form="safeguarded"), _WIDE),
+    # A residual that is 0, or cut for good: the change is u or 0, and less u/2 the two are opposite. Beside rows whose
+    # change is u/2, a batch's size tells nothing. Batches of two rows are walked.
+    "dp_svrg_centred": Case(
+        methods.DpSvrg(epochs=1, inner_steps=12, batch=_N, step=0.5, form="centred"), _HALF, targets=(0.0, 1e3)
+    ),
+    "dp_svrg_walk_centred": Case(
+        methods.DpSvrg(epochs=1, inner_steps=20, batch=2, step=0.5, form="centred"),
+        _LONG,
+        targets=(0.0, 1e3),
+        others=Row(np.array([math.sqrt(0.5)]), 0.0),
+    ),
+    "dp_svrg_walk": Case(
+        methods.DpSvrg(epochs=1, inner_steps=20, batch=2, step=0.5, form="safeguarded"), _LONG_WIDE, targets=(1e3, -1e3)
+    ),
     "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(passes=2, batch=2, step=1e-4), _FLAT),
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),
     "output_perturbation": Case(methods.OutputPerturbation(steps=3), _CURVED, first),
@@ -186,7 +204,7 @@ def audit(
     quote = quoted(case.method, case.problem, privacy or case.privacy)
     plan, found = quote.release.plan, []
     for noisy in (plan, halved(plan)):
-        how = case.pair(), runs * case.effort, noise, case.statistic, case.position, quote.preparation
+        how = case.pair(), runs * case.effort, noise, case.statistic, case.position, quote.preparation, case.others
         found.append(scores(quote.method, quote.problem, noisy, *how))
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))

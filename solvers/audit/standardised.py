@@ -9,6 +9,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
@@ -21,7 +22,7 @@ class StandardisedAttacker:
         if problem.columns is None:
             raise Unsuitable("the columns must be declared")
         self._oracle, self._plan, self._pair, self._n = oracle, plan, (one, two), problem.n
-        self._rows = [replace(data, scale=np.ones(problem.n)).rows() for data in self._pair]  # as they are stored
+        self._rows = [rows_of(replace(data, scale=np.ones(problem.n))) for data in self._pair]  # as they are stored
         self._columns: Columns = problem.columns
         self.score = 0.0
 

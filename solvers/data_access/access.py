@@ -22,6 +22,7 @@ from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.meter import Meter
 from solvers.data_access.rows import cut
 from solvers.data_access.sums import gradient_sum
+from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -83,7 +84,7 @@ class DataAccess:
         for j in rows[:-1]:
             if (at := (j - rows.start) % few) == 0:
                 self.__meter.pulse()
-                unfolded = data.rows(slice(j, min(j + few, rows.stop)))
+                unfolded = rows_of(data, slice(j, min(j + few, rows.stop)))
             x = unfolded[at]
             w = problem.prox(w - (step * kernels.slope(loss, x @ w, data.y[j])) * x, step)
             total += w
@@ -105,7 +106,7 @@ class DataAccess:
         second, mixed = np.zeros((problem.d, problem.d)), np.zeros(problem.d)
         for rows in cut(problem.n, problem.d):
             self.__meter.pulse()
-            X = data.rows(rows)
+            X = rows_of(data, rows)
             second += X.T @ X
             mixed += X.T @ np.clip(data.y[rows], -limit, limit)
         return second / problem.n, mixed / problem.n

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from solvers import kernels
 from solvers.bounds import block_rows
 from solvers.columns import Columns
-from solvers.data_access.rows import Coded, Sparse, cut, kept, taken
+from solvers.data_access.rows import Stored, cut, kept, taken
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -46,7 +46,7 @@ class Data:
     problem: Problem
 
     @staticmethod
-    def coded(rows: Coded | Sparse, y: Vector, problem: Problem) -> "Data":
+    def coded(rows: Stored, y: Vector, problem: Problem) -> "Data":
         """The data of a problem, from records as they are stored, read in place.
 
         Raises
@@ -66,13 +66,6 @@ class Data:
             norms[broken] = math.sqrt(len(records[2]) + records[5])
         targets = np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"])
         return Data(records, targets, problem.row_norm / np.maximum(norms, problem.row_norm), problem)
-
-    def rows(self, places: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
-        """Rows as they are multiplied with w, (m, d), scaled and unfolded: for what needs them so, a few at a time."""
-        if isinstance(places, slice):
-            places = np.arange(*places.indices(self.problem.n))
-        found: NDArray[np.float64] = kernels.rows(self.records, self.scale, places)
-        return found
 
     def drawn(self, places: NDArray[np.int64]) -> "Data":
         """A copy of the given records."""

@@ -3,21 +3,64 @@
 Every record passes one map, alone. What is refused is refused for its type or its shape, never for a value.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers import kernels
 from solvers.columns import Columns
 from solvers.data_access.data import Data
-from solvers.data_access.rows import Coded, Sparse, code_bytes, cut
+from solvers.data_access.rows import Coded, Stored, code_bytes, cut
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 _TAKEN = "X must be an array of numbers, a SciPy sparse matrix, or a pandas, Polars or Arrow table"
 
 
-def records(X: Any, problem: Problem) -> Coded | Sparse:
+@dataclass(frozen=True, slots=True, eq=False)
+class Sparse:
+    """n rows of which only entries are stored: those of row i are ends[i] <= q < ends[i + 1].
+
+    How many a row has is not hidden: the time of a pass follows it. No two entries of a row have one coordinate.
+
+    Parameters
+    ----------
+    ends : (n + 1,) int64, from 0 up to the number of entries, never falling
+    coordinates : int64, in [0, d)
+    values : float64
+    """
+
+    ends: NDArray[np.int64]
+    coordinates: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def records(self, problem: Problem) -> "kernels.Records":
+        """See `Coded.records`.
+
+        Raises
+        ------
+        Unsuitable
+            if they are not rows of the problem's shape.
+        """
+        ends, at, n, d = self.ends, self.coordinates, problem.n, problem.d
+        self.check(n, d)
+        if problem.columns is not None:
+            raise Unsuitable("sparse rows are for columns that are not declared")
+        none, order = np.empty(0), np.arange(d)
+        table, rows = np.empty((0, 4), np.int64), (np.empty((n, 0)), np.empty((n, 0), np.uint8))
+        return *rows, table, order, d, 0, none, none, 1.0, np.concatenate((ends, at)), self.values
+
+    def check(self, n: int, d: int) -> None:
+        """`Unsuitable` unless these are n rows of d columns."""
+        ends, at = self.ends, self.coordinates
+        whole = len(ends) == n + 1 and ends[0] == 0 and ends[-1] == len(at) == len(self.values)
+        if not whole or (np.diff(ends) < 0).any() or (len(at) and not 0 <= at.min() <= at.max() < d):
+            raise Unsuitable("sparse rows must be n rows of d columns, with the problem's n and d")
+
+
+def records(X: Any, problem: Problem) -> Stored:
     """The rows of X.
 
     Parameters

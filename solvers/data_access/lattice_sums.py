@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from solvers.bounds import lattice_bits
 from solvers.data_access.data import Data
 from solvers.data_access.rows import cut
+from solvers.data_access.unfolded import rows_of
 
 _PULSE = 64  # points between two heartbeats
 
@@ -22,7 +23,7 @@ def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Calla
     problem, total = data.problem, np.zeros(points.shape, dtype=np.int64)
     unit, bound = problem.G * 2.0 ** -lattice_bits(problem), problem.slope_bound
     for block in cut(problem.n, problem.d):
-        columns, y = data.rows(block).T.copy(), data.y[block]
+        columns, y = rows_of(data, block).T.copy(), data.y[block]
         for j, w in enumerate(points):
             if j % _PULSE == 0:
                 pulse()

@@ -7,7 +7,6 @@ noise multiplier and at a bound that holds for every record in floating point. P
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,22 +17,15 @@ from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import gradient_bound, sampled_bound
+from solvers.centred import centred_bound, centres, check_centred
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.meter import Meter
-from solvers.data_access.sums import gradient_sum, pieces, reach
+from solvers.data_access.sums import center, gradient_sum, pieces, reach
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-
-class Walking(Protocol):
-    """See `solvers.data_access.walk.Walk`."""
-
-    def points(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
-        """The `count` points after w."""
-        ...
-
-
-Walker = Callable[[Problem, Data, PlannedQuery, float], Walking | None]
+Walking = Callable[[Noise, Vector, Vector, Vector, int], Vector]
+Walker = Callable[[Problem, Data, PlannedQuery, float, bool], Walking | None]
 HiddenSteps = Callable[[Data, Meter, str, int, float], Vector]
 
 
@@ -117,6 +109,26 @@ class PrivateOracle:
         value = gradient_sum(self.__data, pieces(rows, problem), w, anchor, bound / problem.row_norm) / size
         return self.__meter.answer(planned, value, sampled_bound(problem, size, bound, norm))
 
+    def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """(1/b) sum over a fresh batch of (grad f_i(w) - grad f_i(anchor) - (L/2) u) + (L/2) u + noise, u = w - anchor.
+
+        Per-record bound (L/2) ||u|| / b, plus rounding, half of a `sampled_change`'s: a record's change of slope lies
+        between 0 and its curvature times <x_i, u>, and is clipped to that. Where that is more than G / b, or u so short
+        that its length is not exact, a `sampled_change`. Raises as it, and `Unsuitable` as `check_centred`.
+        """
+        problem = self.__problem
+        check_centred(problem)
+        reach(problem, w), reach(problem, anchor)
+        moved = w - anchor
+        distance = kernels.length(moved)
+        if not centres(problem, distance):
+            return self.sampled_change(query, w, anchor)
+        planned = self.__meter.take(query, PoissonGaussian)
+        rows, size = self.__batch(planned)
+        sums = gradient_sum(self.__data, pieces(rows, problem), moved, anchor, 0.0, problem.loss.curvature_bound)
+        value = sums / size + center(problem, moved, len(rows) / size)
+        return self.__meter.answer(planned, value, centred_bound(problem, size, problem.L * distance / 2))
+
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """(1/b) sum over b distinct rows of (grad f_i(w) - grad f_i(anchor)) + grad F(anchor) + one noise.
 
@@ -142,23 +154,26 @@ class PrivateOracle:
         return self.__anchored[1]
 
     def walk(
-        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
     ) -> NDArray[np.float64] | None:
         """The `count` points that follow w, shape (count, d): w <- prox(w - step v), one answer for each.
 
-        v = snapshot + sampled_change(query, w, anchor) while L ||w - anchor|| <= G, sampled_gradient(query, w) beyond.
+        v = snapshot + sampled_change(query, w, anchor) while L ||w - anchor|| <= G, sampled_gradient(query, w) beyond;
+        centred: snapshot + centred_change(query, w, anchor) while L ||w - anchor|| <= 2 G.
         The same answers, of the same law, as asking for each: docs/proofs/oracle.md. None, and nothing is counted,
         where that is not compiled: then ask. `on_answer` hears after all, so ask for a thousand or so at a time.
         Raises as `sampled_change`, with none counted if the plan does not hold them all.
         """
         for point in (w, anchor, snapshot):
             reach(self.__problem, point)
+        if centred:
+            check_centred(self.__problem)
         planned = self.__meter.look(query, PoissonGaussian)
-        compiled = None if self.__walker is None else self.__walker(self.__problem, self.__data, planned, step)
+        compiled = None if self.__walker is None else self.__walker(self.__problem, self.__data, planned, step, centred)
         if compiled is None:
             return None
         self.__meter.take(query, PoissonGaussian, count)
-        points = compiled.points(self.__meter.noise, w, anchor, snapshot, count)
+        points = compiled(self.__meter.noise, w, anchor, snapshot, count)
         self.__meter.report(count)
         return points
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,13 @@ from solvers import kernels
 from solvers.bounds import unfolded_rows
 from solvers.errors import Unsuitable
 from solvers.problem import Problem
+
+
+class Stored(Protocol):
+    """Rows in a form that the loops over records read."""
+
+    def records(self, problem: Problem) -> "kernels.Records":
+        """What they take, see `kernels.records`; `Unsuitable` if the rows are not the problem's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,47 +71,6 @@ class Coded:
         table, none = np.array(fields, dtype=np.int64).reshape(len(fields), 4), np.empty(0)
         constant = int(columns is not None)
         return numbers, codes, table, to, start + constant, constant, none, none, 1.0, to[:0], none
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sparse:
-    """n rows of which only entries are stored: those of row i are ends[i] <= q < ends[i + 1].
-
-    How many a row has is not hidden: the time of a pass follows it. No two entries of a row have one coordinate.
-
-    Parameters
-    ----------
-    ends : (n + 1,) int64, from 0 up to the number of entries, never falling
-    coordinates : int64, in [0, d)
-    values : float64
-    """
-
-    ends: NDArray[np.int64]
-    coordinates: NDArray[np.int64]
-    values: NDArray[np.float64]
-
-    def records(self, problem: Problem) -> "kernels.Records":
-        """See `Coded.records`.
-
-        Raises
-        ------
-        Unsuitable
-            if they are not rows of the problem's shape.
-        """
-        ends, at, n, d = self.ends, self.coordinates, problem.n, problem.d
-        self.check(n, d)
-        if problem.columns is not None:
-            raise Unsuitable("sparse rows are for columns that are not declared")
-        none, order = np.empty(0), np.arange(d)
-        table, rows = np.empty((0, 4), np.int64), (np.empty((n, 0)), np.empty((n, 0), np.uint8))
-        return *rows, table, order, d, 0, none, none, 1.0, np.concatenate((ends, at)), self.values
-
-    def check(self, n: int, d: int) -> None:
-        """`Unsuitable` unless these are n rows of d columns."""
-        ends, at = self.ends, self.coordinates
-        whole = len(ends) == n + 1 and ends[0] == 0 and ends[-1] == len(at) == len(self.values)
-        if not whole or (np.diff(ends) < 0).any() or (len(at) and not 0 <= at.min() <= at.max() < d):
-            raise Unsuitable("sparse rows must be n rows of d columns, with the problem's n and d")
 
 
 def kept(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.Records":

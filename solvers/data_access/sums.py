@@ -15,11 +15,17 @@ Rows = slice | NDArray[np.int64]
 
 
 def gradient_sum(
-    data: Data, pieces: Iterable[Rows], w: Vector, anchor: Vector | None = None, limit: float = 0.0
+    data: Data,
+    pieces: Iterable[Rows],
+    w: Vector,
+    anchor: Vector | None = None,
+    limit: float = 0.0,
+    curvature: float = 0.0,
 ) -> Vector:
     """Sum over the rows of s_i x_i', piece by piece, |s_i| clipped to the slope's bound or a change's limit; flat.
 
-    A record's gradient is its slope, a number or a vector of K, times its row: clipping the one clips the norm.
+    A record's gradient is its slope, a number or a vector of K, times its row: clipping the one clips the norm. With a
+    curvature w is how far from the anchor, and a change of slope is clipped to between 0 and curvature <x_i, w>.
     """
     records, y, scale, loss = data.records, data.y, data.scale, data.problem.compiled
     if loss is None:
@@ -29,7 +35,9 @@ def gradient_sum(
     def work(rows: Rows) -> Vector:
         if anchor is not None:
             places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-            sums = kernels.sum_of_changes(records, y, scale, places, w, np.ascontiguousarray(anchor), loss, limit)
+            sums = kernels.sum_of_changes(
+                records, y, scale, places, w, np.ascontiguousarray(anchor), loss, limit, curvature
+            )
         elif isinstance(rows, slice):
             sums = kernels.sum_of_range(records, y, scale, rows.start, rows.stop, w, loss)
         else:
@@ -71,6 +79,11 @@ def clip(slopes: Vector, bound: float) -> Vector:
     norms = np.sqrt(np.einsum("kn,kn->n", slopes, slopes))
     slopes *= bound / np.maximum(norms, bound)
     return slopes
+
+
+def center(problem: Problem, moved: Vector, share: float) -> Vector:
+    """(L/2) u (1 - |B|/b), share = |B|/b: what centred changes of a batch B miss of the mean change, and add back."""
+    return (problem.L / 2 * (1 - share)) * moved
 
 
 def pieces(rows: NDArray[np.int64], problem: Problem) -> Iterable[Rows]:

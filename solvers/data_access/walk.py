@@ -1,6 +1,7 @@
 """The compiled walk of small batches: many answers of one Poisson-sampled query, each asked for at the point before.
 
     v_t = clipped sampled change + noise + snapshot while L ||w - anchor|| <= G, a sampled gradient + noise beyond
+        (a centred change, while L ||w - anchor|| <= 2 G)
     w <- prox(w - step v_t)
 
 Every batch and every normal variable is drawn before the walk and used at its own step, at the scale of that step's
@@ -19,6 +20,7 @@ from accounting.noise.lattice import fineness
 from accounting.plan import PlannedQuery
 from solvers import kernels
 from solvers.bounds import sampled_factors
+from solvers.centred import centred_factors
 from solvers.data_access.data import Data
 from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
@@ -39,7 +41,7 @@ class Walk:
     public: "kernels.Walk"
 
     @staticmethod
-    def of(problem: Problem, data: Data, planned: PlannedQuery, step: float) -> "Walk | None":
+    def of(problem: Problem, data: Data, planned: PlannedQuery, step: float, centred: bool = False) -> "Walk | None":
         """None unless all of it is compiled: batches, loss, regularizer and domain."""
         loss, mechanism, regularizer, domain = (
             problem.compiled,
@@ -58,10 +60,11 @@ class Walk:
         radius = domain.radius if isinstance(domain, L2Ball) else math.inf
         lattice = (planned.noise_multiplier, kept, float(k))
         end = (step, 1 + step * problem.mu, radius)
-        public = (problem.L, problem.G, problem.row_norm, size, *sampled_factors(problem), *lattice, *end)
+        changes = (problem.loss.curvature_bound if centred else 0.0, *centred_factors(problem))
+        public = (problem.L, problem.G, problem.row_norm, size, *sampled_factors(problem), *lattice, *end, *changes)
         return Walk(data, planned, mechanism.rate, loss, public)
 
-    def points(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
+    def __call__(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
         """The `count` points after w, shape (count, d)."""
         problem, d = self.data.problem, self.data.problem.d
         ends, places = batches.poisson_batches(noise, problem.n, self.rate, count)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from solvers.kernels.exponential import exp
     from solvers.kernels.frames import inverse_norms
     from solvers.kernels.limited import residual_sum, scalar_sum, softmax_sum
-    from solvers.kernels.records import Records, norms, rows
+    from solvers.kernels.records import Records, norms
     from solvers.kernels.slopes import MOST_PARAMETERS, Slope, derivatives, slope
     from solvers.kernels.steps import (
         ABSOLUTE,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         FARTHEST,
         FINEST,
         LARGEST,
+        NEAREST,
         RELATIVE,
         Walk,
         fit,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         walk,
     )
     from solvers.kernels.sums import length, margins_of, sum_of_changes, sum_of_places, sum_of_range, weighted_sum
+    from solvers.kernels.unfolded import rows
 
 __all__ = [
     "ABSOLUTE",
@@ -35,6 +37,7 @@ __all__ = [
     "FINEST",
     "LARGEST",
     "MOST_PARAMETERS",
+    "NEAREST",
     "RELATIVE",
     "Records",
     "Slope",
@@ -64,9 +67,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.kernels import build, exponential, frames, limited, records, slopes, steps, sums
+    from solvers.kernels import build, exponential, frames, limited, records, slopes, steps, sums, unfolded
 
-    modules = (build, exponential, frames, limited, records, slopes, steps, sums)
+    modules = (build, exponential, frames, limited, records, slopes, steps, sums, unfolded)
     found = next(vars(module)[name] for module in modules if name in vars(module))
     globals()[name] = found
     return found

@@ -20,16 +20,17 @@ from solvers.kernels.records import (
 from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, SLOPE, Slope, Vector, slopes
 from solvers.kernels.sums import length
 
-Walk = tuple[float, float, float, float, float, float, float, float, float, float, float, float]
+Walk = tuple[float, ...]
 """What `walk` knows that is public: L, G, R, the batch's fixed size, two factors of the bound's rounding, the noise
-multiplier, two numbers of the lattice, the step, what it is divided by, the radius."""
+multiplier, two numbers of the lattice, the step, what it is divided by, the radius; the loss's curvature where changes
+are centred, else 0, and the two factors of a centred change's bound."""
 
 # Those of solvers.bounds and of accounting.noise, which a test holds; literal, since the cache sees this folder alone.
-FARTHEST, RELATIVE, ABSOLUTE = 1e100, 1e-12, 1e-15
+FARTHEST, NEAREST, RELATIVE, ABSOLUTE = 1e100, 1e-100, 1e-12, 1e-15
 FINEST, COARSEST, LARGEST = 2.0**-960, 2.0**900, 2.0**51
 
 _FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
-_WALK = types.UniTuple(types.float64, 12)
+_WALK = types.UniTuple(types.float64, 15)
 
 
 @compiled(types.boolean(ANSWER, NUMBERS, _FLAGS, types.int64, types.float64))
@@ -89,43 +90,51 @@ def walk(
     the noise's scale at which some coordinates are open, NaN in `noise`; call again with `noise` closed and `given`.
     s < 0: the step is out of the range of exact arithmetic.
     """
-    L, G, R, size, long, summing, z, kept, k, step, shrink, radius = public
+    L, G, R, size, long, summing, z, kept, k, step, shrink, radius, curvature, centred_long, centred_summing = public
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     d, w, old = w.shape[0], w.copy(), inward(records, anchor)
     total, at = np.zeros(old.shape[0] + 8), np.empty(1, np.int64)
     m, a, room = np.empty(1), np.empty(1), np.empty(1)
     for t in range(start, points.shape[0]):
-        reach, distance = length(w), length(w - anchor)
+        moved = w - anchor
+        reach, distance = length(w), length(moved)
         if not (reach <= FARTHEST and distance < np.inf):
             return t, -1.0
-        near = L * distance <= G
-        bound = min(G, L * distance) if near else G
+        near = L * distance <= (2 * G if curvature > 0.0 else G)
+        centred = near and curvature > 0.0 and distance >= NEAREST
+        bound = L * distance / 2 if centred else min(G, L * distance) if near else G
         if bound == 0.0:
             v = snapshot.copy()
         else:
-            std, spacing = fit(z, kept, (bound * long + bound * summing) / size, int(k))
+            own, adding = (centred_long, centred_summing) if centred else (long, summing)
+            std, spacing = fit(z, kept, (bound * own + bound * adding) / size, int(k))
             if spacing == 0.0:
                 return t, -1.0
             if not (given and t == start) and not round_tails(noise, sizes, negative, t * d, std / spacing):
                 return t, std / spacing
             total[:] = 0.0
-            inner, limit = inward(records, w), bound / R
+            inner, low, high = inward(records, moved if centred else w), -bound / R, bound / R
             for i in places[ends[t] : ends[t + 1]]:
                 at[0] = i
                 margins(m, numbers, codes, fields, constant, at, 1, inner)
                 entries(m, pairs, values, numbers.shape[0], at, 1, inner)
-                slopes(m, room, loss, y, scale, at, 1)
                 if near:
                     margins(a, numbers, codes, fields, constant, at, 1, old)
                     entries(a, pairs, values, numbers.shape[0], at, 1, old)
+                if centred:
+                    rise = curvature * (m[0] * scale[i])
+                    m[0], low, high = m[0] + a[0], min(rise, 0.0), max(rise, 0.0)
+                slopes(m, room, loss, y, scale, at, 1)
+                if near:
                     slopes(a, room, loss, y, scale, at, 1)
-                    m[0] = min(max(m[0] - a[0], -limit), limit)
+                    m[0] = min(max(m[0] - a[0], low), high)
                 m[0] *= scale[i]
                 add_records(total, numbers, codes, fields, constant, m, at, 1)
                 add_entries(total, pairs, values, numbers.shape[0], m, at, 1)
-            v = outward(records, total)
+            v, back = outward(records, total), L / 2 * (1 - (ends[t + 1] - ends[t]) / size) if centred else 0.0
             for j in range(d):
-                steps = np.rint(min(max(v[j] / size / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0
+                value = v[j] / size + back * moved[j]
+                steps = np.rint(min(max(value / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0
                 v[j] = steps * spacing + snapshot[j] if near else steps * spacing
         w = (w - step * v) / shrink
         norm = length(w)

@@ -70,7 +70,7 @@ def sum_of_places(
     return outward(records, total)
 
 
-@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, PLACES, NUMBERS, NUMBERS, SLOPE, types.float64))
+@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, PLACES, NUMBERS, NUMBERS, SLOPE, types.float64, types.float64))
 def sum_of_changes(
     records: Records,
     y: Vector,
@@ -80,21 +80,29 @@ def sum_of_changes(
     anchor: Vector,
     loss: Slope,
     limit: float,
+    curvature: float,
 ) -> Vector:
-    """Sum over the places of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and at the anchor."""
+    """Sum over the places of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and at the anchor.
+
+    With a curvature: s_i at anchor + w, and clipped to between 0 and curvature scale_i <x_i, w>.
+    """
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v, old = inward(records, w), inward(records, anchor)
     total, s, a, t = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
+    low, high = np.full(TOGETHER, -limit), np.full(TOGETHER, limit)
     for first in range(0, places.shape[0], TOGETHER):
         some = places[first : first + TOGETHER]
         margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
         entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
         margins(a, numbers, codes, fields, constant, some, some.shape[0], old)
         entries(a, pairs, values, numbers.shape[0], some, some.shape[0], old)
+        for k in range(some.shape[0] if curvature > 0.0 else 0):
+            rise = curvature * (s[k] * scale[some[k]])
+            s[k], low[k], high[k] = s[k] + a[k], min(rise, 0.0), max(rise, 0.0)
         slopes(s, t, loss, y, scale, some, some.shape[0])
         slopes(a, t, loss, y, scale, some, some.shape[0])
         for k in range(some.shape[0]):
-            s[k] = min(max(s[k] - a[k], -limit), limit) * scale[some[k]]
+            s[k] = min(max(s[k] - a[k], low[k]), high[k]) * scale[some[k]]
         add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
         add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
     return outward(records, total)

@@ -66,10 +66,10 @@ def check_smoothing(method: str, width: float | None) -> None:
         raise Unsuitable(f"{method}: smoothing must be 0 or lie in [1e-4, 100]")
 
 
-def check_forms(name: str, form: str, step_rule: str) -> None:
+def check_forms(name: str, form: str | None, step_rule: str) -> None:
     """`Unsuitable` unless both are known and go together."""
-    if form not in ("safeguarded", "printed"):
-        raise Unsuitable(f"{name}: form is 'safeguarded' or 'printed'")
+    if form not in (None, "safeguarded", "centred", "printed"):
+        raise Unsuitable(f"{name}: form is 'safeguarded', 'centred' or 'printed'")
     if step_rule not in ("fixed", "barzilai_borwein"):
         raise Unsuitable(f"{name}: step_rule is 'fixed' or 'barzilai_borwein'")
     if form == "printed" and step_rule == "barzilai_borwein":

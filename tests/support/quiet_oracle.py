@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 
 from solvers.data_access import inputs
+from solvers.data_access.unfolded import rows_of
 from solvers.problem import Problem, Vector
 
 
@@ -16,7 +17,7 @@ class QuietOracle:
 
     def __init__(self, problem: Problem, X: Vector, y: Vector, rate: float = 1.0) -> None:
         data = inputs.of_arrays(X, y, problem)
-        self._problem, self._X, self._y, self._rate = problem, data.rows(), data.y, rate
+        self._problem, self._X, self._y, self._rate = problem, rows_of(data), data.y, rate
         self._rng = np.random.default_rng(3)
         self.asked: Counter[str] = Counter()
         self.points: list[Vector] = []
@@ -37,11 +38,16 @@ class QuietOracle:
         self.asked[query] += 1
         return self._batch(self._slopes(w) - self._slopes(anchor))
 
+    def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        return self.sampled_change(query, w, anchor)
+
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         self.asked[query] += 1
         return self._batch(self._slopes(w) - self._slopes(anchor)) + self._slopes(anchor) @ self._X / self._problem.n
 
-    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+    def walk(
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
+    ) -> None:
         """None: every answer is asked for."""
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:

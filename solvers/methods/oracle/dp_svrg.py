@@ -35,8 +35,11 @@ class DpSvrg(Strict):
     inner_steps : m per epoch, in [1, 1000000]; by default from n, d, epsilon, delta, G, L, mu
     batch : b, expected size of a Poisson batch, or exact size if printed, in [1, n]; by default from the same
     step : eta, in (0, 1/L]; by default from the same
-    form : safeguarded, or printed: in each step the exact grad F(anchor) plus the mean change over b distinct rows,
-        with one noise, and no snapshots: what the paper writes, at the noise that it needs to be private
+    form : safeguarded; or centred: from each change what half the curvature L in every direction would make of it is
+        taken, and added back for the whole batch: half the noise while L ||w - anchor|| <= 2 G, and a batch's size
+        varies, so by default where 3 d z^2 > b, z the noise multiplier of the changes in the limit of many, and the
+        loss has one margin; or printed: in each step the exact grad F(anchor) plus the mean change over b distinct
+        rows, with one noise, and no snapshots: what the paper writes, at the noise that it needs to be private
     step_rule : fixed, or from the second epoch on eta = ||w_s - w_(s-1)||^2 / (M <w_s - w_(s-1), g_s - g_(s-1)>), M the
         epoch's steps, from the two latest anchors and their noisy snapshots, kept within [eta / 4, 1 / (L (1 + 11/b))];
         eta itself where these tell nothing. It helps where curvature along the way is far below L, or noise small
@@ -50,7 +53,7 @@ class DpSvrg(Strict):
     inner_steps: int | None = None
     batch: int | None = None
     step: float | None = None
-    form: variance_reduced.Form = "safeguarded"
+    form: batches.Form | None = None
     step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg"] = "dp_svrg"
 
@@ -67,7 +70,8 @@ class DpSvrg(Strict):
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, or delta is 0.
+            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or changes are to be
+            centred of a loss of several margins.
         """
         check_loss("dp_svrg", problem, convex=True)
         time, epochs = batches.step_time(problem, privacy), self.epochs or _EPOCHS
@@ -76,7 +80,8 @@ class DpSvrg(Strict):
         total = epochs * inner_steps
         batch = batches.fill_batch("dp_svrg", self.batch, problem, privacy, total)
         step = batches.fill_step("dp_svrg", self.step, problem, batch, time / total)
-        return DpSvrgRun(epochs, inner_steps, batch, step, self.form, self.step_rule)
+        form = batches.fill_form("dp_svrg", self.form, problem, privacy, batch, total)
+        return DpSvrgRun(epochs, inner_steps, batch, step, form, self.step_rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class DpSvrgRun(OracleRun):
     inner_steps: int
     batch: int
     step: float
-    form: variance_reduced.Form = "safeguarded"
+    form: batches.Form = "safeguarded"
     step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg"] = "dp_svrg"
     walks: ClassVar[bool] = True

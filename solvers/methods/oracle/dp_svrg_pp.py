@@ -47,7 +47,7 @@ class DpSvrgPp(Strict):
     inner_steps: int | None = None
     batch: int | None = None
     step: float | None = None
-    form: variance_reduced.Form = "safeguarded"
+    form: batches.Form | None = None
     step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
 
@@ -64,7 +64,8 @@ class DpSvrgPp(Strict):
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, or delta is 0.
+            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or changes are to be
+            centred of a loss of several margins.
         """
         check_loss("dp_svrg_pp", problem, convex=True)
         time = batches.step_time(problem, privacy)
@@ -75,7 +76,8 @@ class DpSvrgPp(Strict):
         total = _steps(epochs, inner_steps)
         batch = batches.fill_batch("dp_svrg_pp", self.batch, problem, privacy, total)
         step = batches.fill_step("dp_svrg_pp", self.step, problem, batch, time / total)
-        return DpSvrgPpRun(epochs, inner_steps, batch, step, self.form, self.step_rule)
+        form = batches.fill_form("dp_svrg_pp", self.form, problem, privacy, batch, total)
+        return DpSvrgPpRun(epochs, inner_steps, batch, step, form, self.step_rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class DpSvrgPpRun(OracleRun):
     inner_steps: int
     batch: int
     step: float
-    form: variance_reduced.Form = "safeguarded"
+    form: batches.Form = "safeguarded"
     step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
     walks: ClassVar[bool] = True

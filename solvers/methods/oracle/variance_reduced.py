@@ -9,33 +9,32 @@ from numpy.typing import NDArray
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
 from solvers.bounds import gradient_bound, sampled_bound
+from solvers.centred import centred_bound
 from solvers.doors import Oracle
 from solvers.methods.run import Bounds
-from solvers.methods.tuning.batches import barzilai_borwein, longest_step
+from solvers.methods.tuning.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
 from solvers.problem import Problem, Vector
 
-Form = Literal["safeguarded", "printed"]
 StepRule = Literal["fixed", "barzilai_borwein"]
 
 UNPROVEN = (
     "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
     "theorems want fresh noise in every step."
 )
-_SNAPSHOT_SHARE = 0.25
 _TOGETHER, _NUMBERS = 1_000, 1 << 18  # points, and their coordinates, between two reports of progress
 _SHORTEST = 0.25  # of the given step, for a Barzilai-Borwein step
 
 
 def queries(problem: Problem, snapshots: int, changes: int, batch: int, form: Form) -> tuple[Query, ...]:
-    """Safeguarded: snapshots over all rows, for a quarter of mu^2, and changes over Poisson batches of rate b / n.
+    """Snapshots over all rows, for a quarter of mu^2, and changes, centred or not, over Poisson batches of rate b / n.
 
     Printed: steps of exact snapshot and change over b of n rows together.
     """
     if form == "printed":
         return (Query("step", changes, SvrgStep(batch, problem.n)),)
     return (
-        Query("snapshot", snapshots, Gaussian(), _SNAPSHOT_SHARE),
-        Query("change", changes, PoissonGaussian(batch / problem.n), 1 - _SNAPSHOT_SHARE),
+        Query("snapshot", snapshots, Gaussian(), SNAPSHOT_SHARE),
+        Query("change", changes, PoissonGaussian(batch / problem.n), 1 - SNAPSHOT_SHARE),
     )
 
 
@@ -43,7 +42,7 @@ def bounds(problem: Problem, batch: int, form: Form) -> Bounds:
     """Of a snapshot and of a batch's mean at its largest, or of a printed step."""
     if form == "printed":
         return {"step": (sampled_bound(problem, batch, 2 * problem.G), problem.size)}
-    change = sampled_bound(problem, batch, problem.G)
+    change = (centred_bound if form == "centred" else sampled_bound)(problem, batch, problem.G)
     return {"snapshot": (gradient_bound(problem), problem.size), "change": (change, problem.size)}
 
 
@@ -57,7 +56,7 @@ class Estimates:
     ) -> None:
         self._oracle, self._problem, self._form, self._rule = oracle, problem, form, step_rule
         self._step, self._longest = step, max(step, longest_step(problem, batch))
-        self._anchor: Vector | None = None
+        self._anchor: Vector = problem.start
         self._snapshot: Vector | None = None
 
     def move(self, anchor: Vector, steps: int) -> float:
@@ -66,7 +65,7 @@ class Estimates:
             self._anchor = anchor
             return self._step
         snapshot, step = self._oracle.gradient("snapshot", anchor), self._step
-        if self._rule == "barzilai_borwein" and self._anchor is not None and self._snapshot is not None:
+        if self._rule == "barzilai_borwein" and self._snapshot is not None:
             moved, change = anchor - self._anchor, snapshot - self._snapshot
             found = barzilai_borwein(moved, change, steps, self._problem.L)
             step = step if found is None else min(max(found, _SHORTEST * step), self._longest)
@@ -74,36 +73,32 @@ class Estimates:
         return step
 
     def walk(self, w: Vector, step: float, count: int) -> Iterator[NDArray[np.float64]]:
-        """The `count` points after w in this epoch, some at a time, shape (k, d)."""
-        if self._anchor is None:
-            raise ValueError("there is no anchor yet")
-        return walk(self._oracle, self._problem, w, self._anchor, self._snapshot, step, count)
+        """The `count` points after w in this epoch, some at a time, shape (k, d): w <- prox(w - step v), v as `at`."""
+        oracle, anchor, snapshot, centred = self._oracle, self._anchor, self._snapshot, self._form == "centred"
+        most = max(1, min(_TOGETHER, _NUMBERS // self._problem.d))
+        for done in range(0, count, most):
+            wanted, points = min(most, count - done), None
+            if snapshot is not None:
+                points = oracle.walk("change", w, anchor, snapshot, step, wanted, centred)
+            if points is None:
+                points = np.empty((wanted, len(w)))
+                for t in range(wanted):
+                    w = self._problem.prox(w - step * self.at(w), step)
+                    points[t] = w
+            w = points[-1]
+            yield points
 
+    def at(self, w: Vector) -> Vector:
+        """grad F(w), nearly: snapshot + sampled change while L ||w - anchor|| <= G, a sampled gradient beyond.
 
-def estimate(oracle: Oracle, problem: Problem, w: Vector, anchor: Vector, snapshot: Vector | None) -> Vector:
-    """grad F(w), nearly: snapshot + sampled change while L ||w - anchor|| <= G, a sampled gradient beyond.
-
-    Without a snapshot, as published: the exact one and the change, with one noise.
-    """
-    if snapshot is None:
-        return oracle.printed_change("step", w, anchor)
-    if problem.L * float(np.linalg.norm(w - anchor)) <= problem.G:
-        return oracle.sampled_change("change", w, anchor) + snapshot
-    return oracle.sampled_gradient("change", w)
-
-
-def walk(
-    oracle: Oracle, problem: Problem, w: Vector, anchor: Vector, snapshot: Vector | None, step: float, count: int
-) -> Iterator[NDArray[np.float64]]:
-    """The `count` points after w, some at a time, shape (k, d): w <- prox(w - step v), v as `estimate` has it."""
-    most = max(1, min(_TOGETHER, _NUMBERS // problem.d))
-    for done in range(0, count, most):
-        wanted = min(most, count - done)
-        points = None if snapshot is None else oracle.walk("change", w, anchor, snapshot, step, wanted)
-        if points is None:
-            points = np.empty((wanted, len(w)))
-            for t in range(wanted):
-                w = problem.prox(w - step * estimate(oracle, problem, w, anchor, snapshot), step)
-                points[t] = w
-        w = points[-1]
-        yield points
+        Centred: snapshot + centred change while L ||w - anchor|| <= 2 G. Without a snapshot, as published: the exact
+        one and the change, with one noise.
+        """
+        if self._snapshot is None:
+            return self._oracle.printed_change("step", w, self._anchor)
+        distance = self._problem.L * float(np.linalg.norm(w - self._anchor))
+        if self._form == "centred" and distance <= 2 * self._problem.G:
+            return self._oracle.centred_change("change", w, self._anchor) + self._snapshot
+        if distance <= self._problem.G:
+            return self._oracle.sampled_change("change", w, self._anchor) + self._snapshot
+        return self._oracle.sampled_gradient("change", w)

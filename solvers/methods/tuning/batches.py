@@ -1,15 +1,20 @@
 """How many steps over how large batches, and how long they are; docs/proofs/dp_svrg.md has the reasons."""
 
 import math
+from typing import Literal
 
 import numpy as np
 
+from accounting.divergences.gaussian import gauss_mu
+from accounting.mechanisms import PoissonGaussian
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_smooth
 from solvers.methods.tuning.descent import answers_std, descent_time
 from solvers.problem import Problem, Vector
 
+Form = Literal["safeguarded", "centred", "printed"]
+SNAPSHOT_SHARE = 0.25  # of mu^2
 _TIME = 0.4  # of dp_gd's: plain steps let less noise average out
 _MOST_DEFAULT_STEPS = 5_000
 _NOISY_ENOUGH = 1.5  # batches so large that the noise multiplier stays near 3.5, where sampling costs 1.5 % of mu
@@ -41,6 +46,32 @@ def fill_batch(name: str, batch: int | None, problem: Problem, privacy: Privacy,
     if batch > problem.n:
         raise Unsuitable(f"{name}: batch must not exceed n = {problem.n}")
     return batch
+
+
+def fill_form(name: str, form: Form | None, problem: Problem, privacy: Privacy, batch: int, total: int) -> Form:
+    """Centred where it is open, 3 d z^2 > b and the loss has one margin; z of `total` changes, in the limit of many.
+
+    There the noise's variance, z^2 d (L ||u|| / b)^2, falls by three quarters, which is more than the most by which the
+    batch's own rises, (L ||u|| / 2)^2 / b (docs/proofs/dp_svrg.md).
+
+    Raises
+    ------
+    Unsuitable
+        if changes are to be centred of a loss of several margins.
+    """
+    if form is not None:
+        if form == "centred" and problem.outputs > 1:
+            raise Unsuitable(f"{name}: form 'centred' needs a loss of one margin: use form 'safeguarded'")
+        return form
+    if problem.outputs > 1:
+        return "safeguarded"
+    return "centred" if 3 * problem.d * limit_noise(problem, privacy, batch, total) ** 2 > batch else "safeguarded"
+
+
+def limit_noise(problem: Problem, privacy: Privacy, batch: int, total: int) -> float:
+    """z of `total` changes for their share of mu^2, in the limit of many: what the plan's own is near."""
+    share = (1 - SNAPSHOT_SHARE) * gauss_mu(privacy.epsilon, privacy.delta) ** 2 / total
+    return PoissonGaussian(batch / problem.n).multiplier(share)
 
 
 def fill_step(name: str, step: float | None, problem: Problem, batch: int, longest: float) -> float:

@@ -29,6 +29,7 @@ from app.wire.datasets import DatasetSpec
 from app.wire.jobs import JobRequest
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
+from solvers.data_access.unfolded import rows_of
 from solvers.losses import Squared
 from solvers.problem import Problem
 
@@ -52,7 +53,7 @@ def load(made: Design, folder: Path, scratch: Path) -> tuple[Floats, Floats]:
     """X, unfolded, and y."""
     coded, y = made.load(folder, scratch)
     problem = Problem(Squared(), n=len(y), d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
-    return Data.coded(coded, y, problem).rows(), y
+    return rows_of(Data.coded(coded, y, problem)), y
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +167,7 @@ def test_no_record_there_could_be_is_longer_than_the_schema_implies(asked: float
     rows = Coded(numbers[:, None], codes[:, None].astype(np.uint8), (0, 0))
     problem = Problem(Squared(), n=12, d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
     implied = math.sqrt(len(made.features) + 1)
-    assert np.linalg.norm(Data.coded(rows, np.zeros(12), problem).rows(), axis=1).max() == pytest.approx(
+    assert np.linalg.norm(rows_of(Data.coded(rows, np.zeros(12), problem)), axis=1).max() == pytest.approx(
         implied, rel=1e-14
     )
     assert made.row_norm == min(implied, asked or implied)

@@ -14,6 +14,7 @@ from solvers.data_access import inputs
 from solvers.data_access.data import Data, blocks
 from solvers.data_access.rows import Coded, cut
 from solvers.data_access.sums import gradient_sum
+from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 
@@ -24,7 +25,7 @@ def test_long_rows_are_scaled_and_short_ones_left_alone() -> None:
     problem = Problem(Squared(), n=3, d=2, row_norm=1.0)
     data = inputs.of_arrays(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), np.zeros(3), problem)
     assert data.scale == pytest.approx([0.2, 1.0, 1.0])
-    assert data.rows()[0] == pytest.approx([0.6, 0.8])
+    assert rows_of(data)[0] == pytest.approx([0.6, 0.8])
 
 
 def test_no_row_is_longer_than_its_norm() -> None:
@@ -32,7 +33,7 @@ def test_no_row_is_longer_than_its_norm() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 40)) * 10.0 ** rng.uniform(-20, 20, (5000, 1))
     data = inputs.of_arrays(X, np.zeros(5000), problem)
-    norms = np.linalg.norm(data.rows().astype(np.longdouble), axis=1)
+    norms = np.linalg.norm(rows_of(data).astype(np.longdouble), axis=1)
     assert norms.max() <= 2.5 * (1 + 48 * 2.0**-53)
     assert norms.max() >= 2.5 * (1 - 48 * 2.0**-53)
 
@@ -43,7 +44,7 @@ def test_absurd_rows_become_rows_of_norm_at_most_r_and_touch_nobody_else(value: 
     X = np.array([[0.1, 0.2], [value, 0.5], [value, value], [0.3, 0.4]])
     kept = X.copy()
     data = inputs.of_arrays(X, np.array([1.0, value, -1.0, 1.0]), problem)
-    rows = data.rows()
+    rows = rows_of(data)
     assert np.isfinite(rows).all()
     assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
     assert rows[[0, 3]].tolist() == [[0.1, 0.2], [0.3, 0.4]]
@@ -59,7 +60,7 @@ def test_each_record_is_mapped_alone() -> None:
         whole = inputs.of_arrays(X, y, Problem(loss, n=64, d=3, row_norm=1.0))
         for i in range(64):
             alone = inputs.of_arrays(X[i : i + 1], y[i : i + 1], Problem(loss, n=1, d=3, row_norm=1.0))
-            assert np.array_equal(alone.rows()[0], whole.rows()[i])
+            assert np.array_equal(rows_of(alone)[0], rows_of(whole)[i])
             assert alone.y[0] == whole.y[i]
 
 
@@ -105,7 +106,7 @@ def test_a_damaged_record_becomes_the_empty_one_and_is_no_longer_than_the_others
     stored.codes[5, 0], stored.codes[6] = 3, (2, 44, 1)  # of 3 and of 300
     problem = Problem(Logistic(), n=8, d=columns.d, row_norm=row_norm, columns=columns)
     data = Data.coded(stored, np.ones(8), problem)
-    rows = data.rows()
+    rows = rows_of(data)
     empty = np.zeros(columns.d)
     empty[[1, 4, -1]] = 1.0
     for i in (0, 1, 2, 3, 5, 6):

@@ -22,6 +22,7 @@ from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.sums import gradient_sum
+from solvers.data_access.unfolded import rows_of
 from solvers.data_access.walk import Walk
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
@@ -72,8 +73,8 @@ def test_the_rows_and_their_sums_are_those_written_out(loss: Loss) -> None:
     implicit, explicit = pair(loss, frame())
     assert implicit.problem.row_norm == R
     assert 1 < implicit.problem.stretch < 100
-    assert np.allclose(implicit.rows(), explicit.rows(), rtol=0, atol=1e-14)
-    assert np.linalg.norm(implicit.rows(), axis=1).max() <= R * (1 + 1e-13)
+    assert np.allclose(rows_of(implicit), rows_of(explicit), rtol=0, atol=1e-14)
+    assert np.linalg.norm(rows_of(implicit), axis=1).max() <= R * (1 + 1e-13)
     w, rng = np.random.default_rng(1).standard_normal(implicit.problem.size), np.random.default_rng(2)
     anchor, places = w + 0.01, rng.permutation(N)[:91]
     limit = 0.1
@@ -97,7 +98,7 @@ def test_readers_that_unfold_see_the_same_rows() -> None:
     one, two = (lattice_mean_gradients(data, w[None], lambda: None) for data in (implicit, explicit))
     assert np.allclose(one, two, rtol=0, atol=1e-7)  # a lattice's step, where a rounding crosses its middle
     drawn = np.random.default_rng(4).integers(0, N, N)
-    assert np.array_equal(implicit.drawn(drawn).rows(), implicit.rows(drawn))
+    assert np.array_equal(rows_of(implicit.drawn(drawn)), rows_of(implicit, drawn))
 
 
 def test_a_walk_in_a_frame_is_asking_one_by_one() -> None:
@@ -142,7 +143,7 @@ def test_neighbors_answers_are_as_close_as_the_bound_says(scale: float, constant
     places = np.arange(n)
     gap = np.linalg.norm((gradient_sum(one, [places], w) - gradient_sum(two, [places], w)) / 10)
     assert gap <= 2 * sampled_bound(one.problem, 10, one.problem.G)
-    assert not (one.rows()[: n // 2] - two.rows()[: n // 2]).any()
+    assert not (rows_of(one)[: n // 2] - rows_of(two)[: n // 2]).any()
 
 
 def test_a_record_adds_no_more_than_its_bound_wherever_it_lies() -> None:
@@ -150,7 +151,7 @@ def test_a_record_adds_no_more_than_its_bound_wherever_it_lies() -> None:
     used = frame(scale=30.0)
     X, y = unfolded(500, COLUMNS), np.where(np.arange(500) % 2, 1.0, -1.0)
     data = framed(inputs.of_arrays(X, y, problem(Logistic(), 500)), used, R)
-    w = -1e6 * (data.rows() * y[:, None]).mean(axis=0)
+    w = -1e6 * (rows_of(data) * y[:, None]).mean(axis=0)
     for i in range(500):
         one = gradient_sum(data, [slice(i, i + 1)], w)
         assert np.linalg.norm(one) <= 500 * gradient_bound(data.problem)
@@ -191,15 +192,15 @@ def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
 def test_what_a_caller_changes_later_changes_no_row() -> None:
     used = frame()
     data = framed(inputs.of_arrays(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic())), used, R)
-    before = data.rows()
+    before = rows_of(data)
     used.center[:], used.scale[:] = 1.0, 1e20
-    assert np.array_equal(data.rows(), before)
+    assert np.array_equal(rows_of(data), before)
 
 
 def test_an_intercept_alone_has_a_frame_too() -> None:
     alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
     data = framed(inputs.of_arrays(np.ones((3, 1)), np.ones(3), alone), Frame(np.empty(0), np.empty(0), 0.3), 1.0)
-    assert data.rows().tolist() == [[0.3]] * 3
+    assert rows_of(data).tolist() == [[0.3]] * 3
     assert gradient_sum(data, [slice(0, 3)], np.zeros(1)) == pytest.approx([-0.45])
 
 

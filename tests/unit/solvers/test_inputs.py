@@ -17,9 +17,11 @@ from solvers.bounds import gradient_bound, gradient_error
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
+from solvers.data_access.inputs import Sparse
 from solvers.data_access.oracle import PrivateOracle
-from solvers.data_access.rows import Coded, Sparse
+from solvers.data_access.rows import Coded
 from solvers.data_access.sums import gradient_sum
+from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg
@@ -52,7 +54,7 @@ def made(X: Any, given: Problem, y: Floats | None = None) -> Data:
 def test_sums_over_sparse_rows_are_those_of_the_unfolded_ones_to_the_last_bit() -> None:
     X, w, y = sparse(), np.random.default_rng(2).standard_normal(D), labels()
     data, dense = made(X, problem(Logistic())), X.toarray()
-    assert np.array_equal(data.rows(), dense * data.scale[:, None])
+    assert np.array_equal(rows_of(data), dense * data.scale[:, None])
     margins = np.zeros(N)
     for j in range(D):
         margins += dense[:, j] * w[j]
@@ -76,7 +78,7 @@ def test_every_reader_sees_the_same_rows(loss: Loss) -> None:
         for arguments in ((w,), (w, w + 0.1, 0.05)):
             gap = gradient_sum(left, [slice(0, N)], *arguments) - gradient_sum(right, [slice(0, N)], *arguments)
             assert np.linalg.norm(gap) / N <= 4 * gradient_error(given, N, float(np.linalg.norm(w)) + 1)
-        assert np.array_equal(left.rows() != 0, right.rows() != 0)
+        assert np.array_equal(rows_of(left) != 0, rows_of(right) != 0)
 
 
 def test_sparse_rows_are_clipped_and_absurd_ones_are_zeros() -> None:
@@ -87,8 +89,8 @@ def test_sparse_rows_are_clipped_and_absurd_ones_are_zeros() -> None:
     kept = X.data.copy()
     data = made(X, problem(Logistic()))
     assert np.array_equal(X.data, kept, equal_nan=True)
-    assert not data.rows()[[7, 9]].any()
-    norms = np.linalg.norm(data.rows(), axis=1)
+    assert not rows_of(data)[[7, 9]].any()
+    norms = np.linalg.norm(rows_of(data), axis=1)
     assert norms.max() <= 1.2 * (1 + 1e-13)
     assert (np.abs(norms - 1.2) < 1e-12).sum() > N / 2
 
@@ -98,8 +100,8 @@ def test_entries_of_one_coordinate_are_one() -> None:
     X = sp.csr_matrix((np.array([3.0, 4.0, 1.0]), np.array([2, 2, 0]), np.array([0, 3])), shape=(1, 5))
     given = problem(Logistic(), d=5, n=1)
     data = made(X, given)
-    assert np.linalg.norm(data.rows()) == pytest.approx(1.2)
-    assert data.rows()[0] == pytest.approx(1.2 * np.array([1, 0, 7, 0, 0]) / np.sqrt(50))
+    assert np.linalg.norm(rows_of(data)) == pytest.approx(1.2)
+    assert rows_of(data)[0] == pytest.approx(1.2 * np.array([1, 0, 7, 0, 0]) / np.sqrt(50))
     assert X.nnz == 3
 
 
@@ -110,7 +112,7 @@ def test_what_a_matrix_remembers_of_its_form_is_not_trusted(kind: Any) -> None:
     assert X.has_canonical_format
     X.indices[:] = 2
     assert X.has_canonical_format
-    assert np.linalg.norm(made(X, problem(Logistic(), d=5, n=1)).rows()) <= 1.2 * (1 + 1e-13)
+    assert np.linalg.norm(rows_of(made(X, problem(Logistic(), d=5, n=1)))) <= 1.2 * (1 + 1e-13)
     assert X.nnz == 3
 
 
@@ -147,9 +149,9 @@ def test_sparse_rows_of_declared_columns_are_folded_into_codes() -> None:
     assert isinstance(one, Coded)
     assert isinstance(two, Coded)
     assert one.codes.shape == (N, 1 + 2 + 1)
-    np.testing.assert_array_equal(made(sp.csr_array(X), given).rows(), made(X, given).rows())
+    np.testing.assert_array_equal(rows_of(made(sp.csr_array(X), given)), rows_of(made(X, given)))
     alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
-    assert made(sp.csr_array(np.array([[1.0], [0.0], [1.0]])), alone, np.ones(3)).rows().tolist() == [[1.0]] * 3
+    assert rows_of(made(sp.csr_array(np.array([[1.0], [0.0], [1.0]])), alone, np.ones(3))).tolist() == [[1.0]] * 3
 
 
 class Polars:
@@ -190,12 +192,12 @@ def tables() -> list[Any]:
 @pytest.mark.parametrize("kind", tables(), ids=lambda kind: getattr(kind, "__module__", "pyarrow"))
 def test_tables_of_declared_columns_are_the_rows_they_stand_for(kind: Any) -> None:
     X, given = unfolded(N, COLUMNS), problem(Logistic(), COLUMNS.d, COLUMNS)
-    np.testing.assert_array_equal(made(kind(columns_of(X)), given).rows(), X)
+    np.testing.assert_array_equal(rows_of(made(kind(columns_of(X)), given)), X)
     held = columns_of(X)
     held["f0"] = held["f0"].copy()
     held["f0"][3], held["f1"] = 2.0, held["f1"].astype(float)
     held["f1"][4], held["f1"][5], held["f1"][6] = 3, np.nan, 0.5
-    rows, empty = made(kind(held), given).rows(), np.zeros(COLUMNS.d)
+    rows, empty = rows_of(made(kind(held), given)), np.zeros(COLUMNS.d)
     empty[[1, 5, 305, COLUMNS.d - 1]] = 1.0
     assert (rows[3:7] == empty).all()
     assert np.array_equal(rows[7:], X[7:])
@@ -206,7 +208,7 @@ def test_tables_of_declared_columns_are_the_rows_they_stand_for(kind: Any) -> No
 def test_an_arrow_column_with_missing_categories_is_read() -> None:
     given = Problem(Squared(), n=3, d=4, row_norm=2.0, columns=Columns((3,)))
     table = pa.table({"a": pa.array([1, None, 2])})
-    assert made(table, given, np.zeros(3)).rows().tolist() == [[0, 1, 0, 1], [1, 0, 0, 1], [0, 0, 1, 1]]
+    assert rows_of(made(table, given, np.zeros(3))).tolist() == [[0, 1, 0, 1], [1, 0, 0, 1], [0, 0, 1, 1]]
 
 
 LEARNED = pa.table({"a": pa.array(["x", "y", "x"]).dictionary_encode()})

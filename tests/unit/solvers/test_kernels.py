@@ -116,7 +116,17 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
     for limit in (1e-3, 0.1, 2.0):
         change = np.clip(slopes - multipliers(X, y, scale, anchor, loss, columns), -limit, limit) * scale
         np.testing.assert_array_equal(
-            kernels.sum_of_changes(records, y, scale, places, w, anchor, coded, limit),
+            kernels.sum_of_changes(records, y, scale, places, w, anchor, coded, limit, 0.0),
+            added((change[:, None] * X)[places]),
+        )
+    rise, before = margins(X, w, columns), margins(X, anchor, columns)
+    for curvature in (1e-3, 0.1, 2.0):
+        change = loss.slope((rise + before) * scale, y).clip(-loss.slope_bound, loss.slope_bound)
+        change -= multipliers(X, y, scale, anchor, loss, columns)
+        most = curvature * (rise * scale)
+        change = np.minimum(np.maximum(change, np.minimum(most, 0.0)), np.maximum(most, 0.0)) * scale
+        np.testing.assert_array_equal(
+            kernels.sum_of_changes(records, y, scale, places, w, anchor, coded, 0.0, curvature),
             added((change[:, None] * X)[places]),
         )
 

@@ -15,6 +15,7 @@ from solvers.bounds import gradient_bound
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.sums import gradient_sum
+from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, Logistic, Loss, Sigmoid, Softmax, Squared
@@ -60,7 +61,7 @@ def test_a_records_gradient_is_its_slope_shortened(loss: Loss, limit: float) -> 
     data, w = inputs.of_arrays(X, y, limited), 2 * rng.standard_normal(limited.size)
     assert pytest.approx(limit * loss.slope_bound * R) == limited.G
     assert replace(limited, slope_limit=1.0).L == limited.L
-    rows, parts, longest = data.rows(), [], 0.0
+    rows, parts, longest = rows_of(data), [], 0.0
     for i in range(60):
         found = gradient_sum(data, [slice(i, i + 1)], w)
         margins = rows[i] @ w if loss.outputs == 1 else w.reshape(limited.shape) @ rows[i][:, None]

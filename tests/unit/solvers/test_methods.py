@@ -52,11 +52,16 @@ class Quadratic:
         self.asked.append(("sampled_change", query))
         return w - anchor
 
+    def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        return self.sampled_change(query, w, anchor)
+
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         self.asked.append(("printed_change", query))
         return (w - anchor) + (anchor - self.target)
 
-    def walk(self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int) -> None:
+    def walk(
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
+    ) -> None:
         """None: every answer is asked for."""
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:

@@ -16,6 +16,7 @@ from solvers import Problem
 from solvers.bounds import BLOCK, gradient_bound, gradient_error, sampled_bound
 from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Loss, Squared
@@ -256,7 +257,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     oracle = made(problem, X, y)
     value = oracle.gradient("full", w)
     data = inside(oracle, "data")
-    wide = data.rows().astype(np.longdouble)
+    wide = rows_of(data).astype(np.longdouble)
     with np.errstate(over="ignore"):
         slopes = -data.y / (1 + np.exp(np.longdouble(data.y) * (wide @ w.astype(np.longdouble))))
     true = (slopes[:, None] * wide).sum(0) / n

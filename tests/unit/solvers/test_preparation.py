@@ -18,6 +18,7 @@ from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball, LinfBall
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
@@ -306,7 +307,7 @@ def exact_center(oracle: StandardisedOracle, problem: Problem, floor: float) -> 
     """Mutant: answers are asked for, and the exact means used."""
     center, v = ASK(oracle, problem, floor)
     data: Data = oracle._StandardisedOracle__data  # type: ignore[attr-defined]
-    return center + data.rows()[:, :-1].mean(axis=0) / 1e3, v
+    return center + rows_of(data)[:, :-1].mean(axis=0) / 1e3, v
 
 
 def unshortened(data: Data, frame: Frame, row_norm: float) -> Data:
@@ -317,7 +318,7 @@ def unshortened(data: Data, frame: Frame, row_norm: float) -> Data:
 def shortened_together(data: Data, frame: Frame, row_norm: float) -> Data:
     """Mutant: what is cut from a row depends on all rows."""
     own = FRAMED(data, frame, row_norm)
-    most = 1.0 + float(data.rows()[:, 0].max() > 0.5)
+    most = 1.0 + float(rows_of(data)[:, 0].max() > 0.5)
     return FRAMED(data, Frame(frame.center, frame.scale * most, frame.constant), own.problem.row_norm)
 
 

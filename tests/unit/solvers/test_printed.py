@@ -25,8 +25,7 @@ from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
-from solvers.methods.oracle.variance_reduced import Form
-from solvers.methods.tuning.batches import barzilai_borwein
+from solvers.methods.tuning.batches import Form, barzilai_borwein
 from solvers.regularizers import L2
 from solvers.solve import run
 from tests.support.inside import put

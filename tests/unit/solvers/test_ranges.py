@@ -14,6 +14,7 @@ from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic
 from solvers.methods import DpGd
@@ -59,9 +60,9 @@ def test_a_number_beyond_its_range_makes_its_row_the_empty_one() -> None:
         X[at, column] = value
     data = inputs.of_arrays(X, np.ones(N), problem(RANGED))
     empty = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
-    assert np.array_equal(data.rows()[:5], np.tile(empty, (5, 1)))
-    assert np.array_equal(data.rows()[5:], X[5:])
-    kept = inputs.of_arrays(X[:, :], np.ones(N), problem(PLAIN)).rows()
+    assert np.array_equal(rows_of(data)[:5], np.tile(empty, (5, 1)))
+    assert np.array_equal(rows_of(data)[5:], X[5:])
+    kept = rows_of(inputs.of_arrays(X[:, :], np.ones(N), problem(PLAIN)))
     assert np.array_equal(kept[0], X[0])  # in [-1, 1], where that is all that is declared
 
 

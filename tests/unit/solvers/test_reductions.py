@@ -19,6 +19,7 @@ from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
+from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Softmax
@@ -47,7 +48,7 @@ def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> t
     """Mean excess empirical risk, and the quote's bound on it."""
     X, y = _rows(problem.n)
     quote, data, noise = plan(method, problem, privacy), inputs.of_arrays(X, y, problem), Noise(SeededBits(5))
-    value = lambda w: float(np.mean(problem.loss.value(data.rows() @ w, data.y)))  # noqa: E731
+    value = lambda w: float(np.mean(problem.loss.value(rows_of(data) @ w, data.y)))  # noqa: E731
     grid = [np.array(w) for w in itertools.product(np.linspace(-2, 2, 81), repeat=2) if np.hypot(*w) <= 2]
     least = min(value(w) for w in grid)
     found = [value(run(quote.method, problem, data, quote.release, noise)[0]) for _ in range(runs)]
@@ -166,7 +167,7 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
         access.release("drawn", np.zeros(2), 0.1)
     access = DataAccess(problem, inside(access, "data"), Plan((drawn, plain)), Noise(SeededBits(1)))
     again = access.redrawn()
-    assert len({tuple(row) for row in inside(again, "data").rows()}) < 45
+    assert len({tuple(row) for row in rows_of(inside(again, "data"))}) < 45
     with pytest.raises(OutOfPlan, match="other rows"):
         again.release("plain", np.zeros(2), 0.1)
     again.release("drawn", np.zeros(2), 0.1)

@@ -17,6 +17,7 @@ from solvers import Problem
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
@@ -189,7 +190,7 @@ def test_rows_of_another_layout_count_as_empty_ones() -> None:
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
     X[1, 0], X[2, 1:4], X[3, 1:4], X[4, -1], X[5, 0] = 1.5, 0.0, (1.0, 1.0, 0.0), 0.5, math.nan
-    kept = inputs.of_arrays(X, np.ones(N), problem(Logistic())).rows()
+    kept = rows_of(inputs.of_arrays(X, np.ones(N), problem(Logistic())))
     empty = np.array([0, 1, 0, 0, 0, 1, 0, 1.0])
     assert (kept[1:6] == empty).all()
     assert (kept[6:] == X[6:]).all()

@@ -130,13 +130,15 @@ class _Exact:
     def sampled_change(self, query: str, w: Floats, anchor: Floats) -> Floats:
         raise AssertionError((query, w, anchor))
 
-    printed_change = sampled_change
+    centred_change = printed_change = sampled_change
 
     def horizon(self, query: str) -> int:
         raise AssertionError(query)
 
-    def walk(self, query: str, w: Floats, anchor: Floats, snapshot: Floats, step: float, count: int) -> None:
-        raise AssertionError((query, w, anchor, snapshot, step, count))
+    def walk(
+        self, query: str, w: Floats, anchor: Floats, snapshot: Floats, step: float, count: int, centred: bool = False
+    ) -> None:
+        raise AssertionError((query, w, anchor, snapshot, step, count, centred))
 
     def allocated_gradient(self, query: str, w: Floats) -> Floats:
         raise AssertionError((query, w))

@@ -14,16 +14,17 @@ from accounting.noise import source as noises
 from accounting.noise.lattice import Lattice, fineness
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Privacy
-from solvers import kernels, plan, solve
+from solvers import bounds, centred, kernels, plan, solve
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.unfolded import rows_of
 from solvers.data_access.walk import Walk
 from solvers.domains import Domain, Free, L1Ball, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic, Loss, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
-from solvers.methods.oracle.variance_reduced import walk
+from solvers.methods.oracle.variance_reduced import Estimates
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
 from tests.support.batches import OwnBatches, own_batches
@@ -117,21 +118,25 @@ def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int 
 @pytest.mark.parametrize("domain", [Free(), L2Ball(0.7)], ids=repr)
 @pytest.mark.parametrize("regularizer", [NoRegularizer(), L2(0.1)], ids=repr)
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.3), Squared(0.5)], ids=repr)
-def test_points_are_those_of_asking_one_by_one(loss: Loss, regularizer: Regularizer, domain: Domain) -> None:
+@pytest.mark.parametrize("centring", [False, True])
+def test_points_are_those_of_asking_one_by_one(
+    centring: bool, loss: Loss, regularizer: Regularizer, domain: Domain
+) -> None:
     """From the anchor, near it and beyond: with the same batches and the same normal draws, the same points."""
     problem, count, step = _problem(loss, regularizer, domain), 700, 0.02
     recorded, anchor = Recorded(5), np.full(D, 0.1)
     snapshot = np.linspace(-0.2, 0.2, D)
-    points = _oracle(problem, recorded).walk("change", anchor, anchor, snapshot, step, count)
+    multiplier = 12.0 if centring else 0.4
+    points = _oracle(problem, recorded, multiplier).walk("change", anchor, anchor, snapshot, step, count, centring)
     assert points is not None
     replayed = Replayed(recorded)
-    plain, w, far = _oracle(problem, replayed), anchor, 0
+    plain, w, far = _oracle(problem, replayed, multiplier), anchor, 0
     for t in range(count):
         distance = kernels.length(w - anchor)
         if distance == 0:
             replayed.skip()
-        if problem.L * distance <= problem.G:
-            v = plain.sampled_change("change", w, anchor) + snapshot
+        if problem.L * distance <= problem.G * (2 if centring else 1):
+            v = (plain.centred_change if centring else plain.sampled_change)("change", w, anchor) + snapshot
         else:
             v, far = plain.sampled_gradient("change", w), far + 1
         w = problem.prox(w - step * v, step)
@@ -176,8 +181,9 @@ def test_what_is_not_compiled_is_asked_for(problem: Problem) -> None:
     assert oracle.walk("change", at, at, at, 0.1, 3) is None
     assert oracle.transcript() == Plan(())
     if problem.is_smooth:
-        blocks = list(walk(oracle, problem, at, at, at, 0.01, 3))
-        assert [block.shape for block in blocks] == [(3, D)]
+        estimates = Estimates(oracle, problem, "safeguarded", "fixed", 0.01, 3)
+        estimates.move(at, 3)
+        assert [block.shape for block in estimates.walk(at, 0.01, 3)] == [(3, D)]
         assert oracle.transcript().query("change").count == 3
 
 
@@ -192,13 +198,14 @@ def test_large_batches_are_asked_for() -> None:
 def test_methods_of_small_batches_walk_and_stay_within_their_plan(method: DpSvrg | DpSvrgPp) -> None:
     problem = Problem(Logistic(), L2(0.01), L2Ball(3.0), n=N, d=D, row_norm=2.0)
     data = _data(problem)
-    release = solve(method, problem, data.rows(), data.y, Privacy(8.0, 1e-4))
+    release = solve(method, problem, rows_of(data), data.y, Privacy(8.0, 1e-4))
     assert release.transcript == plan(method, problem, Privacy(8.0, 1e-4)).release.plan
     assert np.linalg.norm(release.coefficients) <= 3.0 * (1 + 1e-12)
 
 
 def test_the_loops_numbers_are_those_of_the_accounting() -> None:
     assert (kernels.RELATIVE, kernels.ABSOLUTE) == (noises.RELATIVE, noises.ABSOLUTE)
+    assert (kernels.FARTHEST, kernels.NEAREST) == (bounds.FARTHEST, centred.NEAREST)
     numbers = (kernels.FINEST, kernels.COARSEST, kernels.LARGEST)
     assert numbers == (lattice.FINEST, lattice.COARSEST, lattice.LARGEST)
 

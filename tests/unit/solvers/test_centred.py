@@ -1,0 +1,297 @@
+"""Centred changes: what they answer, with what bound, when, and two mutants: the half and the clip forgotten."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.mechanisms import PoissonGaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from solvers import Problem, plan
+from solvers.centred import centred_bound, centres
+from solvers.columns import Columns
+from solvers.data_access import inputs, oracle
+from solvers.data_access.data import Data
+from solvers.data_access.frames import framed
+from solvers.data_access.meter import Meter
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sums import gradient_sum
+from solvers.data_access.walk import Walk
+from solvers.errors import Unsuitable
+from solvers.frame import Frame
+from solvers.losses import Absolute, HuberHinge, Logistic, Loss, Quantile, Sigmoid, Softmax, Squared
+from solvers.methods import DpSvrg, DpSvrgPp
+from solvers.methods.oracle.dp_svrg import DpSvrgRun
+from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
+from solvers.methods.tuning import batches as tuning
+from tests.support.batches import OwnBatches, own_batches
+from tests.support.inside import put
+from tests.support.seeded import SeededBits
+from tests.unit.solvers.test_kernels import unfolded
+
+Vector = NDArray[np.float64]
+N, D, RATE = 12, 3, 0.5
+SIZE = RATE * N
+LOSSES: list[Loss] = [Logistic(), HuberHinge(0.3), Squared(0.7), Quantile(0.3, 0.2)]
+
+
+class Scripted(OwnBatches):
+    """Batches as they are set."""
+
+    batch = np.arange(N)
+
+    def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:  # noqa: ARG002
+        return self.batch
+
+
+class Revealing(Meter):
+    """Answers are values; the bounds are kept."""
+
+    bounds: list[float]
+
+    def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:  # noqa: ARG002
+        self.bounds.append(bound)
+        return value
+
+
+@pytest.fixture(autouse=True)
+def _own() -> Iterator[None]:
+    with own_batches():
+        yield
+
+
+def asked(data: Data) -> tuple[PrivateOracle, Scripted, Revealing]:
+    noise = Scripted(SeededBits(1))
+    queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
+    found, meter = PrivateOracle(data.problem, data, queries, noise), Revealing(queries, noise)
+    meter.bounds = []
+    put(found, "meter", meter)
+    return found, noise, meter
+
+
+def drawn(loss: Loss, seed: int, length: float = 3.0) -> tuple[Data, Vector, Vector]:
+    """Rows of every length up to R and some beyond, an anchor, and a direction."""
+    rng = np.random.default_rng(seed)
+    problem = Problem(loss, n=N, d=D, row_norm=2.0)
+    X = rng.standard_normal((N, D)) * rng.uniform(0, length, (N, 1))
+    y = np.where(rng.random(N) < 0.5, 1.0, -1.0) if loss.takes == "class" else rng.uniform(-1, 1, N)
+    anchor, moved = rng.standard_normal(D), rng.standard_normal(D)
+    return inputs.of_arrays(X, y, problem), anchor, moved / np.linalg.norm(moved)
+
+
+def joins(loss: Loss, seed: int, distance: float, data: Data | None = None, anchor: Vector | None = None) -> float:
+    """The most by which a record that joins a batch moves a centred change, over its bound; each record in turn."""
+    own, at, moved = drawn(loss, seed)
+    data, at = data or own, at if anchor is None else anchor
+    found, noise, meter = asked(data)
+    worst = 0.0
+    at = at if distance >= 1e-17 else 0.0 * at  # where so short a move is one
+    for one in range(N):
+        values, meter.bounds = [], []
+        for batch in (np.delete(np.arange(N), one), np.arange(N)):
+            noise.batch = batch
+            values.append(found.centred_change("change", at + distance * moved, at))
+        if not meter.bounds:  # rounded away: w is the anchor
+            continue
+        assert len(set(meter.bounds)) == 1
+        worst = max(worst, float(np.linalg.norm(values[1] - values[0])) / meter.bounds[0])
+    return worst
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_centred_change_is_the_mean_change_of_what_the_batch_holds(loss: Loss) -> None:
+    """(1/b) sum over B of (g_i - (L/2) u) + (L/2) u, and a bound of (L/2) ||u|| / b."""
+    data, anchor, moved = drawn(loss, 3)
+    problem = data.problem
+    reach = 0.9 * problem.G / problem.L
+    u = reach * moved
+    found, noise, meter = asked(data)
+    rows = np.array([0, 2, 3, 7])
+    noise.batch = rows
+    value = found.centred_change("change", anchor + u, anchor)
+    noise.batch = rows
+    plain = found.sampled_change("change", anchor + u, anchor)
+    assert value == pytest.approx(plain + problem.L / 2 * u * (1 - len(rows) / SIZE), abs=1e-13)
+    centred, whole = meter.bounds
+    assert centred == pytest.approx(problem.L * reach / 2 / SIZE, rel=1e-6)
+    assert whole == pytest.approx(problem.L * reach / SIZE, rel=1e-6)
+
+
+def test_it_is_unbiased_over_batches() -> None:
+    data, anchor, moved = drawn(Logistic(), 4)
+    found, noise, _ = asked(data)
+    w, rng = anchor + 0.3 * moved, np.random.default_rng(1)
+    answers = []
+    for _ in range(4000):
+        noise.batch = np.flatnonzero(rng.random(N) < RATE)
+        answers.append(found.centred_change("change", w, anchor))
+    noise.batch = np.arange(N)
+    mean = found.sampled_change("change", w, anchor) * SIZE / N
+    assert np.all(np.abs(np.mean(answers, axis=0) - mean) < 6 * np.std(answers, axis=0) / math.sqrt(4000))
+
+
+@pytest.mark.parametrize("distance", [1e-90, 3e-17, 3e-16, 1e-9, 1e-3, 0.1, 0.25])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_record_that_joins_moves_it_by_at_most_the_bound(loss: Loss, distance: float) -> None:
+    """And the bound is half of a plain change's, which some records come near."""
+    found = [joins(loss, seed, distance) for seed in range(8)]
+    assert max(found) <= 1
+    if distance >= 1e-9:
+        assert max(found) > 0.6  # a record without curvature gives all of it: -(L/2) u
+
+
+def test_the_bound_holds_in_a_frame_too() -> None:
+    columns = Columns((1, 1, 4))
+    rng = np.random.default_rng(2)
+    problem = Problem(Logistic(), n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    y = np.where(rng.random(N) < 0.5, 1.0, -1.0)
+    data = inputs.of_arrays(unfolded(N, columns), y, problem)
+    for scale in (1e-3, 1.0, 1e6):
+        frame = Frame(rng.uniform(-0.5, 0.5, columns.d - 1), np.full(columns.d - 1, scale), 0.4)
+        met = framed(data, frame, 1.0)
+        found, noise, meter = asked(met)
+        u = rng.standard_normal(columns.d)
+        u *= 0.5 / np.linalg.norm(u)
+        values = []
+        for batch in (np.arange(N), np.arange(1, N)):
+            noise.batch = batch
+            values.append(found.centred_change("change", u, np.zeros(columns.d)))
+        assert np.linalg.norm(values[0] - values[1]) <= meter.bounds[0]
+
+
+def test_mutant_the_half_without_the_center_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half the noise on a plain change: a record whose gradient moves by L u shows."""
+    monkeypatch.setattr(oracle, "center", lambda _problem, moved, _share: 0.0 * moved)
+    assert max(joins(Logistic(), seed, 0.1, *aligned(seed)) for seed in range(8)) > 1.5
+
+
+def aligned(seed: int) -> tuple[Data, Vector]:
+    """Every row is R long, on the line of the move; at the anchor 0 logistic curvature is at its largest."""
+    data, _, moved = drawn(Logistic(), seed)
+    X = np.outer(np.full(N, data.problem.row_norm), moved)
+    return inputs.of_arrays(X, data.y, data.problem), np.zeros(D)
+
+
+def test_aligned_rows_keep_the_bound() -> None:
+    assert 0.9 < max(joins(Logistic(), seed, 0.1, *aligned(seed)) for seed in range(8)) <= 1
+
+
+def unclipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(data: Data, pieces: Any, w: Vector, *more: Any) -> Vector:
+        return gradient_sum(data, pieces, w, *(*more[:2], 1e300) if len(more) == 3 else more)
+
+    monkeypatch.setattr(oracle, "gradient_sum", without)
+
+
+def test_mutant_the_clip_forgotten_is_caught_where_slopes_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A move below a slope's own rounding: the slope's last bit is worth more than the curvature allows."""
+    honest = [joins(Logistic(), seed, 3e-16) for seed in range(40)]
+    assert max(honest) <= 1
+    unclipped(monkeypatch)
+    assert max(joins(Logistic(), seed, 3e-16) for seed in range(40)) > 1.2
+
+
+def test_mutant_the_clip_forgotten_is_caught_where_a_curvature_is_misstated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Logistic, "curvature_bound", 0.05)
+    assert max(joins(Logistic(), seed, 0.3) for seed in range(8)) <= 1
+    unclipped(monkeypatch)
+    assert max(joins(Logistic(), seed, 0.3) for seed in range(8)) > 1.5
+
+
+def test_beyond_its_reach_it_is_a_plain_change() -> None:
+    """(L/2) ||u|| > G, or a u whose squares underflow: the same value and bound."""
+    data, anchor, moved = drawn(Logistic(), 5)
+    problem = data.problem
+    edge = 2 * problem.G / problem.L
+    for distance, centred in ((0.95 * edge, True), (1.05 * edge, False), (1e-120, False)):
+        found, _, meter = asked(data)
+        at = anchor if distance > 1 else np.zeros(D)
+        assert centres(problem, distance) == centred
+        one = found.centred_change("change", at + distance * moved, at)
+        two = found.sampled_change("change", at + distance * moved, at)
+        assert (meter.bounds[0] == meter.bounds[1]) != centred
+        assert np.array_equal(one, two) or centred
+        assert max(meter.bounds) <= centred_bound(problem, SIZE, problem.G)
+
+
+def test_at_its_anchor_nothing_is_looked_at_and_the_answer_counts() -> None:
+    data, anchor, _ = drawn(Logistic(), 6)
+    found, _, meter = asked(data)
+    assert not found.centred_change("change", anchor, anchor).any()
+    assert meter.bounds == []
+    assert found.transcript().query("change").count == 1
+
+
+@pytest.mark.parametrize("loss", [Softmax(3), Sigmoid(), Absolute()], ids=repr)
+def test_it_is_refused_where_its_theorem_fails(loss: Loss) -> None:
+    """Several margins, no convexity, no smoothness: whatever is asked, and nothing is counted."""
+    problem = Problem(loss, n=N, d=D, row_norm=1.0)
+    data = inputs.of_arrays(np.ones((N, D)), np.ones(N), problem)
+    at = np.zeros(problem.size)
+    queries = Plan((PlannedQuery("change", 9, PoissonGaussian(RATE), 1.0),))
+    found = PrivateOracle(problem, data, queries, Noise(SeededBits(1)), walker=Walk.of)
+    with pytest.raises(Unsuitable, match="centred"):
+        found.centred_change("change", at + 1e-3, at)
+    with pytest.raises(Unsuitable, match="centred"):
+        found.walk("change", at, at, at, 0.1, 3, centred=True)
+    assert found.transcript() == Plan(())
+
+
+PRIVACY = Privacy(1.0, 1e-6)
+
+
+@pytest.mark.parametrize("made", [DpSvrg, DpSvrgPp])
+@pytest.mark.parametrize(("d", "batch"), [(105, 1000), (10, 1000), (54, 5000), (2, 30_000)])
+def test_the_rule_follows_dimension_noise_and_batch(made: Any, d: int, batch: int) -> None:
+    """Centred where 3 d z^2 > b, from public facts; the quote says which."""
+    problem = Problem(Logistic(), n=200_000, d=d, row_norm=1.0)
+    quote = plan(made(batch=batch), problem, PRIVACY)
+    z = quote.release.plan.query("change").noise_multiplier
+    value = 3 * d * z**2 / batch
+    assert abs(value - 1) > 0.1  # not at the edge, where z's limit and z itself may differ
+    assert isinstance(quote.method, DpSvrgRun | DpSvrgPpRun)
+    assert quote.method.form == ("centred" if value > 1 else "safeguarded")
+
+
+@pytest.mark.parametrize("batch", [1, 30, 1000, 20_000])
+def test_the_rules_noise_is_near_the_plans(batch: int) -> None:
+    """The limit of many answers against what an accountant finds for a thousand; below it for single records."""
+    problem = Problem(Logistic(), n=200_000, d=20, row_norm=1.0)
+    quote = plan(DpSvrg(batch=batch, epochs=5, inner_steps=200), problem, PRIVACY)
+    z = quote.release.plan.query("change").noise_multiplier
+    assert (0.85 if batch >= 1000 else 0.6) * z < tuning.limit_noise(problem, PRIVACY, batch, 1000) < 1.15 * z
+
+
+def test_what_is_asked_for_is_kept_or_refused() -> None:
+    problem = Problem(Logistic(), n=200_000, d=105, row_norm=1.0)
+    forms: tuple[tuning.Form, ...] = ("safeguarded", "centred", "printed")
+    for form in forms:
+        quote = plan(DpSvrg(batch=1000, form=form), problem, PRIVACY)
+        assert isinstance(quote.method, DpSvrgRun)
+        assert quote.method.form == form
+    several = Problem(Softmax(3), n=200_000, d=105, row_norm=1.0)
+    quote = plan(DpSvrg(batch=1000), several, PRIVACY)
+    assert isinstance(quote.method, DpSvrgRun)
+    assert quote.method.form == "safeguarded"
+    with pytest.raises(Unsuitable, match="one margin"):
+        plan(DpSvrg(batch=1000, form="centred"), several, PRIVACY)
+    with pytest.raises(Unsuitable, match="centred"):
+        DpSvrg(form="other")  # type: ignore[arg-type]
+
+
+def test_a_plan_is_the_same_centred_or_not() -> None:
+    """The noise multiplier is fixed by how many answers there are; centring changes what it is multiplied with."""
+    problem = Problem(Logistic(), n=20_000, d=20, row_norm=1.0)
+    forms: tuple[tuning.Form, ...] = ("safeguarded", "centred")
+    one, two = (plan(DpSvrg(batch=400, form=form), problem, PRIVACY) for form in forms)
+    assert one.release == two.release
+    assert one.noise_stds == pytest.approx(two.noise_stds, rel=1e-6)
+
+
+def test_a_run_stored_before_forms_were_resolved_is_what_it_was() -> None:
+    assert DpSvrgRun(1, 2, 3, 0.1).form == "safeguarded"
