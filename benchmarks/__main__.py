@@ -14,6 +14,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 PARTS: dict[str, tuple[str, str, bool]] = {
     "costs": ("costs", "report", False),
     "accuracy": ("accuracy", "report", False),
+    "centred": ("accuracy", "centred", False),
     "tuning": ("tuning", "report", False),
     "wide": ("wide", "report", False),
     "running": ("running", "report", False),

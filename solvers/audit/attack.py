@@ -115,7 +115,7 @@ class Attacker:
         points = self._oracle.walk(query, w, anchor, snapshot, step, count, centred) if free else None
         for point in () if points is None else points:
             answer = (w - shrink * point) / step
-            if problem.L * float(np.linalg.norm(w - anchor)) <= problem.G * (2 if centred else 1):
+            if problem.L * float(np.linalg.norm(w - anchor)) <= problem.G:
                 self._changes(query, answer - snapshot, w, anchor, centred)
             else:
                 self._gradients(query, answer, w)

@@ -113,13 +113,13 @@ CASES: dict[str, Case | ExactCase] = {
         methods.DpSvrg(epochs=1, inner_steps=12, batch=_N, step=0.5, form="centred"), _HALF, targets=(0.0, 1e3)
     ),
     "dp_svrg_walk_centred": Case(
-        methods.DpSvrg(epochs=1, inner_steps=20, batch=2, step=0.5, form="centred"),
+        methods.DpSvrg(epochs=1, inner_steps=30, batch=2, step=0.5, form="centred"),
         _LONG,
         targets=(0.0, 1e3),
         others=Row(np.array([math.sqrt(0.5)]), 0.0),
     ),
     "dp_svrg_walk": Case(
-        methods.DpSvrg(epochs=1, inner_steps=20, batch=2, step=0.5, form="safeguarded"), _LONG_WIDE, targets=(1e3, -1e3)
+        methods.DpSvrg(epochs=1, inner_steps=30, batch=2, step=0.5, form="safeguarded"), _LONG_WIDE, targets=(1e3, -1e3)
     ),
     "noisy_mirror_descent": Case(methods.NoisyMirrorDescent(passes=2, batch=2, step=1e-4), _FLAT),
     "noisy_sgd": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), _FLAT),

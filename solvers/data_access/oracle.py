@@ -158,8 +158,8 @@ class PrivateOracle:
     ) -> NDArray[np.float64] | None:
         """The `count` points that follow w, shape (count, d): w <- prox(w - step v), one answer for each.
 
-        v = snapshot + sampled_change(query, w, anchor) while L ||w - anchor|| <= G, sampled_gradient(query, w) beyond;
-        centred: snapshot + centred_change(query, w, anchor) while L ||w - anchor|| <= 2 G.
+        v = snapshot + sampled_change(query, w, anchor), or centred_change, while L ||w - anchor|| <= G,
+        sampled_gradient(query, w) beyond.
         The same answers, of the same law, as asking for each: docs/proofs/oracle.md. None, and nothing is counted,
         where that is not compiled: then ask. `on_answer` hears after all, so ask for a thousand or so at a time.
         Raises as `sampled_change`, with none counted if the plan does not hold them all.

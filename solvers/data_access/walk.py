@@ -1,7 +1,7 @@
 """The compiled walk of small batches: many answers of one Poisson-sampled query, each asked for at the point before.
 
     v_t = clipped sampled change + noise + snapshot while L ||w - anchor|| <= G, a sampled gradient + noise beyond
-        (a centred change, while L ||w - anchor|| <= 2 G)
+        (or a centred change + noise + snapshot)
     w <- prox(w - step v_t)
 
 Every batch and every normal variable is drawn before the walk and used at its own step, at the scale of that step's

@@ -100,7 +100,7 @@ def walk(
         reach, distance = length(w), length(moved)
         if not (reach <= FARTHEST and distance < np.inf):
             return t, -1.0
-        near = L * distance <= (2 * G if curvature > 0.0 else G)
+        near = L * distance <= G
         centred = near and curvature > 0.0 and distance >= NEAREST
         bound = L * distance / 2 if centred else min(G, L * distance) if near else G
         if bound == 0.0:

@@ -25,6 +25,8 @@ def seeded_scores(
     seed: int,
     statistic: Statistic | None = None,
     position: int = 0,
+    others: Row | None = None,
 ) -> tuple[Scores, Scores]:
     """Scores of `runs` runs with the first row, and of as many with the second; the same at every call."""
-    return attack(method, problem, plan, (one, two), runs, lambda which: source(seed, which), statistic, position)
+    how = runs, lambda which: source(seed, which), statistic, position
+    return attack(method, problem, plan, (one, two), *how, others=others)

@@ -36,9 +36,9 @@ class DpSvrg(Strict):
     batch : b, expected size of a Poisson batch, or exact size if printed, in [1, n]; by default from the same
     step : eta, in (0, 1/L]; by default from the same
     form : safeguarded; or centred: from each change what half the curvature L in every direction would make of it is
-        taken, and added back for the whole batch: half the noise while L ||w - anchor|| <= 2 G, and a batch's size
-        varies, so by default where 3 d z^2 > b, z the noise multiplier of the changes in the limit of many, and the
-        loss has one margin; or printed: in each step the exact grad F(anchor) plus the mean change over b distinct
+        taken, and added back for the whole batch: half the noise near the anchor, and a batch's size varies, so by
+        default where 3 d z^2 > b, z the noise multiplier of the changes in the limit of many, and the loss has one
+        margin; or printed: in each step the exact grad F(anchor) plus the mean change over b distinct
         rows, with one noise, and no snapshots: what the paper writes, at the noise that it needs to be private
     step_rule : fixed, or from the second epoch on eta = ||w_s - w_(s-1)||^2 / (M <w_s - w_(s-1), g_s - g_(s-1)>), M the
         epoch's steps, from the two latest anchors and their noisy snapshots, kept within [eta / 4, 1 / (L (1 + 11/b))];

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
 from solvers.bounds import gradient_bound, sampled_bound
-from solvers.centred import centred_bound
 from solvers.doors import Oracle
 from solvers.methods.run import Bounds
 from solvers.methods.tuning.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
@@ -42,7 +41,7 @@ def bounds(problem: Problem, batch: int, form: Form) -> Bounds:
     """Of a snapshot and of a batch's mean at its largest, or of a printed step."""
     if form == "printed":
         return {"step": (sampled_bound(problem, batch, 2 * problem.G), problem.size)}
-    change = (centred_bound if form == "centred" else sampled_bound)(problem, batch, problem.G)
+    change = sampled_bound(problem, batch, problem.G)
     return {"snapshot": (gradient_bound(problem), problem.size), "change": (change, problem.size)}
 
 
@@ -89,16 +88,13 @@ class Estimates:
             yield points
 
     def at(self, w: Vector) -> Vector:
-        """grad F(w), nearly: snapshot + sampled change while L ||w - anchor|| <= G, a sampled gradient beyond.
+        """grad F(w), nearly: snapshot + a change, centred or not, while L ||w - anchor|| <= G; else a sampled gradient.
 
-        Centred: snapshot + centred change while L ||w - anchor|| <= 2 G. Without a snapshot, as published: the exact
-        one and the change, with one noise.
+        Without a snapshot, as published: the exact one and the change, with one noise.
         """
         if self._snapshot is None:
             return self._oracle.printed_change("step", w, self._anchor)
-        distance = self._problem.L * float(np.linalg.norm(w - self._anchor))
-        if self._form == "centred" and distance <= 2 * self._problem.G:
-            return self._oracle.centred_change("change", w, self._anchor) + self._snapshot
-        if distance <= self._problem.G:
-            return self._oracle.sampled_change("change", w, self._anchor) + self._snapshot
-        return self._oracle.sampled_gradient("change", w)
+        if not self._problem.L * float(np.linalg.norm(w - self._anchor)) <= self._problem.G:
+            return self._oracle.sampled_gradient("change", w)
+        change = self._oracle.centred_change if self._form == "centred" else self._oracle.sampled_change
+        return change("change", w, self._anchor) + self._snapshot

@@ -135,7 +135,7 @@ def test_points_are_those_of_asking_one_by_one(
         distance = kernels.length(w - anchor)
         if distance == 0:
             replayed.skip()
-        if problem.L * distance <= problem.G * (2 if centring else 1):
+        if problem.L * distance <= problem.G:
             v = (plain.centred_change if centring else plain.sampled_change)("change", w, anchor) + snapshot
         else:
             v, far = plain.sampled_gradient("change", w), far + 1

@@ -1,0 +1,65 @@
+"""The compiled walk's own distinguishing audit, and mutants of the numbers that it is handed.
+
+`solvers.audit` scores every point of a walk; `test_audit_cases.py` holds its cases to their promise, `dp_svrg_walk` far
+from the anchor and `dp_svrg_walk_centred` near it, and catches half the noise. Here the walk itself is wrong.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from solvers import plan
+from solvers.audit import CASES
+from solvers.audit.attack import Attacker, excess
+from solvers.audit.cases import Case
+from solvers.data_access import walk
+from solvers.problem import Vector
+from tests.privacy.test_audit import mutated
+from tests.support.audit import seeded_scores
+
+RUNS = 1500
+
+
+def violation(name: str) -> float:
+    """What the audit finds beyond the promise; positive means caught."""
+    case = CASES[name]
+    assert isinstance(case, Case)
+    quote = plan(case.method, case.problem, case.privacy)
+    asked = quote.method, quote.problem, quote.release.plan, *case.pair(), RUNS, 3
+    return excess(*seeded_scores(*asked, others=case.others), quote.release.plan)
+
+
+def test_the_audit_sees_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer of these cases is asked for by itself."""
+
+    def asked(*_: Any) -> None:
+        raise AssertionError("an answer was asked for")
+
+    for name in ("sampled_change", "sampled_gradient", "centred_change"):
+        monkeypatch.setattr(Attacker, name, asked)
+    for name in ("dp_svrg_walk", "dp_svrg_walk_centred"):
+        case = CASES[name]
+        assert isinstance(case, Case)
+        quote = plan(case.method, case.problem, case.privacy)
+        seeded_scores(quote.method, quote.problem, quote.release.plan, *case.pair(), 2, 3, others=case.others)
+
+
+def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
+    return lambda problem: (factors(problem)[0] / 2, factors(problem)[1] / 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "factors"),
+    [("dp_svrg_walk", "sampled_factors"), ("dp_svrg_walk_centred", "centred_factors")],
+    ids=["gradients", "centred changes"],
+)
+def test_mutant_half_the_bound_in_the_walk_is_caught(name: str, factors: str) -> None:
+    assert violation(name) <= 0
+    sampled = Attacker._sampled
+
+    def knowing(attacker: Attacker, query: str, answer: Vector, terms: Any, bound: float, mean: Vector) -> None:
+        sampled(attacker, query, answer, terms, bound / 2, mean)
+
+    with mutated(walk, factors, half(getattr(walk, factors))), mutated(Attacker, "_sampled", knowing):
+        assert violation(name) > 0
