@@ -7,16 +7,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
-from solvers.kernels.records import (
-    RECORDS,
-    Records,
-    add_entries,
-    add_records,
-    entries,
-    inward,
-    margins,
-    outward,
-)
+from solvers.kernels.records import RECORDS, Records, add_entries, add_records, entries, inward, margins, outward
 from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, SLOPE, Slope, Vector, slopes
 from solvers.kernels.sums import length
 

@@ -13,16 +13,7 @@ from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
 from solvers.kernels.lanes import dot, fetch
-from solvers.kernels.records import (
-    RECORDS,
-    Records,
-    add_entries,
-    add_records,
-    entries,
-    inward,
-    margins,
-    outward,
-)
+from solvers.kernels.records import RECORDS, Records, add_entries, add_records, entries, inward, margins, outward
 from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, SLOPE, Slope, Vector, slopes
 
 TOGETHER = 16  # records whose slopes are computed between the margins of all and the sum of all: they stay in the cache

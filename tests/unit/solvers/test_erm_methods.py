@@ -154,7 +154,7 @@ class TestDpSvrgPp:
         assert DpSvrgPp().resolve(replace(problem(strength=0.0), n=10**6), Privacy(1.0, 1e-6)).epochs == 5
 
     def test_given_fields_stay(self) -> None:
-        given = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2)
+        given = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2, form="safeguarded")
         assert asked(given.resolve(problem(), PRIVACY)) == given
 
     @pytest.mark.parametrize(

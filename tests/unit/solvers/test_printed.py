@@ -251,7 +251,6 @@ class TestBarzilaiBorwein:
             {"form": "printed", "step_rule": "barzilai_borwein"},
             {"form": "other"},
             {"step_rule": "exact"},
-            {"form": None},
         ],
     )
     def test_what_does_not_go_together(self, made: Any, fields: dict[str, Any]) -> None:
