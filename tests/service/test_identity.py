@@ -51,6 +51,7 @@ RULES = {
     ("DELETE", "/v1/jobs/{job_id}"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/model"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/receipt"): ALL,
+    ("GET", "/v1/jobs/{job_id}/profile"): ALL,
 }
 EVERY = [(method, route) for route in routes(ROUTERS) for method in sorted(route.methods or ())]
 PROTECTED = [(method, route) for method, route in EVERY if (method, route.path) not in PUBLIC]
