@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from accounting.accountants import PldAccountant, RdpAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
-from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomIterate
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.search import Found, Point, largest
 from tests.reference import losses
 
 TARGETS = list(itertools.product([0.2, 1.0, 4.0], [1e-8, 1e-6, 1e-3]))
@@ -43,6 +46,21 @@ def test_sampled_plans_take_the_least_noise(epsilon: float, delta: float) -> Non
     assert RdpAccountant().epsilon(release.plan, delta) > epsilon
     finer = PldAccountant(coarseness=0.25).epsilon(release.plan, delta)
     assert epsilon * (1 - 2e-3) <= finer <= release.epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("mechanism", [PoissonGaussian(0.01), RandomIterate(10)])
+def test_a_search_that_goes_too_far_gives_no_plan(
+    mechanism: PoissonGaussian | RandomIterate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found is not believed: the accountant is asked about the very plan that is handed out."""
+
+    def eager(share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = ()) -> Found:
+        found = largest(share, guess, close, like)
+        return replace(found, total=1.01 * found.total)
+
+    monkeypatch.setattr("accounting.calibration.largest", eager)
+    with pytest.raises(CalibrationFailed, match="did not confirm"):
+        calibrate([Query("answer", 1, mechanism)], Privacy(1.03, 1e-6))
 
 
 @pytest.mark.slow
