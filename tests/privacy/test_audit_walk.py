@@ -1,4 +1,4 @@
-"""The compiled walk's own distinguishing audit, and mutants of the numbers that it is handed.
+"""Mutants of the numbers that the compiled walk is handed, which the audit must catch.
 
 `solvers.audit` scores every point of a walk; `test_audit_cases.py` holds its cases to their promise, `dp_svrg_walk` far
 from the anchor and `dp_svrg_walk_centred` near it, and catches half the noise. Here the walk itself is wrong.
@@ -55,7 +55,6 @@ def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[flo
     ids=["gradients", "centred changes"],
 )
 def test_mutant_half_the_bound_in_the_walk_is_caught(name: str, factors: str) -> None:
-    assert violation(name) <= 0
     sampled = Attacker._sampled
 
     def knowing(attacker: Attacker, query: str, answer: Vector, terms: Any, bound: float, mean: Vector) -> None:
