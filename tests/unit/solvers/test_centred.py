@@ -204,6 +204,24 @@ def test_mutant_the_clip_forgotten_is_caught_where_a_curvature_is_misstated(monk
     assert max(joins(Logistic(), seed, 0.3) for seed in range(8)) > 1.5
 
 
+def test_the_clip_keeps_the_bound_for_a_loss_that_only_says_it_is_convex(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slope that falls where the margin rises is cut at 0, not at -L: else a record gives up to (3L/2) ||u||."""
+    monkeypatch.setattr(Sigmoid, "is_convex", True)
+    cases = []
+    for seed in range(8):
+        data, _, moved = drawn(Sigmoid(), seed)
+        rows = inputs.of_arrays(np.outer(np.full(N, data.problem.row_norm), moved), data.y, data.problem)
+        steepest = math.log(2 + math.sqrt(3)) / data.problem.row_norm * moved  # f'' is at its least and its largest
+        cases.append((Sigmoid(), seed, 0.1, rows, steepest))
+    assert max(joins(*case) for case in cases) <= 1
+
+    def plain(data: Data, pieces: Any, moved: Vector, anchor: Vector, *_: float) -> Vector:
+        return gradient_sum(data, pieces, anchor + moved, anchor, 1e300)
+
+    monkeypatch.setattr(oracle, "gradient_sum", plain)
+    assert max(joins(*case) for case in cases) > 2.5
+
+
 def test_beyond_its_reach_it_is_a_plain_change() -> None:
     """(L/2) ||u|| > G, or a u whose squares underflow: the same value and bound."""
     data, anchor, moved = drawn(Logistic(), 5)

@@ -22,7 +22,7 @@ from solvers.data_access.unfolded import rows_of
 from solvers.data_access.walk import Walk
 from solvers.domains import Domain, Free, L1Ball, L2Ball
 from solvers.errors import Unsuitable
-from solvers.losses import Hinge, HuberHinge, Logistic, Loss, Squared
+from solvers.losses import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
 from solvers.methods.oracle.variance_reduced import Estimates
 from solvers.problem import Problem
@@ -143,6 +143,23 @@ def test_points_are_those_of_asking_one_by_one(
         np.testing.assert_allclose(points[t], w, rtol=0, atol=0 if isinstance(domain, Free) else 1e-12)
         w = points[t]
     assert 0 < far < count if isinstance(domain, Free) else far < count
+
+
+def test_a_walk_clips_as_asking_does_where_a_slope_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a loss that only says it is convex: changes of slope against the move are cut at 0 in the walk, too."""
+    monkeypatch.setattr(Sigmoid, "is_convex", True)
+    problem, recorded, anchor = _problem(Sigmoid()), Recorded(5), np.full(D, 0.1)
+    points = _oracle(problem, recorded, 12.0).walk("change", anchor + 0.2, anchor, np.zeros(D), 0.02, 100, True)
+    assert points is not None
+    plain, w, near = _oracle(problem, Replayed(recorded), 12.0), anchor + 0.2, 0
+    for point in points:
+        if problem.L * kernels.length(w - anchor) <= problem.G:
+            v, near = plain.centred_change("change", w, anchor), near + 1
+        else:
+            v = plain.sampled_gradient("change", w)
+        np.testing.assert_array_equal(point, w - 0.02 * v)
+        w = point
+    assert near > 20
 
 
 def test_open_coordinates_are_decided_by_further_bits_and_the_walk_goes_on() -> None:
