@@ -86,6 +86,7 @@ def defined_in(module: str, name: str) -> str:
     return module
 
 
+@cache
 def rests_on(module: str) -> set[str]:
     """The modules of ours that a module imports from, by name, or takes a name from: `kernels.walk`."""
     found: set[str] = set()
@@ -131,6 +132,7 @@ _PROBLEMS = [
 ]
 
 
+@cache
 def _runs(method: type) -> list[tuple[Run, Problem]]:
     """Resolved on whatever problems it takes, at both kinds of promises."""
     asked: list[Any] = [method()]
@@ -184,21 +186,25 @@ def page() -> str:
         "",
     ]
     for name, modules in sorted(every.items()):
-        rest = sorted(modules - set(FRAME))
         text += [
-            f"**`{name}`**, {lines(modules)} lines in all: "
-            + ", ".join(f"`{_path(m)}` {lines({m})}" for m in rest)
-            + ".",
+            f"**`{name}`**, {lines(modules)} lines in all: " + _listed(modules) + ".",
             "",
         ]
-    modules = slice_of({"solvers.preparation.private", DOORS["standardised"], "accounting.mechanisms.gaussian"})
-    listed = ", ".join(f"`{_path(m)}` {lines({m})}" for m in sorted(modules - set(FRAME)))
+    standardised = {DOORS["standardised"], "accounting.mechanisms.gaussian"}
+    prepared = _listed(slice_of({"solvers.preparation.private", *standardised}))
+    profile = _listed(slice_of({"solvers.statistics.profile", *standardised}))
     text += [
         "## Rows privately standardised",
         "",
         "By default every method but `adaptive_gd` meets rows that private moments centred and scaled; beside the",
-        f"frame that rests on {listed}, on `run` in",
+        f"frame that rests on {prepared}, on `run` in",
         "`solvers/solve.py`, and on [proofs/preparation.md](proofs/preparation.md).",
+        "",
+        "## Profiles",
+        "",
+        f"Moments and marginals that are released once; beside the frame they rest on {profile}, and on",
+        "[proofs/standardisation.md](proofs/standardisation.md). Which job may standardise by them is decided in",
+        "`app/quotes/pricing.py`.",
         "",
         "## Rows that are handed in",
         "",
@@ -214,6 +220,10 @@ def page() -> str:
         "",
     ]
     return "\n".join(text)
+
+
+def _listed(modules: set[str]) -> str:
+    return ", ".join(f"`{_path(m)}` {lines({m})}" for m in sorted(modules - set(FRAME)))
 
 
 def _path(module: str) -> str:
