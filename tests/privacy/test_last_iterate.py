@@ -135,7 +135,7 @@ def test_mutant_a_stronger_contraction_claimed_is_caught() -> None:
 
     with (
         mutated(solvers.methods.oracle.dp_gd, "contraction", stronger),
-        mutated(solvers.data_access.oracle, "contraction", stronger),
+        mutated(hidden, "contraction", stronger),
     ):
         assert violation(SLOW, 12) > 0
 
