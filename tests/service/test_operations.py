@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 from pydantic import SecretStr
@@ -15,6 +16,7 @@ from pydantic import SecretStr
 import app.main
 from app.http import handlers
 from app.http.middleware import Observed
+from app.operations import routes
 from app.operations.metrics import Metrics
 from app.settings import Settings
 from app.worker.engine import Coming
@@ -29,6 +31,26 @@ CANARY = "canary4711"
 def test_live_and_ready(shared: Service) -> None:
     assert shared.client.get("/health/live").json() == {"status": "ok"}
     assert shared.client.get("/health/ready").json() == {"status": "ok"}
+
+
+def test_a_service_whose_database_does_not_answer_is_not_ready(
+    shared: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+
+    def fail(_base: Any) -> None:
+        raise sa.exc.OperationalError(CANARY, {}, OSError(CANARY))
+
+    for look, patience in ((fail, PATIENCE), (lambda _base: gate.wait(PATIENCE), 0.0)):
+        with monkeypatch.context() as changed:
+            changed.setattr(routes, "_look", look)
+            changed.setattr(routes, "_PATIENCE", patience)
+            refused = shared.client.get("/health/ready")
+            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+            assert CANARY not in refused.text
+            assert shared.client.get("/health/live").status_code == 200
+    gate.set()
+    assert shared.client.get("/health/ready").status_code == 200
 
 
 class _Cold(InlineCalculators):

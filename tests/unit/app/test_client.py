@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 import rfc8785
 
+from accounting.errors import ReceiptInvalid
 from accounting.mechanisms import Gaussian
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.records import receipt as receipts
@@ -504,6 +505,8 @@ def test_prediction_of_a_number_is_in_its_own_units_and_extreme_margins_are_fini
     assert predict(steep.model_copy(update={"intercept": 5e3}), [{}])[0] == 1.0
     with pytest.raises(ValueError, match="coefficients"):
         predict(MODEL.model_copy(update={"features": COLUMNS[:1]}), [{}])
+    with pytest.raises(ValueError, match="number as its target"):
+        predict(number.model_copy(update={"target": COLUMNS[1]}), [{}])
 
 
 @pytest.mark.parametrize("default", [None, 12.5])
@@ -622,6 +625,10 @@ def test_receipt_is_verified_offline_against_saved_keys_only(tmp_path: Path) -> 
     changed = document.model_copy(update={"receipt": {**document.receipt, "epsilon": 0.1}})
     with pytest.raises(NotVerified):
         Receipt(changed, keys).verify()
+    for wrong in ({}, document.receipt | {"more": 1}, document.receipt | {"epsilon": "0.1"}):
+        with pytest.raises(NotVerified) as malformed:
+            Receipt(ReceiptDocument(receipt=wrong, signature=document.signature), keys).verify()
+        assert isinstance(malformed.value.__cause__, ReceiptInvalid)
     with pytest.raises(NotVerified, match="not a receipt"):
         load(saved, saved)
     with pytest.raises(NotVerified, match="not a key set"):
@@ -752,3 +759,29 @@ def test_a_stream_waits_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(sending.each(sender.follow(EventStream("job_a", None))))
     assert [event.state for event in found] == ["done"]
     assert [seconds for seconds in server.slept if seconds > 5] == [7.0, 7.0]
+
+
+def test_what_waits_for_a_loop_is_closed_and_refused_over_a_blocking_driver() -> None:
+    left = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            left.append(True)
+
+    with pytest.raises(RuntimeError, match="never waits"):
+        sending.run(waits())
+    assert left == [True]
+
+
+def test_a_refused_stream_is_the_servers_problem_on_an_event_loop_too() -> None:
+    async def scenario() -> None:
+        transport = httpx.MockTransport(lambda _request: _problem("not_found", 404, detail="no such job"))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            stream = EventStream("job_a", None)
+            async with sending.Waiting(http).lines(stream.call(), stream.read_timeout()):
+                pytest.fail("nothing is read")
+
+    with pytest.raises(ProblemError, match="no such job"):
+        asyncio.run(scenario())

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
-from app.jobs import service
+from accounting.records.codec import plan_to_json
+from app.jobs import release, service
 from app.sources.design import Design
 from app.sources.spec import JobSpec
 from app.wire.datasets import DatasetSpec
@@ -146,12 +147,33 @@ def test_nothing_is_read_that_would_not_be_written() -> None:
             JobSpec.model_validate_json(text)
 
 
+def test_a_method_of_a_whole_table_is_refused() -> None:
+    asked = ASKED[1]
+    document = json.loads(_spec(asked, _problems(asked)[0], RUN).to_json())
+    document["method"] = {"name": "profile", "bins": 4}
+    with pytest.raises(ValidationError, match="a statistic is of a whole table"):
+        JobSpec.model_validate_json(json.dumps(document))
+
+
 @pytest.mark.parametrize(("field", "value"), [("d", 3), ("row_norm", 0.2), ("columns", {"widths": [6]})])
 def test_a_problem_of_another_matrix_is_refused(field: str, value: Any) -> None:
     document = json.loads(_spec(ASKED[1], _problems(ASKED[1])[0], RUN).to_json())
     document["problem"][field] = value
     with pytest.raises(ValidationError):
         JobSpec.model_validate_json(json.dumps(document))
+
+
+def test_an_output_is_a_list_of_finite_coefficients_or_is_not_released() -> None:
+    spec = _spec(ASKED[1], _problems(ASKED[1])[0], RUN)
+    transcript = plan_to_json(spec.release_plan.plan)
+
+    def read(coefficients: Any) -> release.Result:
+        return release.read(spec.to_json(), json.dumps({"coefficients": coefficients, "transcript": transcript}))
+
+    assert read([0.25, -1.0]).coefficients == (0.25, -1.0)
+    for wrong in ({"0": 0.25}, "0.25", 0.25, None, [math.nan], [math.inf], [1e301], ["0.25"], [True], [[0.25]]):
+        with pytest.raises(release.Unreleasable, match="not one of ours"):
+            read(wrong)
 
 
 def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

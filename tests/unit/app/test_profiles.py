@@ -3,13 +3,15 @@
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from app.datasets.profiles import Released
 from app.http.errors import ApiError
-from app.jobs import profiles
+from app.jobs import profiles, release
+from app.jobs.store import JobRow
 from app.sources.spec import JobSpec
 from app.wire.datasets import DatasetSpec
 from app.wire.jobs import ProfileRequest
@@ -138,3 +140,19 @@ def test_a_profile_of_other_columns_or_another_relation_is_refused() -> None:
         violations = raised.value.details().violations
         assert violations is not None
         assert said in violations[0].what
+
+
+def test_an_output_that_is_no_profile_of_the_table_is_not_released() -> None:
+    spec, job = spec_of(bins=4), Mock(spec=JobRow, id="job_1", dataset_id="ds_1")
+    good = (*[0.0] * 5, *[1.0] * 5, *[0.5] * 5, *[0.0] * 8)  # centers, variances, their noise, counts
+
+    def document(coefficients: tuple[float, ...]) -> str:
+        return release.document(job, release.Result(spec, coefficients, spec.release_plan.plan))
+
+    assert DatasetProfile.model_validate_json(document(good)).job == "job_1"
+    for wrong in (good[:-1], (*good, 0.0), ()):
+        with pytest.raises(release.Unreleasable, match="another length"):
+            document(wrong)
+    for wrong in ((*good[:5], -1.0, *good[6:]), (*good[:10], -1.0, *good[11:])):  # a variance, and a noise, below 0
+        with pytest.raises(release.Unreleasable, match="no moments"):
+            document(wrong)

@@ -4,13 +4,14 @@ import itertools
 import json
 import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from app.sources.design import Design, DesignError
+from app.sources.design import Design, DesignError, Table
 from app.sources.ingest import ingest
 from app.sources.matrix import (
     CODES,
@@ -18,6 +19,7 @@ from app.sources.matrix import (
     NUMBERS,
     VALUES,
     Floats,
+    MatrixWriter,
     checksum,
     codes,
     decoded,
@@ -234,6 +236,37 @@ def test_codes_take_as_few_bytes_as_their_column_needs(tmp_path: Path) -> None:
 def test_a_stored_matrix_of_another_width_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="width"):
         load(design({}, AGE, SEX), folder, tmp_path)
+    with pytest.raises(ValueError, match="width"):
+        Table.of(spec(AGE, SEX)).load(folder, tmp_path)
+
+
+@pytest.mark.parametrize("name", [NUMBERS, CODES])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda stored: stored[:-1], "not a code for each number"),
+        (lambda stored: stored[:, :-1], "declared width"),
+        (lambda stored: np.hstack((stored, stored)), "declared width"),
+        (lambda stored: stored.ravel(), "declared width"),
+        (lambda stored: stored.astype(np.float32), "declared width"),
+    ],
+)
+def test_stored_files_of_another_length_width_or_type_are_refused(
+    folder: Path, tmp_path: Path, name: str, change: Callable[[Any], Any], said: str
+) -> None:
+    shutil.copytree(folder, tmp_path / "changed")
+    np.save(tmp_path / "changed" / name, change(np.load(folder / name)))
+    with pytest.raises(ValueError, match=said):
+        open_coded(tmp_path / "changed", tmp_path)
+
+
+@pytest.mark.parametrize("block", [np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2), np.float32)], ids=str)
+def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: Any) -> None:
+    with MatrixWriter(tmp_path / "m.npy", 2) as writer:
+        with pytest.raises(ValueError, match="declared type and width"):
+            writer.append(block)
+        writer.append(np.ones((1, 2)))
+    assert np.load(tmp_path / "m.npy").tolist() == [[1.0, 1.0]]
 
 
 @pytest.mark.parametrize(
@@ -275,6 +308,8 @@ def test_a_matrix_that_would_be_too_wide_is_refused() -> None:
         design({}, SEX, *wide)
     with pytest.raises(DesignError, match="87381 columns, categories counted one by one, for 3 classes"):
         design({"target": "city"}, CITY, *wide[:6])
+    with pytest.raises(DesignError, match="at most 262144 columns, categories counted one by one"):
+        Table.of(spec(*wide))
     assert design({"target": "city"}, CITY, *wide[:5]).size == 3 * (5 * (2**14 + 1) + 1)
     made = design({}, SEX, *wide[:15])
     assert made.d == 15 * (2**14 + 1) + 1
