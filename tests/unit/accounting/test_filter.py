@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -132,7 +133,7 @@ def test_a_charge_is_never_free() -> None:
     assert Filter.open("pure", Privacy(1.0)).cost(Curve(epsilon=5e-324)) == (1,)
 
 
-@pytest.mark.parametrize("value", [math.inf, 2.0**22, 1e300])
+@pytest.mark.parametrize("value", [math.inf, math.nextafter(2.0**22, 0), 2.0**22, 1e300])
 def test_charges_beyond_any_budget_are_refused(value: float) -> None:
     for rule, curve in (
         (Filter.open("rdp", Privacy(1.0, 1e-6)), Curve(rho=value)),
@@ -330,3 +331,9 @@ FORGERIES = {
 def test_a_forged_filter_is_refused(forge) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(CodecError):
         filter_from_json(forge(filter_to_json(Filter.open("rdp", Privacy(1.0, 1e-6)))))
+
+
+@pytest.mark.parametrize("document", [None, "12", [], ["1"] * 99, [1], ["-1"], ["1" * 20], ["\u0661"]], ids=repr)
+def test_a_forged_charge_is_refused(document: Any) -> None:
+    with pytest.raises(CodecError, match="a charge is a short list"):
+        cost_from_json(document)

@@ -59,3 +59,9 @@ def test_only_finite_vectors_are_answered(value: np.ndarray) -> None:
     """A matrix would get one draw of noise for many entries."""
     with pytest.raises(OutOfRange):
         Lattice.fit(1.0, 1.0, 3).perturb(value, Noise(SeededBits(3)))
+
+
+@pytest.mark.parametrize("bound", [1e-300, 1e300])
+def test_noise_of_no_exact_arithmetic_is_refused(bound: float) -> None:
+    with pytest.raises(OutOfRange, match="outside the range"):
+        Lattice.fit(1.0, bound, 2)

@@ -13,6 +13,7 @@ from accounting.errors import AccountingError, BudgetExhausted, CodecError, Ledg
 from accounting.filter import Cost, Filter
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
+from accounting.records.events import event_of
 from accounting.records.ledger import (
     GENESIS,
     Cancelled,
@@ -388,3 +389,11 @@ def test_every_currency_has_the_same_rules(kind: str) -> None:
 
 def test_errors_are_of_one_tree() -> None:
     assert issubclass(LedgerInvalid, AccountingError)
+
+
+def test_entries_of_no_ledger_are_refused() -> None:
+    entry = story()[0]
+    with pytest.raises(CodecError, match="must be an object"):
+        Entry.from_json(entry.to_json() | {"body": [1]})
+    with pytest.raises(LedgerInvalid, match="kind must be one of"):
+        event_of(replace(entry, kind="forgiven"))

@@ -342,3 +342,13 @@ def test_a_lattice_for_l1_pays_for_its_rounding_in_every_coordinate(z: float, bo
     assert lattice.std <= z * bound * 1.03
     answer = lattice.perturb_laplace(np.full(d, bound / 3), Noise(SeededBits(2)))
     assert np.array_equal(answer, np.rint(answer / lattice.spacing) * lattice.spacing)
+
+
+@pytest.mark.parametrize(("z", "bound"), [(0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (1e15, 1.0)])
+def test_a_choice_needs_a_multiplier_and_a_bound(z: float, bound: float) -> None:
+    with pytest.raises(OutOfRange, match="must be positive"):
+        weights(np.zeros(2), z, bound)
+
+
+def test_an_answer_without_privacy_diverges() -> None:
+    assert randomized_response.renyi(math.inf, [1.5, 9.0]).tolist() == [math.inf, math.inf]

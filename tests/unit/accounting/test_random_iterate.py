@@ -150,3 +150,13 @@ def test_the_meter_stops_at_the_length_drawn() -> None:
     twice = Plan((PlannedQuery("gradient", 2, RandomIterate(4), 3.0),))
     with pytest.raises(OutOfPlan):
         Meter(twice, Noise(SeededBits(1))).horizon("gradient")
+
+
+def test_the_profile_at_its_ends() -> None:
+    """Out of range nothing is promised; where every total variation is below delta, epsilon is 0."""
+    curves = RandomIterate(5).curves(1e6)
+    assert curves.epsilon is not None
+    assert (curves.epsilon(1e-13), curves.epsilon(1e-2)) == (math.inf, 0.0)
+    coarse = RandomIterate(5).curves(1e-6)
+    assert coarse.epsilon is not None
+    assert coarse.epsilon(1e-2) == math.inf

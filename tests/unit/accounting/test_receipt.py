@@ -625,3 +625,16 @@ def test_checking_a_signature_needs_no_numerical_library() -> None:
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
     )
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("signature", [None, 1, "", "a.b", "a.b.c.d"], ids=repr)
+def test_what_is_no_jws_is_refused(signature: Any) -> None:
+    with pytest.raises(ReceiptInvalid, match="compact JWS"):
+        receipt.verify(GOOD | {"signature": signature}, KEYS)
+
+
+def test_what_has_no_canonical_form_was_not_signed() -> None:
+    with pytest.raises(ReceiptInvalid):
+        check_json({"epsilon": float("nan")}, GOOD["signature"], KEYS)
+    with pytest.raises(ReceiptInvalid):
+        receipt.verify({"receipt": GOOD["receipt"]}, KEYS)

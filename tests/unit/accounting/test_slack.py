@@ -184,3 +184,20 @@ def test_an_empty_ledger_still_admits_one_job_whole() -> None:
     assert not RULE.admits(RULE.nothing, RULE.cost(dear))
     state, _ = advance(state, Charged("j", RULE.cost(dear), Privacy(3.0, 1e-6)), "t")
     assert (state.whole, spent_epsilon(state), remaining_epsilon(state)) == (True, 3.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("interval", "masses", "infinity", "why"),
+    [
+        (1e-3, [math.nan, 1.0], 0.0, "finite"),
+        (math.inf, [1.0], 0.0, "finite"),
+        (1e-3, [1.0], math.nan, "finite"),
+        (1e-3, [-0.1, 1.1], 0.0, "sum to one"),
+        (1e-3, [0.5], 0.4, "sum to one"),
+    ],
+)
+def test_masses_that_are_no_law_reach_no_accountant(
+    interval: float, masses: list[float], infinity: float, why: str
+) -> None:
+    with pytest.raises(OutOfRange, match=why):
+        guard.pessimistic_pmf(interval, 0, np.array(masses), infinity)

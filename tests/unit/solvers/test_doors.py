@@ -1,6 +1,7 @@
 """One way out: a door shows a method its documented operations and nothing else."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from types import MethodType
 from typing import Any, get_args
@@ -27,7 +28,8 @@ from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
 from solvers.doors import Access, Allocated, Oracle
-from solvers.losses import Squared
+from solvers.errors import Unsuitable
+from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import Run
 from solvers.problem import Problem
 from tests.support.inside import inside
@@ -81,3 +83,24 @@ def test_what_hides_by_drawing_or_by_steps_releases_no_value(mechanism: Mechanis
 @pytest.mark.parametrize("run", get_args(Run), ids=lambda run: run.__name__)
 def test_a_run_has_the_door_of_its_folder(run: Any) -> None:
     assert run.door == run.__module__.split(".")[2]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in DOORS])
+def test_no_door_opens_to_the_data_of_another_problem(kind: Any) -> None:
+    other = replace(PROBLEM, row_norm=2.0)
+    with pytest.raises(Unsuitable, match="another problem"):
+        kind(other, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
+
+
+def test_the_data_are_seen_by_another_loss_alone() -> None:
+    access = DataAccess(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
+    for other in (replace(PROBLEM, row_norm=2.0), replace(PROBLEM, loss=Logistic())):
+        with pytest.raises(Unsuitable, match="another problem"):
+            access.mean_gradient(range(6), np.zeros(2), other)
+
+
+def test_a_pass_needs_one_margin() -> None:
+    problem = Problem(Softmax(3), n=6, d=2, row_norm=1.0)
+    access = DataAccess(problem, inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem), PLAN, Noise(SeededBits(1)))
+    with pytest.raises(Unsuitable, match="one margin"):
+        access.one_pass(range(6), np.zeros(6), 0.1)

@@ -196,6 +196,8 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
     ):
         with pytest.raises(OutOfPlan, match="another mechanism"):
             call()
+    with pytest.raises(OutOfPlan, match="hides no steps"):
+        fresh.last_iterate("full", 3, 0.1)
     assert fresh.transcript() == Plan(())
 
 

@@ -1,6 +1,8 @@
 """Descent on a piece, and output perturbation: sensitivity measured against its bound, and the whole method."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from solvers.data_access.access import DataAccess
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic
-from solvers.methods import OutputPerturbation
+from solvers.methods import ObjectivePerturbation, OutputPerturbation
 from solvers.methods.data.descent import Piece
 from solvers.problem import Problem
 from solvers.regularizers import L2
@@ -148,3 +150,23 @@ def test_the_default_ridge_keeps_the_noise_from_drowning_a_weak_regularizer() ->
     X, y = np.random.default_rng(0).normal(size=(2_000, 20)) / 5, np.tile([1.0, -1.0], 1_000)
     w = solve(OutputPerturbation(), weak, X, y, Privacy(0.1, 1e-6)).coefficients
     assert float(np.linalg.norm(w)) < 20
+
+
+@pytest.mark.parametrize("method", [OutputPerturbation, ObjectivePerturbation])
+@pytest.mark.parametrize("ridge", [-1e-9, 2e6])
+def test_a_ridge_is_in_its_range(method: Any, ridge: float) -> None:
+    with pytest.raises(Unsuitable, match="ridge must lie in"):
+        method(ridge=ridge)
+
+
+def test_noise_has_one_of_two_names() -> None:
+    with pytest.raises(Unsuitable, match="gaussian or laplace"):
+        plan(OutputPerturbation(noise="uniform"), PROBLEM, Privacy(1.0, 1e-6))  # type: ignore[arg-type]
+
+
+def test_objective_perturbation_needs_curvature() -> None:
+    flat = Problem(Logistic(), n=60, d=3, row_norm=1.0)
+    with pytest.raises(Unsuitable, match="strongly convex"):
+        ObjectivePerturbation(ridge=0.0).resolve(flat, Privacy(1.0, 1e-6))
+    with pytest.raises(Unsuitable, match="ill-conditioned"):
+        ObjectivePerturbation(ridge=1e-9).resolve(replace(flat, row_norm=1e3), Privacy(1.0, 1e-6))

@@ -8,6 +8,7 @@ import pytest
 
 from solvers import Problem
 from solvers.domains import L2Ball
+from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Loss, Squared
 from solvers.regularizers import L2
 
@@ -82,3 +83,10 @@ def test_prox_is_the_minimizer_over_the_ball() -> None:
 def test_nonsense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must"):
         Problem(Logistic(), **({"n": 10, "d": 2, "row_norm": 1.0} | wrong))
+
+
+def test_what_a_release_left_behind_is_checked() -> None:
+    with pytest.raises(Unsuitable, match="declared columns"):
+        Problem(Logistic(), n=10, d=2, row_norm=1.0, moments=((0.0,), (1.0,), (0.1,)))
+    with pytest.raises(Unsuitable, match="at least 1"):
+        Problem(Logistic(), n=10, d=2, row_norm=1.0, stretch=0.5)

@@ -24,6 +24,7 @@ from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Softmax
 from solvers.methods import BootstrapReduction, GrowthReduction, Localization, OutputPerturbation
+from solvers.methods.data.bootstrap_reduction import BootstrapReductionRun
 from solvers.methods.data.growth_reduction import GrowthReductionRun
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
@@ -206,3 +207,17 @@ def test_refusals() -> None:
         plan(GrowthReduction(noise="gaussian"), _problem(500), Privacy(1.0, 0.0))
     with pytest.raises(NeedsDelta):
         plan(BootstrapReduction(Localization(noise="gaussian")), _problem(500), Privacy(1.0, 1e-6))
+
+
+def test_a_bootstrap_sample_is_of_two_rows_or_more_and_its_noise_pure() -> None:
+    with pytest.raises(Unsuitable, match="two rows"):
+        BootstrapReduction().resolve(_problem(1), Privacy(1.0))
+    inner = OutputPerturbation().resolve(_problem(300, L2(0.1)), Privacy(1.0, 1e-6))
+    with pytest.raises(Unsuitable, match="must be laplace"):
+        BootstrapReductionRun(inner).queries(_problem(300, L2(0.1)))
+
+
+@pytest.mark.parametrize("limit", [0, 2**40])
+def test_rows_are_drawn_of_a_sensible_number(limit: int) -> None:
+    with pytest.raises(OutOfRange, match="number of places"):
+        places(Noise(SeededBits(1)), 3, limit)

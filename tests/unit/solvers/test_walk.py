@@ -237,3 +237,9 @@ def test_the_lattice_is_the_accountings() -> None:
         assert kernels.fit(z, kept, b, k) == (fitted.std, fitted.spacing)
     for bound in (0.0, -1.0, 1e-300, 1e308, math.nan, math.inf):
         assert kernels.fit(10.0, 1.0, bound, 24) == (0.0, 0.0)
+
+
+def test_a_walk_that_leaves_the_range_stops() -> None:
+    oracle, at = _oracle(_problem(Logistic()), Noise(SeededBits(1))), np.zeros(D)
+    with pytest.raises(Unsuitable, match="left the range"):
+        oracle.walk("change", at, at, np.full(D, 1.0), 1e200, 3)
