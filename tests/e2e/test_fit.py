@@ -71,6 +71,25 @@ def test_without_a_schema_there_is_a_template_and_only_the_header_is_read(people
     assert not (people.parent / "home").exists()
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00 no text\n", b"PAR1 and no more"], ids=str)
+def test_what_has_no_header_has_no_template(people: Path, fit: Fit, content: bytes) -> None:
+    people.write_bytes(content)
+    code, out, err = fit("--epsilon", "1")
+    assert (code, out) == (1, "")
+    assert "is neither CSV nor Parquet" in err
+
+
+def test_a_schema_may_be_a_spec_with_a_budget_or_without_one(people: Path) -> None:
+    path = people.parent / "schema.json"
+    assert [column.name for column in _declared(path).columns] == ["age", "sex", "income"]
+    for budget in (None, {"epsilon": 0.75, "delta": 1e-7}):
+        path.write_text(json.dumps({"columns": SCHEMA} | ({"budget": budget} if budget else {})))
+        declared = _declared(path)
+        assert [column.name for column in declared.columns] == ["age", "sex", "income"]
+        found = declared.budget and {"epsilon": declared.budget.epsilon, "delta": declared.budget.delta}
+        assert found == budget
+
+
 def test_parquet_has_a_header_and_a_count_too(people: Path) -> None:
     path = people.with_suffix(".parquet")
     pq.write_table(pa.table({"age": [1, 2, 3], "income": ["low", "high", "low"]}), path)

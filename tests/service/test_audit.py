@@ -1,21 +1,29 @@
 """A start on a ledger that does not hold, or without the key that signed for it, is refused; so it can be asked for."""
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from app.cli import main
+from app.cli import main, state
+from app.cli.common import Refusal
 from app.datasets import values
 from app.http.errors import ApiError
+from app.identity import service as identity
 from app.jobs import service
+from app.ledger import audit
 from app.ledger.audit import UnsoundLedger, refuse_unsound, verify
 from app.ledger.keys import KEY_FILE, KeyLost, SigningKeys
+from app.wire.tokens import TokenRequest
 from app.worker.dispatcher import Dispatcher
 from tests.service.conftest import MakeService
+from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE
 from tests.support.world import World, run_out
 
 
@@ -85,6 +93,52 @@ def test_a_server_does_not_start_on_one(world: World, make_service: MakeService)
     world.database.close()
     with pytest.raises(UnsoundLedger), make_service(world.settings.home):
         pass
+
+
+def test_a_ledger_of_several_pages_is_read_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_PAGE", 2)
+    assert list(verify(world.database).values()) == [None, None]
+    CHANGES["the end cut off"](world)  # type: ignore[misc]
+    first, second = verify(world.database).values()
+    assert (first, second) == ("the stored state is not what its entries lead to", None)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # so uvicorn ends
+def test_a_server_inside_this_process_does_not_start_on_one_either(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "ForkedCalculators", lambda *_: InlineCalculators())
+    monkeypatch.setattr(state, "ForkedEngine", lambda _: InlineEngine())
+    CHANGES["another head"](world)  # type: ignore[misc]
+    identity.create(world.database, TokenRequest(name="who comes back", role="steward"))
+    world.database.close()
+    begun: Any = None
+    with pytest.raises(Refusal, match="does not start on the state"), state.serving(world.settings, begun, "fit"):
+        pytest.fail("it started")
+
+
+def test_an_error_of_the_dispatchers_is_told_by_its_name_and_does_not_end_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dispatcher, waits = Dispatcher(world.settings, world.database, world.keys, InlineEngine()), []
+
+    def fail() -> float:
+        raise ValueError("s3cr3t")
+
+    def wait(_event: threading.Event, seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            dispatcher._left.set()
+
+    monkeypatch.setattr(dispatcher, "step", fail)
+    monkeypatch.setattr(dispatcher, "leave", fail)
+    monkeypatch.setattr(world.clock, "wait", wait)
+    dispatcher.start()
+    dispatcher._thread.join(PATIENCE)
+    assert waits == [1.0, 1.0]
+    told = [record.getMessage() for record in caplog.records if "dispatcher" in record.getMessage()]
+    assert told == ["dispatcher_error ValueError"] * 3
+    assert "s3cr3t" not in caplog.text
 
 
 def _purse(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -353,6 +353,17 @@ def test_limits_hold_while_the_bytes_arrive(make_service: MakeService, tmp_path:
         assert len(_left(service)) == len(_known(service)) == 1
 
 
+def test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing(
+    make_service: MakeService, tmp_path: Path
+) -> None:
+    n = 4000
+    pq.write_table(pa.table({"age": [20] * n, "sex": ["f"] * n, "income": ["low"] * n}), tmp_path / "people")
+    with make_service(tmp_path / "home", max_upload_bytes=5000) as service:
+        told = service.upload(file=(tmp_path / "people").read_bytes())
+        assert "rows" in _problem(told, 413, "too_large")["detail"]
+        assert _left(service) == _known(service) == []
+
+
 @pytest.mark.slow
 def test_the_same_file_and_the_same_name_are_refused_and_leave_nothing(service: Service) -> None:
     assert service.upload().status_code == 201

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,17 @@ def test_the_command_line_is_wrong(run: Run, people: tuple[Path, Path, str]) -> 
     assert run("upload", str(people[0]), "--spec", str(people[1]))[0] == 2
     code, _, err = run("budget", "no such dataset")
     assert (code, err.startswith("purse: not_found: ")) == (1, True)
+
+
+def test_more_of_a_request_is_an_object(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "more.json").write_text("[]")
+    asked = ("quote", "people", "--target", "income", "--epsilon", "1", "--with", str(tmp_path / "more.json"))
+    code, out, err = run(*asked)
+    assert (code, out, "JSON object" in " ".join(err.split())) == (2, "", True)
+
+
+def test_the_version_is_the_packages(run: Run) -> None:
+    assert run("--version") == (0, f"{version('privy-purse')}\n", "")
 
 
 @pytest.mark.slow

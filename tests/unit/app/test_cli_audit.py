@@ -5,6 +5,7 @@ import json
 import pytest
 
 from app.cli import main
+from solvers.audit.cases import Finding
 
 
 @pytest.mark.slow
@@ -31,3 +32,19 @@ def test_an_unknown_method_is_told_which_there_are(capsys: pytest.CaptureFixture
         main(["audit", "magic"])
     assert ended.value.code == 1
     assert "dp_svrg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=str)
+def test_a_broken_promise_is_said_and_fails(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {"dp_gd": [Finding(1e-6, 1.0, 0.5, 1.5), Finding(1e-3, 0.75, 0.8125, 1.5)]}
+    monkeypatch.setattr("solvers.audit.audit", lambda name, _runs: found[name])
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "dp_gd", *options])
+    said = capsys.readouterr()
+    assert ended.value.code == 1
+    assert "more than the promise allows" in said.out + said.err
+    if not options:
+        assert ["kept" in line for line in said.out.splitlines()[-2:]] == [True, False]
+        assert said.out.count("BROKEN") == 1

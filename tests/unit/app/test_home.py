@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from app.cli.common import Refusal
+from app.cli.state import opened
 from app.datasets import folders
 from app.identity.home import IDENTITY_FILE, Misplaced, open_database
 from app.persistence.session import Database
@@ -70,6 +72,8 @@ def test_another_home_is_refused(world: World, tmp_path: Path) -> None:
     elsewhere = Settings(home=tmp_path / "elsewhere", database_url=world.settings.database)
     with pytest.raises(Misplaced, match="has no identity"):
         open_database(elsewhere)
+    with pytest.raises(Refusal, match="has no identity"), opened(elsewhere):
+        pytest.fail("it is another one's")
     assert not (elsewhere.home / IDENTITY_FILE).exists()
 
 
@@ -118,3 +122,12 @@ def test_a_sweep_moves_aside_and_deletes_nothing(world: World, caplog: pytest.Lo
         "quarantined incoming-dead",
         "quarantined ds_orphan",
     ]
+
+
+def test_a_file_that_is_named_as_an_upload_is_nobodys_upload(world: World) -> None:
+    home = world.settings.home
+    (folders.root(home) / ".incoming-file").write_bytes(b"rows of somebody")
+    with folders.incoming(home) as filling, world.database.write() as connection:
+        assert folders.sweep(home, connection) == ["incoming-file"]
+        assert filling.exists()
+    assert (home / "quarantine" / "incoming-file").read_bytes() == b"rows of somebody"

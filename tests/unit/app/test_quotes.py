@@ -157,6 +157,12 @@ class TestPrice:
         code, text = refused(method={"name": "adaptive_gd"}, preparation={"name": "declared"})
         assert (code, "standardises by itself" in text) == ("unsupported_combination", True)
 
+    def test_a_problem_that_there_is_none_of_is_refused(self) -> None:
+        code, text = refused(domain={"name": "simplex"}, features=[])
+        assert (code, "a single point" in text) == ("unsupported_combination", True)
+        code, text = refused(row_norm=1e-300)
+        assert (code, "Row_norm must lie in" in text) == ("unsupported_combination", True)
+
     def test_softmax_pays_for_its_longer_gradients(self) -> None:
         quote = quoted(target="color", features=["age"], method={"name": "dp_gd"})
         assert quote.gradient_bound == pytest.approx(math.sqrt(2) * quote.row_norm)

@@ -82,6 +82,7 @@ def test_a_blank_line_is_a_record_in_a_file_of_one_column_only(tmp_path: Path) -
         ("x,c\n1,s3cr3t\n".encode("utf-16"), "UTF-8"),
         ("x,c\n1,s3cr3t\n".encode("utf-16-be"), "UTF-8"),
         (gzip.compress(b"x,c\n1,s3cr3t\n", mtime=0), "first line|UTF-8"),
+        (b"x,c\n1,s3cr3t\n\xef\xbb\xbf", "A line is not CSV"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "UTF-8"),
         (b"PK\x03\x04\x14\0\0\0", "UTF-8"),
         (b'x,c"s3cr3t\n1,red\n', "first line"),

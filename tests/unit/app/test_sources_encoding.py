@@ -238,3 +238,11 @@ def test_one_column_of_the_file_serves_one_declaration() -> None:
 def test_the_encoder_of_a_category_is_a_category_encoder() -> None:
     assert isinstance(C, CategoryEncoder)
     assert isinstance(X, NumberEncoder)
+
+
+def test_categories_are_distinct_and_a_default_is_one_of_them() -> None:
+    assert category("a", "b", default="b").default == "b"
+    with pytest.raises(ValueError, match="default must be one of the categories"):
+        category("a", "b", default="c")
+    with pytest.raises(ValueError, match="must be distinct"):
+        category("a", "b", "a")
