@@ -118,8 +118,11 @@ def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
     model = Model.model_validate_json((kept / "model.json").read_bytes())
     assert load(kept / "receipt.json", kept / "keys.json").verify(model=model).holds
 
-    code, out, err = fit("--epsilon", "0.3", "--schema", str(schema), "--method", "dp_svrg")
+    again = people.parent / "again"
+    code, out, err = fit("--epsilon", "0.3", "--schema", str(schema), "--method", "dp_svrg", "--out", str(again))
     assert code == 0, err
+    assert f"wrote model.json, receipt.json and keys.json into {again}" in err
+    assert sorted(path.name for path in again.iterdir()) == ["keys.json", "model.json", "receipt.json"]
     assert "first fit" not in err
     assert re.search(r"^verified ", out, re.MULTILINE)
     assert re.search(r"^remaining  epsilon 0\.\d+ at delta 1e-06", out, re.MULTILINE)
