@@ -231,3 +231,10 @@ class TestPrintedStep:
 
 def test_a_lattice_without_weight_is_as_before() -> None:
     assert Lattice.fit(2.0, 0.1, 9) == Lattice.fit(2.0, 0.1, 9, weight=1.0)
+
+
+def test_the_split_has_its_limits_at_the_ends() -> None:
+    """Two thirds for much noise; where there is next to none, nearly all of it is the batch's."""
+    step = SvrgStep(10, 1000)
+    assert step.split(1e12) == pytest.approx(2 / 3, rel=1e-6)
+    assert 0.999 < step.split(1e-3) < 1

@@ -269,3 +269,9 @@ def test_sparse_answers_come_through_the_door() -> None:
         for X in (sparse(), sparse().toarray())
     ]
     assert np.allclose(answers[0], answers[1], rtol=0, atol=1e-9)
+
+
+def test_sparse_rows_stand_for_no_declared_columns() -> None:
+    rows = Sparse(np.arange(N + 1), np.zeros(N, np.int64), np.ones(N))
+    with pytest.raises(Unsuitable, match="not declared"):
+        rows.records(problem(Logistic(), COLUMNS.d, COLUMNS))
