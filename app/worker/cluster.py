@@ -182,6 +182,7 @@ def _cluster(settings: Settings) -> LocalCluster:
             memory_limit=None,
             local_directory=str(scratch),
             env=ONE_THREAD,
+            death_timeout=_START,  # without one Dask waits for ever for a process that does not come
         )
 
 
