@@ -115,6 +115,7 @@ jobs = sa.Table(
     sa.Index("ix_jobs_dataset_owner", "dataset_id", "owner_id"),
     sa.Index("ix_jobs_owner", "owner_id", "number"),
     sa.Index("ix_jobs_open", "state", "number"),
+    sa.Index("ix_jobs_released", "dataset_id", "kind", "state", "finished_at", "number"),
 )
 
 # The same sums per analyst, so that a budget query never walks the jobs.

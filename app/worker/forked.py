@@ -4,6 +4,7 @@ The process is a fork of the command's own, made while that has one thread and h
 database: so what both need is loaded once. It has nothing of the command's to hold but what the command line said.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -136,8 +137,9 @@ class ForkedAttempt:
         return self._outcome
 
     def cancel(self) -> None:
-        """Ends the child."""
-        self._connection.shutdown(socket.SHUT_RDWR)
+        """Ends the child; nothing if it has ended."""
+        with contextlib.suppress(OSError):  # its end closes our end
+            self._connection.shutdown(socket.SHUT_RDWR)
 
     def _read(self) -> None:
         try:

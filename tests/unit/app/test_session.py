@@ -17,7 +17,8 @@ from tests.support.patience import PATIENCE
 ROOT = Path(__file__).parents[3]
 ROUNDS = 30
 
-# One writer: reads a counter, dawdles, writes it back, and leaves a mark before and after.
+# One writer: reads a counter, dawdles, writes it back, and leaves a mark before and after. Without the lock it dawdles
+# until the other has read it too.
 WRITER = """
 import sys, time
 import sqlalchemy as sa
@@ -32,6 +33,8 @@ for _ in range(int(sys.argv[4])):
         value = connection.scalar(sa.text("select value from counter"))
         connection.execute(sa.text("insert into marks (who) values (:who)"), {"who": name})
         time.sleep(0.001)
+        while not locked and not connection.scalar(sa.text("select 1 from marks where who <> :who"), {"who": name}):
+            time.sleep(0.001)
         connection.execute(sa.text("update counter set value = :value"), {"value": value + 1})
         connection.execute(sa.text("insert into marks (who) values (:who)"), {"who": name})
 """
