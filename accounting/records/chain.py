@@ -1,15 +1,36 @@
 """A hash chain: hash_i = SHA-256(canonical JSON of entry i and of hash_(i-1)). Light: a receipt's reader needs it."""
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from accounting.errors import CodecError, LedgerInvalid
-from accounting.records.documents import canonical, fields, integer, text
+from accounting.records.documents import canonical, fields, integer, parse, text
 
 GENESIS = "0" * 64
 MOST_ENTRIES = 2**53 - 1
+_HEAD = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a chain once ended: it commits to every entry up to there, so whoever keeps it can tell if they change."""
+
+    sequence: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.sequence}:{self.hash}"
+
+    @staticmethod
+    def parse(written: str) -> "Head":
+        """The head that was written as `sequence:hash`; `CodecError` for anything else."""
+        found = _HEAD.fullmatch(written)
+        if found is None or int(found[1]) > MOST_ENTRIES:
+            raise CodecError("a head is SEQUENCE:HASH, the hash in 64 lower-case hexadecimal digits")
+        return Head(int(found[1]), found[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +50,11 @@ class Entry:
     body: dict[str, Any]
     previous_hash: str
     hash: str
+
+    @property
+    def head(self) -> Head:
+        """The chain's head as of this entry."""
+        return Head(self.sequence, self.hash)
 
     def digest(self) -> str:
         """What `hash` must be; `CodecError` if the body has no canonical form."""
@@ -87,3 +113,31 @@ def verify_chain(entries: Sequence[Entry]) -> None:
             sound = sound and (entry.sequence, entry.previous_hash) == (before.sequence + 1, before.hash)
         if not sound or (entry.sequence == 1) != (entry.previous_hash == GENESIS):
             raise LedgerInvalid(f"the chain breaks at entry {i} of those given")
+
+
+def verify_whole(entries: Sequence[Entry], heads: Iterable[Head] = ()) -> None:
+    """A chain from its first entry on, which contains every one of the heads: nothing below them was cut or changed.
+
+    Raises
+    ------
+    LedgerInvalid
+        where this fails; the message says at which entry, or which head.
+    """
+    if not entries or entries[0].sequence != 1:
+        raise LedgerInvalid("this is not a chain from its first entry on")
+    verify_chain(entries)
+    for head in heads:
+        if len(entries) < head.sequence:
+            raise LedgerInvalid(f"the chain ends at entry {len(entries)}, below the head {head}: its end is lost")
+        if entries[head.sequence - 1].hash != head.hash:
+            raise LedgerInvalid(f"the chain does not contain the head {head}: it was rewritten, or is another one")
+
+
+def to_lines(entries: Iterable[Entry]) -> bytes:
+    """JSON lines: the canonical form of each entry."""
+    return b"".join(canonical(entry.to_json()) + b"\n" for entry in entries)
+
+
+def from_lines(lines: bytes) -> list[Entry]:
+    """The entries that `to_lines` wrote, nothing of them checked yet; `CodecError` for anything else."""
+    return [Entry.from_json(parse(line)) for line in lines.split(b"\n") if line.strip()]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
-from accounting.records.chain import Entry
+from accounting.records.chain import Entry, Head, from_lines, to_lines, verify_whole
 from accounting.records.documents import fields, parse
 from accounting.records.signing import Jwks, SigningKey, check_json, generate_key, jwks, load_key, rotate_key, sign_json
 from accounting.records.statement import Receipt, check
@@ -272,12 +272,14 @@ def _document(document: Any) -> dict[str, Any]:
 
 __all__ = [
     "Entry",
+    "Head",
     "Jwks",
     "Receipt",
     "Recomputation",
     "SigningKey",
     "Verification",
     "build",
+    "from_lines",
     "generate_key",
     "is_signed",
     "jwks",
@@ -286,5 +288,7 @@ __all__ = [
     "recompute",
     "rotate_key",
     "sign",
+    "to_lines",
     "verify",
+    "verify_whole",
 ]

@@ -8,7 +8,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from joserfc import jws
 from joserfc.errors import JoseError
@@ -19,11 +19,13 @@ from accounting.errors import CodecError, ReceiptInvalid
 from accounting.records.documents import canonical, fields, parse
 
 ALGORITHM: Final = "Ed25519"
-_TYPE = "privy-purse-receipt"
+RECEIPT: Final = "privy-purse-receipt"
+HEAD: Final = "privy-purse-head"
 _LONGEST = 100_000  # bytes of payload; joserfc reads back 128,000
 _MOST_KEYS = 256
 
 Jwks = dict[str, Any]
+Kind = Literal["privy-purse-receipt", "privy-purse-head"]  # a signature of one kind is none of another
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +72,16 @@ def jwks(key: SigningKey) -> Jwks:
     return {"keys": [_export(k) for k in (key.private, *key.retired)]}
 
 
-def sign_json(document: Any, key: SigningKey) -> str:
+def sign_json(document: Any, key: SigningKey, kind: Kind = RECEIPT) -> str:
     """The compact JWS of RFC8785(document); `ReceiptInvalid` if that is longer than 100,000 bytes."""
     payload = canonical(document)
     if len(payload) > _LONGEST:
         raise ReceiptInvalid("the document is too long to be signed")
-    header = {"alg": ALGORITHM, "kid": key.private.thumbprint(), "typ": _TYPE}
+    header = {"alg": ALGORITHM, "kid": key.private.thumbprint(), "typ": kind}
     return jws.serialize_compact(header, payload, key.private, algorithms=[ALGORITHM])
 
 
-def check_json(document: Any, signature: Any, trusted: Any) -> str | None:
+def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT) -> str | None:
     """None if a trusted key signed exactly RFC8785(document); else what is wrong.
 
     Parameters
@@ -93,7 +95,7 @@ def check_json(document: Any, signature: Any, trusted: Any) -> str | None:
     ReceiptInvalid
         if the signature is no such JWS, the document has no canonical form, or `trusted` is no JWK Set.
     """
-    kid = _kid(signature)
+    kid = _kid(signature, kind)
     try:
         payload = canonical(document)
     except CodecError as error:
@@ -112,15 +114,15 @@ def check_json(document: Any, signature: Any, trusted: Any) -> str | None:
     return "no trusted key made this signature"
 
 
-def _kid(signature: Any) -> str:
+def _kid(signature: Any, kind: Kind) -> str:
     if not isinstance(signature, str) or len(signature) > 2 * _LONGEST or signature.count(".") != 2:
         raise ReceiptInvalid("the signature must be a compact JWS")
     try:
         header = fields(parse(urlsafe_b64decode(signature.split(".")[0].encode())), ("alg", "kid", "typ"), "the header")
     except ValueError as error:  # of base64, of UTF-8, and CodecError
         raise ReceiptInvalid("the signature's header must hold alg, kid and typ, and nothing else") from error
-    if header["alg"] != ALGORITHM or header["typ"] != _TYPE or not isinstance(header["kid"], str):
-        raise ReceiptInvalid(f'the signature\'s header must say alg "{ALGORITHM}" and typ "{_TYPE}"')
+    if header["alg"] != ALGORITHM or header["typ"] != kind or not isinstance(header["kid"], str):
+        raise ReceiptInvalid(f'the signature\'s header must say alg "{ALGORITHM}" and typ "{kind}"')
     return str(header["kid"])
 
 

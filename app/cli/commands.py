@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.calculation.calculators import Begun
-from app.cli import audit, data, fit, jobs, ledger, operate, profiles, receipts, tokens
+from app.cli import audit, data, fit, jobs, keys, ledger, operate, profiles, receipts, tokens
 from app.cli.common import Refusal, loss
 from app.client import ClientError, ProblemError
 
@@ -65,6 +65,7 @@ for command in (
 purse.add_typer(jobs.group, name="jobs")
 purse.add_typer(receipts.group, name="receipt")
 purse.add_typer(ledger.group, name="ledger")
+purse.add_typer(keys.group, name="keys")
 purse.add_typer(tokens.group, name="token")
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, read_json
+from app.cli.ledger import Heads, read_entries, read_head
 from app.client import Receipt, load
 from app.wire.models import Model
 from app.wire.profiles import DatasetProfile
@@ -42,20 +43,30 @@ def verify(
     model: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Also check that it is for this model.")
     ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Also check that this exported ledger holds it.")
+    ] = None,
+    heads: Heads = None,
     json: Json = False,
 ) -> None:
     """Check signature and spend from the file alone, without a server. A key inside a receipt is never trusted.
+
+    With an exported ledger also: that it holds by itself and contains the heads that are given, and that it records
+    this release, for a charge of what the receipt states.
 
     \b
     Examples:
       purse receipt verify receipts/job_abc/receipt.json
       purse receipt verify receipt.json --keys keys-of-march.json --model model.json
+      purse receipt verify receipt.json --keys keys-of-march.json --ledger census.jsonl --head 41:7630f44b...
     """
     trusted = keys or file.parent / "keys.json"
     if not trusted.exists():
         raise typer.BadParameter(f"no keys to trust: {trusted} is not there; name a file with --keys")
     released = None if model is None else _released(read_json(model))
-    found = load(file, trusted).verify(model=released)
+    entries = None if ledger is None else read_entries(ledger)
+    receipt = load(file, trusted)
+    found = receipt.verify(model=released, ledger=entries, heads=[read_head(given, trusted) for given in heads or ()])
     emit(
         asdict(found),
         json,
@@ -65,6 +76,8 @@ def verify(
                 ("stated", f"epsilon {found.stated_epsilon:.6g}"),
                 ("recomputed", f"epsilon {found.recomputed_epsilon:.6g} by {found.accountant}"),
                 *([] if model is None else [("model", "is the one released")]),
+                *([] if ledger is None else [("ledger", "holds, and holds this release")]),
+                ("head", receipt.head),
             ]
         ),
     )
@@ -89,7 +102,7 @@ def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:
             ("method", said["method"]["name"]),
             *([("standardised by", said["profile"]["job"])] if "profile" in said else []),
             ("accountant", f"{said['accountant']} {said['accountant_version']}"),
-            ("ledger", f"entry {said['sequence']}, {said['hash'][:16]}..."),
+            ("head", receipt.head),
             ("issued", said["issued_at"]),
             *([] if written is None else [("written", " and ".join(str(path) for path in written))]),
         ]

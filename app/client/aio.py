@@ -26,7 +26,7 @@ from app.wire.datasets import BudgetStatus, Dataset
 from app.wire.jobs import Job, JobEvent, JobState, Quote
 from app.wire.models import Model
 from app.wire.profiles import DatasetProfile
-from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
+from app.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
 from app.wire.tokens import NewToken, Role, Token
 
 
@@ -80,6 +80,10 @@ class AsyncClient:
     async def ledger(self, dataset: str) -> list[LedgerEntry]:
         """The dataset's hash chain, from its first entry."""
         return await self._sender.all(at("datasets", dataset, "ledger"), Page[LedgerEntry])
+
+    async def ledger_head(self, dataset: str) -> LedgerHead:
+        """How far that chain goes now, signed. Keep it: a ledger that lacks it later was cut or rewritten."""
+        return await self._sender.send(get(at("datasets", dataset, "ledger", "head"), LedgerHead))
 
     async def keys(self) -> KeySet:
         """The server's public keys. Save them: an offline verifier trusts nothing else."""

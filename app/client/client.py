@@ -166,6 +166,7 @@ class Client:
     close = _run(AsyncClient.close)
     quote = _run(AsyncClient.quote)
     ledger = _run(AsyncClient.ledger)
+    ledger_head = _run(AsyncClient.ledger_head)
     keys = _run(AsyncClient.keys)
     verify = _run(AsyncClient.verify)
     ready = _run(AsyncClient.ready)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import rfc8785
 from pydantic import ValidationError
 
-from accounting.records.receipt import Verification, read, verify
+from accounting.records.receipt import Entry, Head, Verification, read, verify
 from app.client.errors import ClientError
 from app.wire.models import Model
 from app.wire.profiles import DatasetProfile
@@ -39,13 +39,26 @@ class Receipt:
         """The receipt itself: epsilon, delta, event, queries, sequence, hash, ..."""
         return self.document.receipt
 
-    def verify(self, keys: KeySet | None = None, model: Model | DatasetProfile | None = None) -> Verification:
+    @property
+    def head(self) -> Head:
+        """The head of the dataset's ledger as of this release; a ledger that lacks it later was cut or rewritten."""
+        return Head(self.facts["sequence"], self.facts["hash"])
+
+    def verify(
+        self,
+        keys: KeySet | None = None,
+        model: Model | DatasetProfile | None = None,
+        ledger: Sequence[Entry] | None = None,
+        heads: Collection[Head] = (),
+    ) -> Verification:
         """Signature and recomputed epsilon, with no server in reach.
 
         Parameters
         ----------
         keys : the keys to trust instead of those that came with the download
         model : also check that the receipt is for this model, or profile
+        ledger : also check that this exported ledger holds by itself, and holds the release and its charge
+        heads : also check that the ledger contains these
 
         Raises
         ------
@@ -54,7 +67,7 @@ class Receipt:
         """
         trusted = (keys or self.keys).model_dump()
         try:
-            found = verify(self.document.model_dump(), trusted)
+            found = _found(self.document.model_dump(), trusted, ledger, heads)
         except ValueError as error:
             raise NotVerified(str(error)) from error
         if not found.holds:
@@ -92,6 +105,16 @@ def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
     """The document as indented JSON."""
     path.write_text(json.dumps(document.model_dump(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def _found(document: Any, trusted: Any, ledger: Sequence[Entry] | None, heads: Collection[Head]) -> Verification:
+    if ledger is None:
+        if heads:
+            raise NotVerified("heads are looked up in a ledger, and there is none")
+        return verify(document, trusted)
+    from accounting.records.offline import verify_receipt  # late: it replays, and so loads what filters need
+
+    return verify_receipt(document, trusted, ledger, heads)
 
 
 def _digest(model: Model | DatasetProfile) -> str:

@@ -1,10 +1,12 @@
 """Every ledger against what is cached of it: the chain holds, and leads to the stored state and the analysts' sums."""
 
 import json
+from collections.abc import Iterable
 
 import sqlalchemy as sa
 
 from accounting.errors import AccountingError
+from accounting.records.chain import Head
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState, replay
 from app.ledger import store
@@ -27,6 +29,12 @@ def verify(database: Database) -> dict[str, str | None]:
         with database.read() as connection:
             found[dataset] = _wrong(connection, dataset)
     return found
+
+
+def lacking(database: Database, heads: Iterable[Head]) -> list[Head]:
+    """Those of the heads that no ledger contains."""
+    with database.read() as connection:
+        return [head for head in heads if not store.contains(connection, head)]
 
 
 def refuse_unsound(database: Database) -> None:

@@ -1,10 +1,13 @@
 """The key that signs receipts: made at first start, kept in the home, never given to a worker."""
 
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from accounting.records import receipt
+from accounting.records.chain import Entry
+from accounting.records.heads import sign_head
 from accounting.records.receipt import Jwks, Receipt
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
@@ -49,6 +52,10 @@ class SigningKeys:
     def sign(self, document: Receipt) -> str:
         """Compact JWS over the canonical form of the receipt."""
         return receipt.sign(document, self._key)
+
+    def sign_head(self, dataset: str, newest: Entry) -> dict[str, Any]:
+        """The ledger's head as of now, signed."""
+        return sign_head(dataset, newest, self._key)
 
     def jwks(self) -> Jwks:
         """The public keys, the current one first."""

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from accounting.errors import LedgerInvalid
 from accounting.filter import Cost
-from accounting.records.chain import Entry
+from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Charged, JobEvent, LedgerState, Refunded, advance
@@ -78,6 +78,19 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
         .limit(limit)
     )
     return [Entry(row.sequence, row.kind, json.loads(row.body), row.previous_hash, row.hash) for row in rows]
+
+
+def contains(connection: sa.Connection, head: Head) -> bool:
+    """Whether some ledger has this entry."""
+    same = (ledger_entries.c.sequence == head.sequence) & (ledger_entries.c.hash == head.hash)
+    return connection.scalar(sa.select(ledger_entries.c.dataset_id).where(same).limit(1)) is not None
+
+
+def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:
+    """The last entry; None if there is no such dataset."""
+    last = sa.select(sa.func.max(ledger_entries.c.sequence)).where(ledger_entries.c.dataset_id == dataset_id)
+    sequence = connection.scalar(last)
+    return None if sequence is None else entries(connection, dataset_id, sequence - 1, 1)[0]
 
 
 def _add(connection: sa.Connection, dataset_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:

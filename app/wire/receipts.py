@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.wire.base import Sha256, Wire
+from app.wire.base import Identifier, Sha256, Timestamp, Wire
 
 
 class ReceiptDocument(Wire):
@@ -35,6 +35,16 @@ class LedgerEntry(Wire):
     body: Annotated[dict[str, Any], Field(description="What happened; charges in units of 2^-40 as strings.")]
     previous_hash: Sha256
     hash: Sha256
+
+
+class LedgerHead(Wire):
+    """How far a ledger goes: its newest entry commits to all before it. Every receipt holds one: its release."""
+
+    dataset: Identifier
+    sequence: Annotated[int, Field(description="The newest entry's number.")]
+    hash: Sha256
+    at: Annotated[Timestamp, Field(description="The newest entry's time.")]
+    signature: Annotated[str, Field(description="Compact JWS over the canonical form of the other fields.")]
 
 
 class KeySet(Wire):

@@ -15,7 +15,7 @@ from app.datasets import values
 from app.http.errors import ApiError
 from app.identity import service as identity
 from app.jobs import service
-from app.ledger import audit
+from app.ledger import audit, store
 from app.ledger.audit import UnsoundLedger, refuse_unsound, verify
 from app.ledger.keys import KEY_FILE, KeyLost, SigningKeys
 from app.wire.tokens import TokenRequest
@@ -233,3 +233,15 @@ class TestValues:
             assert connection.scalar(sa.text("select count(*) from datasets where content_sha256 = id")) == 0
         self._change(world)
         assert not all(values.verify(world.database, world.settings.home).values())
+
+
+@pytest.mark.slow
+def test_a_head_that_no_ledger_of_the_home_contains_is_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = next(iter(verify(world.database)))
+    with world.database.read() as connection:
+        newest = store.newest(connection, dataset)
+    assert newest is not None
+    ask = ("ledger", "verify", "--home", str(world.settings.home), "--head")
+    assert _purse(capsys, *ask, str(newest.head))[0] == 0
+    code, out, _ = _purse(capsys, *ask, f"{newest.sequence + 1}:{newest.hash}")
+    assert (code, out.count("holds"), "no ledger here contains it" in out) == (1, 2, True)

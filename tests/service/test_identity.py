@@ -43,6 +43,7 @@ RULES = {
     ("GET", "/v1/datasets/{dataset_id}"): ALL,
     ("GET", "/v1/datasets/{dataset_id}/budget"): ALL,
     ("GET", "/v1/datasets/{dataset_id}/ledger"): {"steward", "auditor"},
+    ("GET", "/v1/datasets/{dataset_id}/ledger/head"): {"steward", "auditor"},
     ("POST", "/v1/quotes"): {"steward", "analyst"},
     ("POST", "/v1/jobs"): {"steward", "analyst"},
     ("GET", "/v1/jobs"): {"steward", "analyst"},

@@ -8,7 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from accounting.records import receipt as receipts
+from accounting.records.chain import Head, from_lines, to_lines
+from accounting.records.heads import read_head
 from accounting.records.ledger import Entry, replay, spent_epsilon
+from accounting.records.offline import verify_ledger, verify_receipt
 from tests.support.service import JOB, Service
 
 
@@ -200,3 +203,21 @@ def test_what_the_guards_compare_would_show_a_charge_a_dataset_and_a_token(servi
         assert seen[i][0] != seen[i + 1][0]
     assert seen[0][1] != seen[1][1]
     assert seen[1][2] != seen[2][2]
+
+
+def test_the_head_is_the_newest_entry_signed(shared: Service, released: dict[str, Any]) -> None:
+    newest = _ledger(shared, released["dataset"])["items"][-1]
+    answer = shared.call("auditor", "GET", f"/v1/datasets/{released['dataset']}/ledger/head")
+    head, keys = answer.json(), shared.client.get("/v1/keys").json()
+    assert (head["dataset"], head["sequence"], head["hash"]) == (released["dataset"], 4, newest["hash"])
+    assert head["at"] == newest["body"]["at"]
+    assert read_head(answer.content, keys) == Head(4, released["document"]["receipt"]["hash"])
+    assert shared.call("steward", "GET", "/v1/datasets/ds_nobody/ledger/head").status_code == 404
+
+
+@pytest.mark.slow
+def test_what_a_ledger_exports_proves_itself_and_its_receipts(shared: Service, released: dict[str, Any]) -> None:
+    ledger = [Entry.from_json(entry) for entry in _ledger(shared, released["dataset"])["items"]]
+    head = Head(4, released["document"]["receipt"]["hash"])
+    assert verify_ledger(from_lines(to_lines(ledger)), [head]).charges == 1
+    assert verify_receipt(released["document"], shared.client.get("/v1/keys").json(), ledger, [head]).holds

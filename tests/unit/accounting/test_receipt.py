@@ -611,11 +611,10 @@ def test_a_broken_key_file_is_refused_and_never_replaced(tmp_path: Path, content
 
 
 @pytest.mark.slow
-def test_checking_a_signature_needs_no_numerical_library() -> None:
-    """The client imports this module; NumPy and SciPy load only to recompute."""
-    code = (
-        "import sys, accounting.records.receipt; print(sorted({'numpy', 'scipy', 'dp_accounting'} & set(sys.modules)))"
-    )
+def test_checking_a_signature_a_chain_or_a_head_needs_no_numerical_library() -> None:
+    """The client imports these modules; NumPy and SciPy load only to recompute."""
+    modules = ", ".join(f"accounting.records.{name}" for name in ("receipt", "chain", "heads"))
+    code = f"import sys, {modules}; print(sorted({{'numpy', 'scipy', 'dp_accounting'}} & set(sys.modules)))"
     ran = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

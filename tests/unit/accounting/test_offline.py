@@ -1,0 +1,154 @@
+"""An exported ledger proves itself: what was cut, rewritten, overspent or never charged is found from its file."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from accounting import Privacy
+from accounting.errors import CodecError, LedgerInvalid, ReceiptInvalid
+from accounting.filter import UNIT, Filter
+from accounting.records import receipt
+from accounting.records.chain import Entry, Head, from_lines, link, to_lines
+from accounting.records.heads import read_head, sign_head
+from accounting.records.ledger import Charged, JobEvent, Opened, Released, Started, advance
+from accounting.records.offline import verify_ledger, verify_receipt
+from tests.support.receipts import AT, KEY, KEYS, MODEL, make
+
+RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
+
+
+def chain(*events: JobEvent) -> list[Entry]:
+    state, first = advance(None, Opened("d1", 20_000, RULE), AT)
+    entries = [first]
+    for event in events:
+        state, entry = advance(state, event, AT)
+        entries.append(entry)
+    return entries
+
+
+def job(name: str, epsilon: float = 0.5) -> tuple[JobEvent, ...]:
+    return Charged(name, (UNIT // 100,), Privacy(epsilon, 1e-6)), Started(name, 1), Released(name, 1, MODEL)
+
+
+LEDGER = chain(*job("j1"), *job("j2"))
+RELEASE = LEDGER[3]
+
+
+def signed(**change: Any) -> dict[str, Any]:
+    built = make(**{"entry": RELEASE} | change)
+    return {"receipt": built, "signature": receipt.sign(built, KEY)}
+
+
+def relinked(entries: Sequence[Entry]) -> list[Entry]:
+    """The same bodies in a chain that holds."""
+    made: list[Entry] = []
+    for entry in entries:
+        made.append(link(len(made) + 1, entry.kind, entry.body, made[-1].hash if made else "0" * 64))
+    return made
+
+
+def test_a_ledger_survives_its_file_and_contains_its_heads() -> None:
+    read = from_lines(to_lines(LEDGER))
+    assert read == LEDGER
+    state = verify_ledger(read, [entry.head for entry in LEDGER])
+    assert (state.sequence, state.charges, state.spent) == (7, 2, (2 * (UNIT // 100),))
+
+
+def _rewritten() -> list[Entry]:
+    """History told anew, every hash computed again: a smaller charge."""
+    cheaper = replace(LEDGER[1], body=LEDGER[1].body | {"cost": ["1"]})
+    return relinked([LEDGER[0], cheaper, *LEDGER[2:]])
+
+
+def _overspent() -> list[Entry]:
+    """More than the filter admits, each hash in order."""
+    dear = {**LEDGER[4].body, "cost": [str(RULE.thresholds[0])]}
+    return relinked([*LEDGER[:4], replace(LEDGER[4], body=dear), *LEDGER[5:]])
+
+
+BROKEN: dict[str, tuple[Callable[[], list[Entry]], str]] = {
+    "nothing": (list, "from its first entry on"),
+    "the start is missing": (lambda: LEDGER[1:], "from its first entry on"),
+    "the end is missing": (lambda: LEDGER[:5], r"ends at entry 5, below the head 7:[0-9a-f]{64}: its end is lost"),
+    "an entry is missing": (lambda: [*LEDGER[:4], *LEDGER[5:]], "the chain breaks at entry 4"),
+    "rewritten": (_rewritten, r"does not contain the head 4:[0-9a-f]{64}"),
+    "overspent": (_overspent, "entry 5 does not follow"),
+    "released twice": (lambda: relinked([*LEDGER, LEDGER[3]]), "entry 8 records what cannot have happened"),
+}
+
+
+@pytest.mark.parametrize(("made", "why"), BROKEN.values(), ids=BROKEN)
+def test_what_was_done_to_a_ledger_is_found(made: Callable[[], list[Entry]], why: str) -> None:
+    heads = [LEDGER[-1].head] if "ends" in why else [RELEASE.head] if "contain" in why else []
+    with pytest.raises(LedgerInvalid, match=why):
+        verify_ledger(made(), heads)
+
+
+def test_a_ledger_told_anew_holds_by_itself_so_a_head_is_needed() -> None:
+    assert verify_ledger(_rewritten()).spent == (UNIT // 100 + 1,)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"{}", b"[]", b"no json", b'{"sequence":1,"sequence":1}', to_lines(LEDGER)[:-30], b"\xff", b"1"]
+)
+def test_what_is_no_export_is_refused(raw: bytes) -> None:
+    with pytest.raises(CodecError):
+        from_lines(raw)
+
+
+@pytest.mark.parametrize("text", ["", "4", f"0:{'a' * 64}", f"4:{'A' * 64}", f"-4:{'a' * 64}", f"4:{'a' * 63}", "4:"])
+def test_a_head_is_a_number_and_a_hash(text: str) -> None:
+    with pytest.raises(CodecError, match="SEQUENCE:HASH"):
+        Head.parse(text)
+    assert Head.parse(str(RELEASE.head)) == RELEASE.head
+
+
+def test_a_head_is_taken_from_a_signed_head_or_a_receipt_and_from_nothing_else() -> None:
+    head = sign_head("d1", RELEASE, KEY)
+    for document in (head, signed()):
+        assert read_head(json.dumps(document).encode(), KEYS) == RELEASE.head
+    stranger = receipt.jwks(receipt.generate_key())
+    wrong: list[tuple[Any, Any]] = [
+        (head, stranger),
+        (signed(), stranger),
+        (head | {"sequence": 3}, KEYS),
+        (head | {"signature": signed()["signature"]}, KEYS),  # a receipt's signature is no head's
+        ({"receipt": make(entry=RELEASE), "signature": head["signature"]}, KEYS),
+        (head | {"more": 1}, KEYS),
+        ([], KEYS),
+    ]
+    for document, trusted in wrong:
+        with pytest.raises(ReceiptInvalid):
+            read_head(json.dumps(document).encode(), trusted)
+
+
+def test_a_receipt_is_found_in_its_ledger() -> None:
+    found = verify_receipt(signed(), KEYS, LEDGER, [LEDGER[-1].head])
+    assert (found.holds, found.chain, found.reason) == (True, True, None)
+
+
+NOT_HELD = {
+    "ends before": (LEDGER[:3], "the ledger ends before this release"),
+    "told anew": (_rewritten(), "the ledger's entry is not this release"),
+    "of another job": (chain(*job("j3"), *job("j1")), "the ledger's entry is not this release"),
+    "charged less": (chain(*job("j1", 0.25)), "the ledger charged less than the receipt states"),
+}
+
+
+@pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
+def test_a_receipt_that_the_ledger_does_not_hold_is_found(ledger: list[Entry], why: str) -> None:
+    document = signed(entry=ledger[3]) if "less" in why else signed()
+    found = verify_receipt(document, KEYS, ledger)
+    assert (found.holds, found.signature, found.chain, found.reason) == (False, True, False, why)
+
+
+def test_a_ledger_that_does_not_hold_is_no_witness() -> None:
+    with pytest.raises(LedgerInvalid):
+        verify_receipt(signed(), KEYS, _overspent())
+    with pytest.raises(LedgerInvalid, match="does not contain the head"):
+        verify_receipt(signed(), KEYS, LEDGER, [Head(4, "0" * 64)])
+    with pytest.raises(ReceiptInvalid):
+        verify_receipt([], KEYS, LEDGER)

@@ -1,0 +1,140 @@
+"""`purse ledger` and `purse receipt verify --ledger` on files: what they choose, what they refuse, and why."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from accounting import Privacy
+from accounting.filter import UNIT, Filter
+from accounting.records import receipt
+from accounting.records.heads import sign_head
+from accounting.records.ledger import Charged, Entry, LedgerEvent, Opened, Refunded, Released, Started, advance
+from accounting.records.receipt import to_lines
+from app.cli import main
+from app.cli.entries import COLUMNS, Wanted, as_csv, rows
+from tests.support.receipts import KEY, KEYS, MODEL, make
+
+COST = (UNIT // 100,)
+
+
+def ledger() -> list[Entry]:
+    promise = Privacy(0.5, 1e-6)
+    events: list[LedgerEvent] = [
+        Opened("d1", 20_000, Filter.open("gdp", Privacy(2.0, 1e-6))),
+        Charged("j1", COST, promise),
+        Started("j1", 1),
+        Released("j1", 1, MODEL),
+        Charged("j2", COST, promise),
+        Refunded("j2", COST, False),
+    ]
+    state, made = None, []
+    for day, event in enumerate(events, 1):
+        state, entry = advance(state, event, f"2026-11-{day:02d}T12:00:00.000Z")
+        made.append(entry)
+    return made
+
+
+LEDGER = ledger()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        (Wanted(), [1, 2, 3, 4, 5, 6]),
+        (Wanted(kind="charged"), [2, 5]),
+        (Wanted(job="j2"), [5, 6]),
+        (Wanted(since=datetime(2026, 11, 4, 12)), [4, 5, 6]),
+        (Wanted(since=datetime(2026, 11, 4, 12, 0, 1), kind="charged"), [5]),
+        (Wanted(analyst="nobody"), []),
+    ],
+)
+def test_entries_are_chosen(wanted: Wanted, chosen: list[int]) -> None:
+    assert [entry.sequence for entry in wanted.among(LEDGER)] == chosen
+    assert wanted.is_all == (len(chosen) == len(LEDGER))
+
+
+def test_csv_holds_no_formula_and_every_hash() -> None:
+    told = list(csv.DictReader(io.StringIO(as_csv(LEDGER, LEDGER).decode())))
+    assert [row["hash"] for row in told] == [entry.hash for entry in LEDGER]
+    assert [tuple(row)[: len(COLUMNS)] for row in told] == [COLUMNS] * 6
+    assert (told[1]["epsilon"], told[1]["job"], told[0]["job"]) == ("0.5", "j1", "")
+    sly = [Entry(1, "=cmd()", {"at": "t"}, "", "")]
+    assert next(csv.DictReader(io.StringIO(as_csv(sly, sly).decode())))["kind"] == "'=cmd()"
+
+
+def test_a_table_has_a_cell_for_each_column() -> None:
+    assert {len(row) for row in rows(LEDGER, LEDGER)} == {len(COLUMNS)}
+
+
+Purse = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def purse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Purse:
+    """Runs `purse` beside an exported ledger, a receipt of its fourth entry, keys and a signed head."""
+    built = make(entry=LEDGER[3])
+    documents = {
+        "receipt.json": {"receipt": built, "signature": receipt.sign(built, KEY)},
+        "keys.json": KEYS,
+        "strangers.json": receipt.jwks(receipt.generate_key()),
+        "head.json": sign_head("d1", LEDGER[-1], KEY),
+    }
+    for name, document in documents.items():
+        (tmp_path / name).write_text(json.dumps(document))
+    (tmp_path / "ledger.jsonl").write_bytes(to_lines(LEDGER))
+    (tmp_path / "cut.jsonl").write_bytes(to_lines(LEDGER[:5]))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        given = [str(tmp_path / a) if (tmp_path / a).is_file() else a for a in arguments]
+        with pytest.raises(SystemExit) as ended:
+            main(given)
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+def test_an_export_is_verified_with_the_heads_that_were_kept(purse: Purse) -> None:
+    kept = ("--head", str(LEDGER[1].head), "--head", "head.json", "--head", "receipt.json", "--keys", "keys.json")
+    code, out, err = purse("ledger", "verify", "ledger.jsonl", *kept)
+    assert (code, err) == (0, "")
+    assert out.count("contains") == 3
+    told = json.loads(purse("ledger", "verify", "ledger.jsonl", "--json")[1])
+    assert (told["entries"], told["jobs"], told["head"]) == (6, 1, str(LEDGER[-1].head))
+    assert 0 < told["spent"]["epsilon"] < 0.5 < told["remaining"]["epsilon"] < told["budget"]["epsilon"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("cut.jsonl", "--head", "head.json", "--keys", "keys.json"), "does not hold: the chain ends at entry 5"),
+        (("ledger.jsonl", "--head", f"3:{'0' * 64}"), "does not hold: the chain does not contain the head 3:0"),
+        (("ledger.jsonl", "--head", "3"), "--head 3: a head is SEQUENCE:HASH"),
+        (("ledger.jsonl", "--head", "head.json"), "with --keys"),
+        (("ledger.jsonl", "--head", "head.json", "--keys", "strangers.json"), "no trusted key made this signature"),
+        (("ledger.jsonl", "--head", "ledger.jsonl", "--keys", "keys.json"), "is not JSON"),
+        (("keys.json",), "is no exported ledger in JSON lines"),
+    ],
+)
+def test_what_does_not_hold_is_one_line(purse: Purse, arguments: tuple[str, ...], why: str) -> None:
+    code, out, err = purse("ledger", "verify", *arguments)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert why in err
+
+
+def test_a_receipt_is_looked_up_in_an_export(purse: Purse) -> None:
+    verify = ("receipt", "verify", "receipt.json")
+    code, out, _ = purse(*verify, "--ledger", "ledger.jsonl", "--head", "head.json")
+    assert code == 0
+    assert "holds this release" in out
+    code, _, err = purse(*verify, "--ledger", "cut.jsonl", "--head", "head.json")
+    assert (code, "its end is lost" in err) == (1, True)
+    code, _, err = purse(*verify, "--head", "head.json")
+    assert (code, "there is none" in err) == (1, True)
+    code, _, err = purse(*verify, "--ledger", "ledger.jsonl", "--keys", "strangers.json")
+    assert (code, "no trusted key made this signature" in err) == (1, True)
