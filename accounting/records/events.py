@@ -12,11 +12,26 @@ from accounting.records.filters import cost_from_json, cost_to_json, filter_from
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A dataset of n rows is registered under a filter; replace-one neighbors, n public."""
+    """A dataset of n rows is registered under a filter; replace-one neighbors, n public.
+
+    Parameters
+    ----------
+    family : under whose name other datasets of the same people may join; None if none may
+    """
 
     dataset: str
     rows: int
     filter: Filter
+    family: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """One more dataset of the same people, of n rows of its own: what it costs is this ledger's. `by` registered it."""
+
+    dataset: str
+    rows: int
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +86,18 @@ class Cancelled:
 
 
 JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
-LedgerEvent = Opened | JobEvent
-EntryKind = Literal["opened", "charged", "started", "refunded", "released", "failed", "cancelled"]
+LedgerEvent = Opened | Joined | JobEvent
+EntryKind = Literal["opened", "joined", "charged", "started", "refunded", "released", "failed", "cancelled"]
 
 
 def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
     """The kind and body of the event's entry; `whole` says how a charge was admitted."""
     match event:
-        case Opened(dataset=dataset, rows=rows, filter=rule):
+        case Opened(dataset=dataset, rows=rows, filter=rule, family=family):
             body = {"dataset": dataset, "rows": rows, "neighbors": "replace_one", "filter": filter_to_json(rule)}
-            return "opened", body
+            return "opened", body if family is None else body | {"family": family}
+        case Joined(dataset=dataset, rows=rows, by=by):
+            return "joined", {"dataset": dataset, "rows": rows, "by": by}
         case Charged(job=job, cost=cost, guarantee=own):
             body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta}
             return "charged", body | {"whole": whole}
@@ -103,7 +120,9 @@ def event_of(entry: Entry) -> LedgerEvent:
     body = entry.body
     match entry.kind:
         case "opened":
-            return Opened(body["dataset"], body["rows"], filter_from_json(body["filter"]))
+            return Opened(body["dataset"], body["rows"], filter_from_json(body["filter"]), body.get("family"))
+        case "joined":
+            return Joined(body["dataset"], body["rows"], body["by"])
         case "charged":
             return Charged(body["job"], cost_from_json(body["cost"]), Privacy(body["epsilon"], body["delta"]))
         case "started":

@@ -1,4 +1,4 @@
-"""The ledger of one dataset: a pure state machine, and the hash chain of what it did.
+"""The ledger of one dataset, or of a family of them: a pure state machine, and the hash chain of what it did.
 
     advance(state, event, at) -> (state, entry)
 
@@ -22,6 +22,7 @@ from accounting.records.events import (
     Charged,
     Failed,
     JobEvent,
+    Joined,
     LedgerEvent,
     Opened,
     Refunded,
@@ -35,7 +36,7 @@ from accounting.records.filters import cost_from_json, cost_to_json, filter_from
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """Where a dataset's ledger stands.
+    """Where a ledger stands.
 
     Parameters
     ----------
@@ -128,8 +129,8 @@ def remaining_epsilon(state: LedgerState) -> float:
 def replay(entries: Sequence[Entry]) -> LedgerState:
     """The state that a whole chain leads to, by advancing through it; every entry must come out as it stands.
 
-    Unlike `advance`, this also follows each job: charged once, refunded what it was charged and only before it started,
-    released once at most.
+    Unlike `advance`, this also follows each job (charged once, refunded what it was charged and only before it started,
+    released once at most) and each dataset (there once).
 
     Raises
     ------
@@ -140,11 +141,12 @@ def replay(entries: Sequence[Entry]) -> LedgerState:
     verify_chain(entries)
     state: LedgerState | None = None
     jobs: dict[str, tuple[str, Cost]] = {}
+    datasets: set[str] = set()
     for entry in entries:
         try:
             event = event_of(entry)
             state, again = advance(state, event, entry.body["at"])
-            possible = again == entry and (isinstance(event, Opened) or _follow(jobs, event))
+            possible = again == entry and _follow(jobs, datasets, event)
         except (AccountingError, KeyError, TypeError) as error:
             raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
         if not possible:
@@ -154,8 +156,12 @@ def replay(entries: Sequence[Entry]) -> LedgerState:
     return state
 
 
-def _follow(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:
-    """Whether the job may take this step; notes where it then stands."""
+def _follow(jobs: dict[str, tuple[str, Cost]], datasets: set[str], event: LedgerEvent) -> bool:
+    """Whether the job, or the dataset, may take this step; notes where it then stands."""
+    if isinstance(event, Opened | Joined):
+        known = event.dataset in datasets
+        datasets.add(event.dataset)
+        return not known
     stage, charged = jobs.get(event.job, ("new", ()))
     match event:
         case Charged(cost=cost):
@@ -172,8 +178,10 @@ def _follow(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:
     return allowed
 
 
-def _after(state: LedgerState, event: JobEvent) -> LedgerState:
+def _after(state: LedgerState, event: Joined | JobEvent) -> LedgerState:
     match event:
+        case Joined():
+            return state
         case Charged(cost=cost, guarantee=guarantee):
             return _charge(state, cost, guarantee)
         case Refunded(cost=cost, whole=whole):
@@ -219,6 +227,7 @@ __all__ = [
     "Entry",
     "Failed",
     "JobEvent",
+    "Joined",
     "LedgerEvent",
     "LedgerState",
     "Opened",

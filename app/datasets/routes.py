@@ -56,6 +56,7 @@ async def uploaded(request: Request, chosen: Chosen, _principal: Steward) -> Asy
         "unreadable_file",
         "name_taken",
         "duplicate_dataset",
+        "family_mismatch",
         "too_large",
         "unsupported_media_type",
         "disk_full",
@@ -75,7 +76,7 @@ def create(base: Base, chosen: Chosen, principal: Steward, upload: Annotated[Upl
 
     All of it or nothing: a file that cannot be read whole is refused whole. Values that are missing, do not parse or
     lie outside the bounds are no errors; they take the declared default or bound, and nothing counts them. The same
-    file cannot be registered twice.
+    values cannot be registered twice, but in one family, whose datasets share the budget of its first.
     """
     return service.create(base, chosen, principal, upload)
 

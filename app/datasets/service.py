@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.ledger import LedgerState, Opened, remaining_epsilon, spent_epsilon
-from app.datasets import folders, profiles, store, values
+from accounting.records.ledger import Joined, LedgerState, Opened, remaining_epsilon, spent_epsilon
+from app.datasets import families, folders, profiles, store, values
 from app.datasets.store import DatasetRow, Spend
 from app.datasets.upload import MAX_SPEC_BYTES, Upload
 from app.http.body import parse_json
@@ -38,18 +38,20 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
     ------
     ApiError
         invalid_request or out_of_range for the spec; unreadable_file or too_large for the file; name_taken;
-        duplicate_dataset, since a second name for the same values would be a second budget.
+        family_mismatch; duplicate_dataset, since the same values on a second ledger would be a second budget.
     """
     spec = parse_json(DatasetSpec, upload.spec, where="spec", max_bytes=MAX_SPEC_BYTES).settled()
     rule = _filter(spec.budget)
     with database.read() as connection:
-        store.refuse_known(connection, spec.name, None)
+        store.refuse_name(connection, spec.name)
+        families.find(connection, spec)
     made = upload.file.with_name("columns")
     # What a column takes on the disk is at most what a CSV file of the largest size could unfold to.
     rows = _read(upload.file, spec, made, 8 * settings.max_upload_bytes)
     upload.file.unlink()
-    row = _register(database, settings.home, made, spec, rule, rows)
-    return _dataset(row, [], principal)
+    row = _register(database, settings.home, principal, made, spec, rule, rows)
+    with database.read() as connection:
+        return _described(connection, row, principal)
 
 
 def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
@@ -96,14 +98,19 @@ def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> int:
         raise ApiError("unreadable_file", error.detail) from None
 
 
-def _register(database: Database, home: Path, made: Path, spec: DatasetSpec, rule: Filter, rows: int) -> DatasetRow:
+def _register(
+    database: Database, home: Path, steward: Principal, made: Path, spec: DatasetSpec, rule: Filter, rows: int
+) -> DatasetRow:
     dataset_id, sha256 = new_id("ds"), checksum(made)
     known = values.content(spec, fingerprint(made))
     try:
         with database.write() as connection:
-            store.refuse_known(connection, spec.name, known)
-            at = database.timestamp()
-            row = store.add(connection, Opened(dataset_id, rows, rule), spec, known, dataset_id, at)
+            store.refuse_name(connection, spec.name)
+            shared = families.find(connection, spec)
+            store.refuse_content(connection, known, shared)
+            opened = Opened(dataset_id, rows, rule, spec.family)
+            event = Joined(dataset_id, rows, steward.name) if shared else opened
+            row = store.add(connection, event, spec, known, dataset_id, database.timestamp(), shared)
             values.note(connection, dataset_id, sha256)
             folders.publish(made, home, dataset_id)
     except BaseException:
@@ -127,13 +134,14 @@ def _found(connection: sa.Connection, dataset_id: str) -> DatasetRow:
 
 
 def _described(connection: sa.Connection, row: DatasetRow, principal: Principal) -> Dataset:
-    return _dataset(row, store.spends(connection, row.id), principal, profiles.latest(connection, row.id))
+    return _dataset(row, store.spends(connection, row.ledger_id), principal, profiles.latest(connection, row.id))
 
 
 def _dataset(row: DatasetRow, spends: list[Spend], principal: Principal, profile: str | None = None) -> Dataset:
     return Dataset(
         id=row.id,
         name=row.name,
+        family=None if principal.role == "analyst" else row.spec.family,
         rows=row.rows,
         columns=row.spec.columns,
         budget=_status(row.state, spends, principal),

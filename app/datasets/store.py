@@ -9,25 +9,29 @@ import sqlalchemy as sa
 from accounting.filter import Cost
 from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json
-from accounting.records.ledger import LedgerState, Opened, advance
+from accounting.records.ledger import Joined, LedgerState, Opened
 from app.http.errors import ApiError
 from app.ledger import store as ledger
-from app.persistence.tables import analyst_spend, datasets, stored_values, tokens
+from app.persistence.tables import analyst_spend, datasets, ledgers, stored_values, tokens
 from app.wire.datasets import DatasetSpec
+
+_THERE = datasets.c.data != "withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetRow:
-    """A dataset: its public facts, and where its ledger stands.
+    """A dataset: its public facts, and where the ledger that it is on stands.
 
     Parameters
     ----------
     rows : int, n, public
+    ledger_id : the dataset that opened its ledger; itself, or another of its family
     folder : name of its folder; `app.datasets.folders.path` says where that is
     checksum, is_damaged : of its stored values, and whether they are others now
     """
 
     id: str
+    ledger_id: str
     name: str
     rows: int
     spec: DatasetSpec
@@ -40,7 +44,7 @@ class DatasetRow:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """One analyst's live charges on a dataset."""
+    """One analyst's live charges on a ledger."""
 
     owner_id: str
     analyst: str
@@ -63,63 +67,79 @@ def page(connection: sa.Connection, after: str | None, limit: int) -> list[Datas
     return [_dataset(row) for row in connection.execute(query)]
 
 
-def spends(connection: sa.Connection, dataset_id: str) -> list[Spend]:
-    """Each analyst's live charges on a dataset, in the order of their names."""
+def spends(connection: sa.Connection, ledger_id: str) -> list[Spend]:
+    """Each analyst's live charges on a ledger, in the order of their names."""
     columns = (analyst_spend.c.owner_id, tokens.c.name, analyst_spend.c.charges, analyst_spend.c.spent)
     query = sa.select(*columns).join(tokens, tokens.c.id == analyst_spend.c.owner_id)
-    mine = (analyst_spend.c.dataset_id == dataset_id) & (analyst_spend.c.charges > 0)
+    mine = (analyst_spend.c.ledger_id == ledger_id) & (analyst_spend.c.charges > 0)
     rows = connection.execute(query.where(mine).order_by(tokens.c.name, tokens.c.id))
     return [Spend(row.owner_id, row.name, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
 
 
-def refuse_known(connection: sa.Connection, name: str, content_sha256: str | None) -> None:
-    """`ApiError` duplicate_dataset if there is a dataset of this content already, name_taken if of this name."""
-    same = datasets.c.content_sha256 == content_sha256
-    if content_sha256 and connection.scalar(sa.select(datasets.c.id).where(same)) is not None:
-        raise ApiError("duplicate_dataset")
-    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.name == name)) is not None:
+def refuse_name(connection: sa.Connection, name: str) -> None:
+    """`ApiError` name_taken if there is a dataset of this name."""
+    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.name == name, _THERE)) is not None:
         raise ApiError("name_taken", "A dataset of this name exists.")
 
 
+def refuse_content(connection: sa.Connection, content_sha256: str, ledger_id: str | None) -> None:
+    """`ApiError` duplicate_dataset if this content is on a ledger already, and not on this one."""
+    same = sa.select(datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, _THERE)
+    if set(connection.scalars(same)) - {ledger_id}:
+        raise ApiError("duplicate_dataset")
+
+
 def add(
-    connection: sa.Connection, opened: Opened, spec: DatasetSpec, content_sha256: str, folder: str, at: str
+    connection: sa.Connection,
+    event: Opened | Joined,
+    spec: DatasetSpec,
+    content_sha256: str,
+    folder: str,
+    at: str,
+    ledger_id: str | None = None,
 ) -> DatasetRow:
-    """Inserts a dataset with the first entry of its ledger."""
-    state, entry = advance(None, opened, at)
+    """Inserts a dataset, with the entry that opens its ledger, or that joins it to the ledger of `ledger_id`."""
+    if isinstance(event, Opened):
+        ledger.begin(connection, event, at)
     connection.execute(
         sa.insert(datasets).values(
-            id=opened.dataset,
+            id=event.dataset,
+            ledger_id=ledger_id or event.dataset,
             name=spec.name,
-            rows=opened.rows,
+            rows=event.rows,
             spec=_text(spec.model_dump()),
             content_sha256=content_sha256,
             folder=folder,
-            state=_text(state.to_json()),
+            data="stored",
             created_at=at,
         )
     )
-    ledger.append(connection, opened.dataset, entry)
-    return DatasetRow(opened.dataset, spec.name, opened.rows, spec, folder, state, at)
+    if isinstance(event, Joined):
+        ledger.apply(connection, event.dataset, event, at)
+    row = get(connection, event.dataset)
+    assert row is not None
+    return row
 
 
 def _rows() -> sa.Select[Any]:
     columns = (
         datasets.c.id,
+        datasets.c.ledger_id,
         datasets.c.name,
         datasets.c.rows,
         datasets.c.spec,
         datasets.c.folder,
-        datasets.c.state,
+        ledgers.c.state,
         datasets.c.created_at,
         stored_values.c.sha256,
         stored_values.c.damaged_at,
     )
-    return sa.select(*columns).outerjoin_from(datasets, stored_values)
+    return sa.select(*columns).join_from(datasets, ledgers).outerjoin(stored_values).where(_THERE)
 
 
 def _dataset(row: sa.Row[Any]) -> DatasetRow:
     spec, state = DatasetSpec.model_validate_json(row.spec), LedgerState.from_json(json.loads(row.state))
-    public = (row.id, row.name, row.rows, spec, row.folder, state, row.created_at)
+    public = (row.id, row.ledger_id, row.name, row.rows, spec, row.folder, state, row.created_at)
     return DatasetRow(*public, checksum=row.sha256, is_damaged=row.damaged_at is not None)
 
 

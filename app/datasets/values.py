@@ -84,11 +84,7 @@ def _adopt(database: Database, dataset_id: str, known_by: str, sha256: str) -> N
     known = sa.update(datasets).where(datasets.c.id == dataset_id).values(content_sha256=known_by)
     with database.write() as connection:
         note(connection, dataset_id, sha256)
-        try:
-            with connection.begin_nested():
-                connection.execute(known)
-        except sa.exc.IntegrityError:  # the same values twice, from two files, as it was possible once
-            _log.warning("dataset_twice %s", dataset_id)
+        connection.execute(known)
 
 
 def _checksum(folder: Path) -> str | None:

@@ -51,7 +51,14 @@ CODES: Mapping[str, Code] = {
     ),
     "name_taken": Code(409, "The name is taken", "Choose another one."),
     "duplicate_dataset": Code(
-        409, "These values are already a dataset", "Its budget would start anew under a second name; use the first."
+        409,
+        "These values are already a dataset",
+        "Its budget would start anew on a second ledger; use the first, or its family.",
+    ),
+    "family_mismatch": Code(
+        409,
+        "The family has promised something else",
+        "Datasets of one family have one budget, one relation and one unit; the detail names what differs.",
     ),
     "not_released": Code(409, "The job has released nothing", "It is not done, has failed, or was cancelled."),
     "already_finished": Code(409, "The job is already over", "A finished job cannot be cancelled."),

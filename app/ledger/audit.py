@@ -11,7 +11,7 @@ from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState, replay
 from app.ledger import store
 from app.persistence.session import Database
-from app.persistence.tables import analyst_spend, datasets
+from app.persistence.tables import analyst_spend, datasets, ledgers
 
 _PAGE = 10_000
 
@@ -21,9 +21,13 @@ class UnsoundLedger(RuntimeError):
 
 
 def verify(database: Database) -> dict[str, str | None]:
-    """By dataset, what does not hold; None where all does. Reads alone, whether a server runs or not."""
+    """By ledger (the dataset that opened it), what does not hold; None where all does.
+
+    Reads alone, whether a server runs or not.
+    """
     with database.read() as connection:
-        known = connection.scalars(sa.select(datasets.c.id).order_by(datasets.c.created_at, datasets.c.id)).all()
+        opening = sa.select(ledgers.c.id).join(datasets, datasets.c.id == ledgers.c.id)
+        known = connection.scalars(opening.order_by(datasets.c.created_at, datasets.c.id)).all()
     found = {}
     for dataset in known:
         with database.read() as connection:
@@ -50,9 +54,10 @@ def _wrong(connection: sa.Connection, dataset: str) -> str | None:
         while page := store.entries(connection, dataset, entries[-1].sequence if entries else 0, _PAGE):
             entries += page
         led, state = replay(entries), store.load_state(connection, dataset)
-        opened, rows = entries[0].body, connection.scalar(sa.select(datasets.c.rows).where(datasets.c.id == dataset))
-        if (opened["dataset"], opened["rows"]) != (dataset, rows):
-            return "its first entry is of another dataset"
+        listed = {e.body["dataset"]: e.body["rows"] for e in entries if e.kind in ("opened", "joined")}
+        of_it = sa.select(datasets.c.id, datasets.c.rows).where(datasets.c.ledger_id == dataset)
+        if entries[0].body["dataset"] != dataset or listed != {row.id: row.rows for row in connection.execute(of_it)}:
+            return "its entries are of other datasets"
         if led != state:
             return "the stored state is not what its entries lead to"
         return _wrong_sums(connection, dataset, led)
@@ -61,7 +66,7 @@ def _wrong(connection: sa.Connection, dataset: str) -> str | None:
 
 
 def _wrong_sums(connection: sa.Connection, dataset: str, state: LedgerState) -> str | None:
-    rows = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.dataset_id == dataset)).all()
+    rows = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id == dataset)).all()
     parts = [cost_from_json(json.loads(row.spent)) for row in rows]
     total = tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.nothing
     if total != state.spent or sum(row.charges for row in rows) != state.charges:

@@ -1,4 +1,4 @@
-"""Ledgers in the database: the state beside its dataset, and the entries of the chain.
+"""Ledgers in the database: the state, and the entries of the chain. A dataset stands for the ledger that it is on.
 
 Every function works inside the caller's transaction, so that an entry stands or falls with what it records.
 """
@@ -12,22 +12,38 @@ from accounting.filter import Cost
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import Charged, JobEvent, LedgerState, Refunded, advance
-from app.persistence.tables import analyst_spend, datasets, ledger_entries
+from accounting.records.ledger import Charged, LedgerEvent, LedgerState, Opened, Refunded, advance
+from app.persistence.tables import analyst_spend, datasets, ledger_entries, ledgers
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
     """Where a dataset's ledger stands; None if there is no such dataset."""
-    document = connection.scalar(sa.select(datasets.c.state).where(datasets.c.id == dataset_id))
+    document = connection.scalar(sa.select(ledgers.c.state).where(ledgers.c.id == _of(dataset_id)))
     return None if document is None else LedgerState.from_json(json.loads(document))
 
 
+def of_family(connection: sa.Connection, family: str | None) -> str | None:
+    """The ledger that the datasets of a family share; its id is that of the dataset that opened it."""
+    return connection.scalar(sa.select(ledgers.c.id).where(ledgers.c.family == family)) if family else None
+
+
 def exists(connection: sa.Connection, dataset_id: str) -> bool:
-    """Whether there is such a dataset."""
-    return connection.scalar(sa.select(datasets.c.id).where(datasets.c.id == dataset_id)) is not None
+    """Whether there is, or was, such a dataset."""
+    return connection.scalar(sa.select(_of(dataset_id))) is not None
 
 
-def apply(connection: sa.Connection, dataset_id: str, event: JobEvent, at: str, owner_id: str | None = None) -> Entry:
+def begin(connection: sa.Connection, event: Opened, at: str) -> Entry:
+    """A new ledger, of a dataset that is about to be inserted."""
+    state, entry = advance(None, event, at)
+    document = _text(state.to_json())
+    connection.execute(sa.insert(ledgers).values(id=event.dataset, family=event.family, state=document))
+    _append(connection, event.dataset, entry)
+    return entry
+
+
+def apply(
+    connection: sa.Connection, dataset_id: str, event: LedgerEvent, at: str, owner_id: str | None = None
+) -> Entry:
     """Advances the ledger by one event and stores state and entry; with an owner, also that analyst's own sum.
 
     Parameters
@@ -41,25 +57,31 @@ def apply(connection: sa.Connection, dataset_id: str, event: JobEvent, at: str, 
     BudgetExhausted, LedgerInvalid
         as `accounting.records.ledger.advance`; nothing is written then.
     """
-    before = load_state(connection, dataset_id)
-    after, entry = advance(before, event, at)
-    connection.execute(sa.update(datasets).where(datasets.c.id == dataset_id).values(state=_text(after.to_json())))
-    append(connection, dataset_id, entry)
+    row = connection.execute(sa.select(ledgers).where(ledgers.c.id == _of(dataset_id))).one_or_none()
+    after, entry = advance(None if row is None else LedgerState.from_json(json.loads(row.state)), event, at)
+    assert row is not None
+    connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=_text(after.to_json())))
+    _append(connection, row.id, entry)
     match event:
         case Charged(cost=cost):
-            _add(connection, dataset_id, owner_id, 1, cost)
+            _add(connection, row.id, owner_id, 1, cost)
         case Refunded(cost=cost):
-            _add(connection, dataset_id, owner_id, -1, tuple(-c for c in cost))
+            _add(connection, row.id, owner_id, -1, tuple(-c for c in cost))
         case _:
             pass
     return entry
 
 
-def append(connection: sa.Connection, dataset_id: str, entry: Entry) -> None:
-    """Stores an entry; its dataset's row must be there. A number that is taken is an IntegrityError."""
+def _of(dataset_id: str) -> sa.ScalarSelect[str]:
+    """The ledger of a dataset."""
+    return sa.select(datasets.c.ledger_id).where(datasets.c.id == dataset_id).scalar_subquery()
+
+
+def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
+    """Stores an entry. A number that is taken is an IntegrityError."""
     connection.execute(
         sa.insert(ledger_entries).values(
-            dataset_id=dataset_id,
+            ledger_id=ledger_id,
             sequence=entry.sequence,
             kind=entry.kind,
             body=_text(entry.body),
@@ -73,7 +95,7 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
     """At most `limit` entries with sequence above `after`, in order."""
     rows = connection.execute(
         sa.select(ledger_entries)
-        .where(ledger_entries.c.dataset_id == dataset_id, ledger_entries.c.sequence > after)
+        .where(ledger_entries.c.ledger_id == _of(dataset_id), ledger_entries.c.sequence > after)
         .order_by(ledger_entries.c.sequence)
         .limit(limit)
     )
@@ -83,27 +105,27 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
 def contains(connection: sa.Connection, head: Head) -> bool:
     """Whether some ledger has this entry."""
     same = (ledger_entries.c.sequence == head.sequence) & (ledger_entries.c.hash == head.hash)
-    return connection.scalar(sa.select(ledger_entries.c.dataset_id).where(same).limit(1)) is not None
+    return connection.scalar(sa.select(ledger_entries.c.ledger_id).where(same).limit(1)) is not None
 
 
 def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:
     """The last entry; None if there is no such dataset."""
-    last = sa.select(sa.func.max(ledger_entries.c.sequence)).where(ledger_entries.c.dataset_id == dataset_id)
+    last = sa.select(sa.func.max(ledger_entries.c.sequence)).where(ledger_entries.c.ledger_id == _of(dataset_id))
     sequence = connection.scalar(last)
     return None if sequence is None else entries(connection, dataset_id, sequence - 1, 1)[0]
 
 
-def _add(connection: sa.Connection, dataset_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:
+def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:
     if owner_id is None:
         raise ValueError("a charge and a refund have an owner")
-    mine = (analyst_spend.c.dataset_id == dataset_id) & (analyst_spend.c.owner_id == owner_id)
+    mine = (analyst_spend.c.ledger_id == ledger_id) & (analyst_spend.c.owner_id == owner_id)
     row = connection.execute(sa.select(analyst_spend.c.charges, analyst_spend.c.spent).where(mine)).one_or_none()
     if row is None:
         if charges < 0:
             raise LedgerInvalid("the refund is not that of a live charge of this analyst")
         connection.execute(
             sa.insert(analyst_spend).values(
-                dataset_id=dataset_id, owner_id=owner_id, charges=charges, spent=_text(cost_to_json(cost))
+                ledger_id=ledger_id, owner_id=owner_id, charges=charges, spent=_text(cost_to_json(cost))
             )
         )
         return

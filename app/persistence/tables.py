@@ -27,19 +27,33 @@ tokens = sa.Table(
     sa.CheckConstraint("role in ('steward', 'analyst', 'auditor')", name="role"),
 )
 
-# `state` is the ledger's state (accounting.records.ledger.LedgerState) as JSON: the cached sum of the entries below it.
+# A ledger has the id of the dataset that opened it; others of its family join it. `state` is where it stands
+# (accounting.records.ledger.LedgerState) as JSON: the cached sum of its entries.
+ledgers = sa.Table(
+    "ledgers",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("family", sa.String(200), unique=True),
+    sa.Column("state", sa.Text, nullable=False),
+)
+
+# `data` says whether the values are still there. What is withdrawn is a dataset no more: its name is free.
 datasets = sa.Table(
     "datasets",
     metadata,
     sa.Column("id", sa.String(64), primary_key=True),
-    sa.Column("name", sa.String(200), nullable=False, unique=True),
+    sa.Column("ledger_id", sa.ForeignKey("ledgers.id"), nullable=False),
+    sa.Column("name", sa.String(200), nullable=False),
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("content_sha256", sa.String(64), nullable=False),
     sa.Column("folder", sa.String(200), nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("data", sa.String(16), nullable=False),
     sa.Column("created_at", sa.String(40), nullable=False),
-    sa.UniqueConstraint("content_sha256", name="uq_datasets_file_sha256"),  # the column's name once
+    sa.CheckConstraint("data in ('stored', 'deleted', 'withdrawn')", name="data"),
+    sa.Index("ix_datasets_name", "name", unique=True, sqlite_where=sa.text("data != 'withdrawn'")),
+    sa.Index("ix_datasets_content", "content_sha256"),
+    sa.Index("ix_datasets_ledger", "ledger_id"),
 )
 
 # The checksum of a dataset's file of values, and since when that file is another.
@@ -54,7 +68,7 @@ stored_values = sa.Table(
 ledger_entries = sa.Table(
     "ledger_entries",
     metadata,
-    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), primary_key=True),
+    sa.Column("ledger_id", sa.ForeignKey("ledgers.id"), primary_key=True),
     sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("kind", sa.String(16), nullable=False),
     sa.Column("body", sa.Text, nullable=False),
@@ -122,7 +136,7 @@ jobs = sa.Table(
 analyst_spend = sa.Table(
     "analyst_spend",
     metadata,
-    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), primary_key=True),
+    sa.Column("ledger_id", sa.ForeignKey("ledgers.id"), primary_key=True),
     sa.Column("owner_id", sa.ForeignKey("tokens.id"), primary_key=True),
     sa.Column("charges", sa.Integer, nullable=False),
     sa.Column("spent", sa.Text, nullable=False),

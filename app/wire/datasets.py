@@ -142,6 +142,13 @@ class DatasetSpec(Wire):
         Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep; others are not stored."),
     ]
     budget: Annotated[Budget, Field(description="The budget, enforced from now on.")]
+    family: Annotated[
+        Title | None,
+        Field(
+            description="Datasets about the same people, under one name: they share the budget and the ledger of the "
+            "first of them, and each must state that budget."
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -193,6 +200,10 @@ class Dataset(Wire):
 
     id: Identifier
     name: Name
+    family: Annotated[
+        Name | None,
+        Field(description="Whose budget and ledger it shares; an analyst is not told."),
+    ] = None
     rows: Annotated[int, Field(description="n, public.")]
     columns: Annotated[list[Column], Field(description="The declared columns.")]
     budget: Annotated[BudgetStatus, Field(description="The budget as it stands.")]

@@ -54,10 +54,11 @@ def _state(**changes: object) -> Callable[[World], None]:
 
     def change(world: World) -> None:
         with world.database.write() as connection:
-            [row] = connection.execute(sa.text("select id, state from datasets order by created_at, id limit 1")).all()
+            first = "(select id from datasets order by created_at, id limit 1)"
+            [row] = connection.execute(sa.text(f"select id, state from ledgers where id = {first}")).all()
             document = json.loads(row.state) | changes
             values = {"id": row.id, "state": json.dumps(document)}
-            connection.execute(sa.text("update datasets set state = :state where id = :id"), values)
+            connection.execute(sa.text("update ledgers set state = :state where id = :id"), values)
 
     return change
 

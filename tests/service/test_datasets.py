@@ -53,7 +53,7 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
     response = service.upload()
     assert response.status_code == 201, response.text
     made = response.json()
-    assert set(made) == {"id", "name", "rows", "columns", "budget", "warnings", "created_at", "profile"}
+    assert set(made) == {"id", "name", "family", "rows", "columns", "budget", "warnings", "created_at", "profile"}
     assert (made["name"], made["rows"], made["warnings"], made["profile"]) == ("people", 200, [], None)
     extra: dict[str, Any] = {"number": {"origin": None, "scale": None}, "category": {}}
     expected = [{"default": None} | extra[column["type"]] | column for column in SPEC["columns"]]

@@ -29,7 +29,7 @@ from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
 from app.persistence.clock import Clock
 from app.persistence.session import Database, new_id
-from app.persistence.tables import analyst_spend, ledger_entries
+from app.persistence.tables import analyst_spend, ledger_entries, ledgers
 from app.persistence.tables import datasets as dataset_table
 from app.persistence.tables import holders as holder_table
 from app.persistence.tables import jobs as job_table
@@ -148,7 +148,7 @@ class World:
     def dump(self) -> list[Any]:
         """Everything that is stored."""
         with self.database.read() as connection:
-            tables = ("datasets", "ledger_entries", "analyst_spend", "jobs", "holders")
+            tables = ("ledgers", "datasets", "ledger_entries", "analyst_spend", "jobs", "holders")
             return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
 
     def check(self) -> Counter[str]:
@@ -194,7 +194,7 @@ def check_books(
     Parameters
     ----------
     recompute : also verify each receipt, its epsilon recomputed from its events
-    known : the rows that earlier calls found in balance, by dataset: the same rows are so still
+    known : the rows that earlier calls found in balance, by ledger: the same rows are so still
 
     Returns
     -------
@@ -203,25 +203,27 @@ def check_books(
     states: Counter[str] = Counter()
     known = {} if known is None else known
     with database.read() as connection:
-        for dataset in connection.execute(sa.select(dataset_table)).all():
-            jobs, *others = (
-                connection.execute(sa.select(table).where(table.c.dataset_id == dataset.id)).all()
-                for table in (job_table, ledger_entries, analyst_spend)
-            )
+        for book in connection.execute(sa.select(ledgers)).all():
+            of_it = sa.select(job_table).join(dataset_table, dataset_table.c.id == job_table.c.dataset_id)
+            jobs = connection.execute(of_it.where(dataset_table.c.ledger_id == book.id)).all()
+            others = [
+                connection.execute(sa.select(table).where(table.c.ledger_id == book.id)).all()
+                for table in (dataset_table, ledger_entries, analyst_spend)
+            ]
             states.update(job.state for job in jobs)
-            rows = (keys, recompute, dataset, jobs, others)
-            if known.get(dataset.id) == rows:
+            rows = (keys, recompute, book, jobs, others)
+            if known.get(book.id) == rows:
                 continue
-            entries = ledger.entries(connection, dataset.id, 0, 1_000_000)
-            _check_dataset(connection, dataset.id, entries)
+            entries = ledger.entries(connection, book.id, 0, 1_000_000)
+            _check_ledger(connection, book.id, entries, [job.id for job in jobs])
             for job in jobs:
                 _check_job(entries, job, keys, recompute)
-            known[dataset.id] = rows
+            known[book.id] = rows
     return states
 
 
-def _check_dataset(connection: sa.Connection, dataset_id: str, entries: Sequence[Entry]) -> None:
-    state = ledger.load_state(connection, dataset_id)
+def _check_ledger(connection: sa.Connection, ledger_id: str, entries: Sequence[Entry], jobs: Sequence[str]) -> None:
+    state = ledger.load_state(connection, ledger_id)
     assert state is not None
     assert replay(entries) == state, "the cached state is what the chain leads to"
     charged = {e.body["job"]: cost_from_json(e.body["cost"]) for e in entries if e.kind == "charged"}
@@ -230,12 +232,11 @@ def _check_dataset(connection: sa.Connection, dataset_id: str, entries: Sequence
     total = tuple(map(sum, zip(*live, strict=True))) if live else state.filter.nothing
     assert state.spent == total, "the cached sum is the sum of the live charges"
     assert state.charges == len(live)
-    mine = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.dataset_id == dataset_id)).all()
+    mine = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id == ledger_id)).all()
     parts = [cost_from_json(json.loads(row.spent)) for row in mine]
     assert (tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.nothing) == total
     assert sum(row.charges for row in mine) == len(live)
-    rows = connection.execute(sa.select(job_table.c.id).where(job_table.c.dataset_id == dataset_id)).scalars().all()
-    assert sorted(rows) == sorted(charged), "every charge has its job, and every job its charge"
+    assert sorted(jobs) == sorted(charged), "every charge has its job, and every job its charge"
     if not state.whole and live:
         assert any(s <= t for s, t in zip(state.spent, state.filter.thresholds, strict=True)), "overspent"
 

@@ -46,7 +46,7 @@ def _charge(database: Database, owner: str, job: str, cost: int) -> None:
 
 def _everything(database: Database) -> list[object]:
     with database.read() as connection:
-        tables = ("datasets", "ledger_entries", "analyst_spend")
+        tables = ("ledgers", "datasets", "ledger_entries", "analyst_spend")
         return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
 
 
@@ -100,7 +100,7 @@ def test_an_entry_number_is_taken_once(database: Database) -> None:
     with database.read() as connection:
         [entry] = store.entries(connection, "ds_1")
     with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
-        store.append(connection, "ds_1", entry)
+        store._append(connection, "ds_1", entry)
 
 
 def test_unknown_dataset_has_no_state_and_no_ledger(database: Database) -> None:

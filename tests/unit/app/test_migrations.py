@@ -18,7 +18,7 @@ from app.jobs import service
 from app.ledger import store as ledger
 from app.persistence.schema import NEWEST, config, create, upgrade
 from app.persistence.session import Database
-from app.persistence.tables import metadata
+from app.persistence.tables import ledgers, metadata
 from app.sources.spec import JobSpec
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
@@ -240,18 +240,24 @@ def _back(home: Path) -> None:
             if table.name in metadata.tables:
                 for row in source.execute(sa.select(metadata.tables[table.name])):
                     known = {name: value for name, value in row._mapping.items() if name in table.c}
-                    connection.execute(table.insert().values(known | _plan(row) if table.name == "jobs" else known))
+                    connection.execute(table.insert().values(known | _older(source, table.name, row)))
     newest.close()
     database.close()
 
 
-def _plan(job: sa.Row[Any]) -> dict[str, str]:
-    spec = json.loads(job.spec)
-    return {
-        "plan": json.dumps(
-            {name: spec[name] for name in ("method", "release_plan")} | {"loss": spec["problem"]["loss"]}
-        )
-    }
+def _older(source: sa.Connection, table: str, row: sa.Row[Any]) -> dict[str, str]:
+    """What a row had under another name, or elsewhere."""
+    match table:
+        case "jobs":
+            spec = json.loads(row.spec)
+            kept = {name: spec[name] for name in ("method", "release_plan")}
+            return {"plan": json.dumps(kept | {"loss": spec["problem"]["loss"]})}
+        case "datasets":
+            return {"state": source.execute(sa.select(ledgers.c.state).where(ledgers.c.id == row.id)).scalar_one()}
+        case "ledger_entries" | "analyst_spend":
+            return {"dataset_id": row.ledger_id}
+        case _:
+            return {}
 
 
 def _documents(world: World) -> dict[str, JobSpec]:

@@ -41,7 +41,7 @@ def dataset(rows: int = 20_000, epsilon: float = 3.0, delta: float = 1e-6, kind:
     spec = DatasetSpec.model_validate_json(json.dumps({"name": "d", "columns": COLUMNS, "budget": budget}))
     rule = Filter.open(kind, Privacy(epsilon, delta))  # type: ignore[arg-type]
     state, _ = advance(None, Opened("ds_1", rows, rule), "now")
-    return DatasetRow("ds_1", "d", rows, spec, "no such folder", state, "now")
+    return DatasetRow("ds_1", "ds_1", "d", rows, spec, "no such folder", state, "now")
 
 
 def priced(

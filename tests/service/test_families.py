@@ -1,0 +1,97 @@
+"""Datasets of one family share one budget and one ledger; nobody learns of the others by it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.service import JOB, SPEC, Service, people
+
+GD = JOB | {"method": {"name": "dp_gd", "steps": 3}, "preparation": {"name": "declared"}}
+FAMILY = {"family": "survey-2026"}
+
+
+def _submit(service: Service, dataset: str, epsilon: float) -> dict[str, Any]:
+    body = GD | {"dataset": dataset, "privacy": {"epsilon": epsilon}}
+    found: dict[str, Any] = service.call("analyst", "POST", "/v1/jobs", json=body).json()
+    return found
+
+
+def _budget(service: Service, dataset: str, role: str = "steward") -> dict[str, Any]:
+    found: dict[str, Any] = service.call(role, "GET", f"/v1/datasets/{dataset}/budget").json()
+    return found
+
+
+@pytest.mark.slow
+def test_a_second_file_is_no_new_budget(service: Service) -> None:
+    first, second, alone = service.dataset(**FAMILY), service.dataset(**FAMILY), service.dataset()
+    done = service.finished(_submit(service, first, 1.5)["id"])
+    assert done["state"] == "done"
+    assert _budget(service, first) == _budget(service, second) != _budget(service, alone)
+    refused = _submit(service, second, 3.0)
+    assert refused["code"] == "budget_exhausted"
+    assert refused["remaining"] == _budget(service, first)["remaining"]
+    assert service.finished(_submit(service, second, 0.5)["id"])["state"] == "done"
+    assert _budget(service, first)["jobs"] == 2
+    assert _budget(service, alone)["jobs"] == 0
+    books = [service.call("auditor", "GET", f"/v1/datasets/{d}/ledger").json()["items"] for d in (first, second)]
+    assert books[0] == books[1]
+    assert [entry["kind"] for entry in books[0][:3]] == ["opened", "joined", "charged"]
+    assert books[0][0]["body"]["family"] == "survey-2026"
+    who = service.call("steward", "GET", "/v1/tokens").json()["items"][0]["name"]
+    assert books[0][1]["body"].items() >= {"dataset": second, "by": who}.items()
+
+
+@pytest.mark.slow
+def test_a_receipt_of_any_of_them_is_on_their_ledger(service: Service) -> None:
+    _, second = service.dataset(**FAMILY), service.dataset(**FAMILY)
+    job = service.finished(_submit(service, second, 0.5)["id"])
+    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert receipt["receipt"]["dataset"] == second
+    report = service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()
+    assert (report["valid"], report["chain"]) == (True, True)
+
+
+@pytest.mark.slow
+def test_an_analyst_of_one_of_them_is_not_told_of_the_others(service: Service) -> None:
+    first, second = service.dataset(**FAMILY), service.dataset(**FAMILY)
+    job = service.finished(_submit(service, first, 0.5)["id"])
+    rows = [service.call("steward", "GET", f"/v1/datasets/{d}").json()["rows"] for d in (first, second)]
+    paths = [f"/v1/datasets/{first}", f"/v1/datasets/{first}/budget"]
+    paths += [f"/v1/jobs/{job['id']}{rest}" for rest in ("", "/model", "/receipt")]
+    told = "".join(service.call("analyst", "GET", path).text for path in paths)
+    names = [service.call("steward", "GET", f"/v1/datasets/{d}").json()["name"] for d in (first, second)]
+    assert names[0] in told
+    assert str(rows[0]) in told
+    assert all(foreign not in told for foreign in (names[1], second, "survey-2026", f'"rows":{rows[1]}'))
+
+
+def test_a_family_has_one_budget(service: Service) -> None:
+    first = service.dataset(**FAMILY)
+    before = service.durable(first)
+    for budget in ({"epsilon": 4.0}, {"delta": 1e-7}, {"filter": "gdp"}, {"slack": 1e-7}):
+        made = service.upload(SPEC | {"name": "more", "budget": SPEC["budget"] | budget} | FAMILY, people(99))
+        assert (made.status_code, made.json()["code"]) == (409, "family_mismatch")
+        assert "epsilon 3.0, delta 1e-06, filter 'rdp'" in made.json()["detail"]
+    assert service.durable(first) == before
+
+
+@pytest.mark.slow
+def test_the_same_values_are_registered_again_in_their_own_family_alone(service: Service) -> None:
+    def upload(name: str, **changes: str) -> int:
+        return service.upload(SPEC | {"name": name} | changes).status_code
+
+    assert upload("first", **FAMILY) == 201
+    assert upload("again", **FAMILY) == 201
+    assert upload("first", **FAMILY) == 409
+    assert upload("alone") == 409
+    assert upload("elsewhere", family="another") == 409
+    other = people(77)
+    assert service.upload(SPEC | {"name": "a lone one"}, other).status_code == 201
+    assert service.upload(SPEC | {"name": "not alone"} | FAMILY, other).status_code == 409
+
+
+@pytest.mark.parametrize("family", ["", "a\nb", "x" * 201, 5, ["survey"]])
+def test_a_family_is_a_name(shared: Service, family: object) -> None:
+    refused = shared.upload(json.dumps(SPEC | {"name": "n", "family": family}))
+    assert (refused.status_code, refused.json()["violations"][0]["where"]) == (422, "spec.family")
