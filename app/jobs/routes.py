@@ -44,6 +44,7 @@ async def waker(request: Request) -> Waker:
 
 Base = Annotated[Database, Depends(database)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
+Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
 Body = Annotated[AnyRequest, Depends(json_body(AnyRequest))]
 
 
@@ -94,11 +95,11 @@ async def submit(
 @router.get("/jobs", summary="List jobs", responses=responses("invalid_request"))
 def listing(
     base: Base,
-    principal: Analyst,
+    principal: Reader,
     cursor: Annotated[str | None, Query(pattern="^[0-9]{1,15}$", description="`next` of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")] = 100,
 ) -> Page[Job]:
-    """Oldest first: an analyst's own, a steward's all."""
+    """Oldest first: an analyst's own, to stewards and auditors all. What a job released is not in it."""
     return service.page(base, principal, int(cursor or 0), limit)
 
 
@@ -156,9 +157,7 @@ def model(base: Base, principal: Analyst, job_id: Identifier) -> Response:
     summary="The released profile",
     responses=responses("not_found", "not_released"),
 )
-def profile(
-    base: Base, principal: Annotated[Principal, Depends(require("analyst", "auditor"))], job_id: Identifier
-) -> Response:
+def profile(base: Base, principal: Reader, job_id: Identifier) -> Response:
     """Canonical JSON; the receipt holds its SHA-256. It is the dataset's: every analyst may read it, and use it."""
     return Response(service.profile(base, principal, job_id), media_type="application/json")
 
@@ -169,8 +168,6 @@ def profile(
     summary="The release's receipt",
     responses=responses("not_found", "not_released"),
 )
-def receipt(
-    base: Base, principal: Annotated[Principal, Depends(require("analyst", "auditor"))], job_id: Identifier
-) -> Response:
+def receipt(base: Base, principal: Reader, job_id: Identifier) -> Response:
     """What the release cost, signed. An auditor may read every receipt."""
     return Response(service.receipt(base, principal, job_id), media_type="application/json")

@@ -76,8 +76,8 @@ def get(database: Database, principal: Principal, job_id: str) -> Job:
 
 
 def page(database: Database, principal: Principal, after: int, limit: int) -> Page[Job]:
-    """Jobs in the order of submission: all to a steward, own ones to an analyst."""
-    owner = None if principal.role == "steward" else principal.id
+    """Jobs in the order of submission: own ones to an analyst, all to stewards and auditors."""
+    owner = principal.id if principal.role == "analyst" else None
     with database.read() as connection:
         rows = store.page(connection, owner, after, limit + 1)
     items = [row.to_wire() for row in rows[:limit]]

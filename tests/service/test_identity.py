@@ -46,7 +46,7 @@ RULES = {
     ("GET", "/v1/datasets/{dataset_id}/ledger/head"): {"steward", "auditor"},
     ("POST", "/v1/quotes"): {"steward", "analyst"},
     ("POST", "/v1/jobs"): {"steward", "analyst"},
-    ("GET", "/v1/jobs"): {"steward", "analyst"},
+    ("GET", "/v1/jobs"): ALL,
     ("GET", "/v1/jobs/{job_id}"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/events"): {"steward", "analyst"},
     ("DELETE", "/v1/jobs/{job_id}"): {"steward", "analyst"},

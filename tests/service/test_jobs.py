@@ -471,7 +471,7 @@ class TestWhoSeesWhat:
         assert shared.call(rival, "DELETE", f"/v1/jobs/{job}").status_code == 404
 
     @pytest.mark.slow
-    def test_an_auditor_sees_receipts_only(self, shared: Service) -> None:
+    def test_an_auditor_sees_lists_and_receipts_only(self, shared: Service) -> None:
         job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
         assert shared.call("auditor", "GET", f"/v1/jobs/{job}/receipt").status_code == 200
         for method, path in (
@@ -479,9 +479,15 @@ class TestWhoSeesWhat:
             ("GET", f"/v1/jobs/{job}/model"),
             ("GET", f"/v1/jobs/{job}/events"),
             ("DELETE", f"/v1/jobs/{job}"),
-            ("GET", "/v1/jobs"),
         ):
             assert shared.call("auditor", method, path).status_code == 403, path
+        listed = shared.call("auditor", "GET", "/v1/jobs", params={"limit": 500}).json()["items"]
+        [told] = [item for item in listed if item["id"] == job]
+        assert (told["state"], told["analyst"], 0.4 < told["quote"]["epsilon"] <= 0.5) == ("done", "the analyst", True)
+        assert told["quote"]["method"]["name"]
+        released = shared.call("steward", "GET", f"/v1/jobs/{job}/model").json()
+        assert not {"coefficients", "intercept"} & (set(told) | set(told["quote"]))
+        assert str(released["intercept"]) not in json.dumps(told)
         for path in ("/v1/jobs", "/v1/quotes"):
             assert shared.call("auditor", "POST", path, json=_body("ds_1")).status_code == 403
 
@@ -503,7 +509,7 @@ class TestWhoSeesWhat:
 
         assert ids("analyst") == mine
         assert ids(rival) == [other]
-        assert ids("steward") == [*mine, other]
+        assert ids("steward") == ids("auditor") == [*mine, other]
 
     @pytest.mark.slow
     @pytest.mark.parametrize("query", [{"cursor": "x"}, {"cursor": "-1"}, {"limit": 0}, {"limit": 501}, {"cursor": ""}])

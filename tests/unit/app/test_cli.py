@@ -274,7 +274,8 @@ def test_without_token_or_with_another_role(run: Run, named: Live, monkeypatch: 
     made = _document(run("token", "create", "carol", "--role", "auditor", "--json"))
     assert made["token"] not in run("token", "list")[1]
     monkeypatch.setenv("PURSE_TOKEN", made["token"])
-    code, _, err = run("jobs", "list")
+    assert run("jobs", "list")[0] == 0
+    code, _, err = run("token", "list")
     assert (code, err.startswith("purse: forbidden: ")) == (1, True)
     monkeypatch.setenv("PURSE_TOKEN", named.token)
     assert run("token", "revoke", made["id"])[0] == 0
