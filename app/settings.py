@@ -25,6 +25,10 @@ class Settings(BaseSettings):
         SecretStr | None,
         Field(description="A steward token of 32 characters or more, made valid at start; one is drawn if unset."),
     ] = None
+    max_token_lifetime: Annotated[
+        int | None,
+        Field(ge=60, description="The longest life of a token in seconds, for those too that ask for no end."),
+    ] = None
     host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="The port to listen on.")] = 8000
     database_url: Annotated[

@@ -19,7 +19,6 @@ from app.identity.home import Misplaced, open_database
 from app.main import check_free, create_app
 from app.persistence.session import Database
 from app.settings import Settings
-from app.wire.tokens import TokenRequest
 from app.worker.forked import ForkedEngine
 
 _STARTS_WITHIN = 120.0
@@ -70,7 +69,7 @@ def serving(settings: Settings, begun: Begun, name: str) -> Iterator[tuple[str, 
     refuse_second(settings)
     with opened(settings) as database:
         service.ensure_steward(database, settings)  # so that the home has one who can come back
-        token = service.create(database, TokenRequest(name=name, role="steward"))
+        token = service.own(database, name, "steward")
         try:
             with _listening() as port, _running(settings, begun, port):
                 yield f"http://127.0.0.1:{port.getsockname()[1]}", token.token

@@ -1,4 +1,4 @@
-"""purse token create, list, revoke."""
+"""purse token create, list, rotate, revoke."""
 
 import os
 from enum import StrEnum
@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Home, Json, Url, connect, emit, facts, note, table
+from app.cli.common import DEFAULT_URL, Home, Json, Refusal, Url, connect, emit, facts, note, table
+from app.wire import tokens as wire
 from app.wire.tokens import NewToken, TokenRequest
 
-group = typer.Typer(no_args_is_help=True, help="Make, list and revoke bearer tokens.")
+group = typer.Typer(no_args_is_help=True, help="Make, list, rotate and revoke bearer tokens.")
 
 
 class Role(StrEnum):
@@ -21,6 +22,18 @@ class Role(StrEnum):
     auditor = "auditor"
 
 
+class Scope(StrEnum):
+    """Part of what a role may do."""
+
+    read = "read"
+    quote = "quote"
+    submit = "submit"
+    manage = "manage"
+
+
+Token = Annotated[str, typer.Argument(help="The token's id.")]
+
+
 @group.command("create")
 def create(
     name: Annotated[str, typer.Argument(help="Whose token it is; shown in budgets and receipts.")],
@@ -28,25 +41,35 @@ def create(
     local: Annotated[
         bool, typer.Option("--local", help="In the state under --home, without a server: when every token is lost.")
     ] = False,
+    scope: Annotated[
+        list[Scope] | None, typer.Option(help="Part of what the role may do, once for each; all of it if left out.")
+    ] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="Days until it expires; never, if left out.")
+    ] = None,
     home: Home = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
     """A new token, shown this once: on the server with PURSE_TOKEN, else in the state under PURSE_HOME.
 
+    A name that is known, with its role, is another token of the same person or program.
+
     \b
     Examples:
       purse token create alice --role analyst
+      purse token create dashboard --role analyst --scope read --days 90
       purse token create me --role steward --local
     """
+    scopes: list[wire.Scope] | None = [one.value for one in scope] if scope else None
+    lifetime = None if days is None else days * 86_400
     if local or not (os.environ.get("PURSE_TOKEN") or os.environ.get("PURSE_URL")):
         note("Made in the local state, without a server.")
-        made = _in_home(home, name, role)
+        made = _in_home(home, name, role, scopes, lifetime)
     else:
         with connect(url) as client:
-            made = client.tokens.create(name, role.value)
-    note("This token is shown once; only its hash is kept.")
-    emit(made, json, lambda: facts([("id", made.id), ("name", made.name), ("role", made.role), ("token", made.token)]))
+            made = client.tokens.create(name, role.value, scopes=scopes, lifetime=lifetime)
+    _show(made, json)
 
 
 @group.command("list")
@@ -59,15 +82,26 @@ def list_tokens(url: Url = DEFAULT_URL, json: Json = False) -> None:
     """
     with connect(url) as client:
         found = client.tokens.list()
-    rows = [(token.id, token.name, token.role, token.created_at) for token in found]
-    emit(found, json, lambda: table(("id", "name", "role", "created"), rows))
+    rows = [(t.id, t.name, t.role, " ".join(t.scopes), t.created_at, t.expires_at or "-") for t in found]
+    emit(found, json, lambda: table(("id", "name", "role", "scopes", "created", "expires"), rows))
+
+
+@group.command("rotate")
+def rotate(token: Token, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """A new secret in the place of a token, which ends now; whose it is, its scopes and its lifetime stay.
+
+    \b
+    Example:
+      purse token rotate tok_abc
+    """
+    with connect(url) as client:
+        made = client.tokens.rotate(token)
+    _show(made, json)
 
 
 @group.command("revoke")
-def revoke(
-    token: Annotated[str, typer.Argument(help="The token's id.")], url: Url = DEFAULT_URL, json: Json = False
-) -> None:
-    """Make a token invalid, for good. Its jobs go on and its charges stay.
+def revoke(token: Token, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """Make a token invalid, for good. Jobs go on, charges stay, and all remain the analyst's.
 
     \b
     Example:
@@ -78,9 +112,24 @@ def revoke(
     emit({"id": token, "revoked": True}, json, lambda: note(f"revoked {token}"))
 
 
-def _in_home(home: Path | None, name: str, role: Role) -> NewToken:
+def _show(made: NewToken, json: bool) -> None:
+    note("This token is shown once; only its hash is kept.")
+    told: list[tuple[str, object]] = [("id", made.id), ("name", made.name), ("role", made.role)]
+    told += [("scopes", " ".join(made.scopes)), ("expires", made.expires_at or "never"), ("token", made.token)]
+    emit(made, json, lambda: facts(told))
+
+
+def _in_home(
+    home: Path | None, name: str, role: Role, scopes: list[wire.Scope] | None, lifetime: int | None
+) -> NewToken:
     from app.cli.state import opened, settings_of
+    from app.http.errors import ApiError
     from app.identity import service
 
-    with opened(settings_of(home)) as database:
-        return service.create(database, TokenRequest(name=name, role=role.value))
+    asked = TokenRequest(name=name, role=role.value, scopes=scopes, lifetime=lifetime)
+    settings = settings_of(home)
+    with opened(settings) as database:
+        try:
+            return service.create(database, asked, settings.max_token_lifetime)
+        except ApiError as error:
+            raise Refusal(f"{error.code}: {error.detail}") from None

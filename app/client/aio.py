@@ -15,7 +15,7 @@ from typing import Any, Self, final
 import httpx
 
 from app.client import prediction
-from app.client.calls import Call, Source, Spec, at, delete, get, nothing, post, upload
+from app.client.calls import Call, Source, Spec, act, at, get, nothing, post, upload
 from app.client.errors import JobNotReleased
 from app.client.events import FINISHED, EventStream, as_event
 from app.client.progress import Watch, watching
@@ -27,7 +27,7 @@ from app.wire.jobs import Job, JobEvent, JobState, Quote
 from app.wire.models import Model
 from app.wire.profiles import DatasetProfile
 from app.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
-from app.wire.tokens import NewToken, Role, Token
+from app.wire.tokens import NewToken, Role, Scope, Token
 
 
 @final
@@ -253,7 +253,7 @@ class AsyncJobHandle:
 
     async def cancel(self) -> Job:
         """Cancels; refunds only if the job has not started."""
-        self.job = await self._sender.send(delete(at("jobs", self.id), Job))
+        self.job = await self._sender.send(act("DELETE", at("jobs", self.id), Job))
         return self.job
 
 
@@ -264,9 +264,22 @@ class AsyncTokens:
 
     _sender: Sender
 
-    async def create(self, name: str, role: Role) -> NewToken:
-        """A new token; its secret is shown this once."""
-        return await self._sender.send(post(at("tokens"), {"name": name, "role": role}, NewToken))
+    async def create(
+        self, name: str, role: Role, *, scopes: Sequence[Scope] | None = None, lifetime: int | None = None
+    ) -> NewToken:
+        """A new token, another one of whoever goes by this name; its secret is shown this once.
+
+        Parameters
+        ----------
+        scopes : part of what the role may do; all of it if None
+        lifetime : seconds until it expires; never, if None
+        """
+        asked = {"name": name, "role": role, "scopes": None if scopes is None else list(scopes), "lifetime": lifetime}
+        return await self._sender.send(post(at("tokens"), {k: v for k, v in asked.items() if v is not None}, NewToken))
+
+    async def rotate(self, token: str) -> NewToken:
+        """A new secret in the place of a token, which ends now."""
+        return await self._sender.send(act("POST", at("tokens", token, "rotate"), NewToken))
 
     async def list(self) -> Sequence[Token]:
         """Every live token, without its secret."""

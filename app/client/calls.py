@@ -67,9 +67,9 @@ def post(path: str, body: object, answer: type[M], key: str | None = None, repea
     return Call("POST", path, _reader(answer), body=_json(body).encode(), headers=headers, repeatable=repeatable)
 
 
-def delete(path: str, answer: type[M]) -> Call[M]:
-    """Takes something back; `answer` is what the server then says of it."""
-    return Call("DELETE", path, _reader(answer))
+def act(method: str, path: str, answer: type[M]) -> Call[M]:
+    """Does something that needs no more words than its path; `answer` is what the server then says of it."""
+    return Call(method, path, _reader(answer))
 
 
 def nothing(_body: bytes) -> None:

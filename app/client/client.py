@@ -125,6 +125,7 @@ class Tokens:
     _awaited: AsyncTokens
 
     create = _run(AsyncTokens.create)
+    rotate = _run(AsyncTokens.rotate)
     list = _run(AsyncTokens.list)
     revoke = _run(AsyncTokens.revoke)
 

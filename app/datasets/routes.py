@@ -37,10 +37,10 @@ _FORM = {
 Base = Annotated[Database, Depends(database)]
 Chosen = Annotated[Settings, Depends(settings)]
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
-Steward = Annotated[Principal, Depends(require("steward"))]
+Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
-async def uploaded(request: Request, chosen: Chosen, _principal: Steward) -> AsyncIterator[Upload]:
+async def uploaded(request: Request, chosen: Chosen, _principal: Manager) -> AsyncIterator[Upload]:
     """The upload, in a folder that goes when the request is over. Nothing is received without a steward's token."""
     with folders.incoming(chosen.home) as folder:
         yield await receive(request, folder / "upload", chosen.max_upload_bytes)
@@ -71,7 +71,7 @@ async def uploaded(request: Request, chosen: Chosen, _principal: Steward) -> Asy
         }
     },
 )
-def create(base: Base, chosen: Chosen, principal: Steward, upload: Annotated[Upload, Depends(uploaded)]) -> Dataset:
+def create(base: Base, chosen: Chosen, principal: Manager, upload: Annotated[Upload, Depends(uploaded)]) -> Dataset:
     """Reads the declared columns, clamps and encodes them by the declaration, and opens the budget.
 
     All of it or nothing: a file that cannot be read whole is refused whole. Values that are missing, do not parse or

@@ -12,7 +12,7 @@ from accounting.records.filters import cost_from_json
 from accounting.records.ledger import Joined, LedgerState, Opened
 from app.http.errors import ApiError
 from app.ledger import store as ledger
-from app.persistence.tables import analyst_spend, datasets, ledgers, stored_values, tokens
+from app.persistence.tables import analyst_spend, datasets, identities, ledgers, stored_values
 from app.wire.datasets import DatasetSpec
 
 _THERE = datasets.c.data != "withdrawn"
@@ -69,10 +69,10 @@ def page(connection: sa.Connection, after: str | None, limit: int) -> list[Datas
 
 def spends(connection: sa.Connection, ledger_id: str) -> list[Spend]:
     """Each analyst's live charges on a ledger, in the order of their names."""
-    columns = (analyst_spend.c.owner_id, tokens.c.name, analyst_spend.c.charges, analyst_spend.c.spent)
-    query = sa.select(*columns).join(tokens, tokens.c.id == analyst_spend.c.owner_id)
+    columns = (analyst_spend.c.owner_id, identities.c.name, analyst_spend.c.charges, analyst_spend.c.spent)
+    query = sa.select(*columns).join(identities, identities.c.id == analyst_spend.c.owner_id)
     mine = (analyst_spend.c.ledger_id == ledger_id) & (analyst_spend.c.charges > 0)
-    rows = connection.execute(query.where(mine).order_by(tokens.c.name, tokens.c.id))
+    rows = connection.execute(query.where(mine).order_by(identities.c.name, identities.c.id))
     return [Spend(row.owner_id, row.name, row.charges, cost_from_json(json.loads(row.spent))) for row in rows]
 
 

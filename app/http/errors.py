@@ -38,8 +38,10 @@ CODES: Mapping[str, Code] = {
         "Choose a method that the filter can charge; the detail names the reason.",
     ),
     "unreadable_file": Code(422, "The file cannot be read", "It is empty, damaged, ragged or not what it says it is."),
-    "unauthenticated": Code(401, "A valid bearer token is needed", "No token, an unknown one, or a revoked one."),
-    "forbidden": Code(403, "Not allowed to this role", "The token is valid; its role may not do this."),
+    "unauthenticated": Code(
+        401, "A valid bearer token is needed", "No token, an unknown one, or one that was revoked or has expired."
+    ),
+    "forbidden": Code(403, "Not allowed to this role", "The token is valid; its role, or its scopes, may not do this."),
     "not_found": Code(404, "There is no such thing", "Unknown to the service, or not to be seen with this token."),
     "method_not_allowed": Code(405, "The path does not know this method", "The Allow header names those it knows."),
     "request_timeout": Code(408, "The request arrives too slowly", "Its head or its body kept the service waiting."),

@@ -11,7 +11,7 @@ from app.identity import store
 from app.identity.store import Principal
 from app.persistence.session import Database
 from app.settings import Settings
-from app.wire.tokens import Role
+from app.wire.tokens import Role, Scope
 
 _bearer = HTTPBearer(
     auto_error=False, scheme_name="token", description="A token that a steward made with `POST /v1/tokens`."
@@ -35,9 +35,10 @@ async def settings(request: Request) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class Require:
-    """A dependency: the principal, if its role is one of `roles`. Make one with `require`."""
+    """A dependency: the principal, if its role is one of `roles` and its token is for `scope`. Made by `require`."""
 
     roles: frozenset[Role]
+    scope: Scope
 
     def __call__(
         self,
@@ -48,18 +49,20 @@ class Require:
         if credentials is None:
             raise ApiError("unauthenticated", headers=_CHALLENGE)
         with base.read() as connection:
-            principal = store.find(connection, credentials.credentials)
+            principal = store.find(connection, credentials.credentials, base.timestamp())
         if principal is None:
             raise ApiError("unauthenticated", headers=_CHALLENGE)
         if principal.role not in self.roles:
             raise ApiError("forbidden")
+        if self.scope not in principal.scopes:
+            raise ApiError("forbidden", f"This token is not for this: it lacks the scope `{self.scope}`.")
         return principal
 
 
-def require(*roles: Role) -> Require:
+def require(*roles: Role, scope: Scope = "read") -> Require:
     """`Annotated[Principal, Depends(require("analyst"))]`. A steward may do all that an analyst may."""
     allowed = frozenset(roles)
-    return Require(allowed | {"steward"} if "analyst" in allowed else allowed)
+    return Require(allowed | {"steward"} if "analyst" in allowed else allowed, scope)
 
 
 __all__ = ["Principal", "Require", "database", "require", "settings"]

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Depends, Query, Response
 from app.http.body import json_body
 from app.http.errors import responses
 from app.identity import service
-from app.identity.dependencies import Principal, database, require
+from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
+from app.settings import Settings
 from app.wire.base import Identifier, Page
 from app.wire.tokens import NewToken, Token, TokenRequest
 
@@ -16,14 +17,27 @@ router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 
 Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]
+Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
-@router.post("", status_code=201, summary="Make a token", responses=responses("invalid_request", "disk_full"))
+@router.post(
+    "",
+    status_code=201,
+    summary="Make a token",
+    responses=responses("invalid_request", "out_of_range", "name_taken", "disk_full"),
+)
 def create(
-    base: Base, _principal: Steward, body: Annotated[TokenRequest, Depends(json_body(TokenRequest))]
+    base: Base,
+    chosen: Annotated[Settings, Depends(settings)],
+    _principal: Manager,
+    body: Annotated[TokenRequest, Depends(json_body(TokenRequest))],
 ) -> NewToken:
-    """The secret is shown in this answer and never again: the service keeps its SHA-256 only."""
-    return service.create(base, body)
+    """The secret is shown in this answer and never again: the service keeps its SHA-256 only.
+
+    A name is one person's or program's for good. With a name that is known, and its role, this is another token of the
+    same identity, which has the same jobs, grants and spending.
+    """
+    return service.create(base, body, chosen.max_token_lifetime)
 
 
 @router.get("", summary="List tokens", responses=responses("invalid_request"))
@@ -37,13 +51,21 @@ def listing(
     return service.page(base, cursor, limit)
 
 
+@router.post(
+    "/{token_id}/rotate", status_code=201, summary="Rotate a token", responses=responses("not_found", "disk_full")
+)
+def rotate(base: Base, _principal: Manager, token_id: Identifier) -> NewToken:
+    """A new secret for the same identity, scopes and lifetime; the old token ends at once, in the same transaction."""
+    return service.rotate(base, token_id)
+
+
 @router.delete(
     "/{token_id}",
     status_code=204,
     summary="Revoke a token",
     responses=responses("not_found", "last_steward", "disk_full"),
 )
-def revoke(base: Base, _principal: Steward, token_id: Identifier) -> Response:
-    """At once and for good. Its jobs go on, and its charges stay. The last steward token cannot be revoked."""
+def revoke(base: Base, _principal: Manager, token_id: Identifier) -> Response:
+    """At once and for good. Jobs go on, charges stay, and all remain its identity's. The last steward token stays."""
     service.revoke(base, token_id)
     return Response(status_code=204)

@@ -1,30 +1,67 @@
-"""Making, listing and revoking tokens; the first one comes from the operator."""
+"""Making, rotating, listing and revoking tokens; the first one comes from the operator."""
 
 import os
+from datetime import datetime
 from pathlib import Path
+
+import sqlalchemy as sa
 
 from app.http.errors import ApiError
 from app.identity import store
+from app.persistence.clock import stamp
 from app.persistence.session import Database
 from app.settings import Settings
 from app.wire.base import Page
-from app.wire.tokens import NewToken, Token, TokenRequest
+from app.wire.problems import Violation
+from app.wire.tokens import NewToken, Role, Token, TokenRequest
 
 TOKEN_FILE = "steward-token"
 
 
-def create(database: Database, request: TokenRequest) -> NewToken:
-    """A new token; its text is in the answer and nowhere else."""
+def create(database: Database, request: TokenRequest, longest: int | None = None) -> NewToken:
+    """A new token; its text is in the answer and nowhere else.
+
+    Parameters
+    ----------
+    longest : seconds that no token outlives; one that asks for no end gets this one
+
+    Raises
+    ------
+    ApiError
+        name_taken if the name is one of another role; out_of_range beyond `longest`.
+    """
+    if longest is not None and (request.lifetime or 0) > longest:
+        wrong = Violation(where="body.lifetime", what=f"must be at most {longest}: PURSE_MAX_TOKEN_LIFETIME")
+        raise ApiError("out_of_range", "See `violations`.", violations=[wrong])
+    lifetime, secret = request.lifetime or longest, store.draw()
+    with database.write() as connection:
+        now = database.clock.wall()
+        end = None if lifetime is None else stamp(now + lifetime)
+        token = store.add(connection, request.name, request.role, secret, stamp(now), request.scopes, end)
+    return NewToken(**token.model_dump(), token=secret)
+
+
+def rotate(database: Database, token_id: str) -> NewToken:
+    """Another token in the place of a live one, which ends now: the same identity, scopes and lifetime, a new secret.
+
+    Raises
+    ------
+    ApiError
+        not_found if no live token has this id.
+    """
     secret = store.draw()
     with database.write() as connection:
-        token = store.add(connection, request.name, request.role, secret, database.timestamp())
+        old = _found(connection, database, token_id)
+        at = database.timestamp()
+        store.revoke(connection, token_id, at)
+        token = store.add(connection, old.name, old.role, secret, at, old.scopes, _again(old, database.clock.wall()))
     return NewToken(**token.model_dump(), token=secret)
 
 
 def page(database: Database, cursor: str | None, limit: int) -> Page[Token]:
     """Live tokens, oldest first, from after the one whose id is `cursor`."""
     with database.read() as connection:
-        tokens = store.page(connection, cursor, limit + 1)
+        tokens = store.page(connection, cursor, limit + 1, database.timestamp())
     return Page[Token](items=tokens[:limit], next=tokens[limit - 1].id if len(tokens) > limit else None)
 
 
@@ -37,12 +74,11 @@ def revoke(database: Database, token_id: str) -> None:
         not_found if no live token has this id; last_steward if nobody could make tokens afterwards.
     """
     with database.write() as connection:
-        token = store.get(connection, token_id)
-        if token is None:
-            raise ApiError("not_found")
-        if token.role == "steward" and store.stewards(connection) == 1:
+        _found(connection, database, token_id)
+        at = database.timestamp()
+        if store.managers(connection, at) == [token_id]:
             raise ApiError("last_steward")
-        store.revoke(connection, token_id, database.timestamp())
+        store.revoke(connection, token_id, at)
 
 
 def ensure_steward(database: Database, settings: Settings) -> Path | None:
@@ -68,13 +104,38 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
     return path
 
 
+def own(database: Database, name: str, role: Role) -> NewToken:
+    """A token of the service's own making, under this name or, where another role goes by it, one like it."""
+    with database.write() as connection:
+        secret = store.draw()
+        free = store.free_name(connection, name, role)
+        token = store.add(connection, free, role, secret, database.timestamp())
+    return NewToken(**token.model_dump(), token=secret)
+
+
+def _found(connection: sa.Connection, database: Database, token_id: str) -> Token:
+    token = store.get(connection, token_id, database.timestamp())
+    if token is None:
+        raise ApiError("not_found")
+    return token
+
+
+def _again(token: Token, now: float) -> str | None:
+    """From now on as long as the token was to live."""
+    if token.expires_at is None:
+        return None
+    lifetime = datetime.fromisoformat(token.expires_at) - datetime.fromisoformat(token.created_at)
+    return stamp(now + lifetime.total_seconds())
+
+
 def _ensure(database: Database, secret: str) -> None:
     with database.read() as connection:
         if store.known(connection, secret):
             return
     with database.write() as connection:
         if not store.known(connection, secret):
-            store.add(connection, "bootstrap", "steward", secret, database.timestamp())
+            name = store.free_name(connection, "bootstrap", "steward")
+            store.add(connection, name, "steward", secret, database.timestamp())
 
 
 def _write_secret(path: Path, secret: str) -> Path:

@@ -1,25 +1,42 @@
-"""Tokens in the database: only their SHA-256, never their text."""
+"""Identities and their tokens in the database: of a token only its SHA-256, never its text.
+
+An identity is one person or program: its name is its own for good, and what it did stays its own when its tokens are
+gone. Every function works inside the caller's transaction.
+"""
 
 import hashlib
+import itertools
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
+from app.http.errors import ApiError
 from app.persistence.session import new_id
-from app.persistence.tables import tokens
-from app.wire.tokens import Role, Token
+from app.persistence.tables import identities, tokens
+from app.wire.tokens import SCOPES, Role, Scope, Token
 
 _PREFIX = "purse_"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: the holder of a live token."""
+    """Who asks: an identity, and by which of its tokens.
+
+    Parameters
+    ----------
+    id, name, role : the identity's
+    token : id of the token that it showed
+    scopes : what this token is for
+    """
 
     id: str
     name: str
     role: Role
+    token: str = ""
+    scopes: frozenset[Scope] = frozenset()
 
 
 def draw() -> str:
@@ -32,21 +49,54 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def find(connection: sa.Connection, token: str) -> Principal | None:
-    """The holder of a live token, looked up by its hash: what the time of the search tells is about hashes."""
-    row = connection.execute(
-        sa.select(tokens.c.id, tokens.c.name, tokens.c.role).where(
-            tokens.c.sha256 == digest(token), tokens.c.revoked_at.is_(None)
-        )
-    ).one_or_none()
-    return None if row is None else Principal(row.id, row.name, row.role)
+def find(connection: sa.Connection, token: str, now: str) -> Principal | None:
+    """Who holds a live token, looked up by its hash: what the time of the search tells is about hashes."""
+    row = connection.execute(_live(now).where(tokens.c.sha256 == digest(token))).one_or_none()
+    if row is None:
+        return None
+    return Principal(row.identity, row.name, row.role, row.id, frozenset(_scopes(row)))
 
 
-def add(connection: sa.Connection, name: str, role: Role, token: str, at: str) -> Token:
-    """Makes `token` valid from now on."""
-    row = Token(id=new_id("tok"), name=name, role=role, created_at=at)
-    connection.execute(sa.insert(tokens).values(**row.model_dump(), sha256=digest(token)))
-    return row
+def identity(connection: sa.Connection, name: str, role: Role, at: str) -> str:
+    """The id of the identity of this name, made if there is none; `ApiError` name_taken if it has another role."""
+    row = connection.execute(sa.select(identities).where(identities.c.name == name)).one_or_none()
+    if row is not None and row.role != role:
+        raise ApiError("name_taken", "Another role goes by this name; a name is one person's or program's, for good.")
+    if row is not None:
+        return str(row.id)
+    made = new_id("idn")
+    connection.execute(sa.insert(identities).values(id=made, name=name, role=role, created_at=at))
+    return made
+
+
+def free_name(connection: sa.Connection, name: str, role: Role) -> str:
+    """`name`, or with a number where another role goes by it: the service's own names are refused to nobody."""
+    numbered = itertools.chain((name,), (f"{name} ({number})" for number in itertools.count(2)))
+    others = sa.select(identities.c.id).where(identities.c.role != role)
+    return next(n for n in numbered if connection.scalar(others.where(identities.c.name == n)) is None)
+
+
+def add(
+    connection: sa.Connection,
+    name: str,
+    role: Role,
+    token: str,
+    at: str,
+    scopes: Sequence[Scope] | None = None,
+    expires_at: str | None = None,
+) -> Token:
+    """Makes `token` valid from now on, as one of the identity of this name.
+
+    Raises
+    ------
+    ApiError
+        name_taken, as `identity`.
+    """
+    owner, made = identity(connection, name, role, at), new_id("tok")
+    stored = None if set(scopes or SCOPES[role]) == set(SCOPES[role]) else " ".join(scopes or ())
+    row = {"id": made, "identity_id": owner, "scopes": stored, "created_at": at, "expires_at": expires_at}
+    connection.execute(sa.insert(tokens).values(**row, sha256=digest(token)))
+    return _token(connection.execute(_tokens().where(tokens.c.id == made)).one())
 
 
 def known(connection: sa.Connection, token: str) -> bool:
@@ -54,27 +104,26 @@ def known(connection: sa.Connection, token: str) -> bool:
     return connection.scalar(sa.select(tokens.c.id).where(tokens.c.sha256 == digest(token))) is not None
 
 
-def get(connection: sa.Connection, token_id: str) -> Token | None:
+def get(connection: sa.Connection, token_id: str, now: str) -> Token | None:
     """A live token by its id."""
-    row = connection.execute(_live().where(tokens.c.id == token_id)).one_or_none()
-    return None if row is None else Token(**row._mapping)
+    row = connection.execute(_live(now).where(tokens.c.id == token_id)).one_or_none()
+    return None if row is None else _token(row)
 
 
-def page(connection: sa.Connection, after: str | None, limit: int) -> list[Token]:
+def page(connection: sa.Connection, after: str | None, limit: int, now: str) -> list[Token]:
     """Live tokens made after the one with id `after`, oldest first; none if there never was such a token."""
     place = sa.tuple_(tokens.c.created_at, tokens.c.id)
-    query = _live().order_by(tokens.c.created_at, tokens.c.id).limit(limit)
+    query = _live(now).order_by(tokens.c.created_at, tokens.c.id).limit(limit)
     if after is not None:
         query = query.where(
             place > sa.select(tokens.c.created_at, tokens.c.id).where(tokens.c.id == after).scalar_subquery()
         )
-    return [Token(**row._mapping) for row in connection.execute(query)]
+    return [_token(row) for row in connection.execute(query)]
 
 
-def stewards(connection: sa.Connection) -> int:
-    """How many live steward tokens there are."""
-    count = sa.select(sa.func.count()).where(tokens.c.role == "steward", tokens.c.revoked_at.is_(None))
-    return connection.scalar(count) or 0
+def managers(connection: sa.Connection, now: str) -> list[str]:
+    """The live tokens, by id, that can make others."""
+    return [row.id for row in connection.execute(_live(now)) if "manage" in _scopes(row)]
 
 
 def is_empty(connection: sa.Connection) -> bool:
@@ -87,6 +136,23 @@ def revoke(connection: sa.Connection, token_id: str, at: str) -> None:
     connection.execute(sa.update(tokens).where(tokens.c.id == token_id).values(revoked_at=at))
 
 
-def _live() -> sa.Select[tuple[str, str, str, str]]:
-    columns = (tokens.c.id, tokens.c.name, tokens.c.role, tokens.c.created_at)
-    return sa.select(*columns).where(tokens.c.revoked_at.is_(None))
+def _tokens() -> sa.Select[Any]:
+    columns = (tokens.c.id, identities.c.id.label("identity"), identities.c.name, identities.c.role)
+    times = (tokens.c.created_at, tokens.c.expires_at)
+    return sa.select(*columns, tokens.c.scopes, *times).join_from(tokens, identities)
+
+
+def _live(now: str) -> sa.Select[Any]:
+    """Neither revoked nor expired."""
+    return _tokens().where(tokens.c.revoked_at.is_(None), sa.func.coalesce(tokens.c.expires_at, "~") > now)
+
+
+def _scopes(row: sa.Row[Any]) -> list[Scope]:
+    """All that the role may do if nothing was said; who submits is quoted a price."""
+    all_of = SCOPES[row.role]
+    said = all_of if row.scopes is None else row.scopes.split()
+    return [scope for scope in all_of if scope in said or (scope == "quote" and "submit" in said)]
+
+
+def _token(row: sa.Row[Any]) -> Token:
+    return Token(**{**row._mapping, "scopes": _scopes(row)})

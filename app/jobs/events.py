@@ -30,7 +30,7 @@ def place(event_id: str | None) -> Place:
 async def follow(database: Database, job_id: str, last: Place, token_id: str) -> AsyncIterator[ServerSentEvent]:
     """Every change after `last` that a look finds, until the job is over; the end itself is always told.
 
-    Each look asks for the token as well: the stream ends when that is revoked.
+    Each look asks for the token as well: the stream ends when that is revoked or expires.
     A thread is taken for each look and given back: a slow or silent client holds none.
     """
     while True:
@@ -49,7 +49,7 @@ async def follow(database: Database, job_id: str, last: Place, token_id: str) ->
 
 def _look(database: Database, job_id: str, token_id: str) -> JobEvent | None:
     with database.read() as connection:
-        if tokens.get(connection, token_id) is None:
+        if tokens.get(connection, token_id, database.timestamp()) is None:
             return None
         row = store.get(connection, job_id)
     if row is None:

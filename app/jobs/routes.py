@@ -45,6 +45,7 @@ async def waker(request: Request) -> Waker:
 Base = Annotated[Database, Depends(database)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
 Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
+Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
 Body = Annotated[AnyRequest, Depends(json_body(AnyRequest))]
 
 
@@ -70,7 +71,7 @@ async def submit(
     base: Base,
     chosen: Annotated[Settings, Depends(settings)],
     calculations: Annotated[Pool, Depends(pool)],
-    principal: Analyst,
+    principal: Submitter,
     dispatcher: Annotated[Waker, Depends(waker)],
     _room: Annotated[None, Depends(quotes.room)],
     body: Body,
@@ -125,15 +126,15 @@ async def follow(
         str | None, Header(max_length=64, description="The last event seen: the stream goes on after it.")
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events named `job`, each with a JobEvent as data; ends when the job is over or the token revoked."""
-    async for event in events.follow(base, job.id, events.place(last_event_id), principal.id):
+    """Server-sent events named `job`, each with a JobEvent as data; ends when the job, or the token, is over."""
+    async for event in events.follow(base, job.id, events.place(last_event_id), principal.token):
         yield event
 
 
 @router.delete(
     "/jobs/{job_id}", summary="Cancel a job", responses=responses("not_found", "already_finished", "disk_full")
 )
-def cancel(base: Base, principal: Analyst, dispatcher: Annotated[Waker, Depends(waker)], job_id: Identifier) -> Job:
+def cancel(base: Base, principal: Submitter, dispatcher: Annotated[Waker, Depends(waker)], job_id: Identifier) -> Job:
     """Refunded if it had not started; a job that has started stays charged, and its worker is stopped."""
     job = service.cancel(base, principal, job_id)
     dispatcher.wake()

@@ -50,7 +50,7 @@ def apply(
     ----------
     connection : inside `Database.write`
     at : `Database.timestamp` of the same transaction
-    owner_id : the token whose job it is; needed for Charged and Refunded
+    owner_id : the identity whose job it is; needed for Charged and Refunded
 
     Raises
     ------

@@ -19,7 +19,7 @@ class Clock(Protocol):
         ...
 
     def wall(self) -> float:
-        """Seconds since 1970. For stamps that people read and for nothing else: somebody may set this clock."""
+        """Seconds since 1970. For stamps that people read, and for the end of tokens: somebody may set this clock."""
         ...
 
     def ticks(self) -> float:

@@ -15,16 +15,28 @@ metadata = sa.MetaData(
 # One row: whose database this is. The home's file `identity` says the same.
 service = sa.Table("service", metadata, sa.Column("id", sa.String(64), primary_key=True))
 
+# A person or a program: its name is its own for good, and outlives its tokens.
+identities = sa.Table(
+    "identities",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(200), nullable=False, unique=True),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+    sa.CheckConstraint("role in ('steward', 'analyst', 'auditor')", name="role"),
+)
+
+# `scopes` are words of app.wire.tokens.Scope; all that the role may do if null.
 tokens = sa.Table(
     "tokens",
     metadata,
     sa.Column("id", sa.String(64), primary_key=True),
-    sa.Column("name", sa.String(200), nullable=False),
-    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("identity_id", sa.ForeignKey("identities.id"), nullable=False),
     sa.Column("sha256", sa.String(64), nullable=False, unique=True),
+    sa.Column("scopes", sa.String(200)),
     sa.Column("created_at", sa.String(40), nullable=False),
+    sa.Column("expires_at", sa.String(40)),
     sa.Column("revoked_at", sa.String(40)),
-    sa.CheckConstraint("role in ('steward', 'analyst', 'auditor')", name="role"),
 )
 
 # A ledger has the id of the dataset that opened it; others of its family join it. `state` is where it stands
@@ -96,7 +108,7 @@ jobs = sa.Table(
     sa.Column("number", sa.BigInteger, nullable=False, unique=True),
     sa.Column("kind", sa.String(16), nullable=False, server_default="model"),
     sa.Column("dataset_id", sa.ForeignKey("datasets.id"), nullable=False),
-    sa.Column("owner_id", sa.ForeignKey("tokens.id"), nullable=False),
+    sa.Column("owner_id", sa.ForeignKey("identities.id"), nullable=False),
     sa.Column("analyst", sa.String(200), nullable=False),
     sa.Column("idempotency_key", sa.String(200), nullable=False),
     sa.Column("request_sha256", sa.String(64), nullable=False),
@@ -137,7 +149,7 @@ analyst_spend = sa.Table(
     "analyst_spend",
     metadata,
     sa.Column("ledger_id", sa.ForeignKey("ledgers.id"), primary_key=True),
-    sa.Column("owner_id", sa.ForeignKey("tokens.id"), primary_key=True),
+    sa.Column("owner_id", sa.ForeignKey("identities.id"), primary_key=True),
     sa.Column("charges", sa.Integer, nullable=False),
     sa.Column("spent", sa.Text, nullable=False),
 )

@@ -30,7 +30,8 @@ REFUSALS = (
 
 
 async def room(
-    calculations: Annotated[Pool, Depends(pool)], principal: Annotated[Principal, Depends(require("analyst"))]
+    calculations: Annotated[Pool, Depends(pool)],
+    principal: Annotated[Principal, Depends(require("analyst", scope="quote"))],
 ) -> None:
     """Refused before the body is read: who has asked for too much costs next to nothing more."""
     calculations.check(principal.id)
@@ -42,7 +43,7 @@ async def quote(
     base: Annotated[Database, Depends(database)],
     chosen: Annotated[Settings, Depends(settings)],
     calculations: Annotated[Pool, Depends(pool)],
-    principal: Annotated[Principal, Depends(require("analyst"))],
+    principal: Annotated[Principal, Depends(require("analyst", scope="quote"))],
     _room: Annotated[None, Depends(room)],
     body: Annotated[AnyRequest, Depends(json_body(AnyRequest))],
 ) -> Quote:

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from pydantic import SecretStr
 
 from app.main import create_app
+from app.persistence.clock import Clock
 from app.settings import Settings
 from tests.support.calculations import InlineCalculators
 from tests.support.clocks import FastClock
@@ -21,10 +22,10 @@ MakeService = Callable[..., AbstractContextManager[Service]]
 
 
 @contextmanager
-def _made(home: Path, **settings: Any) -> Iterator[Service]:
+def _made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[Service]:
     engine = InlineEngine()
     chosen = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **settings)
-    app = create_app(chosen, engine=engine, calculators=InlineCalculators(), clock=FastClock())
+    app = create_app(chosen, engine=engine, calculators=InlineCalculators(), clock=clock or FastClock())
     with TestClient(app, raise_server_exceptions=False) as client:
         service = Service(app, home, engine, client, {"steward": STEWARD})
         for role in ("analyst", "auditor"):

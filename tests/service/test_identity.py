@@ -3,10 +3,8 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import sqlalchemy as sa
@@ -15,12 +13,16 @@ from fastapi.testclient import TestClient
 from pydantic import SecretStr
 
 from app.http.routing import dependants, routes
+from app.identity import service as service_of_tokens
 from app.identity.dependencies import Require
 from app.main import ROUTERS, create_app
 from app.settings import Settings
+from app.wire.tokens import SCOPES, Scope
+from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
+from tests.support.clocks import HeldClock
 from tests.support.inline_engine import InlineEngine
-from tests.support.service import STEWARD, Service
+from tests.support.service import JOB, STEWARD, Service
 
 ROLES = ("steward", "analyst", "auditor")
 PUBLIC = {
@@ -32,11 +34,12 @@ PUBLIC = {
     ("GET", "/v1/keys"),
     ("POST", "/v1/receipts/verify"),
 }
-# API.md's column "who"; a steward may do all that an analyst may.
+# Who may; a steward may do all that an analyst may.
 ALL = frozenset(ROLES)
 RULES = {
     ("POST", "/v1/tokens"): {"steward"},
     ("GET", "/v1/tokens"): {"steward"},
+    ("POST", "/v1/tokens/{token_id}/rotate"): {"steward"},
     ("DELETE", "/v1/tokens/{token_id}"): {"steward"},
     ("POST", "/v1/datasets"): {"steward"},
     ("GET", "/v1/datasets"): ALL,
@@ -53,6 +56,12 @@ RULES = {
     ("GET", "/v1/jobs/{job_id}/model"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/receipt"): ALL,
     ("GET", "/v1/jobs/{job_id}/profile"): ALL,
+}
+# With which part of a token: to read is to GET, all else is what stewards alone do, except
+SCOPED = {
+    ("POST", "/v1/quotes"): {"quote"},
+    ("POST", "/v1/jobs"): {"quote", "submit"},
+    ("DELETE", "/v1/jobs/{job_id}"): {"submit"},
 }
 EVERY = [(method, route) for route in routes(ROUTERS) for method in sorted(route.methods or ())]
 PROTECTED = [(method, route) for method, route in EVERY if (method, route.path) not in PUBLIC]
@@ -78,11 +87,18 @@ def test_every_route_is_public_by_name_or_has_a_rule() -> None:
 
 @pytest.mark.parametrize(("method", "route"), EVERY, ids=_named)
 def test_rule_is_in_the_routes_own_dependencies(method: str, route: APIRoute) -> None:
-    allowed = [d.call.roles for d in dependants(route) if isinstance(d.call, Require)]
+    asked = [d.call for d in dependants(route) if isinstance(d.call, Require)]
     if (method, route.path) in PUBLIC:
-        assert allowed == []
-    else:
-        assert frozenset.intersection(*allowed) == RULES[method, route.path]
+        assert asked == []
+        return
+    assert frozenset.intersection(*(require.roles for require in asked)) == RULES[method, route.path]
+    usual = {"read"} if method == "GET" else {"manage"}
+    assert {require.scope for require in asked} == SCOPED.get((method, route.path), usual)
+    assert all(
+        {require.scope for require in asked} <= set(SCOPES[role])
+        for role in SCOPES
+        if role in RULES[method, route.path]
+    )
 
 
 @pytest.mark.parametrize(("method", "route"), PROTECTED, ids=_named)
@@ -119,12 +135,107 @@ def test_wrong_role_is_403_and_right_role_is_let_in(shared: Service, method: str
         assert response.json()["code"] == "forbidden"
 
 
-def _make(service: Service, name: str, role: str) -> dict[str, Any]:
-    response = service.call("steward", "POST", "/v1/tokens", json={"name": name, "role": role})
-    assert response.status_code == 201
+@pytest.mark.parametrize("scope", get_args(Scope))
+def test_a_token_is_for_its_scopes_alone(shared: Service, scope: str) -> None:
+    """Whatever the role may: what is refused here is refused for the scope."""
+    made = _make(shared, "all but one", "steward", scopes=[scope])
+    may = set(made["scopes"])
+    assert may == ({"quote", "submit"} if scope == "submit" else {scope})
+    for method, route in PROTECTED:
+        needed = {d.call.scope for d in dependants(route) if isinstance(d.call, Require)}
+        response = shared.call("all but one", method, _path(route))
+        assert (response.status_code == 403) == (not needed <= may), (method, route.path)
+        if response.status_code == 403:
+            assert response.json()["code"] == "forbidden"
+            assert "lacks the scope" in response.json()["detail"]
+
+
+def _make(service: Service, name: str, role: str, **more: Any) -> dict[str, Any]:
+    response = service.call("steward", "POST", "/v1/tokens", json={"name": name, "role": role, **more})
+    assert response.status_code == 201, response.text
     made: dict[str, Any] = response.json()
     service.tokens[name] = made["token"]
     return made
+
+
+class TestAnIdentity:
+    def test_has_its_tokens_jobs_under_any_of_them(self, service: Service) -> None:
+        """Two of one name are one analyst: the same jobs, keys and spending, and after every token of it is gone."""
+        dataset = service.dataset()
+        first = _make(service, "ada", "analyst")
+        body = {"dataset": dataset, **JOB}
+        job = service.call("ada", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": "k"}).json()["id"]
+        second = _make(service, "ada", "analyst")
+        assert second["identity"] == first["identity"]
+        assert second["id"] != first["id"]
+        assert service.call("steward", "DELETE", f"/v1/tokens/{first['id']}").status_code == 204
+        again = service.call("ada", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": "k"}).json()
+        assert again["id"] == job
+        assert service.finished(job)["analyst"] == "ada"
+        assert service.call("steward", "DELETE", f"/v1/tokens/{second['id']}").status_code == 204
+        assert _make(service, "ada", "analyst")["identity"] == first["identity"]
+        assert [one["id"] for one in service.call("ada", "GET", "/v1/jobs").json()["items"]] == [job]
+        assert service.call("ada", "GET", f"/v1/jobs/{job}/model").status_code == 200
+        assert service.call("ada", "GET", f"/v1/jobs/{job}/receipt").json()["receipt"]["analyst"] == "ada"
+        [mine] = service.call("ada", "GET", f"/v1/datasets/{dataset}/budget").json()["analysts"]
+        assert (mine["analyst"], mine["jobs"]) == ("ada", 1)
+
+    def test_has_one_role_for_good(self, service: Service) -> None:
+        made = _make(service, "ada", "analyst")
+        before = service.call("steward", "GET", "/v1/tokens").text
+        body = {"name": "ada", "role": "steward"}
+        refused = service.call("steward", "POST", "/v1/tokens", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (409, "name_taken")
+        assert service.call("steward", "GET", "/v1/tokens").text == before
+        service.call("steward", "DELETE", f"/v1/tokens/{made['id']}")
+        assert service.call("steward", "POST", "/v1/tokens", json=body).status_code == 409
+
+    def test_of_the_services_own_finds_a_name(self, tmp_path: Path, make_service: MakeService) -> None:
+        """An analyst called like the operator's token must not stop the next start."""
+        with make_service(tmp_path) as service:
+            [first] = service.call("steward", "GET", "/v1/tokens", params={"limit": 1}).json()["items"]
+            assert (first["name"], first["role"]) == ("bootstrap", "steward")
+            made = [service_of_tokens.own(service.database, name, "steward") for name in ("fit", "fit")]
+            assert made[0].identity == made[1].identity
+            assert service_of_tokens.own(service.database, "the analyst", "steward").name == "the analyst (2)"
+
+
+class TestATokensLife:
+    def test_ends_when_it_says(self, tmp_path: Path, make_service: MakeService) -> None:
+        clock = HeldClock()
+        with make_service(tmp_path, clock=clock) as service:
+            made = _make(service, "ada", "analyst", lifetime=60)
+            assert made["expires_at"] == "1970-01-01T00:01:00.000Z"
+            clock.set_wall(59.9)
+            assert service.call("ada", "GET", "/v1/datasets").status_code == 200
+            clock.set_wall(0.1)
+            assert service.call("ada", "GET", "/v1/datasets").json()["code"] == "unauthenticated"
+            assert made["id"] not in service.call("steward", "GET", "/v1/tokens").text
+            for method, path in (("DELETE", ""), ("POST", "/rotate")):
+                assert service.call("steward", method, f"/v1/tokens/{made['id']}{path}").status_code == 404
+
+    def test_begins_anew_when_it_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
+        clock = HeldClock()
+        with make_service(tmp_path, clock=clock) as service:
+            old = _make(service, "ada", "analyst", lifetime=3600, scopes=["read"])
+            clock.set_wall(3000.0)
+            new = service.call("steward", "POST", f"/v1/tokens/{old['id']}/rotate").json()
+            assert service.call("ada", "GET", "/v1/datasets").status_code == 401
+            service.tokens["ada"] = new["token"]
+            assert service.call("ada", "GET", "/v1/datasets").status_code == 200
+            kept = {name: old[name] for name in ("identity", "name", "role", "scopes")}
+            assert {name: new[name] for name in kept} == kept
+            assert new["expires_at"] == "1970-01-01T01:50:00.000Z"
+            [first] = service.call("steward", "GET", "/v1/tokens", params={"limit": 1}).json()["items"]
+            assert service.call("steward", "POST", f"/v1/tokens/{first['id']}/rotate").status_code == 201
+
+    def test_is_no_longer_than_the_operator_allows(self, tmp_path: Path, make_service: MakeService) -> None:
+        with make_service(tmp_path, clock=HeldClock(), max_token_lifetime=100) as service:
+            assert _make(service, "ada", "analyst")["expires_at"] == "1970-01-01T00:01:40.000Z"
+            body = {"name": "ada", "role": "analyst", "lifetime": 101}
+            refused = service.call("steward", "POST", "/v1/tokens", json=body)
+            assert (refused.status_code, refused.json()["code"]) == (422, "out_of_range")
+            assert refused.json()["violations"][0]["where"] == "body.lifetime"
 
 
 def test_token_is_long_shown_once_and_stored_as_a_hash(service: Service) -> None:
@@ -153,7 +264,9 @@ def test_revoked_token_is_out_at_once_and_for_good(service: Service) -> None:
 
 
 def test_last_steward_stays(service: Service) -> None:
-    [first] = [t for t in service.call("steward", "GET", "/v1/tokens").json()["items"] if t["role"] == "steward"]
+    """One that may only read, or is another role's, makes no tokens."""
+    _make(service, "watcher", "steward", scopes=["read", "submit"])
+    [first] = [t for t in service.call("steward", "GET", "/v1/tokens").json()["items"] if "manage" in t["scopes"]]
     refused = service.call("steward", "DELETE", f"/v1/tokens/{first['id']}")
     assert (refused.status_code, refused.json()["code"]) == (409, "last_steward")
     other = _make(service, "second", "steward")
@@ -189,6 +302,12 @@ def test_list_is_paged_and_misses_nothing(service: Service) -> None:
         {"name": "x", "role": "analyst", "token": "I would like this one, 32 characters long"},
         {"role": "analyst"},
         {"name": 5, "role": "analyst"},
+        {"name": "x", "role": "analyst", "scopes": []},
+        {"name": "x", "role": "analyst", "scopes": ["manage"]},
+        {"name": "x", "role": "auditor", "scopes": ["read", "quote"]},
+        {"name": "x", "role": "analyst", "lifetime": 59},
+        {"name": "x", "role": "analyst", "lifetime": 1e9},
+        {"name": "x", "role": "analyst", "lifetime": 315_360_001},
     ],
 )
 def test_bad_request_makes_no_token(shared: Service, body: dict[str, Any]) -> None:
@@ -238,7 +357,7 @@ def test_bootstrap_token_leaves_the_environment_before_anything_starts(
 
 @pytest.mark.slow
 def test_bootstrap_token_is_ensured_at_every_start_but_not_after_its_revocation(
-    tmp_path: Path, make_service: Callable[..., AbstractContextManager[Service]]
+    tmp_path: Path, make_service: MakeService
 ) -> None:
     with make_service(tmp_path) as service:
         [first] = [t for t in service.call("steward", "GET", "/v1/tokens").json()["items"] if t["role"] == "steward"]

@@ -31,7 +31,7 @@ def _dispatcher(world: World, slots: int = 1, gate: bool = False) -> tuple[Dispa
 def _another(world: World, name: str) -> Principal:
     with world.database.write() as connection:
         tokens.add(connection, name, "analyst", f"secret of {name}", "t")
-        found = tokens.find(connection, f"secret of {name}")
+        found = tokens.find(connection, f"secret of {name}", "t")
     assert found is not None
     return found
 

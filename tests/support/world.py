@@ -60,11 +60,10 @@ class World:
         settings = Settings(home=home, **chosen)
         database = open_database(settings, clock or SetClock())
         with database.write() as connection:
-            found = tokens.find(connection, "secret of ada")
-            if found is None:
-                at = database.timestamp()
+            at = database.timestamp()
+            if not tokens.known(connection, "secret of ada"):
                 tokens.add(connection, "ada", "analyst", "secret of ada", at)
-                found = tokens.find(connection, "secret of ada")
+            found = tokens.find(connection, "secret of ada", at)
         assert found is not None
         return World(settings, database, SigningKeys(home), found)
 
@@ -76,7 +75,7 @@ class World:
         folder.mkdir()
         file = folder / "upload"
         file.write_bytes(people(rows + self.made))
-        steward = Principal("tok_steward", "the steward", "steward")
+        steward = Principal("idn_steward", "the steward", "steward")
         upload = Upload(json.dumps(SPEC | {"name": name} | changes).encode(), file)
         return datasets.create(self.database, self.settings, steward, upload).id
 

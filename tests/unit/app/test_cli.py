@@ -118,6 +118,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "submit",
         "token create",
         "token list",
+        "token rotate",
         "token revoke",
         "upload",
     }

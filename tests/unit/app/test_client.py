@@ -246,7 +246,10 @@ def test_upload_streams_the_declaration_first_and_then_the_file(tmp_path: Path) 
 def test_lists_are_read_to_their_last_page_and_unknown_fields_of_a_newer_server_are_passed_over() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         page = int(request.url.params.get("cursor", 0))
-        entry = {"id": f"tok_{page}", "name": "a", "role": "analyst", "created_at": "t", "colour": "new"}
+        entry = {"id": f"tok_{page}", "name": "a", "role": "analyst", "identity": "idn_a", "scopes": []} | {
+            "created_at": "t",
+            "colour": "new",
+        }
         return httpx.Response(200, json={"items": [entry], "next": str(page + 1) if page < 2 else None})
 
     with _client(answer) as purse:

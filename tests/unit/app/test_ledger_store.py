@@ -22,7 +22,7 @@ AT = "2026-01-01T00:00:00.000Z"
 BUDGET = Privacy(1.0, 0.0)
 OWN = Privacy(0.5, 0.0)
 UNIT = 2**40
-OWNERS = {"ada": "", "bob": ""}  # token ids, by name; each test's database fills them in
+OWNERS = {"ada": "", "bob": ""}  # identities, by name; each test's database fills them in
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
         opened = Opened("ds_1", 100, Filter.open("pure", BUDGET))
         datasets.add(connection, opened, spec, "0" * 64, "ds_1", AT)
         for name in OWNERS:
-            OWNERS[name] = tokens.add(connection, name, "analyst", f"secret of {name}", AT).id
+            OWNERS[name] = tokens.add(connection, name, "analyst", f"secret of {name}", AT).identity
     yield database
     database.close()
 

@@ -18,7 +18,7 @@ from app.jobs import service
 from app.ledger import store as ledger
 from app.persistence.schema import NEWEST, config, create, upgrade
 from app.persistence.session import Database
-from app.persistence.tables import ledgers, metadata
+from app.persistence.tables import identities, ledgers, metadata
 from app.sources.spec import JobSpec
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
@@ -165,6 +165,7 @@ def test_rows_of_the_first_version_are_kept(old: Database) -> None:
     old.migrate()
     after = rows()
     assert after["datasets"][0]["content_sha256"] == "2" * 64
+    assert {row.pop("owner_id") for name in ("jobs", "analyst_spend") for row in after[name]} == {"idn_1"}
     for name in tables:
         assert len(before[name]) == len(after[name]) > 0
         for then, now in zip(before[name], after[name], strict=True):
@@ -180,11 +181,32 @@ def test_rows_of_the_first_version_are_kept(old: Database) -> None:
         assert connection.scalar(sa.text("pragma integrity_check")) == "ok"
 
 
+def test_no_two_tokens_become_one_identity(old: Database) -> None:
+    """Tokens of one name may be two people's: the newest live one keeps it, and what is not signed says whose it is."""
+    with old.write() as connection:
+        for number, (name, revoked) in enumerate([("ada", None), ("ada", "t9"), ("ada (2)", None)], 2):
+            token = {"id": f"tok_{number}", "name": name, "role": "steward", "sha256": str(number) * 64}
+            _insert(connection, "tokens", **token, created_at=f"t{number}", revoked_at=revoked)
+    old.migrate()
+    with old.read() as connection:
+        rows = connection.execute(sa.text("select i.id, i.name, i.role from identities i order by i.id")).all()
+        assert rows == [
+            ("idn_1", "ada (3)", "analyst"),
+            ("idn_2", "ada", "steward"),
+            ("idn_3", "ada (4)", "steward"),
+            ("idn_4", "ada (2)", "steward"),
+        ]
+        owners = connection.execute(sa.text("select identity_id, revoked_at from tokens order by id")).all()
+        assert owners == [("idn_1", None), ("idn_2", None), ("idn_3", "t9"), ("idn_4", None)]
+        named = connection.execute(sa.text("select analyst from jobs order by number")).scalars().all()
+        assert named == ["ada (3)", "ada (3)", "ada"], "a receipt that is signed keeps its name"
+
+
 @pytest.mark.parametrize(
     ("query", "search"),
     [
         (
-            "where number > 0 and owner_id = 'tok_1' order by number limit 9",
+            "where number > 0 and owner_id = 'idn_1' order by number limit 9",
             "INDEX ix_jobs_owner (owner_id=? AND number>?)",
         ),
         (
@@ -238,9 +260,13 @@ def _back(home: Path) -> None:
         tables.reflect(connection)
         for table in tables.sorted_tables:
             if table.name in metadata.tables:
-                for row in source.execute(sa.select(metadata.tables[table.name])):
-                    known = {name: value for name, value in row._mapping.items() if name in table.c}
-                    connection.execute(table.insert().values(known | _older(source, table.name, row)))
+                query = sa.select(metadata.tables[table.name])
+                if table.name == "tokens":
+                    query = query.add_columns(identities.c.name, identities.c.role).join(identities)
+                for row in source.execute(query):
+                    older = dict(row._mapping) | _older(source, table.name, row)
+                    known = {name: value for name, value in older.items() if name in table.c}
+                    connection.execute(table.insert().values(known))
     newest.close()
     database.close()
 
@@ -251,11 +277,16 @@ def _older(source: sa.Connection, table: str, row: sa.Row[Any]) -> dict[str, str
         case "jobs":
             spec = json.loads(row.spec)
             kept = {name: spec[name] for name in ("method", "release_plan")}
-            return {"plan": json.dumps(kept | {"loss": spec["problem"]["loss"]})}
+            plan = {"plan": json.dumps(kept | {"loss": spec["problem"]["loss"]})}
+            return plan | {"owner_id": f"tok{row.owner_id[3:]}"}
         case "datasets":
             return {"state": source.execute(sa.select(ledgers.c.state).where(ledgers.c.id == row.id)).scalar_one()}
-        case "ledger_entries" | "analyst_spend":
+        case "ledger_entries":
             return {"dataset_id": row.ledger_id}
+        case "analyst_spend":
+            return {"dataset_id": row.ledger_id, "owner_id": f"tok{row.owner_id[3:]}"}
+        case "tokens":
+            return {"id": f"tok{row.identity_id[3:]}"}
         case _:
             return {}
 
