@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
 from accounting.records.chain import Entry, Head, from_lines, to_lines, verify_whole
 from accounting.records.documents import fields, parse
-from accounting.records.signing import Jwks, SigningKey, check_json, generate_key, jwks, load_key, rotate_key, sign_json
+from accounting.records.signing import (
+    Jwks,
+    SigningKey,
+    check_json,
+    generate_key,
+    jwks,
+    load_key,
+    read_key,
+    rotate_key,
+    sign_json,
+)
 from accounting.records.statement import Receipt, check
 
 if TYPE_CHECKING:
@@ -285,6 +295,7 @@ __all__ = [
     "jwks",
     "load_key",
     "read",
+    "read_key",
     "recompute",
     "rotate_key",
     "sign",

@@ -4,8 +4,11 @@ A key is named by its RFC 7638 thumbprint. The key file is a JWK Set: the signin
 keys that signed before it, so that what they signed can still be checked.
 """
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -52,6 +55,11 @@ def load_key(path: Path) -> SigningKey:
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(path, generate_key(), replacing=False)
+    return read_key(path)
+
+
+def read_key(path: Path) -> SigningKey:
+    """The key in the file; `ReceiptInvalid` if it holds none of this service, `OSError` if there is no file."""
     try:
         keys = _key_list(parse(path.read_bytes()))
         return SigningKey(_import(keys[0], private=True), tuple(_import(key) for key in keys[1:]))
@@ -60,10 +68,19 @@ def load_key(path: Path) -> SigningKey:
 
 
 def rotate_key(path: Path) -> SigningKey:
-    """A fresh key in the file's place; the old one's public half stays behind it. Not for two callers at once."""
-    old = load_key(path)
-    new = SigningKey(generate_key().private, (_import(_export(old.private)), *old.retired))
-    _write(path, new, replacing=True)
+    """A fresh key in the file's place; the public half of the old one stays behind it. Two callers take turns.
+
+    Raises
+    ------
+    ReceiptInvalid
+        if the file holds no key of this service, or as many retired ones as a verifier reads. `OSError` without a file.
+    """
+    with _locked(path.parent):
+        old = read_key(path)
+        if len(old.retired) + 2 > _MOST_KEYS:
+            raise ReceiptInvalid(f"the key file holds {_MOST_KEYS} keys already, and verifiers read no more")
+        new = SigningKey(generate_key().private, (_import(_export(old.private)), *old.retired))
+        _write(path, new, replacing=True)
     return new
 
 
@@ -143,6 +160,16 @@ def _import(document: dict[str, Any], private: bool = False) -> OKPKey:
 
 def _export(key: OKPKey, private: bool = False) -> dict[str, Any]:
     return {**key.as_dict(private=private), "kid": key.thumbprint(), "use": "sig", "alg": ALGORITHM}
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, key: SigningKey, replacing: bool) -> None:

@@ -1,14 +1,16 @@
 """The key that signs receipts: made at first start, kept in the home, never given to a worker."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
+from accounting.errors import ReceiptInvalid
 from accounting.records import receipt
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
-from accounting.records.receipt import Jwks, Receipt
+from accounting.records.receipt import Jwks, Receipt, SigningKey
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
 
@@ -20,7 +22,7 @@ class KeyLost(RuntimeError):
 
 
 class SigningKeys:
-    """The service's Ed25519 key, and the public halves of those before it.
+    """The service's Ed25519 key, and the public halves of those before it; rotated, the new one signs from then on.
 
     Parameters
     ----------
@@ -28,7 +30,8 @@ class SigningKeys:
     """
 
     def __init__(self, home: Path) -> None:
-        self._key = receipt.load_key(home / KEY_FILE)
+        self._file, self._seen = home / KEY_FILE, (0, 0)
+        self._key = receipt.load_key(self._file)
 
     @staticmethod
     def beside(home: Path, database: Database) -> "SigningKeys":
@@ -51,12 +54,21 @@ class SigningKeys:
 
     def sign(self, document: Receipt) -> str:
         """Compact JWS over the canonical form of the receipt."""
-        return receipt.sign(document, self._key)
+        return receipt.sign(document, self._now())
 
     def sign_head(self, dataset: str, newest: Entry) -> dict[str, Any]:
         """The ledger's head as of now, signed."""
-        return sign_head(dataset, newest, self._key)
+        return sign_head(dataset, newest, self._now())
 
     def jwks(self) -> Jwks:
         """The public keys, the current one first."""
-        return receipt.jwks(self._key)
+        return receipt.jwks(self._now())
+
+    def _now(self) -> SigningKey:
+        """The file's key, read again once it was rotated; a file that is gone or broken changes nothing."""
+        with suppress(OSError, ReceiptInvalid):
+            found = self._file.stat()
+            seen = (found.st_ino, found.st_mtime_ns)
+            if seen != self._seen:
+                self._key, self._seen = receipt.read_key(self._file), seen
+        return self._key

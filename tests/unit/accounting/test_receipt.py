@@ -589,6 +589,32 @@ def test_rotation_keeps_old_receipts_checkable(tmp_path: Path) -> None:
     assert [("d" in key) for key in stored] == [True, False, False], "old private keys are gone"
 
 
+def test_rotations_at_once_lose_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    made = [receipt.load_key(path)]
+    threads = [threading.Thread(target=lambda: made.append(receipt.rotate_key(path))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kept = {key["kid"] for key in receipt.jwks(receipt.read_key(path))["keys"]}
+    assert kept == {key.private.thumbprint() for key in made}
+    assert len(kept) == 7
+
+
+def test_a_key_file_that_is_full_or_missing_is_not_rotated(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    with pytest.raises(FileNotFoundError):
+        receipt.rotate_key(path)
+    receipt.load_key(path)
+    key, *_ = json.loads(path.read_text())["keys"]
+    path.write_text(json.dumps({"keys": [key, *KEYS["keys"] * 255]}))
+    before = path.read_text()
+    with pytest.raises(ReceiptInvalid, match="256 keys already"):
+        receipt.rotate_key(path)
+    assert path.read_text() == before
+
+
 BROKEN = {
     "empty": "",
     "object": "{}",

@@ -103,6 +103,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "jobs wait",
         "keys export",
         "keys list",
+        "keys rotate",
         "ledger export",
         "ledger head",
         "ledger new-key",

@@ -1,0 +1,84 @@
+"""Signing keys are rotated while the server runs: what was signed before verifies, what comes after has the new key."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accounting.records import receipt
+from accounting.records.signing import check_json
+from app.cli import main
+from app.ledger.keys import KEY_FILE, SigningKeys
+from tests.service.conftest import MakeService
+from tests.support.service import JOB, Service
+
+
+def _released(service: Service, dataset: str) -> dict[str, Any]:
+    job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset, "method": {"name": "dp_gd"}})
+    assert service.finished(job.json()["id"])["state"] == "done"
+    document: dict[str, Any] = service.call("auditor", "GET", f"/v1/jobs/{job.json()['id']}/receipt").json()
+    return document
+
+
+def _kids(service: Service) -> list[str]:
+    return [key["kid"] for key in service.client.get("/v1/keys").json()["keys"]]
+
+
+def _is_valid(service: Service, document: dict[str, Any]) -> bool:
+    return bool(service.client.post("/v1/receipts/verify", json=document).json()["valid"])
+
+
+def _rotate(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    with pytest.raises(SystemExit) as ended:
+        main(("keys", "rotate", "--home", str(home), "--json"))
+    assert ended.value.code == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+@pytest.mark.slow
+def test_a_running_server_takes_a_new_key_up_and_a_restarted_one_keeps_both(
+    make_service: MakeService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with make_service(tmp_path / "home") as service:
+        dataset, pinned = service.dataset(), service.client.get("/v1/keys").json()
+        [first] = _kids(service)
+        old = _released(service, dataset)
+        told = _rotate(service.home, capsys)
+        assert _kids(service) == [told["signs now"], first]
+        assert told["retired"] == [first]
+        new = _released(service, dataset)
+        assert receipt.verify(old, pinned).holds, "keys that were pinned before go on verifying what they signed"
+        assert receipt.verify(new, pinned).reason == "no trusted key made this signature"
+        assert _is_valid(service, old)
+        assert _is_valid(service, new)
+        head = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger/head").json()
+        assert (
+            check_json(
+                {name: head[name] for name in ("dataset", "sequence", "hash", "at")},
+                head["signature"],
+                {"keys": service.client.get("/v1/keys").json()["keys"][:1]},
+                "privy-purse-head",
+            )
+            is None
+        )
+    with make_service(tmp_path / "home") as service:
+        assert _kids(service) == [told["signs now"], first]
+        assert _is_valid(service, old)
+        assert _is_valid(service, new)
+
+
+def test_a_key_file_that_goes_or_breaks_leaves_the_running_key(tmp_path: Path) -> None:
+    keys = SigningKeys(tmp_path)
+    before = keys.jwks()
+    for change in (lambda: (tmp_path / KEY_FILE).write_text("{}"), (tmp_path / KEY_FILE).unlink):
+        change()
+        assert keys.jwks() == before
+    assert list(tmp_path.iterdir()) == [], "none is made in its place"
+
+
+def test_there_is_nothing_to_rotate_in_an_empty_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(("keys", "rotate", "--home", str(tmp_path / "home")))
+    assert (ended.value.code, "new-key" in capsys.readouterr().err) == (1, True)
