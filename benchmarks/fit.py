@@ -19,10 +19,9 @@ import psutil
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from app.client import Client
-from app.demo.server import serving
 from benchmarks.datasets import _ADULT, DATA
 from benchmarks.peers_ways import PYTHON
+from benchmarks.served import small
 
 _SKLEARN = """
 import sys
@@ -85,16 +84,7 @@ def fits(repeats: int) -> None:
 
 def smallest() -> None:
     """One step of dp_gd on a hundred records, one job after the other, at a server that is warm."""
-    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as (url, token), Client(url, token=token) as purse:
-        server = next(one for one in psutil.Process().children() if "serve" in one.cmdline())
-        rows = Path(name) / "rows.csv"
-        rows.write_text("x,y\n" + "1,a\n2,b\n" * 50)
-        columns = [
-            {"name": "x", "type": "number", "lower": 0, "upper": 9},
-            {"name": "y", "type": "category", "categories": ["a", "b"]},
-        ]
-        spec = {"name": "rows", "columns": columns, "budget": {"epsilon": 50.0, "delta": 1e-6}}
-        dataset = purse.datasets.upload(rows, spec=spec).id
+    with small(100, 50.0) as (purse, server, dataset):
 
         def job() -> Seconds:
             """Seconds from its submission to its end: as the job says, and until the client has heard of it."""

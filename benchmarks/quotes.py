@@ -6,20 +6,15 @@ calculating process forks one for each question (that one has its loops loaded b
 
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
-
-import psutil
 
 import solvers
 from accounting.accountants import guard
 from accounting.privacy import Privacy
-from app.client import Client
-from app.demo.server import serving
 from benchmarks.coded import ADULT
+from benchmarks.served import small
 from solvers.columns import Columns
 from solvers.domains import LinfBall
 from solvers.errors import NeedsDelta, Unsuitable
@@ -52,16 +47,8 @@ def report(_repeats: int) -> None:
 
 def served() -> None:
     """The same question over HTTP, again and again: CPU time of a warm server for each, and the least on the clock."""
-    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as (url, token), Client(url, token=token) as purse:
-        server = next(one for one in psutil.Process().children() if "serve" in one.cmdline())
-        rows = Path(name) / "rows.csv"
-        rows.write_text("x,y\n" + "1,a\n2,b\n" * 1000)
-        columns = [
-            {"name": "x", "type": "number", "lower": 0, "upper": 9},
-            {"name": "y", "type": "category", "categories": ["a", "b"]},
-        ]
-        spec = {"name": "rows", "columns": columns, "budget": {"epsilon": 3.0, "delta": 1e-6}}
-        asked: dict[str, Any] = {"dataset": purse.datasets.upload(rows, spec=spec).id, "target": "y"}
+    with small(2000, 3.0) as (purse, server, dataset):
+        asked: dict[str, Any] = {"dataset": dataset, "target": "y"}
         time.sleep(_SETTLE)
         for method in ("dp_gd", "dp_svrg", "noisy_mirror_descent"):
             asked |= {"method": {"name": method}, "privacy": {"epsilon": 0.5}}

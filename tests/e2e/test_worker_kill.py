@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,32 +20,17 @@ from distributed import LocalCluster
 from distributed.security import Security
 
 from app.jobs import service
-from app.persistence.clock import SystemClock
 from app.settings import Settings
-from app.wire.jobs import Job
 from app.worker import cluster as engines
 from app.worker import task
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import FAILED
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
+from tests.support.running import LONG, SHORT, TIMES, Running
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people
 from tests.support.world import World, check_books
-
-LONG = {"method": {"name": "dp_gd", "steps": 20_000}, "privacy": {"epsilon": 0.2}}  # a second or more
-SHORT = {"method": {"name": "dp_gd", "steps": 10}, "privacy": {"epsilon": 0.2}}
-TIMES: dict[str, Any] = {"lease_seconds": 4.0, "renew_seconds": 0.5}
-
-
-def _until(what: Callable[[], Any], within: float = PATIENCE) -> Any:
-    """What it returns, once that is true; asked less often the longer it takes, since asking takes time of its own."""
-    deadline, rest = time.monotonic() + within, 0.02
-    while not (found := what()):
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(rest)
-        rest = min(1.2 * rest, 0.3)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -60,102 +45,83 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskEngine]:
     os.environ.pop("PURSE_OTHER", None)
 
 
-class Running:
-    """A world whose dispatcher runs on the engine."""
+def _worker_of(running: Running[DaskEngine], job: str) -> int:
+    """The process that runs the job's attempt, once one does."""
+    client = running.engine._client
 
-    def __init__(self, home: Path, engine: DaskEngine) -> None:
-        self.engine = engine
-        self.world = World.at(home, SystemClock(), **TIMES)
-        self.dataset = self.world.dataset(rows=2000, budget={"epsilon": 20.0, "delta": 1e-6})
-        self.dispatcher = Dispatcher(self.world.settings, self.world.database, self.world.keys, engine)
-        self.dispatcher.start()
+    def where() -> list[str]:
+        key = f"{job}-{running.world.job(job).attempt}"
+        return [address for address, keys in client.processing().items() if key in keys]
 
-    def submit(self, **changes: Any) -> str:
-        job = self.world.submit(self.dataset, **changes).id
-        self.dispatcher.wake()
-        return job
-
-    def finished(self, job: str) -> Job:
-        _until(lambda: self.world.job(job).state not in ("queued", "running"))
-        return self.world.job(job)
-
-    def worker_of(self, job: str) -> int:
-        """The process that runs the job's attempt, once one does."""
-        client = self.engine._client
-
-        def where() -> list[str]:
-            key = f"{job}-{self.world.job(job).attempt}"
-            return [address for address, keys in client.processing().items() if key in keys]
-
-        [address] = _until(where)
-        return int(client.run(os.getpid, workers=[address])[address])
+    [address] = until(where)
+    return int(client.run(os.getpid, workers=[address])[address])
 
 
 @pytest.fixture
-def running(tmp_path: Path, engine: DaskEngine) -> Iterator[Running]:
-    _until(lambda: engine.slots and len(engine._client.nthreads()) == 2)
+def running(tmp_path: Path, engine: DaskEngine) -> Iterator[Running[DaskEngine]]:
+    until(lambda: engine.slots and len(engine._client.nthreads()) == 2)
     running = Running(tmp_path / "home", engine)
     yield running
-    running.dispatcher.stop()
-    running.world.check()
-    running.world.database.close()
+    running.stop()
 
 
-def test_the_whole_path_on_dask(running: Running) -> None:
+def test_the_whole_path_on_dask(running: Running[DaskEngine]) -> None:
     jobs = [running.submit(method={"name": name}) for name in ("dp_gd", "dp_svrg")]
     assert [running.finished(job).state for job in jobs] == ["done", "done"]
     assert running.world.check()["done"] == 2
     assert list((running.world.settings.home / "scratch").glob("job_*")) == []
 
 
-def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running) -> None:
+def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskEngine]) -> None:
     job = running.submit(**LONG)
-    before = running.worker_of(job)
+    before = _worker_of(running, job)
     os.kill(before, signal.SIGKILL)
-    _until(lambda: running.world.job(job).attempt == 2)
+    until(lambda: running.world.job(job).attempt == 2)
     found = running.finished(job)
     assert (found.state, found.attempt) == ("done", 2)
     kinds = running.world.kinds(running.dataset)
     assert [kinds.count(kind) for kind in ("charged", "started", "released")] == [1, 2, 1]
-    _until(lambda: len(running.engine._client.nthreads()) == 2)
+    until(lambda: len(running.engine._client.nthreads()) == 2)
     assert before not in running.engine._client.run(os.getpid).values()
 
 
-def _has_begun(running: Running, job: str, attempt: int) -> bool:
+def _has_begun(running: Running[DaskEngine], job: str, attempt: int) -> bool:
     return running.world.job(job).attempt == attempt
 
 
-def test_and_the_second_time_the_job_is_lost(running: Running) -> None:
+def test_and_the_second_time_the_job_is_lost(running: Running[DaskEngine]) -> None:
     job = running.submit(**LONG)
     for attempt in (1, 2):
-        _until(partial(_has_begun, running, job, attempt))
-        os.kill(running.worker_of(job), signal.SIGKILL)
+        until(partial(_has_begun, running, job, attempt))
+        os.kill(_worker_of(running, job), signal.SIGKILL)
     found = running.finished(job)
     assert (found.state, found.error, found.attempt) == ("failed", "worker_lost", 2)
     assert running.world.kinds(running.dataset) == ["opened", "charged", "started", "started", "failed"]
 
 
-def test_a_cancelled_job_stops_and_frees_its_slot(running: Running) -> None:
+def test_a_cancelled_job_stops_and_frees_its_slot(running: Running[DaskEngine]) -> None:
     job = running.submit(**LONG)
-    worker = running.worker_of(job)
+    worker = _worker_of(running, job)
     [attempt] = running.dispatcher._running
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
-    _until(lambda: not any(running.engine._client.processing().values()))
+    until(lambda: not any(running.engine._client.processing().values()))
     assert worker in running.engine._client.run(os.getpid).values(), "it stopped by itself"
     assert attempt.handle.result().kind == "raised", "before its end"
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
-def test_one_that_does_not_stop_by_itself_loses_its_worker(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_does_not_stop_by_itself_loses_its_worker(
+    running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engines, "_GRACE", 0.2)
     monkeypatch.setattr(task, "stop", _deaf)
     job = running.submit(**LONG)
-    worker = running.worker_of(job)
+    worker = _worker_of(running, job)
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
-    _until(lambda: running.dispatcher._running == [])
-    _until(lambda: running.engine.slots == 2 and len(running.engine._client.nthreads()) == 2)
+    until(lambda: running.dispatcher._running == [])
+    until(lambda: running.engine.slots == 2 and len(running.engine._client.nthreads()) == 2)
     assert worker not in running.engine._client.run(os.getpid).values()
     assert running.finished(running.submit(**SHORT)).state == "done"
 
@@ -188,33 +154,33 @@ def _wakes(dask_worker: Any) -> float:
 
 def test_an_idle_engine_hardly_wakes_up(engine: DaskEngine) -> None:
     """At Dask's defaults a worker wakes 150 times a second. One that was replaced has the same settings."""
-    _until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
-    first = min(_until(lambda: engine._client.run(os.getpid, on_error="ignore")).values())
+    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    first = min(until(lambda: engine._client.run(os.getpid, on_error="ignore")).values())
     os.kill(first, signal.SIGKILL)
-    _until(lambda: first not in engine._client.run(os.getpid, on_error="ignore").values())
-    _until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    until(lambda: first not in engine._client.run(os.getpid, on_error="ignore").values())
+    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
 
     def rested() -> bool:
         """Both, once a heartbeat was answered; one that is on its way out does not answer."""
         found = engine._client.run(_wakes, on_error="ignore")
         return len(found) == 2 and all(wakes < 2 for wakes in found.values())
 
-    _until(rested)
+    until(rested)
     cluster = engine._cluster
     assert cluster is not None
-    _until(lambda: sum(map(_wakes, (cluster.scheduler, *cluster.workers.values()))) < 12)
+    until(lambda: sum(map(_wakes, (cluster.scheduler, *cluster.workers.values()))) < 12)
 
 
 def test_a_nanny_that_brings_no_worker_back_is_given_up(engine: DaskEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once two tests waited for four minutes, on a starved machine, for a worker that never came."""
-    _until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
     cluster = engine._cluster
     assert cluster is not None
     nanny = next(iter(cluster.workers.values()))
     assert nanny.process is not None
     nanny.process.on_exit = lambda _code: None  # it does not hear that its worker has ended
     os.kill(nanny.pid, signal.SIGKILL)
-    _until(lambda: len(engine._client.nthreads()) == 1)
+    until(lambda: len(engine._client.nthreads()) == 1)
     monkeypatch.setattr(engines, "_LOOK", 0.0)
     assert engine.slots == 2
     time.sleep(0.5)
@@ -222,7 +188,7 @@ def test_a_nanny_that_brings_no_worker_back_is_given_up(engine: DaskEngine, monk
     with monkeypatch.context() as soon:
         soon.setattr(engines, "_START", 0.1)
         assert engine.slots == 2
-    _until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
     assert nanny not in cluster.workers.values()
 
 
@@ -247,7 +213,7 @@ def test_an_engine_that_does_not_close_in_time_fails_no_shutdown(caplog: pytest.
 
 def test_an_attempt_that_raises_says_one_word(engine: DaskEngine) -> None:
     handle = engine.submit("job_x", 1, '{"folder": "of somebody"}')
-    _until(handle.done)
+    until(handle.done)
     assert handle.result().kind == "raised"
     assert handle.result().output == ""
     assert task.attempt("{}", "outside of any worker") == FAILED
@@ -302,7 +268,7 @@ def test_a_remote_scheduler_with_mutual_tls(tmp_path: Path) -> None:
             dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
             dispatcher.step()
             [running] = dispatcher._running
-            _until(running.handle.done)
+            until(running.handle.done)
             assert world.job(job).state == "running"
             world.clock.pass_(1000.0)
             dispatcher.step()
@@ -324,11 +290,11 @@ class TestServer:
             dataset = server.upload(spec, people(2000))
             running = server.submit(JOB | {"dataset": dataset} | LONG, "k1")
             waiting = [server.submit(JOB | {"dataset": dataset} | SHORT, f"w{i}") for i in range(3)]
-            _until(lambda: server.job(running)["state"] == "running")
+            until(lambda: server.job(running)["state"] == "running")
             workers = server.workers()
             assert len(workers) == 1
             server.kill()
-            _until(lambda: not any(psutil.pid_exists(pid) for pid in workers))
+            until(lambda: not any(psutil.pid_exists(pid) for pid in workers))
             with pytest.raises(httpx.HTTPError):
                 server.job(running)
             server.start()
@@ -349,10 +315,10 @@ class TestServer:
             server.start()
             dataset = server.upload(SPEC, people(2000))
             server.submit(JOB | {"dataset": dataset} | LONG, "k1")
-            _until(lambda: len(server.workers()) == 1)
+            until(lambda: len(server.workers()) == 1)
             workers = server.workers()
             server.stop()
-            _until(lambda: not any(psutil.pid_exists(pid) for pid in workers))
+            until(lambda: not any(psutil.pid_exists(pid) for pid in workers))
             assert check_books(server.database(), server.keys())["running"] <= 1
             assert "distributed" not in server.log(), "Dask says nothing of our jobs"
         finally:

@@ -4,8 +4,7 @@ import asyncio
 import itertools
 import json
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
@@ -21,6 +20,7 @@ from app.calculation.questions import ANSWER, QUESTION, Answer, Price, Priced, Q
 from solvers import Problem, domains, losses, regularizers
 from solvers.methods import DpGd, Method, NoisyMirrorDescent
 from tests.support.live import Live, live
+from tests.support.patience import eventually
 from tests.support.service import JOB, SPEC, people
 
 T = TypeVar("T")
@@ -68,13 +68,6 @@ def process(calculators: ForkedCalculators) -> psutil.Process:
     return psutil.Process(calculators._begun.process.pid)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", get_args(Method), ids=lambda method: str(method.__name__))
 def test_every_question_and_every_answer_comes_over_whole(method: type[Any]) -> None:
@@ -108,9 +101,9 @@ def test_a_calculation_that_takes_too_long_is_refused_and_says_by_which_limit(ca
 def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculators) -> None:
     async def leave() -> None:
         task = asyncio.create_task(asked(calculators, DEAR))
-        await until(lambda: len(process(calculators).children()) == 1)
+        await eventually(lambda: len(process(calculators).children()) == 1)
         task.cancel()
-        await until(lambda: not process(calculators).children())
+        await eventually(lambda: not process(calculators).children())
 
     asyncio.run(leave())
 
@@ -118,7 +111,7 @@ def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculator
 def test_a_calculation_that_is_killed_is_lost_and_the_next_one_is_not(calculators: ForkedCalculators) -> None:
     async def kill() -> None:
         task = asyncio.create_task(asked(calculators, DEAR))
-        await until(lambda: len(process(calculators).children()) == 1)
+        await eventually(lambda: len(process(calculators).children()) == 1)
         process(calculators).children()[0].kill()
         with pytest.raises(Lost):
             await task
@@ -190,7 +183,7 @@ def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(serve
             async with _caller(server, token) as greedy:
                 quotes = [JOB | DEAR_JOB | {"dataset": dataset, "row_norm": 1 - i / 100} for i in range(EACH + 4)]
                 asking = [asyncio.create_task(greedy.post("/v1/quotes", json=quote)) for quote in quotes]
-                await until(lambda: _calculations(server) > 0 and sum(task.done() for task in asking) == 4)
+                await eventually(lambda: _calculations(server) > 0 and sum(task.done() for task in asking) == 4)
                 for _ in range(10):
                     for public in ("/health/live", "/health/ready", f"/v1/datasets/{dataset}/budget"):
                         assert (await steward.get(public)).status_code == 200
@@ -203,7 +196,7 @@ def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(serve
                     assert int(refused.headers["Retry-After"]) > 0
                 for task in asking:
                     task.cancel()
-                await until(lambda: _calculations(server) == 0)  # who leaves takes the calculations along
+                await eventually(lambda: _calculations(server) == 0)  # who leaves takes the calculations along
 
     asyncio.run(attack())
 
@@ -214,9 +207,9 @@ def test_a_job_whose_caller_leaves_while_it_is_priced_is_none(server: Live) -> N
         async with _caller(server) as steward:
             dataset = await _dataset(steward)
             task = asyncio.create_task(steward.post("/v1/jobs", json=JOB | DEAR_JOB | {"dataset": dataset}))
-            await until(lambda: _calculations(server) == 1)
+            await eventually(lambda: _calculations(server) == 1)
             task.cancel()
-            await until(lambda: _calculations(server) == 0)
+            await eventually(lambda: _calculations(server) == 0)
             assert (await steward.get("/v1/jobs")).json()["items"] == []
             metrics = (await steward.get("/metrics")).text
             assert 'route="/v1/jobs",status="499"} 1.0' in metrics

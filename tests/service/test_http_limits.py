@@ -3,7 +3,7 @@
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,10 +13,10 @@ import pytest
 
 from app.http.protocol import Limits
 from tests.support.live import Live, live
+from tests.support.patience import PATIENCE, until
 from tests.support.service import JOB, SPEC, people
 
 LIMITS = Limits(connections=12, head_bytes=2**14, seconds_head=0.5, seconds_unread=0.5)
-PATIENCE = 30.0
 START = b"GET /health/live HTTP/1.1\r\nHost: x\r\n"
 
 VERIFY = b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -55,13 +55,6 @@ def problem(said: bytes) -> tuple[int, str]:
     assert int(head.split()[1]) == document["status"]
     assert "4711" not in body.decode()
     return document["status"], document["code"]
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def answers(server: Live) -> bool:

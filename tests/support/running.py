@@ -1,0 +1,45 @@
+"""A world whose jobs are run by a dispatcher on an engine."""
+
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from app.persistence.clock import SystemClock
+from app.wire.jobs import Job
+from app.worker.dispatcher import Dispatcher
+from app.worker.engine import Engine
+from tests.support.patience import until
+from tests.support.world import World
+
+E = TypeVar("E", bound=Engine)
+
+LONG: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 20_000}, "privacy": {"epsilon": 0.2}}  # a second or more
+SHORT: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 10}, "privacy": {"epsilon": 0.2}}
+TIMES: dict[str, Any] = {"lease_seconds": 4.0, "renew_seconds": 0.5}
+
+
+class Running(Generic[E]):
+    """One home, one dataset, and its dispatcher."""
+
+    def __init__(self, home: Path, engine: E) -> None:
+        self.engine = engine
+        self.world = World.at(home, SystemClock(), **TIMES)
+        self.dataset = self.world.dataset(rows=2000, budget={"epsilon": 20.0, "delta": 1e-6})
+        self.dispatcher = Dispatcher(self.world.settings, self.world.database, self.world.keys, engine)
+        self.dispatcher.start()
+
+    def submit(self, **changes: Any) -> str:
+        """A job's id."""
+        job = self.world.submit(self.dataset, **changes).id
+        self.dispatcher.wake()
+        return job
+
+    def finished(self, job: str) -> Job:
+        """The job, once it is over."""
+        until(lambda: self.world.job(job).state not in ("queued", "running"))
+        return self.world.job(job)
+
+    def stop(self) -> None:
+        """The dispatcher, then the world; its books balance."""
+        self.dispatcher.stop()
+        self.world.check()
+        self.world.database.close()
