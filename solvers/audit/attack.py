@@ -48,18 +48,33 @@ class Row:
 
     def slope(self, problem: Problem, w: Vector) -> Vector:
         """The slope of its loss at w: a number, of shape (), or one for each output."""
-        margin = (w.reshape(problem.shape) @ self.x)[..., None]
-        slope = np.asarray(problem.loss.slope(margin, np.array([self.y]))[..., 0])
-        return slope * (problem.slope_bound / max(float(np.linalg.norm(slope)), problem.slope_bound))
+        return _slopes(problem, [self], [w])[..., 0]
 
     def gradient(self, problem: Problem, w: Vector) -> Vector:
         """The gradient of its loss at w."""
-        return np.multiply.outer(self.slope(problem, w), self.x).ravel()
+        return _gradients(problem, [self], [w])[0]
 
     def framed(self, frame: Frame, row_norm: float) -> "Row":
         """The record in a frame, shortened."""
         z = np.append((self.x[:-1] - frame.center) * frame.scale, frame.constant)
         return Row(z * (row_norm / max(float(np.linalg.norm(z)), row_norm)), self.y)
+
+
+def _slopes(problem: Problem, rows: Sequence[Row], points: Sequence[Vector]) -> Vector:
+    """Those of every row at the first point, then at the next; at the end of shape () or (K,) each. One call for all
+    of them: what a call costs is most of an audit's time.
+    """
+    X, y = np.array([row.x for row in rows]), np.array([row.y for row in rows] * len(points))
+    margins = np.concatenate([w.reshape(problem.shape) @ X.T for w in points], axis=-1)
+    slopes = problem.loss.slope(margins, y)
+    norms = np.abs(slopes) if slopes.ndim == 1 else np.linalg.norm(slopes, axis=0)
+    return np.asarray(slopes * (problem.slope_bound / np.maximum(norms, problem.slope_bound)))
+
+
+def _gradients(problem: Problem, rows: Sequence[Row], points: Sequence[Vector]) -> list[Vector]:
+    """The gradients of these slopes, flat."""
+    slopes = _slopes(problem, rows, points)
+    return [np.multiply.outer(slopes[..., i], rows[i % len(rows)].x).ravel() for i in range(slopes.shape[-1])]
 
 
 class Attacker:
@@ -72,7 +87,7 @@ class Attacker:
         self, oracle: PrivateOracle, problem: Problem, plan: Plan, one: Row, two: Row, others: Row | None = None
     ) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
-        self._others = others or Row(np.zeros(problem.d), 0.0)
+        self._known = () if others is None else (others,)
         self.score = 0.0
 
     def horizon(self, query: str) -> int:
@@ -82,8 +97,8 @@ class Attacker:
     def gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's; every answer is N(mean of one, std) or N(mean of two, std)."""
         answer, problem = self._oracle.gradient(query, w), self._problem
-        rest = self._others.gradient(problem, w) * ((problem.n - 1) / problem.n)
-        means = [rest + row.gradient(problem, w) / problem.n for row in self._rows]
+        *own, rest = [*_gradients(problem, (*self._rows, *self._known), [w]), 0.0 * w][:3]
+        means = [(rest * (problem.n - 1) + gradient) / problem.n for gradient in own]
         std = self._plan.query(query).noise_multiplier * problem.G / problem.n
         self.score += _tilt(answer, means[0], std) - _tilt(answer, means[1], std)
         return answer
@@ -145,7 +160,7 @@ class Attacker:
 
     def _gradients(self, query: str, answer: Vector, w: Vector) -> None:
         """One sampled gradient."""
-        terms = [row.gradient(self._problem, w) for row in (*self._rows, self._others)]
+        terms = _gradients(self._problem, (*self._rows, *self._known), [w])
         self._sampled(query, answer, terms, self._problem.G, 0.0 * w)
 
     def _changes(self, query: str, answer: Vector, w: Vector, anchor: Vector, centred: bool = False) -> None:
@@ -156,27 +171,31 @@ class Attacker:
         bound = problem.L * distance / 2 if centred else min(problem.G, problem.L * distance)
         back = problem.L / 2 * moved if centred else 0.0 * moved
         if bound > 0:
-            both = (*self._rows, self._others)
-            terms = [row.gradient(problem, w) - row.gradient(problem, anchor) - back for row in both]
+            found = _gradients(problem, (*self._rows, *self._known), [w, anchor])
+            half = len(found) // 2
+            terms = [after - before - back for after, before in zip(found[:half], found[half:], strict=True)]
+            terms += [] if self._known else [-back]
             self._sampled(query, answer, terms, bound, back)
 
     def _sampled(self, query: str, answer: Vector, terms: Sequence[Vector], bound: float, mean: Vector) -> None:
         """Adds ln of the law of mean + (a sum over a Poisson batch) / size + noise with one over that with the other.
 
-        `terms` are what one, the other and each of the remaining rows add where they are in the batch.
+        `terms` are what one, the other and, if they add anything, each of the remaining rows add where they are in the
+        batch.
         """
         planned, n = self._plan.query(query), self._problem.n
         if not isinstance(planned.mechanism, PoissonGaussian):
             raise TypeError("a sampled answer of another mechanism")
         rate = planned.mechanism.rate
-        size, rest = rate * n, terms[2]
+        size, own, rest = rate * n, terms[:2], terms[2:]
         std = planned.noise_multiplier * bound / size
-        alone = n * float(np.linalg.norm(rest)) < 1e-9 * bound
-        held = np.zeros(1) if alone else np.arange(float(n))
-        chances = np.zeros(1) if alone else _log_binomial(n - 1, rate, held)
-        means = mean + np.multiply.outer(held, rest / size)
+        held, chances = np.zeros(1), np.zeros(1)
+        if rest and n * float(np.linalg.norm(rest[0])) >= 1e-9 * bound:
+            held = np.arange(float(n))
+            chances = _log_binomial(n - 1, rate, held)
+        means = mean + np.multiply.outer(held, rest[0] / size if rest else mean)
         out, logs = _tilts(answer, means, std), []
-        for term in terms[:2]:
+        for term in own:
             left = math.log1p(-rate) + out if rate < 1 else np.full(len(held), -math.inf)
             drawn = math.log(rate) + _tilts(answer, means + term / size, std)
             logs.append(np.logaddexp.reduce(chances + np.logaddexp(left, drawn)))
