@@ -7,7 +7,10 @@ from accounting.errors import LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import Entry
+from accounting.records.documents import text
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
+
+_NAMES = ("analyst", "dataset", "method")  # of a charge, as far as they were recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,21 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """A job reserves its cost. `guarantee` is the job's own (epsilon, delta), for the rule of the empty ledger."""
+    """A job reserves its cost.
+
+    Parameters
+    ----------
+    guarantee : the job's own (epsilon, delta), for the rule of the empty ledger
+    analyst, dataset, method : whose job it is, on which dataset of the ledger's, and what runs; None before they were
+        recorded
+    """
 
     job: str
     cost: Cost
     guarantee: Privacy
+    analyst: str | None = None
+    dataset: str | None = None
+    method: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +112,9 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
         case Joined(dataset=dataset, rows=rows, by=by):
             return "joined", {"dataset": dataset, "rows": rows, "by": by}
         case Charged(job=job, cost=cost, guarantee=own):
-            body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta}
-            return "charged", body | {"whole": whole}
+            body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
+            said = {name: getattr(event, name) for name in _NAMES}
+            return "charged", body | {name: text(value, name) for name, value in said.items() if value is not None}
         case Started(job=job, attempt=attempt):
             return "started", {"job": job, "attempt": attempt}
         case Refunded(job=job, cost=cost, whole=refund_whole):
@@ -124,7 +138,8 @@ def event_of(entry: Entry) -> LedgerEvent:
         case "joined":
             return Joined(body["dataset"], body["rows"], body["by"])
         case "charged":
-            return Charged(body["job"], cost_from_json(body["cost"]), Privacy(body["epsilon"], body["delta"]))
+            own, names = Privacy(body["epsilon"], body["delta"]), (body.get(name) for name in _NAMES)
+            return Charged(body["job"], cost_from_json(body["cost"]), own, *names)
         case "started":
             return Started(body["job"], body["attempt"])
         case "refunded":

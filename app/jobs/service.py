@@ -137,7 +137,8 @@ def _reserve(
     if priced.cost is None or not quote.fits:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(state))
     job_id, at = new_id("job"), database.timestamp()
-    entry = ledger.apply(connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee), at, owner.id)
+    names = {"analyst": owner.name, "dataset": dataset.id, "method": quote.method.name}
+    entry = ledger.apply(connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee, **names), at, owner.id)
     charge = {"cost": cost_to_json(priced.cost), "whole": entry.body["whole"]}
     row = JobRow(
         id=job_id,

@@ -46,6 +46,9 @@ def test_anyone_who_reads_the_ledger_can_replay_it(shared: Service, released: di
     kinds = [entry["kind"] for entry in page["items"]]
     assert kinds == ["opened", "charged", "started", "released"]
     assert page["next"] is None
+    charged = page["items"][1]["body"]
+    names = {"analyst": "the analyst", "dataset": released["dataset"], "job": released["job"]}
+    assert charged == charged | names | {"method": released["document"]["receipt"]["method"]["name"]}
     budget = shared.call("auditor", "GET", f"/v1/datasets/{released['dataset']}/budget").json()
     assert budget["spent"]["epsilon"] == spent_epsilon(state) > 0
     assert "people" not in json.dumps([entry for entry in page["items"] if entry["kind"] != "opened"])

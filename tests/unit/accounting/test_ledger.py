@@ -10,7 +10,7 @@ import pytest
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
-from accounting.filter import Cost, Filter
+from accounting.filter import UNIT, Cost, Filter
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.records.events import event_of
@@ -209,6 +209,22 @@ def test_the_hash_is_the_one_that_the_documentation_says() -> None:
     )
 
 
+def test_a_charge_without_names_is_written_as_it_always_was() -> None:
+    """The hash that version 0.1 gave this chain: ledgers of then replay byte for byte."""
+    old = Charged("j", (UNIT // 100,), Privacy(0.25))
+    _, entries = run(old, rule=Filter.open("pure", Privacy(1.0)))
+    assert entries[1].hash == "fb0a26a6e479e70ad7c8187f42ddbb6907463f251d08929df1d6071bfbd9b443"
+    assert set(entries[1].body) == {"job", "cost", "epsilon", "delta", "whole", "at"}
+    assert replay(entries).charges == 1
+
+
+def test_a_charge_names_whose_it_is_on_what_and_by_which_method() -> None:
+    state, entries = run(replace(charge("a", 0.3), analyst="ada", dataset="d1", method="dp_gd"), charge("b", 0.1))
+    assert [entries[1].body[name] for name in ("analyst", "dataset", "method")] == ["ada", "d1", "dp_gd"]
+    assert not {"analyst", "dataset", "method"} & set(entries[2].body)
+    assert replay(entries) == state
+
+
 def story() -> list[Entry]:
     return run(
         charge("a", 0.3),
@@ -285,6 +301,9 @@ FORGERIES: dict[str, Any] = {
     "a charge past the budget": (1, lambda b: b | {"cost": [str(2 * t) for t in RULE.thresholds]}),
     "a smaller charge, refunded in full": (2, lambda b: b | {"cost": ["1", "1"]}),
     "an unknown key": (1, lambda b: b | {"seed": 1}),
+    "an analyst of another kind": (1, lambda b: b | {"analyst": 7}),
+    "an analyst left open": (1, lambda b: b | {"analyst": None}),
+    "an analyst that nobody can see": (1, lambda b: b | {"analyst": "a\x00"}),
     "a missing key": (1, lambda b: {k: v for k, v in b.items() if k != "cost"}),
     "whole by fiat": (1, lambda b: b | {"whole": True}),
     "a larger budget": (0, lambda b: b | {"filter": b["filter"] | {"thresholds": ["1" + "0" * 15] * 2}}),

@@ -26,7 +26,7 @@ def ledger() -> list[Entry]:
     promise = Privacy(0.5, 1e-6)
     events: list[LedgerEvent] = [
         Opened("d1", 20_000, Filter.open("gdp", Privacy(2.0, 1e-6))),
-        Charged("j1", COST, promise),
+        Charged("j1", COST, promise, "ada", "d1", "dp_gd"),
         Started("j1", 1),
         Released("j1", 1, MODEL),
         Charged("j2", COST, promise),
@@ -51,6 +51,7 @@ LEDGER = ledger()
         (Wanted(since=datetime(2026, 11, 4, 12)), [4, 5, 6]),
         (Wanted(since=datetime(2026, 11, 4, 12, 0, 1), kind="charged"), [5]),
         (Wanted(analyst="nobody"), []),
+        (Wanted(analyst="ada"), [2, 3, 4]),
     ],
 )
 def test_entries_are_chosen(wanted: Wanted, chosen: list[int]) -> None:
@@ -62,7 +63,8 @@ def test_csv_holds_no_formula_and_every_hash() -> None:
     told = list(csv.DictReader(io.StringIO(as_csv(LEDGER, LEDGER).decode())))
     assert [row["hash"] for row in told] == [entry.hash for entry in LEDGER]
     assert [tuple(row)[: len(COLUMNS)] for row in told] == [COLUMNS] * 6
-    assert (told[1]["epsilon"], told[1]["job"], told[0]["job"]) == ("0.5", "j1", "")
+    assert [told[1][name] for name in ("epsilon", "job", "analyst", "method")] == ["0.5", "j1", "ada", "dp_gd"]
+    assert [row["analyst"] for row in told] == ["", "ada", "ada", "ada", "", ""]
     sly = [Entry(1, "=cmd()", {"at": "t"}, "", "")]
     assert next(csv.DictReader(io.StringIO(as_csv(sly, sly).decode())))["kind"] == "'=cmd()"
 
