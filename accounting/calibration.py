@@ -20,7 +20,7 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Mechanism
 from accounting.plan import MULTIPLIERS, Plan, PlannedQuery, Query, ReleasePlan
-from accounting.privacy import Privacy
+from accounting.privacy import REPLACE_ONE, Privacy, Relation, apart
 from accounting.search import Found, Point, largest
 
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
@@ -35,7 +35,7 @@ _WASTEFUL = 0.97
 _FIRM, _SLACK = 4.0, 0.02
 
 
-def calibrate(queries: Sequence[Query], privacy: Privacy) -> ReleasePlan:
+def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = REPLACE_ONE) -> ReleasePlan:
     """The plan of least noise that some accountant certifies as (epsilon, delta)-DP.
 
     Every query gets the share weight / (sum of weights) of one total mu^2; each accountant finds the largest total that
@@ -45,7 +45,7 @@ def calibrate(queries: Sequence[Query], privacy: Privacy) -> ReleasePlan:
     Parameters
     ----------
     queries : what will be asked, with distinct names
-    privacy : the target
+    privacy, relation : the target, and between which neighbors
 
     Raises
     ------
@@ -53,27 +53,27 @@ def calibrate(queries: Sequence[Query], privacy: Privacy) -> ReleasePlan:
         if no accountant covers the target (no Gaussian answer can be had at delta = 0).
     """
     if privacy.epsilon <= _FIRM or all(q.mechanism.curves(1.0).delta is None for q in queries):
-        return _calibrate(tuple(queries), privacy)
-    found = _calibrate(tuple(queries), Privacy(privacy.epsilon / (1 + _SLACK), privacy.delta))
+        return _calibrate(tuple(queries), privacy, relation)
+    found = _calibrate(tuple(queries), Privacy(privacy.epsilon / (1 + _SLACK), privacy.delta), relation)
     return replace(found, epsilon=min(found.epsilon * (1 + _SLACK), privacy.epsilon))
 
 
 @lru_cache(maxsize=4096)
-def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
+def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation) -> ReleasePlan:
     if not queries or len({q.name for q in queries}) < len(queries):
         raise OutOfRange("a plan needs queries with distinct names")
-    search = _Search(queries, privacy)
+    search = _Search(queries, privacy, relation)
     if privacy.is_pure:
-        return search.confirmed(PureAccountant(), _pure_plan(queries, privacy))
+        return search.confirmed(PureAccountant(), search.pure())
     budget = gauss_mu(privacy.epsilon, privacy.delta) ** 2
-    plan = _plan(queries, budget)
+    plan = search.plan(budget)
     if plan.pure() is not None:
         return _least_of_pure(search, budget)
-    if plan.gdp() is not None and all(q.mechanism.pure(q.noise_multiplier) is None for q in plan.queries):
+    if plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts()):
         return search.certified(GaussianAccountant(), budget * (1 - _MARGIN))
     exact = SingleUseAccountant()
     if exact.supports(plan, privacy.delta):
-        if plan.queries[0].curves.delta is None:
+        if plan.parts()[0][1].delta is None:
             return search.certified(exact, search.largest(exact, budget).total)
         return search.certified(exact, search.refined(_ByDelta(privacy), exact, budget).total)
     found: list[tuple[float, Accountant]] = []
@@ -81,7 +81,7 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     if total > 0:
         found.append((total, PldAccountant()))
     # Renyi accounting is worth its search only where the other left something, or where a few orders come near it
-    plan, quick = _plan(queries, total or budget), RdpAccountant(ORDERS[::6])
+    plan, quick = search.plan(total or budget), RdpAccountant(ORDERS[::6])
     left = total == 0 or search.epsilon(PldAccountant(), plan) < privacy.epsilon * _WASTEFUL
     if left or search.epsilon(quick, plan) < privacy.epsilon * _NEAR:
         found.append((search.refined(quick, RdpAccountant(), total or budget).total, RdpAccountant()))
@@ -93,37 +93,20 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
     return search.certified(accountant, best)
 
 
-def _pure_plan(queries: Sequence[Query], privacy: Privacy) -> Plan:
-    """The plan in which the queries share epsilon by their weights."""
-    return _shared(queries, privacy.epsilon * (1 - _PURE_MARGIN), _pure_multiplier)
-
-
-def _pure_multiplier(mechanism: Mechanism, epsilon: float) -> float:
-    """The z at which one use is epsilon-DP: 2 / epsilon, or more where one use costs more than that."""
-    low = high = 2 / epsilon
-    while (mechanism.pure(high) or 0.0) > epsilon * _ROUNDED:
+def _pure_multiplier(mechanism: Mechanism, epsilon: float, relation: Relation) -> float:
+    """The z at which one use is epsilon-DP: 2 / epsilon (zero_out: 1 / epsilon), or more where one use costs more."""
+    low = high = apart(relation) / epsilon
+    while (mechanism.pure(high, relation) or 0.0) > epsilon * _ROUNDED:
         low, high = high, high * 2
     while low < high / _ROUNDED:
         middle = (low + high) / 2
-        low, high = (middle, high) if (mechanism.pure(middle) or 0.0) > epsilon else (low, middle)
+        low, high = (middle, high) if (mechanism.pure(middle, relation) or 0.0) > epsilon else (low, middle)
     return high
-
-
-def _shared(queries: Sequence[Query], total: float, multiplier: Callable[[Mechanism, float], float]) -> Plan:
-    """The plan in which the queries share a total by their weights, each use of one as much as every other."""
-    weights, (least, most) = sum(q.weight for q in queries), MULTIPLIERS
-    found = [multiplier(q.mechanism, total * q.weight / weights / q.count) for q in queries]
-    return Plan(
-        tuple(
-            PlannedQuery(q.name, q.count, q.mechanism, min(max(z, least), most))
-            for q, z in zip(queries, found, strict=True)
-        )
-    )
 
 
 def _least_of_pure(search: "_Search", budget: float) -> ReleasePlan:
     """At a positive delta: epsilons added up, or, for many answers, what Renyi or Gaussian accounting makes of them."""
-    plain = _pure_plan(search.queries, search.privacy)
+    plain = search.pure()
     bound = plain.gdp_bound()
     found: list[tuple[float, Accountant]] = [
         (search.largest(a, budget).total, a) for a in (RdpAccountant(), GaussianAccountant())
@@ -142,7 +125,7 @@ class _ByDelta:
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """By what delta is at the target's epsilon."""
-        target, profile = self.privacy.epsilon, plan.queries[0].curves.delta
+        target, profile = self.privacy.epsilon, plan.parts()[0][1].delta
         return math.inf if profile is None else target * math.sqrt(profile(target) / delta)
 
 
@@ -156,11 +139,6 @@ class _Epsilon(Protocol):
         ...
 
 
-def _plan(queries: Sequence[Query], total: float) -> Plan:
-    """The plan in which the queries share a total mu^2 by their weights."""
-    return _shared(queries, total, lambda mechanism, mu_squared: mechanism.multiplier(mu_squared))
-
-
 @dataclass(frozen=True, slots=True)
 class _Search:
     """The largest total mu^2 that an accountant finds within the target; what it was asked before is not asked again.
@@ -172,7 +150,17 @@ class _Search:
 
     queries: tuple[Query, ...]
     privacy: Privacy
+    relation: Relation
     known: dict[tuple[_Epsilon, Plan], float] = field(default_factory=dict)
+
+    def plan(self, total: float) -> Plan:
+        """The plan in which the queries share a total mu^2 by their weights."""
+        return self._shared(total, lambda mechanism, mu_squared: mechanism.multiplier(mu_squared, self.relation))
+
+    def pure(self) -> Plan:
+        """The plan in which they share epsilon itself."""
+        total = self.privacy.epsilon * (1 - _PURE_MARGIN)
+        return self._shared(total, lambda mechanism, epsilon: _pure_multiplier(mechanism, epsilon, self.relation))
 
     def epsilon(self, accountant: _Epsilon, plan: Plan) -> float:
         """What the accountant says of the plan at the target's delta."""
@@ -185,7 +173,7 @@ class _Search:
         """A total mu^2 whose plan stays at or below the target and within `close` of it; 0 if none was found."""
 
         def share(total: float) -> float:
-            return self.epsilon(accountant, _plan(self.queries, total)) / self.privacy.epsilon
+            return self.epsilon(accountant, self.plan(total)) / self.privacy.epsilon
 
         return largest(share, guess, close, like)
 
@@ -196,7 +184,7 @@ class _Search:
 
     def certified(self, accountant: Accountant, total: float) -> ReleasePlan:
         """The plan of that total, as the accountant certifies it."""
-        return self.confirmed(accountant, _plan(self.queries, total))
+        return self.confirmed(accountant, self.plan(total))
 
     def confirmed(self, accountant: Accountant, plan: Plan) -> ReleasePlan:
         """The plan with the accountant's epsilon; `CalibrationFailed` if that is not within the target."""
@@ -207,6 +195,15 @@ class _Search:
         if not epsilon <= self.privacy.epsilon:
             raise CalibrationFailed("the accountant did not confirm the noise it found")
         return ReleasePlan(plan, epsilon, delta, accountant.name, accountant.version)
+
+    def _shared(self, total: float, multiplier: Callable[[Mechanism, float], float]) -> Plan:
+        """The plan in which the queries share a total by their weights, each use of one as much as every other."""
+        weights, (least, most) = sum(q.weight for q in self.queries), MULTIPLIERS
+        planned = []
+        for q in self.queries:
+            z = multiplier(q.mechanism, total * q.weight / weights / q.count)
+            planned.append(PlannedQuery(q.name, q.count, q.mechanism, min(max(z, least), most)))
+        return Plan(tuple(planned), self.relation)
 
 
 def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:

@@ -14,6 +14,7 @@ from accounting.errors import OutOfPlan, OutOfRange
 from accounting.mechanisms import Mechanism
 from accounting.mechanisms.mechanism import Curves, Event, composed, self_composed
 from accounting.numbers import finite, whole, within
+from accounting.privacy import REPLACE_ONE, Relation
 
 MAX_COUNT = 10**9
 MULTIPLIERS = (1e-3, 1e12)
@@ -76,17 +77,21 @@ class PlannedQuery:
         """How many answers the solver gets: `count` uses of a mechanism that may answer several times a use."""
         return self.count * self.mechanism.answers
 
-    @property
-    def curves(self) -> Curves:
+    def curves(self, relation: Relation = REPLACE_ONE) -> Curves:
         """What one use costs."""
-        return self.mechanism.curves(self.noise_multiplier)
+        return self.mechanism.curves(self.noise_multiplier, relation)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The adaptive composition of its queries' answers."""
+    """The adaptive composition of its queries' answers, and between which neighbors it is accounted for."""
 
     queries: tuple[PlannedQuery, ...]
+    relation: Relation = REPLACE_ONE
+
+    def parts(self) -> tuple[tuple[int, Curves], ...]:
+        """For each query how often it is used, and what one use costs."""
+        return tuple((query.count, query.curves(self.relation)) for query in self.queries)
 
     def query(self, name: str) -> PlannedQuery:
         """The planned query of that name; `OutOfPlan` if there is none."""
@@ -98,8 +103,8 @@ class Plan:
     def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
         """rho(a) = sum over queries of count * rho_query(a), an upper bound of the Renyi divergence at each order."""
         total = np.zeros(len(orders))
-        for query in self.queries:
-            total += query.count * query.curves.rdp(orders)
+        for count, curves in self.parts():
+            total += count * curves.rdp(orders)
         if not (total >= 0).all():
             raise OutOfRange("a Renyi curve is nonnegative and never NaN")
         return total
@@ -110,17 +115,16 @@ class Plan:
         Each use that has an approximation gives up its share of the slack, on which its loss is largest; the others
         give up nothing. None where no query has one, or where a share is too small for it.
         """
-        approximated = sum(query.count for query in self.queries if query.curves.approximate_rdp)
+        approximated = sum(count for count, curves in self.parts() if curves.approximate_rdp)
         if not approximated:
             return None
         total = np.zeros(len(orders))
-        for query in self.queries:
-            curves = query.curves
+        for count, curves in self.parts():
             near = curves.approximate_rdp
             curve = near(orders, slack / approximated) if near else curves.rdp(orders)
             if curve is None:
                 return None
-            total += query.count * curve
+            total += count * curve
         return total if (total >= 0).all() else None
 
     def gdp(self) -> float | None:
@@ -134,11 +138,10 @@ class Plan:
     def pure(self) -> float | None:
         """epsilon at delta = 0, the sum of count * epsilon_query, or None when a query has none."""
         total = 0.0
-        for query in self.queries:
-            epsilon = query.curves.pure
-            if epsilon is None:
+        for count, curves in self.parts():
+            if curves.pure is None:
                 return None
-            total += query.count * epsilon
+            total += count * curves.pure
         return total
 
     def event(self) -> Event:
@@ -147,8 +150,10 @@ class Plan:
         return events[0] if len(events) == 1 else composed(events)
 
     def covers(self, other: "Plan") -> bool:
-        """Whether every query of `other` stands here once, with the same noise and mechanism and no smaller count."""
-        mine = {q.name: q for q in self.queries}
+        """Whether every query of `other` stands here once, with the same noise, mechanism and neighbors and no smaller
+        count.
+        """
+        mine = {q.name: q for q in self.queries} if self.relation == other.relation else {}
         return len({q.name for q in other.queries}) == len(other.queries) and all(
             (q.name in mine)
             and mine[q.name].mechanism == q.mechanism
@@ -159,11 +164,11 @@ class Plan:
 
     def _mu(self, of: Callable[[Curves], float | None]) -> float | None:
         total = 0.0
-        for query in self.queries:
-            mu = of(query.curves)
+        for count, curves in self.parts():
+            mu = of(curves)
             if mu is None:
                 return None
-            total += query.count * mu * mu
+            total += count * mu * mu
         return math.sqrt(total)
 
 

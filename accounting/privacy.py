@@ -1,7 +1,7 @@
 """The promise itself: (epsilon, delta), finite and in range."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from accounting.errors import OutOfRange
 from accounting.numbers import finite
@@ -9,12 +9,20 @@ from accounting.numbers import finite
 EPSILON_RANGE = (1e-3, 100.0)
 DELTA_RANGE = (1e-12, 1e-2)
 
+Relation = Literal["replace_one", "zero_out"]
+"""Which datasets are neighbors: those where one record is replaced by another at its position, or by the null record,
+which adds 0 to every answer. n is public and the same for both."""
+REPLACE_ONE: Relation = "replace_one"
+
+
+def apart(relation: Relation) -> float:
+    """How many per-record bounds an answer of a neighbor may be away: two steps where the null record lies between."""
+    return 1.0 if relation == "zero_out" else 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """P(M(D) in S) <= e^epsilon P(M(D') in S) + delta for all S and all D, D' that differ in one record.
-
-    The relation is replace-one: one record of an ordered n-tuple is replaced at the same position; n is public.
+    """P(M(D) in S) <= e^epsilon P(M(D') in S) + delta for all S and all neighbors D, D' (see `Relation`).
 
     Parameters
     ----------

@@ -151,7 +151,7 @@ def run(
     """
     noise = Noise() if noise is None else noise
     first, rest = parted(release.plan, set(preparation.bounds(problem)))
-    frame, before, met = None, Plan(()), preparation.prepared(problem)
+    frame, before, met = None, replace(first, queries=()), preparation.prepared(problem)
     if problem.columns is not None:
         moments = StandardisedOracle(problem, data, first, noise, on_answer)
         frame, before = preparation.frame(moments, problem), moments.transcript()
@@ -160,7 +160,7 @@ def run(
     elif met is not problem:  # that the data are the problem's, the moments' door has seen
         data = replace(data, problem=met)
     coefficients, transcript = _answered(method, data, rest, noise, _after(before, on_answer))
-    transcript = Plan(transcript.queries + before.queries)
+    transcript = replace(transcript, queries=transcript.queries + before.queries)
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
     if frame is not None:
@@ -202,7 +202,8 @@ def oracle_of(
 def parted(plan: Plan, names: set[str]) -> tuple[Plan, Plan]:
     """The queries of these names, and the others."""
     chosen = tuple(query for query in plan.queries if query.name in names)
-    return Plan(chosen), Plan(tuple(query for query in plan.queries if query not in chosen))
+    rest = tuple(query for query in plan.queries if query not in chosen)
+    return replace(plan, queries=chosen), replace(plan, queries=rest)
 
 
 def _after(before: Plan, on_answer: Callable[[int], None] | None) -> Callable[[int], None] | None:

@@ -30,10 +30,13 @@ class SingleUseAccountant:
 
     def _profile(self, plan: Plan) -> Callable[[float], float] | None:
         """epsilon at a delta."""
-        own = [q for q in plan.queries if q.curves.epsilon is not None]
+        own = [q for q in plan.queries if q.curves(plan.relation).epsilon is not None]
         if len(own) != 1 or own[0].count != 1:
             return None
-        rest, curves = Plan(tuple(q for q in plan.queries if q is not own[0])), own[0].curves
+        rest, curves = (
+            Plan(tuple(q for q in plan.queries if q is not own[0]), plan.relation),
+            own[0].curves(plan.relation),
+        )
         if not rest.queries:
             return curves.epsilon
         mu, beside = rest.gdp(), curves.epsilon_beside

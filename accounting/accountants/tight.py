@@ -62,20 +62,28 @@ class PldAccountant:
 
     def supports(self, plan: Plan, delta: float) -> bool:
         """Whether each answer has a loss, delta is far above the FFT's error, and some grid is fine and small."""
-        return self._grid(plan, delta) is not None
+        return self._grid(plan, delta) is not None and self._grid(plan, delta, mirrored=True) is not None
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan."""
-        grid = self._grid(plan, delta)
+        """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan.
+
+        Of two neighbors the one has the record in every answer, and the other has not: each order of them is composed.
+        """
+        orders = (False, True) if any(curves.mirrored for _, curves in plan.parts()) else (False,)
+        return max(self._epsilon(plan, delta, mirrored) for mirrored in orders)
+
+    def _epsilon(self, plan: Plan, delta: float, mirrored: bool) -> float:
+        grid = self._grid(plan, delta, mirrored)
         if grid is None:
             return math.inf
         losses, interval, error = grid
         pmfs = [(guard.pessimistic_pmf(*loss.masses(interval)), count) for loss, count in losses]
         return guard.epsilon(guard.compose(pmfs), delta - error)
 
-    def _grid(self, plan: Plan, delta: float) -> tuple[Losses, float, float] | None:
+    def _grid(self, plan: Plan, delta: float, mirrored: bool = False) -> tuple[Losses, float, float] | None:
         """The plan's losses, their grid's interval and the FFT's error in delta."""
-        parts = [((self.coarseness > 1 and c.rough) or c.losses, q.count) for q in plan.queries for c in (q.curves,)]
+        rough = self.coarseness > 1
+        parts = [((mirrored and c.mirrored) or (rough and c.rough) or c.losses, count) for count, c in plan.parts()]
         total = sum(len(losses) * count for losses, count in parts)
         error = _FFT_FLOOR + _FFT_USE * total
         if not all(losses for losses, _ in parts) or not 0 < total <= _MOST_LOSSES or delta < _FLOORS * error:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
-from accounting.divergences import slot_law, slot_sums
+from accounting.divergences import sampled_gaussian, slot_law, slot_sums
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 Vector = NDArray[np.float64]
 
@@ -48,33 +49,48 @@ class Allocation(Protocol):
     def form(self) -> Literal["independent", "ordered"]: ...
 
 
-def hockey_stick(mechanism: Allocation, noise_multiplier: float, epsilon: float) -> float:
-    """An upper bound on H_gamma of one use at gamma = e^epsilon, epsilon >= 0: delta at that epsilon."""
+def hockey_stick(
+    mechanism: Allocation, noise_multiplier: float, epsilon: float, relation: Relation = REPLACE_ONE
+) -> float:
+    """Upper bound on H_gamma of one use at gamma = e^epsilon, epsilon >= 0: delta at that epsilon, in both orders."""
     c, q = 1 / noise_multiplier, min(1.0, math.nextafter(mechanism.rate, 2.0))
     if c > _LARGEST_SHIFT:
         return 1.0
-    gamma, ordered = math.exp(epsilon), mechanism.form == "ordered"
-    known = min(_known_slots(c, q, epsilon, ordered), 1.0)
+    gamma, ordered, zeroed = math.exp(epsilon), mechanism.form == "ordered", relation == "zero_out"
+    if ordered and zeroed:  # the same slots on both datasets, or, as ever, with the null record for another one
+        return min(hockey_stick(mechanism, noise_multiplier, epsilon), q * gauss_delta(c, epsilon) * _ROUNDING)
+    known = sampled_gaussian.hockey_stick(q, c, epsilon) if zeroed else _known_slots(c, q, epsilon, ordered)
+    known = min(known, 1.0)
     alone = mechanism.slots == 1 and not ordered  # with one slot it is the whole truth
     if known < _NOTHING or alone or epsilon > _LARGEST_EPSILON or c > _LARGEST_HIDDEN_SHIFT:
         return known
+    if zeroed:
+        return min(known, _zeroed(c, q, gamma, mechanism.slots) * _ROUNDING)
     law = slot_law.ordered(c, gamma) if ordered else slot_law.independent(c, gamma)
     return min(known, q * slot_sums.excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q) * _ROUNDING)
 
 
+def _zeroed(c: float, q: float, gamma: float, slots: int) -> float:
+    """The larger of E[(1 - q + q S - gamma)_+] and E[(1 - gamma (1 - q + q S))_+], S the mean of the slots' ratios."""
+    with_it = q * slot_sums.excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q)
+    least = (1 - 1 / gamma) / q - 1  # where it is 0 or above, 1 - gamma (1 - q) is not positive
+    without = gamma * q * slot_sums.excess(slot_law.single(c, True), slots, least) if least < 0 else 0.0
+    return max(with_it, without)
+
+
 @lru_cache(maxsize=1024)
-def epsilon(mechanism: Allocation, noise_multiplier: float, delta: float) -> float:
+def epsilon(mechanism: Allocation, noise_multiplier: float, delta: float, relation: Relation = REPLACE_ONE) -> float:
     """An epsilon at which one use costs at most delta > 0, infinite if there is none: 0 or some 2^(k / 2^15), of which
     the one before costs more. On another platform, whose last digits differ, it is the same but for ties.
     """
 
     def over(k: int) -> float:
-        return math.log(max(hockey_stick(mechanism, noise_multiplier, 2 ** (k / _EPSILONS)), 1e-300) / delta)
+        return math.log(max(hockey_stick(mechanism, noise_multiplier, 2 ** (k / _EPSILONS), relation), 1e-300) / delta)
 
-    if hockey_stick(mechanism, noise_multiplier, 0.0) <= delta:
+    if hockey_stick(mechanism, noise_multiplier, 0.0, relation) <= delta:
         return 0.0
     least, last = -30 * _EPSILONS, math.floor(math.log2(_LAST_EPSILON) * _EPSILONS)
-    guess = gauss_epsilon(typical_deviation(mechanism, noise_multiplier), delta)
+    guess = gauss_epsilon(typical_deviation(mechanism, noise_multiplier, relation), delta)
     k = min(max(round(math.log2(max(guess, 1e-9)) * _EPSILONS), least), last) if guess < math.inf else last
     low, high, turn = (least, math.inf), (last + 1, -math.inf), 0
     while high[0] - low[0] > 1:  # ln epsilon is bracketed by growing steps, then by regula falsi and bisection
@@ -98,7 +114,9 @@ def _known_slots(c: float, q: float, epsilon: float, ordered: bool) -> float:
     return max(0.0, q * near - gamma * q * far - (gamma - 1) * (1 - q) * base) + 4e-15 * near
 
 
-def knots(mechanism: Allocation, noise_multiplier: float, coarse: bool = False) -> tuple[Vector, Vector, float]:
+def knots(
+    mechanism: Allocation, noise_multiplier: float, coarse: bool = False, relation: Relation = REPLACE_ONE
+) -> tuple[Vector, Vector, float]:
     """epsilon_0 = 0 < epsilon_1 < ... with the probability of the losses +epsilon_k and -epsilon_k, and of +inf.
 
     The pair whose profile is piecewise linear in gamma, through the lower hull of the bounds at gamma = e^epsilon_k,
@@ -110,18 +128,20 @@ def knots(mechanism: Allocation, noise_multiplier: float, coarse: bool = False) 
     masses : shape (2, k), at +epsilon and at -epsilon; what is at 0 stands in the first row
     infinity : float
     """
-    return _knots(mechanism, noise_multiplier, coarse)
+    return _knots(mechanism, noise_multiplier, coarse, relation)
 
 
 @lru_cache(maxsize=256)
-def _knots(mechanism: Allocation, noise_multiplier: float, coarse: bool) -> tuple[Vector, Vector, float]:
+def _knots(
+    mechanism: Allocation, noise_multiplier: float, coarse: bool, relation: Relation
+) -> tuple[Vector, Vector, float]:
     body, tail, search = _FALLS
     least = 1e-10 if coarse else _LEAST
-    epsilons, bounds = [0.0], [hockey_stick(mechanism, noise_multiplier, 0.0)]
-    step = 0.3 * (search if coarse else body) * typical_deviation(mechanism, noise_multiplier)
+    epsilons, bounds = [0.0], [hockey_stick(mechanism, noise_multiplier, 0.0, relation)]
+    step = 0.3 * (search if coarse else body) * typical_deviation(mechanism, noise_multiplier, relation)
     while bounds[-1] > least and len(bounds) < _MOST_KNOTS and epsilons[-1] + step <= _LAST_EPSILON:
         epsilons.append(epsilons[-1] + step)
-        bounds.append(min(bounds[-1], hockey_stick(mechanism, noise_multiplier, epsilons[-1])))
+        bounds.append(min(bounds[-1], hockey_stick(mechanism, noise_multiplier, epsilons[-1], relation)))
         fall = search if coarse else body if bounds[-1] > _BODY * bounds[0] else tail
         fell = math.log(bounds[-2] / max(bounds[-1], 1e-300)) + 1e-9
         step *= min(max(fall / fell, 0.5), 2.0)
@@ -138,7 +158,11 @@ def _knots(mechanism: Allocation, noise_multiplier: float, coarse: bool) -> tupl
 
 
 def conditioned_rdp(
-    mechanism: Allocation, noise_multiplier: float, orders: Sequence[float], slack: float
+    mechanism: Allocation,
+    noise_multiplier: float,
+    orders: Sequence[float],
+    slack: float,
+    relation: Relation = REPLACE_ONE,
 ) -> Vector | None:
     """D_a(P' || Q) at each order, P' the law P of the knots given that its loss is not among the largest.
 
@@ -147,7 +171,7 @@ def conditioned_rdp(
     """
     if 1 / noise_multiplier > _LARGEST_SHIFT:
         return None
-    epsilons, masses, infinity = knots(mechanism, noise_multiplier)
+    epsilons, masses, infinity = knots(mechanism, noise_multiplier, relation=relation)
     losses, upper = np.concatenate([-epsilons[:0:-1], epsilons]), np.concatenate([masses[1, :0:-1], masses[0]])
     beyond = infinity + np.append(np.cumsum(upper[::-1])[::-1][1:], 0.0)  # P(loss above this one)
     kept = np.flatnonzero(beyond * _ROUNDING <= slack)
@@ -159,11 +183,12 @@ def conditioned_rdp(
     return np.asarray(np.maximum((moments - a * log_kept) / (a - 1) * _ROUNDING + 1e-12, 0.0))
 
 
-def typical_deviation(mechanism: Allocation, noise_multiplier: float) -> float:
+def typical_deviation(mechanism: Allocation, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float:
     """The std of one use's loss in the limit of many slots, and never more than with known slots."""
     c = 1 / noise_multiplier
-    spread = 4 * mechanism.rate**2 * math.sinh(min(c * c, 300.0)) / mechanism.slots
-    return min(math.sqrt(spread), 2 * c)
+    square = min(c * c, 300.0)
+    one = math.expm1(square) if relation == "zero_out" else 4 * math.sinh(square)
+    return min(math.sqrt(mechanism.rate**2 * one / mechanism.slots), apart(relation) * c)
 
 
 def _lower_hull(x: Vector, y: Vector) -> list[int]:

@@ -51,6 +51,16 @@ def independent(c: float, gamma: float) -> SlotLaw:
     return SlotLaw(x, masses, float(cut), 2 * float(np.max((up + down)[1:] / np.diff(x))))
 
 
+def single(c: float, mirrored: bool) -> SlotLaw:
+    """X = e^(cy - c^2/2), or -X, which rises with -y."""
+    y, up, _, chance, near, _, (below, beyond) = _slot(c)
+    masses = _spread(-up[::-1], chance[::-1], -near[::-1]) if mirrored else _spread(up, chance, near)
+    masses[0] += beyond if mirrored else below
+    masses[-1] += below if mirrored else beyond
+    cut = up[0] * below if mirrored else ndtr(c - y[-1])
+    return SlotLaw(-up[::-1] if mirrored else up, masses, float(cut), 2 * float(np.max(up[1:] / np.diff(up))))
+
+
 @lru_cache(maxsize=4)
 def _slot(c: float) -> tuple[Vector, Vector, Vector, Vector, Vector, Vector, tuple[float, float]]:
     """What does not depend on gamma: edges y of cells, e^(cy - c^2/2) and e^(-cy - c^2/2) there; the cells' chances,

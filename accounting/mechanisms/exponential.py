@@ -1,11 +1,11 @@
-"""The exponential mechanism: a choice from a public list, by scores that one replaced record moves by at most 2 b.
+"""The exponential mechanism: a choice from a public list, by scores that neighbors move by at most k b.
 
-Precondition: a list fixed by public facts, one score for each entry (less is better); replacing one record moves every
-score by at most 2 b, rounding included.
+Precondition: a list fixed by public facts, one score for each entry (less is better); between neighbors every
+score moves by at most k b, rounding included: k = 2 under replace_one, 1 under zero_out.
 Pseudo-code: x_j = scores in units of 2 b on the lattice of 2^-30, less their least, at most the x of e^(-r x) = 2^-80;
 w_j = e^(-r x_j) in floats, seven factors from seven tables; draw u of 192 bits; return the j whose share of the sum of
 the w_j, an exact integer, u falls into.
-Postcondition: 2/z-DP exactly, epsilon = 2/z; every score costs the same operations. Proof: docs/proofs/exponential.md.
+Postcondition: k/z-DP exactly, epsilon = k/z; every score costs the same operations. Proof: docs/proofs/exponential.md.
 """
 
 import math
@@ -24,12 +24,13 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import integer
 from accounting.numbers import finite
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 Floats = NDArray[np.float64]
 MOST_CHOICES = 1 << 18
 _STEPS = 2.0**30  # of the lattice of scores, in one sensitivity
 _LARGEST = 2.0**51
-_SAFE = 1 - 2.0**-28  # pays for rounding scores to their lattice
+_SAFE = 1 - 2.0**-27  # pays for rounding scores to their lattice
 _INEXACT = 2.0**-46  # of epsilon: pays for the roundings of the weights, and of the draw
 _FLOOR = 80  # log2 of the largest weight over the least
 _DIGITS = 7  # to the base 256, of a number of steps
@@ -42,7 +43,7 @@ _ROUNDING = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Exponential(AbstractMechanism):
-    """epsilon = 2 / z for one choice: P(j) is proportional to e^(-score_j / (2 z b)).
+    """epsilon = k / z for one choice: P(j) is proportional to e^(-score_j / (2 z b)).
 
     Reference: McSherry and Talwar 2007; docs/spec T10, 7. Deviation: weights are relative to the least
     score, and floored there, so that their size does not grow with the scores.
@@ -51,9 +52,9 @@ class Exponential(AbstractMechanism):
     name: Literal["exponential"] = "exponential"
     answers: ClassVar[int] = 1
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """epsilon = 2/z; rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other."""
-        epsilon = 2.0 / noise_multiplier
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """epsilon = k/z; rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other."""
+        epsilon = apart(relation) / noise_multiplier
 
         def rdp(orders: Sequence[float]) -> Floats:
             narrow = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
@@ -61,12 +62,12 @@ class Exponential(AbstractMechanism):
 
         return Curves.of_pure(epsilon, rdp)
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one choice spends mu^2."""
-        return 2.0 / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
+        return apart(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
 
     def event(self, noise_multiplier: float) -> Event:
-        """One choice as an event; dp-accounting has no name for it."""
+        """One choice as an event, epsilon as under replace_one; dp-accounting has no name for it."""
         return {"type": "ExponentialMechanismDpEvent", "epsilon": 2.0 / noise_multiplier}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:  # noqa: ARG002

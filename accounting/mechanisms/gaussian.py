@@ -1,8 +1,9 @@
-"""The Gaussian mechanism on an answer to which each record adds at most b: std = z b, replace-one sensitivity 2 b.
+"""The Gaussian mechanism on an answer to which each record adds at most b: std = z b, sensitivity k b.
 
-Precondition: the answer is a sum or mean of per-record vectors of l2 norm at most b.
+Precondition: the answer is a sum or mean of per-record vectors of l2 norm at most b; neighbors are k = 2 of them apart
+under replace_one, one under zero_out.
 Pseudo-code: release round_gamma(value) + gamma round(N / gamma), N ~ N(0, (z b)^2 I).
-Postcondition: 2/z-GDP; Renyi divergence of order a at most 2 a / z^2. Proof: docs/proofs/gaussian.md.
+Postcondition: k/z-GDP; Renyi divergence of order a at most k^2 a / (2 z^2). Proof: docs/proofs/gaussian.md.
 """
 
 import math
@@ -10,11 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(AbstractGaussianNoise):
-    """mu = 2 b / std = 2 / z for every answer.
+    """mu = k b / std = k / z for every answer.
 
     Reference: Dwork and Roth 2014, appendix A; Dong, Roth and Su 2022; docs/spec T1.
     """
@@ -22,13 +24,13 @@ class Gaussian(AbstractGaussianNoise):
     name: Literal["gaussian"] = "gaussian"
     answers: ClassVar[int] = 1
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """mu = 2/z, exactly."""
-        return Curves.gaussian(2.0 / noise_multiplier)
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """mu = k/z, exactly."""
+        return Curves.gaussian(apart(relation) / noise_multiplier)
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one answer spends mu^2."""
-        return 2.0 / math.sqrt(mu_squared)
+        return apart(relation) / math.sqrt(mu_squared)
 
     def event(self, noise_multiplier: float) -> Event:
         """One answer as an event."""

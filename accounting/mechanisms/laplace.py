@@ -1,8 +1,8 @@
-"""The Laplace mechanism on an answer to which each record adds at most b in l1: scale = z b, sensitivity 2 b.
+"""The Laplace mechanism on an answer to which each record adds at most b in l1: scale = z b, sensitivity k b.
 
-Precondition: replacing one record moves the answer, a vector, by at most 2 b in the l1 norm.
+Precondition: a neighbor moves the answer, a vector, by at most k b in the l1 norm, k = 2 under replace_one, else 1.
 Pseudo-code: release round_gamma(value) + gamma round(Y / gamma), Y_j i.i.d. of density e^(-|y| / (z b)) / (2 z b).
-Postcondition: 2/z-DP, delta = 0. Proof: docs/proofs/laplace.md.
+Postcondition: k/z-DP, delta = 0. Proof: docs/proofs/laplace.md.
 """
 
 import math
@@ -18,6 +18,7 @@ from accounting.divergences import randomized_response
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 _ROUNDING = 1 + 1e-9  # more than the error of the curve in floats
 _TINY = 1e-3  # below this a epsilon, the curve's own formula loses digits; randomized response is then as good a bound
@@ -37,7 +38,7 @@ def _renyi(epsilon: float, orders: Sequence[float]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Laplace(AbstractMechanism):
-    """epsilon = 2 b / scale = 2 / z for every answer.
+    """epsilon = k b / scale = k / z for every answer.
 
     Reference: Dwork, McSherry, Nissim and Smith 2006; Mironov 2017, Proposition 6 (in one dimension;
     docs/proofs/laplace.md for vectors).
@@ -46,14 +47,14 @@ class Laplace(AbstractMechanism):
     name: Literal["laplace"] = "laplace"
     answers: ClassVar[int] = 1
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """epsilon = 2/z, with the Renyi curve of one coordinate that moves by the whole sensitivity."""
-        epsilon = 2.0 / noise_multiplier
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """epsilon = k/z, with the Renyi curve of one coordinate that moves by the whole sensitivity."""
+        epsilon = apart(relation) / noise_multiplier
         return Curves.of_pure(epsilon, partial(_renyi, epsilon))
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one answer spends mu^2."""
-        return 2.0 / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
+        return apart(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
 
     def event(self, noise_multiplier: float) -> Event:
         """One answer as an event; the multiplier is the scale over the per-record bound, in l1."""

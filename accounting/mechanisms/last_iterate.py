@@ -2,11 +2,11 @@
 
 Precondition: y_(k+1) = m_k + gamma round(N_k / gamma), N_k ~ N(0, std^2 I), k = 0..T-1, where m_k on the lattice gamma
 Z^d is a function of y_k and of the data; for some c-Lipschitz phi of y_k, the same for one dataset, m_k is so near
-phi(y_k) that between neighbors, from y and x, ||m - m'|| <= c ||y - x|| + 2 (b + gamma sqrt(d)); the start is public;
-T and c are fixed beforehand; of all the y_k only y_T is released. std >= z (b + gamma sqrt(d)).
+phi(y_k) that between neighbors, from y and x, ||m - m'|| <= c ||y - x|| + k b + 2 gamma sqrt(d); the start is public;
+T and c are fixed beforehand; of all the y_k only y_T is released. std >= z (b + 2 gamma sqrt(d)).
 Pseudo-code: one step is `perturb`, round_gamma(value) + gamma round(N / gamma), on one lattice for all; the caller
 takes T of them, and an answer of it alone is private only as the last.
-Postcondition: y_T is mu-GDP with mu = (2/z) sqrt(T_eff), T_eff = (1-c^T)/(1+c^T) (1+c)/(1-c), which is T at c = 1.
+Postcondition: y_T is mu-GDP with mu = (k/z) sqrt(T_eff), T_eff = (1-c^T)/(1+c^T) (1+c)/(1-c), which is T at c = 1.
 Proof: docs/proofs/last_iterate.md.
 """
 
@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
 from accounting.numbers import whole, within
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 MOST_STEPS = 1_000_000
 _UNIT = 2.0**-53
@@ -38,6 +39,7 @@ class LastIterate(AbstractGaussianNoise):
     contraction: float
     name: Literal["last_iterate"] = "last_iterate"
     answers: ClassVar[int] = 1  # the hidden steps are none
+    rounded: ClassVar[float] = 2.0  # a step's start, too
 
     def __post_init__(self) -> None:
         whole(self.steps, "steps", 1, MOST_STEPS)
@@ -53,13 +55,13 @@ class LastIterate(AbstractGaussianNoise):
         c = float(self.contraction)
         return _powers(c, self.steps) ** 2 / _powers(c * c, self.steps) * (1 + (8 * self.steps + 400) * _UNIT)
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """mu = 2 sqrt(T_eff) / z of the last iterate."""
-        return Curves.gaussian(2.0 / self._one(noise_multiplier))
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """mu = k sqrt(T_eff) / z of the last iterate."""
+        return Curves.gaussian(apart(relation) / self._one(noise_multiplier))
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which the last iterate spends mu^2."""
-        return 2.0 / math.sqrt(mu_squared) * math.sqrt(self.effective_steps)
+        return apart(relation) / math.sqrt(mu_squared) * math.sqrt(self.effective_steps)
 
     def event(self, noise_multiplier: float) -> Event:
         """One Gaussian answer of the same mu: that is all that leaves."""

@@ -16,17 +16,18 @@ from accounting.divergences import randomized_response
 from accounting.divergences.losses import GaussianLoss, Loss
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
+from accounting.privacy import REPLACE_ONE, Relation
 
 Vector = NDArray[np.float64]
 Event = dict[str, Any]
 """What was done to the data, as a JSON value with dp-accounting's names. A noise multiplier there is always noise std
-over the per-record bound, which is what dp-accounting's PLD accountant means under replace-one (its RDP accountant
-means std over sensitivity, twice as much for a full gradient)."""
+over the per-record bound, which is what dp-accounting's PLD accountant means, under either relation (its RDP accountant
+means std over sensitivity, under replace_one twice as much for a full gradient)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """What one use costs at most, between any two neighbors and in both directions, in each currency it is known in.
+    """What one use costs at most, between any two neighbors and in both orders, in each currency it is known in.
 
     Parameters
     ----------
@@ -35,6 +36,7 @@ class Curves:
     gdp_bound : mu of a Gaussian pair that dominates it: what it would cost without sampling
     pure : epsilon at delta = 0
     losses : privacy losses whose sum is that of one use; empty if there is none
+    mirrored : the same with the neighbors in the other order; the losses themselves, which then serve both, if empty
     rough : the same with less work, for the search of noise; the losses themselves if empty
     approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, if there is one
     epsilon : of one use at a delta, where it has a profile of its own
@@ -47,6 +49,7 @@ class Curves:
     gdp_bound: float | None = None
     pure: float | None = None
     losses: tuple[Loss, ...] = ()
+    mirrored: tuple[Loss, ...] = ()
     rough: tuple[Loss, ...] = ()
     approximate_rdp: Callable[[Sequence[float], float], Vector | None] | None = None
     epsilon: Callable[[float], float] | None = None
@@ -67,7 +70,9 @@ class Curves:
 
 
 class AbstractMechanism(ABC):
-    """One use of a mechanism with a noise multiplier z: noise std over the most that one record adds to an answer."""
+    """One use of a mechanism with a noise multiplier z: noise std over the most that one record adds to an answer, that
+    is by how much the null record in its place would change it.
+    """
 
     __slots__ = ()
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -78,11 +83,11 @@ class AbstractMechanism(ABC):
         """How many answers one use gives, at most."""
 
     @abstractmethod
-    def curves(self, noise_multiplier: float) -> Curves:
-        """What one use costs."""
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """What one use costs; under zero_out at most what it does under replace_one, which is always valid there."""
 
     @abstractmethod
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one use spends about mu^2, in the limit of many answers."""
 
     @abstractmethod
@@ -98,40 +103,41 @@ class AbstractMechanism(ABC):
         """The private answer, shape (d,), to which each record adds at most `bound`."""
 
     @final
-    def rdp(self, noise_multiplier: float, orders: Sequence[float]) -> Vector:
+    def rdp(self, noise_multiplier: float, orders: Sequence[float], relation: Relation = REPLACE_ONE) -> Vector:
         """rho(a) of one use, at each order a > 1."""
-        return self.curves(noise_multiplier).rdp(orders)
+        return self.curves(noise_multiplier, relation).rdp(orders)
 
     @final
-    def gdp(self, noise_multiplier: float) -> float | None:
+    def gdp(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float | None:
         """mu of one use, if it is charged as mu-GDP."""
-        return self.curves(noise_multiplier).gdp
+        return self.curves(noise_multiplier, relation).gdp
 
     @final
-    def gdp_bound(self, noise_multiplier: float) -> float | None:
+    def gdp_bound(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float | None:
         """mu of a Gaussian pair that dominates one use, if there is one."""
-        return self.curves(noise_multiplier).gdp_bound
+        return self.curves(noise_multiplier, relation).gdp_bound
 
     @final
-    def pure(self, noise_multiplier: float) -> float | None:
+    def pure(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float | None:
         """epsilon of one use at delta = 0, if it has one."""
-        return self.curves(noise_multiplier).pure
+        return self.curves(noise_multiplier, relation).pure
 
 
 class AbstractGaussianNoise(AbstractMechanism):
     """Its answers are vectors, each record's part of l2 norm at most the bound, and carry Gaussian noise."""
 
     __slots__ = ()
+    rounded: ClassVar[float] = 1.0  # by how many lattice steps, in each coordinate, rounding may part two answers
 
     @final
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
         """The noise std of each coordinate, in the answer's unit."""
-        return Lattice.fit(noise_multiplier, bound, dimension).std
+        return Lattice.fit(noise_multiplier, bound, dimension, self.rounded).std
 
     @final
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """round_gamma(value) + gamma round(N / gamma), N ~ N(0, std^2 I), shape (d,)."""
-        return Lattice.fit(noise_multiplier, bound, len(value)).perturb(value, noise)
+        return Lattice.fit(noise_multiplier, bound, len(value), self.rounded).perturb(value, noise)
 
 
 def self_composed(event: Event, count: int) -> Event:

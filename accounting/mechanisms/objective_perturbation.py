@@ -4,7 +4,7 @@ Precondition: theta = argmin over R^d of sum_i phi_i(<x_i, theta>) + (Lambda / 2
 with |phi_i'| ||x_i|| <= G and phi_i'' ||x_i||^2 <= beta, b ~ N(0, s^2 I), s = z G.
 Pseudo-code: draw b; release theta (a solver's distance from it is paid for by the query that adds noise to its output).
 Postcondition: Renyi divergence of order a at most
-    ln(1 + beta / Lambda) + 2 a / z^2 + ln(2 Phi(2 (a - 1) / z)) / (a - 1),   for replacement of one record.
+    ln(1 + beta / Lambda) + a k^2 / (2 z^2) + ln(2 Phi(k (a - 1) / z)) / (a - 1),   k = 2 under replace_one, else 1.
 Proof: docs/proofs/objective_perturbation.md.
 """
 
@@ -22,6 +22,7 @@ from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
 from accounting.numbers import finite, within
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 _ROUNDED_UP = 1 + 1e-12
 FINE = 31  # lattice steps in one std of b, as a power of two
@@ -45,13 +46,13 @@ class ObjectivePerturbation(AbstractMechanism):
     def __post_init__(self) -> None:
         within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)
 
-    def curves(self, noise_multiplier: float) -> Curves:
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The postcondition's Renyi curve, and no other: the determinant's ratio is no Gaussian's."""
-        return Curves(partial(self._rdp, noise_multiplier))
+        return Curves(partial(self._rdp, apart(relation) / noise_multiplier))
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which the linear term alone would spend mu^2."""
-        return 2.0 / math.sqrt(mu_squared)
+        return apart(relation) / math.sqrt(mu_squared)
 
     def event(self, noise_multiplier: float) -> Event:
         """The minimizer of an objective whose random linear term is as noisy as the event within."""
@@ -74,8 +75,8 @@ class ObjectivePerturbation(AbstractMechanism):
         scale = self.std(noise_multiplier, bound, len(value)) / spacing
         return np.asarray(noise.rounded_gaussian(len(value), scale) * spacing)
 
-    def _rdp(self, noise_multiplier: float, orders: Sequence[float]) -> NDArray[np.float64]:
+    def _rdp(self, mu: float, orders: Sequence[float]) -> NDArray[np.float64]:
         a = np.asarray(orders, dtype=float)
-        tilt = np.log1p(erf(math.sqrt(2) * (a - 1) / noise_multiplier)) / (a - 1)  # ln(2 Phi(x)), digits kept near 0
-        curve = math.log1p(self.curvature_ratio) + 2 * a / noise_multiplier**2 + tilt
+        tilt = np.log1p(erf((a - 1) * mu / math.sqrt(2))) / (a - 1)  # ln(2 Phi(x)), digits kept near 0
+        curve = math.log1p(self.curvature_ratio) + a * mu**2 / 2 + tilt
         return np.asarray(curve * _ROUNDED_UP)

@@ -16,6 +16,7 @@ from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
 from accounting.noise import Noise
 from accounting.numbers import whole
+from accounting.privacy import REPLACE_ONE, Relation
 
 MOST_PARTS = 100_000
 Each = Gaussian | Laplace
@@ -45,13 +46,13 @@ class Parallel(AbstractMechanism):
         """One use is one answer a part."""
         return self.parts * self.each.answers
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """Those of one answer: a replaced record is in one part."""
-        return self.each.curves(noise_multiplier)
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """Those of one answer: a record is in one part."""
+        return self.each.curves(noise_multiplier, relation)
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Of one answer."""
-        return self.each.multiplier(mu_squared)
+        return self.each.multiplier(mu_squared, relation)
 
     def event(self, noise_multiplier: float) -> Event:
         """One answer as an event: what the whole use costs."""

@@ -4,7 +4,8 @@ Precondition: the answer is (sum over the batch of h_i) / normalizer, ||h_i|| / 
 the batch is drawn afresh for every answer and stays secret.
 Pseudo-code: batch ~ Poisson(q); release round_gamma(sum / normalizer) + gamma round(N / gamma), N ~ N(0, (z b)^2 I).
 Postcondition: dominated, in both directions and for all orders, with c = 1/z, by
-    P = (1-q) N(0,1) + q N(c,1)   against   Q = (1-q) N(0,1) + q N(-c,1).
+    P = (1-q) N(0,1) + q N(c,1)   against   Q = (1-q) N(0,1) + q N(-c,1),
+under zero_out by P against N(0,1) where the record is in the first dataset, by N(0,1) against P where it is not.
 Reference: docs/spec T3; proof in docs/proofs/poisson_gaussian.md.
 """
 
@@ -18,9 +19,11 @@ import numpy as np
 from scipy.special import ndtr
 
 from accounting import numbers
+from accounting.divergences import sampled_gaussian
 from accounting.divergences.losses import Masses, mass, reach, symmetric
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
 _PIECES, _NODES = 40, 64
@@ -142,15 +145,22 @@ class PoissonGaussian(AbstractGaussianNoise):
     def __post_init__(self) -> None:
         numbers.rate(self.rate, "sampling rate")
 
-    def curves(self, noise_multiplier: float) -> Curves:
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """D_a(P || Q), and the loss of that pair; at q = 1 those of the Gaussian mechanism."""
-        mu = 2.0 / noise_multiplier  # what it would cost if every record were always in
-        if self.rate == 1:
+        q, c, mu = self.rate, 1.0 / noise_multiplier, apart(relation) / noise_multiplier
+        if q == 1:
             return Curves.gaussian(mu)
-        return Curves(partial(_rdp, self.rate, mu / 2), gdp_bound=mu, losses=(PoissonLoss(self.rate, mu / 2),))
+        if relation == "zero_out":
+            loss, mirrored = (sampled_gaussian.SampledLoss(q, c, mirrored) for mirrored in (False, True))
+            return Curves(partial(sampled_gaussian.renyi, q, c), gdp_bound=mu, losses=(loss,), mirrored=(mirrored,))
+        return Curves(partial(_rdp, q, c), gdp_bound=mu, losses=(PoissonLoss(q, c),))
 
-    def multiplier(self, mu_squared: float) -> float:
-        """The z at which one answer spends about mu^2: in the many-answer limit, 4 q^2 sinh(1/z^2) = mu^2."""
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
+        """The z at which one answer spends about mu^2: in the many-answer limit, 4 q^2 sinh(1/z^2) = mu^2, or, under
+        zero_out, q^2 (e^(1/z^2) - 1) = mu^2.
+        """
+        if relation == "zero_out":
+            return 1.0 / math.sqrt(math.log1p(mu_squared / self.rate**2))
         return 1.0 / math.sqrt(math.asinh(mu_squared / (4 * self.rate**2)))
 
     def event(self, noise_multiplier: float) -> Event:

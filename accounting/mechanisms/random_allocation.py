@@ -12,7 +12,8 @@ kappa = (1-q)(gamma-1)/q, for every gamma >= 1,
     H_gamma <= q E[((X_1 + ... + X_T) / T - kappa)_+],
     independent: X = e^(cY - c^2/2) - gamma e^(-cY - c^2/2),
     ordered:     X = (a - gamma)_+ and, apart from it, (1 - gamma a) where a > 1/gamma,  a = e^(2cY - 2c^2);
-and never more than one answer on a sample of rate q would cost, hence 2/z-GDP.
+and never more than one answer on a sample of rate q would cost, hence 2/z-GDP. Under zero_out 1/z-GDP; independent:
+H_gamma <= E[(1 - q + q S - gamma)_+], in the other order E[(1 - gamma (1 - q + q S))_+], S a mean of T e^(cY - c^2/2).
 Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in accounting/divergences/allocation.py.
 """
 
@@ -29,6 +30,7 @@ from accounting.divergences.losses import Masses, connect_the_dots
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 MOST_SLOTS = 100_000
 Form = Literal["independent", "ordered"]
@@ -61,24 +63,27 @@ class RandomAllocation(AbstractGaussianNoise):
         """One use is one answer for each slot."""
         return self.slots
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """rho(a) = 2 a / z^2: a record is in one answer at most. Secret slots improve no Renyi curve at the orders that
-        matter, where the chance of a lucky guess is what counts; they improve epsilon at a delta, hence the losses.
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """rho(a) = a mu^2 / 2, mu = 2/z, under zero_out 1/z: a record is in one answer at most. Secret slots improve no
+        Renyi curve at the orders that matter, where the chance of a lucky guess is what counts; they improve epsilon at
+        a delta, hence the losses.
         """
-        mu, use = 2.0 / noise_multiplier, (self, noise_multiplier)  # the mu of known slots
+        mu, use = apart(relation) / noise_multiplier, (self, noise_multiplier)  # the mu of known slots
         return Curves(
             Curves.gaussian(mu).rdp,
             gdp_bound=mu,
-            losses=(AllocationLoss(*use, coarse=False),),
-            rough=(AllocationLoss(*use, coarse=True),),
-            approximate_rdp=partial(allocation.conditioned_rdp, *use),
-            epsilon=partial(allocation.epsilon, *use),
-            delta=partial(allocation.hockey_stick, *use),
+            losses=(AllocationLoss(*use, False, relation),),
+            rough=(AllocationLoss(*use, True, relation),),
+            approximate_rdp=partial(allocation.conditioned_rdp, *use, relation=relation),
+            epsilon=partial(allocation.epsilon, *use, relation=relation),
+            delta=partial(allocation.hockey_stick, *use, relation=relation),
         )
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one use spends about mu^2: in the limit of many slots, 4 q^2 sinh(1/z^2) / T = mu^2."""
-        return 1.0 / math.sqrt(math.asinh(mu_squared * self.slots / (4 * self.rate**2)))
+        share = mu_squared * self.slots / self.rate**2
+        zeroed = relation == "zero_out" and self.form == "independent"
+        return 1.0 / math.sqrt(math.log1p(share) if zeroed else math.asinh(share / 4))
 
     def event(self, noise_multiplier: float) -> Event:
         """The event within once for each slot, on the records of that slot; each record is in one slot at most."""
@@ -106,11 +111,13 @@ class AllocationLoss:
     ----------
     mechanism, noise_multiplier : the use
     coarse : with fewer knots, for the search of noise; still an upper bound
+    relation : of the neighbors
     """
 
     mechanism: RandomAllocation
     noise_multiplier: float
     coarse: bool
+    relation: Relation = REPLACE_ONE
 
     @property
     def shift(self) -> float:
@@ -118,11 +125,11 @@ class AllocationLoss:
 
     @property
     def deviation(self) -> float:
-        return allocation.typical_deviation(self.mechanism, self.noise_multiplier)
+        return allocation.typical_deviation(self.mechanism, self.noise_multiplier, self.relation)
 
     @property
     def widest(self) -> float:
-        return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.coarse)[0][-1])
+        return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.coarse, self.relation)[0][-1])
 
     def moments(self, count: int) -> tuple[float, float]:
         """As in the limit of many slots; its rare jumps lie within `widest`."""
@@ -136,7 +143,7 @@ class AllocationLoss:
 @lru_cache(maxsize=16)
 def _masses(loss: AllocationLoss, interval: float) -> Masses:
     """The knots' masses in the grid's cells; a loss of -e has the masses of +e with P and Q exchanged."""
-    epsilons, masses, infinity = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.coarse)
+    epsilons, masses, infinity = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.coarse, loss.relation)
     cells = np.concatenate([np.floor(epsilons / interval), np.floor(-epsilons / interval)]).astype(int)
     lowest = int(cells.min())
     upper, lower = np.zeros(int(cells.max()) - lowest + 1), np.zeros(int(cells.max()) - lowest + 1)

@@ -3,8 +3,9 @@
 Precondition: as `gaussian`, for each answer; m is drawn before the first, by `draws.below`; the answers beyond m are
 never made. m itself may be public.
 Pseudo-code: m <- uniform {0..T-1}; answer m times.
-Postcondition: with mu_1 = 2/z, for every epsilon, delta(epsilon) <= (1/T) sum_(m<T) delta_Gauss(epsilon; mu_1 sqrt(m));
-for every order a, exp((a-1) rho(a)) <= (1/T) sum_(m<T) exp((a-1) a m mu_1^2 / 2). Proof: docs/proofs/random_iterate.md.
+Postcondition: with mu_1 = 2/z, under zero_out 1/z, for every epsilon
+delta(epsilon) <= (1/T) sum_(m<T) delta_Gauss(epsilon; mu_1 sqrt(m)); for every order a
+exp((a-1) rho(a)) <= (1/T) sum_(m<T) exp((a-1) a m mu_1^2 / 2). Proof: docs/proofs/random_iterate.md.
 """
 
 import math
@@ -20,6 +21,7 @@ from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import below
 from accounting.numbers import whole
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 MOST_STEPS = 100_000
 _ROUNDING = 1 + 1e-9  # of the curve, more than the error of its logarithms where they are used
@@ -56,9 +58,9 @@ class RandomIterate(AbstractGaussianNoise):
         """m."""
         return below(noise, self.steps)
 
-    def curves(self, noise_multiplier: float) -> Curves:
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The mixture's Renyi curve and its profile; mu_1 sqrt(T - 1) as if all answers were always given."""
-        one = 2.0 / noise_multiplier
+        one = apart(relation) / noise_multiplier
         return Curves(
             lambda orders: np.array([self._rho(float(a), one**2 / 2) for a in orders]),
             gdp_bound=one * math.sqrt(self.steps - 1),
@@ -66,9 +68,9 @@ class RandomIterate(AbstractGaussianNoise):
             epsilon_beside=partial(_epsilon, one, self.steps),
         )
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which T - 1 answers spend mu^2; one use spends a little less."""
-        return 2.0 / math.sqrt(mu_squared) * math.sqrt(self.steps - 1)
+        return apart(relation) / math.sqrt(mu_squared) * math.sqrt(self.steps - 1)
 
     def event(self, noise_multiplier: float) -> Event:
         """Adaptive uses of the event within, uniformly 0 to T - 1 of them, the number drawn without the data."""

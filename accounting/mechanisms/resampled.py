@@ -21,6 +21,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Ve
 from accounting.mechanisms.parallel import Parallel
 from accounting.noise import Noise
 from accounting.numbers import whole
+from accounting.privacy import REPLACE_ONE, Relation
 
 LARGEST = 3.0  # the largest epsilon of a run on a bootstrap sample
 MOST_ROWS = 10**10
@@ -56,13 +57,13 @@ class Resampled(AbstractMechanism):
         """Those of the run."""
         return self.each.answers
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """Those of randomized response at this epsilon."""
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:  # noqa: ARG002
+        """Those of randomized response at this epsilon; under zero_out too, where the null record is one more."""
         own = self.each.pure(noise_multiplier)
         assert own is not None
         return Curves.of_pure(epsilon_of(own, self.rows))
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:  # noqa: ARG002
         """The z at which one use spends mu^2."""
         return 2.0 / run_epsilon(randomized_response.epsilon_of_gdp(math.sqrt(mu_squared)), self.rows)
 

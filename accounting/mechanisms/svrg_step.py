@@ -22,6 +22,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Ve
 from accounting.mechanisms.without_replacement import WithoutReplacement, spread
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 Part = tuple[WithoutReplacement | Gaussian, float]
 _MU_RANGE = (1e-9, 26.0)
@@ -88,9 +89,9 @@ class SvrgStep(AbstractMechanism):
         mean = min(2 * noise_multiplier * math.sqrt(1 - s) * self.rows / self.batch, _LARGEST)
         return (WithoutReplacement(self.batch, self.rows), noise_multiplier * math.sqrt(s)), (Gaussian(), mean)
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """Those of the two parts, added up; 3/z-GDP for b = n."""
-        batch, mean = (mechanism.curves(z) for mechanism, z in self.parts(noise_multiplier))
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """Those of the two parts, added up; under replace_one 3/z-GDP for b = n."""
+        batch, mean = (mechanism.curves(z, relation) for mechanism, z in self.parts(noise_multiplier))
         mu = None if batch.gdp_bound is None or mean.gdp_bound is None else math.hypot(batch.gdp_bound, mean.gdp_bound)
         return Curves(
             lambda orders: np.asarray(batch.rdp(orders) + mean.rdp(orders)),
@@ -99,12 +100,12 @@ class SvrgStep(AbstractMechanism):
             losses=batch.losses + mean.losses,
         )
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one step spends about mu^2, in the limit of many answers: 2 q^2 spread + the mean's mu^2."""
         from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
 
         if self.batch == self.rows:
-            return 3 / math.sqrt(mu_squared)
+            return 1.5 * apart(relation) / math.sqrt(mu_squared)
         q, (low, high) = self.batch / self.rows, _MU_RANGE
 
         def spent(log: float) -> float:
@@ -137,5 +138,5 @@ class SvrgStep(AbstractMechanism):
         return lattice.perturb(batch + mean, noise)
 
     def _lattice(self, noise_multiplier: float, bound: float, dimension: int) -> Lattice:
-        """So fine that a whole step is little beside the mean's own move, b/n of the bound."""
-        return Lattice.fit(noise_multiplier, bound, dimension, weight=self.rows / self.batch)
+        """So fine that a whole step is little beside the mean's own move, b/2n of the bound."""
+        return Lattice.fit(noise_multiplier, bound, dimension, weight=2 * self.rows / self.batch)

@@ -24,6 +24,7 @@ from accounting.divergences.losses import Masses, mass, reach, symmetric
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
 from accounting.numbers import whole
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 MOST_ROWS = 10**10
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
@@ -86,9 +87,9 @@ def shift_of(spread_: float) -> float:
     return float(brentq(lambda mu: math.log(spread(mu) / spread_), low, high, rtol=1e-12))
 
 
-def _rdp(q: float, mu: float, orders: Sequence[float]) -> Vector:
-    """The pair's Renyi divergence, rounded up by a factor 1 + 1e-6, at each order a > 1."""
-    return np.array([_curve_point(q, mu, float(a)) for a in orders])
+def _rdp(q: float, mu: float, known: float, orders: Sequence[float]) -> Vector:
+    """The pair's Renyi divergence, rounded up by a factor 1 + 1e-6; at most that of known batches."""
+    return np.array([min(_curve_point(q, mu, float(a)), float(a) * known * known / 2) for a in orders])
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +166,18 @@ class WithoutReplacement(AbstractGaussianNoise):
         """q = b/n, rounded up."""
         return 1.0 if self.batch == self.rows else math.nextafter(self.batch / self.rows, 1.0)
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        """The pair's Renyi divergence and loss; at b = n those of the Gaussian mechanism."""
-        mu = 2.0 / noise_multiplier  # what it would cost if every record were always in
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """The pair's Renyi divergence and loss, under zero_out too; at b = n those of the Gaussian mechanism."""
+        mu, known = 2.0 / noise_multiplier, apart(relation) / noise_multiplier
         if self.batch == self.rows:
-            return Curves.gaussian(mu)
+            return Curves.gaussian(known)
         loss = WithoutReplacementLoss(self.rate, mu)
-        return Curves(partial(_rdp, self.rate, mu), gdp_bound=mu, losses=(loss,))
+        return Curves(partial(_rdp, self.rate, mu, known), gdp_bound=known, losses=(loss,))
 
-    def multiplier(self, mu_squared: float) -> float:
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one answer spends about mu^2: in the many-answer limit, 2 q^2 spread(2/z) = mu^2."""
         if self.batch == self.rows:
-            return 2.0 / math.sqrt(mu_squared)
+            return apart(relation) / math.sqrt(mu_squared)
         return 2.0 / shift_of(mu_squared / (2 * self.rate**2))
 
     def event(self, noise_multiplier: float) -> Event:

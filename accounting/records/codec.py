@@ -4,13 +4,13 @@ What reads is what would be written, to the key; nothing is looked up by a name 
 """
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
 from accounting.errors import CodecError
 from accounting.plan import MULTIPLIERS, Plan, PlannedQuery, ReleasePlan
-from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
+from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, REPLACE_ONE, Relation
 from accounting.records.documents import fields, number, text, typed
 
 MAX_QUERIES = 64
@@ -19,7 +19,8 @@ _QUERY = TypeAdapter(PlannedQuery)
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """`{"queries": [{name, count, mechanism, noise_multiplier, the mechanism's own fields}]}`.
+    """`{"queries": [{name, count, mechanism, noise_multiplier, the mechanism's own fields}]}`, and `"neighbors"` where
+    they are not those of replace_one.
 
     Raises
     ------
@@ -33,10 +34,13 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 
 def plan_from_json(document: Any) -> Plan:
     """The plan that `plan_to_json` wrote; `CodecError` for anything else."""
-    queries = fields(document, ("queries",), "a plan")["queries"]
+    node = fields(document, ("queries",), "a plan", optional=("neighbors",))
+    queries, neighbors = node["queries"], node.get("neighbors", REPLACE_ONE)
+    if neighbors not in get_args(Relation):
+        raise CodecError("the neighbors of a plan are those of replace_one or of zero_out")
     if not isinstance(queries, list) or not 1 <= len(queries) <= MAX_QUERIES:
         raise CodecError(f"a plan holds a list of 1 to {MAX_QUERIES} queries")
-    plan = Plan(tuple(_query(query) for query in queries))
+    plan = Plan(tuple(_query(query) for query in queries), neighbors)
     if len({query.name for query in plan.queries}) < len(plan.queries):
         raise CodecError("the queries of a plan have distinct names")
     if not all(MULTIPLIERS[0] <= query.noise_multiplier <= MULTIPLIERS[1] for query in plan.queries):
@@ -76,7 +80,7 @@ def _written(plan: Plan) -> dict[str, Any]:
         mechanism = asdict(query.mechanism)
         own = {"name": query.name, "count": query.count, "mechanism": mechanism.pop("name")}
         queries.append(own | {"noise_multiplier": query.noise_multiplier} | mechanism)
-    return {"queries": queries}
+    return {"queries": queries} if plan.relation == REPLACE_ONE else {"queries": queries, "neighbors": plan.relation}
 
 
 def _query(document: Any) -> PlannedQuery:

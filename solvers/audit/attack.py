@@ -335,7 +335,7 @@ def excess(one: Scores, two: Scores, plan: Plan) -> float:
 
 def halved(plan: Plan) -> Plan:
     """The plan with half its noise, which breaks its promise."""
-    return Plan(tuple(replace(q, noise_multiplier=q.noise_multiplier / 2) for q in plan.queries))
+    return replace(plan, queries=tuple(replace(q, noise_multiplier=q.noise_multiplier / 2) for q in plan.queries))
 
 
 class _Choosing(DataAccess):

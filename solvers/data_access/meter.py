@@ -92,10 +92,6 @@ class Meter:
 
     def transcript(self) -> Plan:
         """What was really answered; a use that was begun counts whole."""
-        return Plan(
-            tuple(
-                replace(q, count=max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)))
-                for q in self.plan.queries
-                if self._answered[q.name] or q.name in self._horizons
-            )
-        )
+        asked = [q for q in self.plan.queries if self._answered[q.name] or q.name in self._horizons]
+        counts = (max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)) for q in asked)
+        return replace(self.plan, queries=tuple(map(lambda q, count: replace(q, count=count), asked, counts)))

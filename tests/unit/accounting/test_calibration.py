@@ -140,7 +140,7 @@ def test_unsupported_plans_are_refused_by_name() -> None:
 def test_a_curve_that_is_no_number_certifies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan((PlannedQuery("a", 1, PoissonGaussian(0.01), 1.0),))
     nowhere = Curves(lambda orders: np.full(len(orders), np.nan))
-    monkeypatch.setattr(PoissonGaussian, "curves", lambda _self, _z: nowhere)
+    monkeypatch.setattr(PoissonGaussian, "curves", lambda *_: nowhere)
     with pytest.raises(OutOfRange):
         RdpAccountant().epsilon(plan, 1e-6)
 

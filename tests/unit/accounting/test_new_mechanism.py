@@ -23,6 +23,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Ve
 from accounting.noise import Noise
 from accounting.noise.draws import below
 from accounting.numbers import whole
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,11 @@ class Coin(AbstractMechanism):
     def __post_init__(self) -> None:
         whole(self.sides, "sides", 2, 2)
 
-    def curves(self, noise_multiplier: float) -> Curves:
-        return Curves.of_pure(2.0 / noise_multiplier)
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        return Curves.of_pure(apart(relation) / noise_multiplier)
 
-    def multiplier(self, mu_squared: float) -> float:
-        return 2.0 / randomized_response.epsilon_of_gdp(mu_squared**0.5)
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
+        return apart(relation) / randomized_response.epsilon_of_gdp(mu_squared**0.5)
 
     def event(self, noise_multiplier: float) -> Event:
         return {"type": "RandomizedResponseDpEvent", "noise_multiplier": noise_multiplier, "sides": self.sides}

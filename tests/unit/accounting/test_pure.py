@@ -246,7 +246,7 @@ def test_weights_are_the_exponentials_to_their_last_digits(z: float) -> None:
     """Within 13 roundings of e^(-r x), x the steps that a score is above the least, and 2^-80 from there on."""
     scores = np.concatenate([[0.0], np.random.default_rng(3).exponential(z, 300), [60 * z, 1e6 * z]])
     scores = scores[scores < 2.0**20]  # where 2^30 steps a sensitivity are exact in a float
-    found, rate = weights(scores, z, 0.5), ((1 - 2.0**-28) / z - 2.0**-47) / 2.0**30
+    found, rate = weights(scores, z, 0.5), ((1 - 2.0**-27) / z - 2.0**-47) / 2.0**30
     with mpmath.workdps(60):
         for score, weight in zip(scores, found, strict=True):
             exponent = mpmath.mpf(float(np.rint(score * 2.0**30))) * mpmath.mpf(rate)
