@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
+from accounting.privacy import REPLACE_ONE
 from accounting.records.chain import Entry, Head, from_lines, to_lines, verify_whole
 from accounting.records.documents import fields, parse
 from accounting.records.signing import (
@@ -121,7 +122,7 @@ def build(
         "rows": rows,
         "analyst": analyst,
         "job": job,
-        "neighbors": "replace_one",
+        "neighbors": transcript.relation,
         "epsilon": release_plan.epsilon,
         "delta": release_plan.delta,
         "accountant": release_plan.accountant,
@@ -213,7 +214,8 @@ def recompute(receipt: Receipt) -> Recomputation:
 
     check(receipt)
     try:
-        plan = plan_from_json({"queries": receipt["queries"]})
+        own = {"neighbors": receipt["neighbors"]} if receipt["neighbors"] != REPLACE_ONE else {}
+        plan = plan_from_json({"queries": receipt["queries"]} | own)
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
     if not _same(receipt["event"], plan.event()):

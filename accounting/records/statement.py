@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from accounting.errors import CodecError, ReceiptInvalid
-from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
+from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Relation
 from accounting.records.chain import MOST_ENTRIES
 from accounting.records.documents import canonical, text, typed
 
@@ -61,7 +61,7 @@ class Statement:
     rows: Annotated[int, Field(ge=1, le=2**53 - 1)]
     analyst: _Text
     job: _Text
-    neighbors: Literal["replace_one"]
+    neighbors: Relation
     epsilon: Annotated[float, Field(ge=0, le=EPSILON_RANGE[1])]
     delta: Annotated[float, Field(ge=0, le=DELTA_RANGE[1])]
     accountant: _Text

@@ -148,6 +148,26 @@ def test_what_it_says_in_one_currency_fits_the_others(member: type[Any], data: s
         assert mechanism.pure(z * 1.1) <= pure
 
 
+@every_mechanism
+def test_a_replacement_costs_at_least_a_step_to_the_null_record_and_at_most_two(
+    member: type[Any], data: st.DataObject, z: float
+) -> None:
+    """D_a(P, R) <= (a - 1/2) / (a - 1) D_2a(P, Q) + D_(2a-1)(Q, R) (Mironov 2017, Proposition 11)."""
+    mechanism, a = data.draw(of(member)), np.array(ORDERS)
+    far, near, twice, less = (
+        mechanism.rdp(z, list(orders), relation)
+        for orders, relation in ((a, "replace_one"), (a, "zero_out"), (2 * a, "zero_out"), (2 * a - 1, "zero_out"))
+    )
+    assert (near <= far * (1 + 2e-6)).all()
+    assert (far <= ((a - 0.5) / (a - 1) * twice + less) * (1 + 3e-6)).all()
+    for currency in (mechanism.gdp, mechanism.gdp_bound, mechanism.pure):
+        whole, half = currency(z), currency(z, "zero_out")
+        assert (whole is None) == (half is None)
+        if whole is not None:
+            assert half <= whole <= 2 * half * (1 + 1e-12)
+    assert mechanism.multiplier(1e-3, "zero_out") <= mechanism.multiplier(1e-3) * (1 + 1e-9)
+
+
 @every_accounted_mechanism
 def test_accountants_agree_and_less_noise_costs_more(member: type[Any], data: st.DataObject, z: float) -> None:
     """Composed losses dominate an exact Gaussian, and stay below what it would cost without sampling."""

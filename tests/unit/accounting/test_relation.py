@@ -1,0 +1,241 @@
+"""Curves under zero_out against slow references: moments in closed form, dp-accounting's classical reading, quadrature,
+simulation; and against two steps through the null record, which is what a replacement is.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.accountants import PldAccountant, guard
+from accounting.calibration import calibrate, certify
+from accounting.divergences import sampled_gaussian, slot_law
+from accounting.divergences.allocation import hockey_stick, knots
+from accounting.divergences.gaussian import gauss_epsilon
+from accounting.divergences.sampled_gaussian import SampledLoss
+from accounting.errors import CodecError
+from accounting.mechanisms import (
+    Gaussian,
+    Laplace,
+    LastIterate,
+    Mechanism,
+    ObjectivePerturbation,
+    PoissonGaussian,
+    RandomAllocation,
+    Resampled,
+    SvrgStep,
+    WithoutReplacement,
+)
+from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.codec import plan_from_json, plan_to_json
+from accounting.records.receipt import recompute
+from tests.support.receipts import make
+
+SAMPLED = [(0.01, 0.5), (0.3, 1.0), (0.9, 0.05), (1e-4, 2.0), (1e-6, 0.02)]
+
+
+def ratio(q: float, c: float, x: np.ndarray) -> np.ndarray:
+    return np.asarray(1 - q + q * np.exp(c * x - c * c / 2))
+
+
+def normal(points: int = 400_001, reach: float = 14.0) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the line and their weights under N(0, 1)."""
+    x = np.linspace(-reach, reach, points)
+    return x, np.exp(-x * x / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
+
+
+@pytest.mark.parametrize(("q", "c"), SAMPLED)
+def test_the_sampled_pair_has_the_moments_of_whole_orders(q: float, c: float) -> None:
+    """E r^a = sum over k of C(a, k) (1-q)^(a-k) q^k e^(k (k-1) c^2 / 2) (Mironov, Talwar and Zhang 2019)."""
+    import mpmath
+
+    for order in (2, 3, 8, 20):
+        with mpmath.workdps(60):
+            terms = [
+                mpmath.binomial(order, k) * (1 - mpmath.mpf(q)) ** (order - k) * mpmath.mpf(q) ** k
+                * mpmath.exp(k * (k - 1) * mpmath.mpf(c) ** 2 / 2) for k in range(order + 1)
+            ]  # fmt: skip
+            wanted = float(mpmath.log(mpmath.fsum(terms)) / (order - 1))
+        assert wanted <= sampled_gaussian.renyi(q, c, [order])[0] <= wanted * (1 + 3e-6)
+
+
+@pytest.mark.parametrize(("q", "c"), [(0.3, 1.0), (0.9, 0.5), (0.05, 2.0)])
+def test_both_orders_of_the_sampled_pair_by_quadrature(q: float, c: float) -> None:
+    x, weight = normal()
+    r = ratio(q, c, x)
+    for order in (1.5, 4.0):
+        both = [math.log(float(weight @ r**power)) / (order - 1) for power in (order, 1 - order)]
+        assert sampled_gaussian.renyi(q, c, [order])[0] == pytest.approx(max(both), rel=3e-6)
+    for epsilon in (0.0, 0.1, 0.4, 1.0):
+        gamma = math.exp(epsilon)
+        orders = [float(weight @ np.maximum(values, 0)) for values in (r - gamma, 1 - gamma * r)]
+        assert sampled_gaussian.hockey_stick(q, c, epsilon) == pytest.approx(max(orders), abs=1e-9)
+        for mirrored, wanted in zip((False, True), orders, strict=True):
+            interval, lowest, masses, infinity = SampledLoss(q, c, mirrored).masses(1e-3)
+            losses = (lowest + np.arange(len(masses))) * interval
+            found = infinity + float(masses @ np.maximum(-np.expm1(epsilon - losses), 0.0))
+            assert wanted * (1 - 1e-9) - 1e-12 <= found <= wanted + 1e-6
+            assert float(masses.sum()) + infinity == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_dp_accounting_agrees_where_it_adds_or_removes() -> None:
+    """Its classical reading of one event tree, in both orders of the neighbors."""
+    import dp_accounting
+    from dp_accounting import pld
+
+    plan = Plan(
+        (PlannedQuery("a", 5, Gaussian(), 30.0), PlannedQuery("b", 200, PoissonGaussian(0.05), 2.0)), "zero_out"
+    )
+    event = dp_accounting.ComposedDpEvent(
+        [
+            dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(30.0), 5),
+            dp_accounting.SelfComposedDpEvent(
+                dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(2.0)), 200
+            ),
+        ]
+    )
+    relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    theirs = pld.PLDAccountant(relation, 1e-3).compose(event).get_epsilon(1e-6)
+    assert PldAccountant().epsilon(plan, 1e-6) == pytest.approx(theirs, rel=5e-3)
+    assert certify(plan, 1e-6)[0] == PldAccountant().epsilon(plan, 1e-6)
+
+
+def test_the_order_that_costs_more_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a large rate and few answers the record's absence tells more at the least epsilons, its presence at others."""
+    plan = Plan((PlannedQuery("b", 3, PoissonGaussian(0.9), 2.0),), "zero_out")
+    both = PldAccountant().epsilon(plan, 1e-3)
+    loss = SampledLoss(0.9, 0.5)
+    orders = []
+    for mirrored in (False, True):
+        pmf = guard.pessimistic_pmf(*SampledLoss(0.9, 0.5, mirrored).masses(min(1e-2, loss.deviation / 12)))
+        orders.append(guard.epsilon(guard.compose([(pmf, 3)]), 1e-3 - 1e-11 - 3e-15))
+    assert both == max(orders)
+    assert orders[0] != orders[1]
+    monkeypatch.setattr(SampledLoss, "masses", lambda self, interval: pytest.fail() if self.mirrored else None)
+    with pytest.raises((TypeError, pytest.fail.Exception)):
+        PldAccountant().epsilon(plan, 2e-3)
+
+
+@pytest.mark.parametrize(("q", "c"), [(0.5, 1.0), (1.0, 0.7), (0.05, 0.8)])
+def test_hidden_slots_by_quadrature(q: float, c: float) -> None:
+    """One slot is a sample; of two slots the plane is integrated; in both orders, and never below the truth."""
+    x, weight = normal(2801, 10.0)
+    a = np.exp(c * x - c * c / 2)
+    for epsilon in (0.0, 0.2, 0.7, 1.5):
+        gamma = math.exp(epsilon)
+        one, two = RandomAllocation(q, 1), RandomAllocation(q, 2)
+        assert hockey_stick(one, 1 / c, epsilon, "zero_out") == sampled_gaussian.hockey_stick(
+            min(1.0, math.nextafter(q, 2)), c, epsilon
+        )
+        r = 1 - q + q * (a[:, None] + a[None, :]) / 2
+        orders = [float(weight @ np.maximum(values, 0) @ weight) for values in (r - gamma, 1 - gamma * r)]
+        found = hockey_stick(two, 1 / c, epsilon, "zero_out")
+        assert max(orders) - 2e-6 <= found <= max(orders) * 1.02 + 2e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("slots", "c", "epsilon"), [(20, 0.5, 0.15), (100, 1.0, 0.2), (300, 1.5, 0.4)])
+def test_hidden_slots_by_simulation(slots: int, c: float, epsilon: float) -> None:
+    q, gamma, rng = 0.5, math.exp(epsilon), np.random.default_rng(7)
+    found: list[list[float]] = [[], []]
+    for _ in range(20):
+        y = rng.standard_normal((20_000, slots))
+        r = 1 - q + q * np.exp(c * y - c * c / 2).mean(axis=1)
+        found[1].append(float(np.maximum(1 - gamma * r, 0.0).mean()))
+        inside = np.flatnonzero(rng.random(len(y)) < q)
+        y[inside, rng.integers(0, slots, len(inside))] += c
+        r = 1 - q + q * np.exp(c * y - c * c / 2).mean(axis=1)
+        found[0].append(float(np.maximum(1 - gamma / r, 0.0).mean()))
+    mean, error = max((float(np.mean(each)), float(np.std(each)) / math.sqrt(20)) for each in found)
+    bound = hockey_stick(RandomAllocation(q, slots), 1 / c, epsilon, "zero_out")
+    assert mean - 5 * error <= bound <= mean * 1.05 + 5 * error
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_law_of_a_slot_is_one_with_its_mean(mirrored: bool) -> None:
+    for c in (0.05, 0.5, 2.0, 7.0):
+        law = slot_law.single(c, mirrored)
+        assert (np.diff(law.points) > 0).all()
+        assert law.masses.min() >= 0
+        assert float(law.masses.sum()) == pytest.approx(1.0, abs=1e-12)
+        mean = float(law.masses @ law.points) + law.cut
+        assert mean >= (-1 if mirrored else 1) - 1e-12 * (1 + law.conditioning)
+        assert mean <= (-1 if mirrored else 1) + 1e-9
+
+
+MECHANISMS: list[Mechanism] = [
+    Gaussian(),
+    Laplace(),
+    LastIterate(20, 0.9),
+    ObjectivePerturbation(0.01),
+    PoissonGaussian(0.05),
+    RandomAllocation(0.5, 40),
+    RandomAllocation(0.5, 20, "ordered"),
+    Resampled(Laplace(), 50),
+    SvrgStep(5, 50),
+    WithoutReplacement(5, 50),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_a_replacement_is_two_steps(mechanism: Mechanism) -> None:
+    """epsilon under zero_out is no more than under replace_one, and (2 epsilon, (1 + e^epsilon) delta) is no less.
+
+    A curve that was too low, such as the half of a half, would break the second.
+    """
+    queries = (Query("q", 1 if isinstance(mechanism, RandomAllocation) else 4, mechanism),)
+    near = calibrate(queries, Privacy(0.8, 1e-6), "zero_out")
+    far = Plan(near.plan.queries)
+    epsilon = certify(near.plan, 1e-6)[0]
+    assert epsilon <= certify(far, 1e-6)[0] * (1 + 1e-9)
+    assert certify(far, (1 + math.exp(epsilon)) * 1e-6)[0] <= 2 * epsilon * 1.02
+    assert calibrate(queries, Privacy(0.8, 1e-6)).plan.queries[0].noise_multiplier >= (
+        near.plan.queries[0].noise_multiplier * (1 - 1e-3)
+    )
+
+
+def test_an_allocation_is_accounted_by_its_own_relation() -> None:
+    mechanism = RandomAllocation(0.5, 100)
+    curves = {relation: mechanism.curves(1.2, relation) for relation in ("replace_one", "zero_out")}
+    for name in ("epsilon", "delta"):
+        near, far = (getattr(curves[relation], name)(1e-3) for relation in ("zero_out", "replace_one"))
+        assert 0 < near < far
+    assert knots(mechanism, 1.2, relation="zero_out")[1][0, 0] != knots(mechanism, 1.2)[1][0, 0]
+    found = [curves[relation].approximate_rdp([4.0], 1e-7) for relation in ("zero_out", "replace_one")]
+    assert found[0][0] < found[1][0]
+
+
+def test_plans_of_two_relations_never_cover_one_another() -> None:
+    query = PlannedQuery("a", 3, Gaussian(), 4.0)
+    here, there = Plan((query,)), Plan((query,), "zero_out")
+    assert here.covers(here)
+    assert there.covers(there)
+    assert not here.covers(there)
+    assert not there.covers(here)
+    assert there.gdp() == here.gdp() / 2
+    assert there.event() == here.event()
+
+
+def test_a_plan_says_its_neighbors_only_where_they_are_not_those_of_replacement() -> None:
+    query = PlannedQuery("a", 3, Gaussian(), 4.0)
+    assert "neighbors" not in plan_to_json(Plan((query,)))
+    document = plan_to_json(Plan((query,), "zero_out"))
+    assert plan_from_json(document) == Plan((query,), "zero_out")
+    for wrong in ("replace_one", "add_remove", "", None, 1, ["zero_out"]):
+        with pytest.raises(CodecError):
+            plan_from_json(document | {"neighbors": wrong})
+
+
+def test_a_receipt_is_recomputed_under_its_own_relation() -> None:
+    """What was promised between nearer neighbors is not kept between farther ones; the other way round it is."""
+    near = calibrate((Query("gradient", 9, Gaussian()),), Privacy(0.5, 1e-6), "zero_out")
+    built = make(release_plan=near, transcript=near.plan)
+    assert built["neighbors"] == "zero_out"
+    assert recompute(built).epsilon == pytest.approx(0.5, rel=1e-6)
+    told = recompute(built | {"neighbors": "replace_one"})
+    assert told.epsilon == pytest.approx(gauss_epsilon(2 * near.plan.gdp(), 1e-6), rel=1e-9)
+    assert told.epsilon > 0.9
+    assert recompute(make() | {"neighbors": "zero_out"}).epsilon < 0.26
