@@ -1,8 +1,9 @@
-"""The sampled Gaussian pair P = (1-q) N(0,1) + q N(c,1) against Q = N(0,1), whose likelihood ratio is
+"""The pairs of an answer over a Poisson batch: P = (1-q) N(0,1) + q N(c,1) against its mirror image P' where a record
+is replaced, against Q = N(0,1) where it becomes null. Of the latter the likelihood ratio is
 
-    r(x) = dP/dQ = 1 - q + q e^(c x - c^2/2),    growing in x, above 1 - q.
+    r(x) = dP/dQ = 1 - q + q e^(c x - c^2/2),    growing in x, above 1 - q;
 
-It serves one order of the neighbors; the other has (Q, P). Proof: docs/proofs/poisson_gaussian.md.
+it serves one order of the neighbors, (Q, P) the other. Proof: docs/proofs/poisson_gaussian.md.
 """
 
 import math
@@ -15,50 +16,74 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from accounting.divergences.losses import Masses, connect_the_dots, mass, reach
+from accounting.divergences.losses import Masses, connect_the_dots, mass, reach, symmetric
 
 Vector = NDArray[np.float64]
 
-_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
-_NODES, _TAIL = 64, 14.0  # of a piece; standard deviations past the farthest peak of the integrand
+_QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
+_PIECES, _NODES = 40, 64
+_TAIL = 14.0  # standard deviations past the farthest peak of the integrand
 _WIDEST = 200.0  # beyond this order * c the integral gives way to its value at q = 1, which is never smaller
 _LEAST = 1e-9  # below this q c, cancellation would eat the safety factor; the curve is monotone, so it is raised
 _ROUNDING = 4e-15  # of a difference of normal tails, relative to the larger
 
 
-def renyi(q: float, c: float, orders: Sequence[float]) -> Vector:
+def sampled_renyi(q: float, c: float, orders: Sequence[float]) -> Vector:
     """The larger of D_a(P || Q) and D_a(Q || P), rounded up by a factor 1 + 1e-6, at each order a > 1."""
-    return np.array([_curve_point(q, c, float(a)) for a in orders])
+    return np.array([_curve_point(q, c, float(a), False) for a in orders])
+
+
+def opposite_renyi(q: float, c: float, orders: Sequence[float]) -> Vector:
+    """D_a(P || P') at each order, rounded up alike."""
+    return np.array([_curve_point(q, c, float(a), True) for a in orders])
 
 
 @lru_cache(maxsize=65536)
-def _curve_point(q: float, c: float, order: float) -> float:
-    raised, whole = max(c, _LEAST / q), order * c * c / 2
+def _curve_point(q: float, c: float, order: float, opposite: bool) -> float:
+    raised, whole = max(c, _LEAST / q), (2 if opposite else 0.5) * order * c * c
     if order * raised > _WIDEST:
         return whole
-    value = max(_log_moment(q, raised, order), _log_moment(q, raised, 1 - order)) / (order - 1) * _QUADRATURE
+    value = _renyi(q, raised, order, opposite) * _QUADRATURE
     return value if value <= whole else whole  # also if it is no number
 
 
-def _log_moment(q: float, c: float, power: float) -> float:
-    """ln E_Q[r^power], power > 1 or < 0, by Gauss-Legendre quadrature of r^power - 1 - power (r - 1), as E_Q[r] = 1."""
+def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
+    """The divergence by Gauss-Legendre quadrature, the larger one of both orders where they differ."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    span = (abs(power) + 1) * c + _TAIL
-    edges = np.linspace(-span, span, math.ceil(2 * span) + 1)
+    edges = np.linspace(-2 * order * c - _TAIL, 2 * order * c + _TAIL, _pieces(order, c) + 1)
     half = (edges[1] - edges[0]) / 2
     x = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes
-    log_r = np.log1p(q * np.expm1(np.minimum(c * x - c * c / 2, 600.0))) if q < 1 else c * x - c * c / 2
     log_weight = np.log(half * weights) - x * x / 2 - math.log(2 * math.pi) / 2
-    large = np.maximum(power * log_r, log_r) > 600
-    near = np.where(large, 0.0, log_r)
-    excess = np.expm1(power * near) - power * np.expm1(near)
+    log_p = _log_mixture(q, c, x)
+    if opposite:
+        return _log_moment(log_p, _log_mixture(q, c, -x), order, log_weight) / (order - 1)
+    base = np.zeros_like(x)
+    both = _log_moment(log_p, base, order, log_weight), _log_moment(base, log_p, order, log_weight)
+    return max(both) / (order - 1)
+
+
+def _log_mixture(q: float, c: float, x: Vector) -> Vector:
+    """ln r(x)."""
+    return np.asarray(np.logaddexp(math.log1p(-q) if q < 1 else -math.inf, math.log(q) + c * x - c * c / 2))
+
+
+def _log_moment(log_p: Vector, log_n: Vector, order: float, log_weight: Vector) -> float:
+    """ln E_phi[p^a n^(1-a)]: its excess over 1, the mean-zero linear part taken out."""
+    exponent = order * log_p + (1 - order) * log_n
+    large = np.maximum(np.maximum(log_p, log_n), exponent) > 600
+    t, u, v = (np.where(large, 0.0, values) for values in (exponent, log_p, log_n))
+    excess = np.expm1(t) - order * np.expm1(u) - (1 - order) * np.expm1(v)
     moment = math.log1p(max(float(np.sum(excess * np.exp(log_weight))), 0.0))
-    if large.any():
-        above = np.logaddexp(power * log_r, math.log(abs(power)) + np.maximum(log_r, 0.0))
-        terms = above[large] + log_weight[large]
+    if large.any():  # p^a n^(1-a) - a p + (a-1) n, less its negative term
+        terms = np.logaddexp(exponent, math.log(order - 1) + log_n)[large] + log_weight[large]
         peak = float(terms.max())
         moment = float(np.logaddexp(moment, peak + math.log(float(np.sum(np.exp(terms - peak))))))
     return moment
+
+
+def _pieces(order: float, c: float) -> int:
+    """Pieces no wider than about one standard deviation, so that the rule stays exact to rounding."""
+    return max(_PIECES, math.ceil(4 * order * c + 2 * _TAIL))
 
 
 def hockey_stick(q: float, c: float, epsilon: float) -> float:
@@ -125,3 +150,54 @@ def _masses(loss: SampledLoss, interval: float) -> Masses:
         return connect_the_dots(interval, -ends[1], base[::-1], mixed[::-1], beyond, float(ndtr(x[0])))
     below = (1 - q) * float(ndtr(x[0])) + q * float(ndtr(x[0] - c))
     return connect_the_dots(interval, ends[0], mixed, base, below, (1 - q) * beyond + q * float(ndtr(c - x[-1])))
+
+
+@dataclass(frozen=True, slots=True)
+class OppositeLoss:
+    """(1-q) N(0,1) + q N(c,1) against its mirror image, q < 1."""
+
+    q: float
+    c: float
+
+    @property
+    def shift(self) -> float:
+        return self.c
+
+    @property
+    def spread(self) -> float:
+        """The integral of (P - Q)^2 / N(0,1) = 4 q^2 sinh(c^2): the loss's variance in the many-answer limit."""
+        return 4 * self.q**2 * math.sinh(self.c**2)
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.spread)
+
+    @property
+    def widest(self) -> float:
+        return 2 * _opposite_largest(self.q, self.c)
+
+    def moments(self, count: int) -> tuple[float, float]:
+        """The mean of one loss is at most 2 q c^2 (joint convexity) and at most its chi-square (Q >= (1-q) N(0,1))."""
+        chi = self.spread / (1 - self.q)
+        return count * min(chi, 2 * self.q * self.c**2), count * min(chi, 4 * self.q * self.c**2 * (1 + self.c**2))
+
+    def masses(self, interval: float) -> Masses:
+        return _opposite_masses(self.q, self.c, interval)
+
+
+def _opposite_largest(q: float, c: float) -> float:
+    """The largest loss on the grid, that at the reach."""
+    x = reach(q, c)
+    return math.log1p(q * math.expm1(min(c * x - c * c / 2, 600.0))) - math.log1p(q * math.expm1(-c * x - c * c / 2))
+
+
+@lru_cache(maxsize=16)
+def _opposite_masses(q: float, c: float, interval: float) -> Masses:
+    """Loss ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; the loss is odd and increasing in x."""
+    # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
+    e = np.arange(0, math.ceil(_opposite_largest(q, c) / interval) + 1) * interval
+    x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
+    base, near, far = mass(x[:-1], x[1:]), mass(x[:-1] - c, x[1:] - c), mass(x[:-1] + c, x[1:] + c)
+    beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
+    beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
+    return symmetric(interval, (1 - q) * base + q * near, (1 - q) * base + q * far, beyond_p, beyond_q)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from accounting.divergences.resampling import run_epsilon
 from accounting.mechanisms import Laplace, Parallel, Resampled
-from accounting.mechanisms.resampled import run_epsilon
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.doors import Access

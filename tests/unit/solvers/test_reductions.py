@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
+from accounting.divergences.resampling import LARGEST, epsilon_of, run_epsilon
 from accounting.errors import OutOfPlan, OutOfRange
 from accounting.mechanisms import Gaussian, Laplace, Parallel, Resampled
-from accounting.mechanisms.resampled import LARGEST, epsilon_of, run_epsilon
 from accounting.noise import Noise
 from accounting.noise.draws import places
 from accounting.plan import Plan, PlannedQuery
