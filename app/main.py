@@ -22,6 +22,7 @@ import solvers
 from app.calculation.calculators import Calculators, ForkedCalculators
 from app.calculation.pool import Pool
 from app.datasets import routes as datasets
+from app.datasets import sharing
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
 from app.http import handlers
@@ -54,6 +55,7 @@ from app.worker.engine import Coming, Engine
 ROUTERS = (
     tokens.router,
     datasets.router,
+    sharing.router,
     quotes.router,
     jobs.router,
     ledger.router,

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.calculation.calculators import Begun
-from app.cli import audit, data, fit, jobs, keys, ledger, operate, profiles, receipts, tokens
+from app.cli import audit, data, fit, jobs, keys, ledger, operate, profiles, receipts, sharing, tokens
 from app.cli.common import Refusal, loss
 from app.client import ClientError, ProblemError
 
@@ -67,6 +67,7 @@ purse.add_typer(receipts.group, name="receipt")
 purse.add_typer(ledger.group, name="ledger")
 purse.add_typer(keys.group, name="keys")
 purse.add_typer(tokens.group, name="token")
+purse.add_typer(sharing.grants, name="grant")
 
 
 def run(given: Sequence[str], begun: Begun | None = None) -> NoReturn:

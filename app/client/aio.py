@@ -23,6 +23,7 @@ from app.client.receipts import Receipt
 from app.client.sending import TIMEOUT, Driver, Sender, Waiting
 from app.wire.base import Page
 from app.wire.datasets import BudgetStatus, Dataset
+from app.wire.grants import Grant
 from app.wire.jobs import Job, JobEvent, JobState, Quote
 from app.wire.models import Model
 from app.wire.profiles import DatasetProfile
@@ -123,6 +124,18 @@ class AsyncDatasets:
     async def budget(self, dataset: str) -> BudgetStatus:
         """What is spent and what remains."""
         return await self._sender.send(get(at("datasets", dataset, "budget"), BudgetStatus))
+
+    async def grant(self, dataset: str, analyst: str) -> Grant:
+        """From now on the analyst of this name or id sees the dataset and spends on it."""
+        return await self._sender.send(act("PUT", at("datasets", dataset, "grants", analyst), Grant))
+
+    async def grants(self, dataset: str) -> Sequence[Grant]:
+        """Which analysts know of the dataset."""
+        return await self._sender.all(at("datasets", dataset, "grants"), Page[Grant])
+
+    async def revoke(self, dataset: str, analyst: str) -> None:
+        """From now on the dataset is not there for the analyst; own jobs, and what they release, remain."""
+        await self._sender.send(Call("DELETE", at("datasets", dataset, "grants", analyst), nothing))
 
 
 @final

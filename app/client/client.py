@@ -100,6 +100,9 @@ class Datasets:
     list = _run(AsyncDatasets.list)
     get = _run(AsyncDatasets.get)
     budget = _run(AsyncDatasets.budget)
+    grant = _run(AsyncDatasets.grant)
+    grants = _run(AsyncDatasets.grants)
+    revoke = _run(AsyncDatasets.revoke)
 
 
 @final

@@ -25,9 +25,10 @@ def latest(connection: sa.Connection, dataset_id: str) -> str | None:
     return connection.scalar(query.order_by(jobs.c.finished_at.desc(), jobs.c.number.desc()).limit(1))
 
 
-def get(connection: sa.Connection, job_id: str) -> Released | None:
-    """What a job released, if that is a profile."""
-    text = connection.scalar(sa.select(jobs.c.model).where(_RELEASED, jobs.c.id == job_id))
+def get(connection: sa.Connection, dataset_id: str, job_id: str) -> Released | None:
+    """What a job released, if that is a profile of this dataset: of another one nothing is said, not that it is."""
+    mine = (jobs.c.id == job_id) & (jobs.c.dataset_id == dataset_id)
+    text = connection.scalar(sa.select(jobs.c.model).where(_RELEASED, mine))
     if text is None:
         return None
     return Released(DatasetProfile.model_validate_json(text), hashlib.sha256(text.encode()).hexdigest())

@@ -57,13 +57,13 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
 def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
     """A dataset's public facts; ApiError not_found."""
     with database.read() as connection:
-        return _described(connection, _found(connection, dataset_id), principal)
+        return _described(connection, store.visible(connection, dataset_id, principal), principal)
 
 
 def page(database: Database, cursor: str | None, limit: int, principal: Principal) -> Page[Dataset]:
-    """Datasets, oldest first, from after the one whose id is `cursor`."""
+    """The datasets that the principal may know of, oldest first, from after the one whose id is `cursor`."""
     with database.read() as connection:
-        rows = store.page(connection, cursor, limit + 1)
+        rows = store.page(connection, principal, cursor, limit + 1)
         items = [_described(connection, row, principal) for row in rows[:limit]]
     return Page[Dataset](items=items, next=items[-1].id if len(rows) > limit else None)
 
@@ -71,7 +71,7 @@ def page(database: Database, cursor: str | None, limit: int, principal: Principa
 def budget(database: Database, dataset_id: str, principal: Principal) -> BudgetStatus:
     """How a dataset's budget stands; ApiError not_found. An analyst sees the total and no other analyst's part."""
     with database.read() as connection:
-        return _described(connection, _found(connection, dataset_id), principal).budget
+        return _described(connection, store.visible(connection, dataset_id, principal), principal).budget
 
 
 def _filter(budget: Budget) -> Filter:
@@ -124,13 +124,6 @@ def _withdraw(database: Database, home: Path, dataset_id: str) -> None:
     with database.read() as connection:
         if store.get(connection, dataset_id) is None:
             folders.remove(home, dataset_id)
-
-
-def _found(connection: sa.Connection, dataset_id: str) -> DatasetRow:
-    row = store.get(connection, dataset_id)
-    if row is None:
-        raise ApiError("not_found", "There is no dataset of this id.")
-    return row
 
 
 def _described(connection: sa.Connection, row: DatasetRow, principal: Principal) -> Dataset:

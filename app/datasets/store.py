@@ -11,8 +11,9 @@ from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import Joined, LedgerState, Opened
 from app.http.errors import ApiError
+from app.identity.store import Principal
 from app.ledger import store as ledger
-from app.persistence.tables import analyst_spend, datasets, identities, ledgers, stored_values
+from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, stored_values
 from app.wire.datasets import DatasetSpec
 
 _THERE = datasets.c.data != "withdrawn"
@@ -53,16 +54,32 @@ class Spend:
 
 
 def get(connection: sa.Connection, dataset_id: str) -> DatasetRow | None:
-    """A dataset by its id."""
-    row = connection.execute(_rows().where(datasets.c.id == dataset_id)).one_or_none()
-    return None if row is None else _dataset(row)
+    """A dataset by its id, whoever may see it."""
+    return _one(connection, datasets.c.id == dataset_id)
 
 
-def page(connection: sa.Connection, after: str | None, limit: int) -> list[DatasetRow]:
-    """Datasets made after the one with id `after`, oldest first; none if there is no such dataset."""
-    query = _rows().order_by(datasets.c.created_at, datasets.c.id).limit(limit)
+def visible(connection: sa.Connection, dataset_id: str, principal: Principal) -> DatasetRow:
+    """A dataset by its id, for whoever asks; `ApiError` not_found if there is none or, just so, none for them."""
+    row = _one(connection, (datasets.c.id == dataset_id) & granted(principal, datasets.c.id))
+    if row is None:
+        raise ApiError("not_found", "There is no dataset of this id.")
+    return row
+
+
+def granted(principal: Principal, dataset_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether this dataset is there for the principal: stewards and auditors know of all, an analyst by a grant."""
+    if principal.role != "analyst":
+        return sa.true()
+    mine = (grants.c.dataset_id == dataset_id) & (grants.c.identity_id == principal.id)
+    return sa.exists().where(mine)
+
+
+def page(connection: sa.Connection, principal: Principal, after: str | None, limit: int) -> list[DatasetRow]:
+    """What the principal may see of the datasets after the one of id `after`, oldest first; none if that is none."""
+    seen = granted(principal, datasets.c.id)
+    query = _rows().where(seen).order_by(datasets.c.created_at, datasets.c.id).limit(limit)
     if after is not None:
-        place = sa.select(datasets.c.created_at, datasets.c.id).where(datasets.c.id == after).scalar_subquery()
+        place = sa.select(datasets.c.created_at, datasets.c.id).where(datasets.c.id == after, seen).scalar_subquery()
         query = query.where(sa.tuple_(datasets.c.created_at, datasets.c.id) > place)
     return [_dataset(row) for row in connection.execute(query)]
 
@@ -119,6 +136,11 @@ def add(
     row = get(connection, event.dataset)
     assert row is not None
     return row
+
+
+def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> DatasetRow | None:
+    row = connection.execute(_rows().where(condition)).one_or_none()
+    return None if row is None else _dataset(row)
 
 
 def _rows() -> sa.Select[Any]:

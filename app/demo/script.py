@@ -42,6 +42,8 @@ def run() -> dict[str, Any]:
             with Client(url, steward_token) as steward:
                 dataset = _upload(steward, home / "randhie.csv", uploaded)
                 analyst_token = steward.tokens.create("alice", "analyst").token
+                steward.datasets.grant(dataset.id, "alice")
+                print("  alice, an analyst, has a token and a grant: without one the dataset is not there for her")
             with Client(url, analyst_token) as analyst:
                 models = [_train(analyst, dataset, method, kept_out, majority) for method in METHODS]
                 status = analyst.datasets.budget(dataset.id)

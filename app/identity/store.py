@@ -69,6 +69,14 @@ def identity(connection: sa.Connection, name: str, role: Role, at: str) -> str:
     return made
 
 
+def analyst(connection: sa.Connection, named: str) -> str | None:
+    """The identity of the analyst of this id or name, or who has, or had, the token of this id."""
+    holder = sa.select(tokens.c.identity_id).where(tokens.c.id == named)
+    called = (identities.c.id == named) | (identities.c.name == named) | identities.c.id.in_(holder)
+    query = sa.select(identities.c.id).where(identities.c.role == "analyst", called)
+    return connection.scalar(query.order_by(identities.c.id != named, identities.c.name != named).limit(1))
+
+
 def free_name(connection: sa.Connection, name: str, role: Role) -> str:
     """`name`, or with a number where another role goes by it: the service's own names are refused to nobody."""
     numbered = itertools.chain((name,), (f"{name} ({number})" for number in itertools.count(2)))

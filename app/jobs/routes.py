@@ -159,7 +159,7 @@ def model(base: Base, principal: Analyst, job_id: Identifier) -> Response:
     responses=responses("not_found", "not_released"),
 )
 def profile(base: Base, principal: Reader, job_id: Identifier) -> Response:
-    """Canonical JSON; the receipt holds its SHA-256. It is the dataset's: every analyst may read it, and use it."""
+    """Canonical JSON; the receipt holds its SHA-256. It is the dataset's: whoever has a grant on that may."""
     return Response(service.profile(base, principal, job_id), media_type="application/json")
 
 

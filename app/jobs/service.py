@@ -54,7 +54,7 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
         not_found; already_finished.
     """
     with database.write() as connection:
-        row = _visible(store.get(connection, job_id), principal)
+        row = _found(connection, job_id, _own(principal))
         at = database.timestamp()
         match row.state:
             case "queued":
@@ -66,13 +66,13 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
             case _:
                 raise ApiError("already_finished")
         store.end(connection, row, "cancelled", at)
-        return _visible(store.get(connection, job_id), principal).to_wire()
+        return _found(connection, job_id, _own(principal)).to_wire()
 
 
 def get(database: Database, principal: Principal, job_id: str) -> Job:
     """A job that the principal may see; ApiError not_found otherwise."""
     with database.read() as connection:
-        return _visible(store.get(connection, job_id), principal).to_wire()
+        return _found(connection, job_id, _own(principal)).to_wire()
 
 
 def page(database: Database, principal: Principal, after: int, limit: int) -> Page[Job]:
@@ -87,7 +87,7 @@ def page(database: Database, principal: Principal, after: int, limit: int) -> Pa
 def model(database: Database, principal: Principal, job_id: str) -> str:
     """The released model's canonical JSON; ApiError not_found or not_released."""
     with database.read() as connection:
-        if _visible(store.get(connection, job_id), principal).kind != "model":
+        if _found(connection, job_id, _own(principal)).kind != "model":
             raise ApiError("not_found", "This job releases a profile, and no model: it is at /v1/jobs/{id}/profile.")
         return _released(store.model(connection, job_id))
 
@@ -95,7 +95,7 @@ def model(database: Database, principal: Principal, job_id: str) -> str:
 def profile(database: Database, principal: Principal, job_id: str) -> str:
     """The released profile's canonical JSON, for whoever may use the dataset; ApiError not_found or not_released."""
     with database.read() as connection:
-        if _readable(store.get(connection, job_id), principal).kind != "profile":
+        if _found(connection, job_id, _readable(principal)).kind != "profile":
             raise ApiError("not_found", "This job releases a model, and no profile: it is at /v1/jobs/{id}/model.")
         return _released(store.model(connection, job_id))
 
@@ -103,7 +103,7 @@ def profile(database: Database, principal: Principal, job_id: str) -> str:
 def receipt(database: Database, principal: Principal, job_id: str) -> str:
     """The release's signed receipt; ApiError not_found or not_released. An auditor sees every receipt."""
     with database.read() as connection:
-        _readable(store.get(connection, job_id), principal)
+        _found(connection, job_id, _readable(principal))
         return _released(store.receipt(connection, job_id))
 
 
@@ -130,8 +130,7 @@ def _reserve(
     request, dataset = priced.request, priced.dataset
     state = ledger.load_state(connection, dataset.id)
     assert state is not None
-    now = datasets.get(connection, dataset.id)
-    if now is None or now.is_damaged:
+    if datasets.visible(connection, dataset.id, owner).is_damaged:
         raise ApiError("dataset_damaged")
     quote = priced.quote(state)
     if priced.cost is None or not quote.fits:
@@ -167,17 +166,21 @@ def _reserve(
     return row.to_wire()
 
 
-def _visible(row: JobRow | None, principal: Principal) -> JobRow:
-    if row is None or (principal.role == "analyst" and row.owner_id != principal.id):
+def _found(connection: sa.Connection, job_id: str, seen: sa.ColumnElement[bool]) -> JobRow:
+    row = store.get(connection, job_id, seen)
+    if row is None:
         raise ApiError("not_found")
     return row
 
 
-def _readable(row: JobRow | None, principal: Principal) -> JobRow:
-    """As `_visible`; and a released profile, which is the dataset's."""
-    if row is not None and row.kind == "profile" and row.state == "done":
-        return row
-    return _visible(row, principal)
+def _own(principal: Principal) -> sa.ColumnElement[bool]:
+    """An analyst's own jobs, those on datasets that are theirs no more among them; to others, all."""
+    return store.owned(principal.id) if principal.role == "analyst" else sa.true()
+
+
+def _readable(principal: Principal) -> sa.ColumnElement[bool]:
+    """As `_own`; and released profiles, which are the dataset's."""
+    return _own(principal) | (store.RELEASED_PROFILE & datasets.granted(principal, store.DATASET))
 
 
 def _released(text: str | None) -> str:

@@ -13,6 +13,8 @@ from app.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
 _LEFT = ("request", "spec", "model", "receipt", "ended")
 _LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)
+DATASET = jobs.c.dataset_id
+RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,14 @@ def answers(quote: Quote) -> int:
     return sum(query.answers for query in quote.queries)
 
 
-def get(connection: sa.Connection, job_id: str) -> JobRow | None:
-    """A job by its id."""
-    return _one(connection, jobs.c.id == job_id)
+def get(connection: sa.Connection, job_id: str, *seen: sa.ColumnElement[bool]) -> JobRow | None:
+    """A job by its id, if it is among those that may be seen."""
+    return _one(connection, sa.and_(jobs.c.id == job_id, *seen))
+
+
+def owned(owner_id: str) -> sa.ColumnElement[bool]:
+    """The jobs of this owner."""
+    return jobs.c.owner_id == owner_id
 
 
 def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:

@@ -68,6 +68,16 @@ datasets = sa.Table(
     sa.Index("ix_datasets_ledger", "ledger_id"),
 )
 
+# To an analyst without one a dataset is as one that is not there.
+grants = sa.Table(
+    "grants",
+    metadata,
+    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), primary_key=True),
+    sa.Column("identity_id", sa.ForeignKey("identities.id"), primary_key=True),
+    sa.Column("granted_by", sa.String(200), nullable=False),
+    sa.Column("granted_at", sa.String(40), nullable=False),
+)
+
 # The checksum of a dataset's file of values, and since when that file is another.
 stored_values = sa.Table(
     "stored_values",

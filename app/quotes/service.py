@@ -5,7 +5,6 @@ from fastapi.concurrency import run_in_threadpool
 from app.calculation.pool import Pool
 from app.datasets import profiles
 from app.datasets import store as datasets
-from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.persistence.session import Database
@@ -24,7 +23,7 @@ async def price(database: Database, settings: Settings, pool: Pool, principal: P
     ApiError
         not_found, too_many_requests, overloaded, and what `pricing` raises.
     """
-    asked = await run_in_threadpool(_asked, database, settings, request)
+    asked = await run_in_threadpool(_asked, database, settings, principal, request)
     return pricing.priced(asked, await pool.answer(principal.id, asked.question))
 
 
@@ -34,16 +33,14 @@ async def quote(database: Database, settings: Settings, pool: Pool, principal: P
     return await run_in_threadpool(_quoted, database, priced)
 
 
-def _asked(database: Database, settings: Settings, request: Requested) -> Asked:
+def _asked(database: Database, settings: Settings, principal: Principal, request: Requested) -> Asked:
     with database.read() as connection:
-        dataset = datasets.get(connection, request.dataset)
-        if dataset is None:
-            raise ApiError("not_found", "There is no dataset of this id.")
+        dataset = datasets.visible(connection, request.dataset, principal)
         wanted = request.preparation if isinstance(request, JobRequest) else None
         known = None
         if isinstance(wanted, FromProfile):
             job = wanted.job or profiles.latest(connection, dataset.id)
-            known = profiles.get(connection, job) if job else None
+            known = profiles.get(connection, dataset.id, job) if job else None
     return pricing.ask(dataset, request, settings, known)
 
 

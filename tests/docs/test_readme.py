@@ -113,7 +113,7 @@ def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
 
 def test_what_must_be_said_is_said() -> None:
     for words in (
-        "Every analyst can spend on every dataset",
+        "An analyst knows of a dataset by a grant alone",
         "n, the declared schema",
         "when requests came",
         "jobs took",

@@ -84,6 +84,7 @@ async def measure(server: Server, seconds: float) -> None:
     """Calm, then attacked; prints what came of both."""
     dataset = server.upload(SPEC | {"budget": {"epsilon": 100.0, "delta": 1e-6}}, people(20_000))
     token = server.client.post("/v1/tokens", json={"name": "greedy", "role": "analyst"}).json()["token"]
+    server.client.put(f"/v1/datasets/{dataset}/grants/greedy")
     paths = {"live": "/health/live", "ready": "/health/ready", "budget": f"/v1/datasets/{dataset}/budget"}
     url, calm, attacked = str(server.client.base_url), Waits(), Waits()
     async with httpx.AsyncClient(base_url=url, headers=dict(server.client.headers), timeout=300.0) as modest:

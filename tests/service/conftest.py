@@ -32,6 +32,7 @@ def _made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[S
             made = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
             assert made.status_code == 201, made.text
             service.tokens[role] = made.json()["token"]
+        service.analysts.append("the analyst")
         assert app.state.services.ready.wait(PATIENCE)
         yield service
         engine.close()

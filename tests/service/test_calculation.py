@@ -180,6 +180,7 @@ def test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices(serve
         async with _caller(server) as steward:
             dataset = await _dataset(steward)
             token = (await steward.post("/v1/tokens", json={"name": "greedy", "role": "analyst"})).json()["token"]
+            await steward.put(f"/v1/datasets/{dataset}/grants/greedy")
             async with _caller(server, token) as greedy:
                 quotes = [JOB | DEAR_JOB | {"dataset": dataset, "row_norm": 1 - i / 100} for i in range(EACH + 4)]
                 asking = [asyncio.create_task(greedy.post("/v1/quotes", json=quote)) for quote in quotes]

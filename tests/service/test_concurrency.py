@@ -17,7 +17,7 @@ from accounting.records.ledger import Charged, advance
 from app.http.errors import ApiError
 from app.jobs import attempts, store
 from app.ledger import store as ledger
-from app.persistence.tables import datasets
+from app.persistence.tables import ledgers
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import JOB, Service
@@ -90,7 +90,7 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
             assert now is not None
             total = tuple(a + b for a, b in zip(now.spent, cost, strict=True))
             text = canonical(replace(now, spent=total, charges=now.charges + 1).to_json()).decode()
-            connection.execute(sa.update(datasets).where(datasets.c.id == dataset).values(state=text))
+            connection.execute(sa.update(ledgers).where(ledgers.c.id == dataset).values(state=text))
         return True
 
     assert sum(_at_once(submit)) > fit

@@ -456,8 +456,7 @@ def test_an_unknown_dataset_is_not_found(shared: Service, path: str) -> None:
 @pytest.mark.slow
 def test_an_analyst_sees_own_charges_and_the_total(service: Service) -> None:
     dataset = service.dataset()
-    bob = service.call("steward", "POST", "/v1/tokens", json={"name": "bob", "role": "analyst"}).json()
-    service.tokens["bob"] = bob["token"]
+    service.analyst("bob", dataset)
     job = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": 3}}
     for role in ("analyst", "analyst", "bob"):
         submitted = service.call(role, "POST", "/v1/jobs", json=job)

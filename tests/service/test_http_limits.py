@@ -249,8 +249,9 @@ def steward(roomy: Live) -> Iterator[httpx.Client]:
         yield found
 
 
-def _analyst(steward: httpx.Client) -> tuple[str, dict[str, str]]:
+def _analyst(steward: httpx.Client, dataset: str) -> tuple[str, dict[str, str]]:
     made = steward.post("/v1/tokens", json={"name": "an analyst", "role": "analyst"}).json()
+    assert steward.put(f"/v1/datasets/{dataset}/grants/an analyst").status_code == 200
     return made["id"], {"Authorization": f"Bearer {made['token']}"}
 
 
@@ -269,7 +270,7 @@ def _job(steward: httpx.Client, dataset: str, headers: dict[str, str]) -> str:
 
 @pytest.mark.slow
 def test_streams_end_when_the_token_is_revoked(steward: httpx.Client, dataset: str) -> None:
-    token, headers = _analyst(steward)
+    token, headers = _analyst(steward, dataset)
     path = _job(steward, dataset, headers)
     with steward.stream("GET", path, headers=headers) as stream:
         lines = stream.iter_lines()
@@ -280,7 +281,7 @@ def test_streams_end_when_the_token_is_revoked(steward: httpx.Client, dataset: s
 
 
 def test_streams_are_so_many_for_one_caller_and_no_more(steward: httpx.Client, dataset: str) -> None:
-    _, headers = _analyst(steward)
+    _, headers = _analyst(steward, dataset)
     path = _job(steward, dataset, headers)
     with ExitStack() as stack:
         for _ in range(8):
@@ -301,7 +302,7 @@ def test_streams_are_so_many_for_one_caller_and_no_more(steward: httpx.Client, d
 
 @pytest.mark.slow
 def test_head_of_a_stream_opens_none(steward: httpx.Client, dataset: str) -> None:
-    _, headers = _analyst(steward)
+    _, headers = _analyst(steward, dataset)
     path = _job(steward, dataset, headers)
     for _ in range(20):
         assert steward.head(path, headers=headers).status_code in (200, 429)

@@ -45,6 +45,10 @@ RULES = {
     ("GET", "/v1/datasets"): ALL,
     ("GET", "/v1/datasets/{dataset_id}"): ALL,
     ("GET", "/v1/datasets/{dataset_id}/budget"): ALL,
+    ("PUT", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
+    ("GET", "/v1/datasets/{dataset_id}/grants"): {"steward"},
+    ("GET", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
+    ("DELETE", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
     ("GET", "/v1/datasets/{dataset_id}/ledger"): {"steward", "auditor"},
     ("GET", "/v1/datasets/{dataset_id}/ledger/head"): {"steward", "auditor"},
     ("POST", "/v1/quotes"): {"steward", "analyst"},
@@ -69,7 +73,7 @@ PROTECTED = [(method, route) for method, route in EVERY if (method, route.path) 
 
 def _path(route: APIRoute) -> str:
     path = route.path
-    for name in ("token_id", "dataset_id", "job_id"):
+    for name in ("token_id", "dataset_id", "job_id", "analyst"):
         path = path.replace(f"{{{name}}}", "nobody")
     assert "{" not in path
     return path
@@ -163,6 +167,7 @@ class TestAnIdentity:
         """Two of one name are one analyst: the same jobs, keys and spending, and after every token of it is gone."""
         dataset = service.dataset()
         first = _make(service, "ada", "analyst")
+        service.grant(dataset, "ada")
         body = {"dataset": dataset, **JOB}
         job = service.call("ada", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": "k"}).json()["id"]
         second = _make(service, "ada", "analyst")

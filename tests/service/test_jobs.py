@@ -39,8 +39,7 @@ def _kinds(service: Service, dataset: str) -> list[str]:
 
 def _another_analyst(service: Service) -> str:
     if "rival" not in service.tokens:
-        made = service.call("steward", "POST", "/v1/tokens", json={"name": "the rival", "role": "analyst"})
-        service.tokens["rival"] = made.json()["token"]
+        service.analyst("rival")
     return "rival"
 
 
@@ -372,9 +371,9 @@ class TestIdempotency:
 
     @pytest.mark.slow
     def test_keys_are_each_owners_own(self, shared: Service) -> None:
-        dataset = shared.dataset()
+        rival, dataset = _another_analyst(shared), shared.dataset()
         first = _submit(shared, dataset, key="abc-4")
-        second = _submit(shared, dataset, role=_another_analyst(shared), key="abc-4")
+        second = _submit(shared, dataset, role=rival, key="abc-4")
         assert first.json()["id"] != second.json()["id"]
 
     @pytest.mark.slow
@@ -440,13 +439,12 @@ class TestNames:
 
     @pytest.mark.slow
     def test_of_any_script(self, shared: Service) -> None:
-        made = shared.call("steward", "POST", "/v1/tokens", json={"name": "\u0141ukasz \u738b", "role": "analyst"})
-        shared.tokens["lukasz"] = made.json()["token"]
-        job = shared.finished(
-            _submit(shared, shared.dataset(name="\u4eba\u53e3 \u00fc\U0001f600"), role="lukasz").json()["id"]
-        )
+        name = "\u0141ukasz \u738b"
+        shared.analyst(name)
+        dataset = shared.dataset(name="\u4eba\u53e3 \u00fc\U0001f600")
+        job = shared.finished(_submit(shared, dataset, role=name).json()["id"])
         assert job["state"] == "done"
-        receipt = shared.call("lukasz", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+        receipt = shared.call(name, "GET", f"/v1/jobs/{job['id']}/receipt").json()
         assert receipt["receipt"]["dataset_name"] == "\u4eba\u53e3 \u00fc\U0001f600"
         assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from app import main
-from app.identity import store as tokens
 from app.identity.store import Principal
 from app.jobs import attempts, service
 from app.jobs.attempts import VANISHED
@@ -26,14 +25,6 @@ def _dispatcher(world: World, slots: int = 1, gate: bool = False) -> tuple[Dispa
     if not gate:
         engine.gate.clear()
     return Dispatcher(world.settings, world.database, world.keys, engine), engine
-
-
-def _another(world: World, name: str) -> Principal:
-    with world.database.write() as connection:
-        tokens.add(connection, name, "analyst", f"secret of {name}", "t")
-        found = tokens.find(connection, f"secret of {name}", "t")
-    assert found is not None
-    return found
 
 
 class TestOrderlyStops:
@@ -104,7 +95,7 @@ class TestOrder:
         job = world.submit(dataset).id
         first, _ = _dispatcher(world)
         first.step()
-        rival = _another(world, "bob")
+        rival = world.join("bob", dataset)
         for _ in range(5):
             world.submit(dataset, owner=rival, privacy={"epsilon": 0.1})
         world.expire()
@@ -115,7 +106,7 @@ class TestOrder:
     def test_who_has_fewer_live_attempts_goes_first(self, world: World) -> None:
         """One that has ended, and that nobody has been told of, makes its owner busy no more."""
         dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
-        bob = _another(world, "bob")
+        bob = world.join("bob", dataset)
 
         def submit(owner: Principal) -> None:
             world.submit(dataset, owner=owner, privacy={"epsilon": 0.1})

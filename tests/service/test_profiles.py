@@ -64,10 +64,8 @@ def _budget(service: Service, dataset: str) -> dict[str, Any]:
     return _get(service, f"datasets/{dataset}/budget")
 
 
-def _rival(service: Service) -> str:
-    if "rival" not in service.tokens:
-        made = service.call("steward", "POST", "/v1/tokens", json={"name": "the rival", "role": "analyst"})
-        service.tokens["rival"] = made.json()["token"]
+def _rival(service: Service, dataset: str) -> str:
+    service.analyst("rival", dataset)
     return "rival"
 
 
@@ -81,7 +79,7 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
         job = _done(service, dataset, PROFILE)
         assert (job["kind"], job["quote"]) == ("profile", price)
         assert _budget(service, dataset)["remaining"] == price["remaining_after"]
-        found = service.call(_rival(service), "GET", f"/v1/jobs/{job['id']}/profile")  # it is the dataset's
+        found = service.call(_rival(service, dataset), "GET", f"/v1/jobs/{job['id']}/profile")  # it is the dataset's
         published = found.json()
         assert [told["column"]["name"] for told in published["columns"]] == ["age", "sex", "income"]
         receipt = _get(service, f"jobs/{job['id']}/receipt", "rival")
@@ -180,7 +178,7 @@ def test_what_cannot_be_had_is_refused_in_a_sentence_and_charges_nothing(service
     status, code, said = refused(REUSED)
     assert (status, code) == (422, "invalid_request")
     assert "no profile was released of this dataset" in said
-    assert "another dataset" in refused(REUSED, **asked(elsewhere))[2]
+    assert "no released profile of this id" in refused(REUSED, **asked(elsewhere))[2]
     for unknown in ("job_x", trained):
         assert "no released profile of this id" in refused(REUSED, **asked(unknown))[2]
     _, code, said = refused(PROFILE, privacy={"epsilon": 0.5, "delta": 0.0})
@@ -206,7 +204,7 @@ def test_a_profile_that_is_not_released_is_none(service: Service) -> None:
     waiting = _post(service, "jobs", dataset, PROFILE).json()["id"]
     assert _post(service, "quotes", dataset, REUSED).status_code == 422
     assert service.call("analyst", "GET", f"/v1/jobs/{waiting}/profile").json()["code"] == "not_released"
-    assert service.call(_rival(service), "GET", f"/v1/jobs/{waiting}/profile").status_code == 404
+    assert service.call(_rival(service, dataset), "GET", f"/v1/jobs/{waiting}/profile").status_code == 404
     assert service.call("rival", "GET", f"/v1/jobs/{waiting}/receipt").status_code == 404
     service.call("analyst", "DELETE", f"/v1/jobs/{waiting}")
     service.engine.gate.set()
@@ -224,7 +222,7 @@ def test_models_and_profiles_are_not_taken_for_one_another(shared: Service) -> N
         assert answer.status_code == 404
         assert right.split("/")[1] in answer.json()["detail"]
         assert shared.call("analyst", "GET", f"/v1/jobs/{right}").status_code == 200
-    assert shared.call(_rival(shared), "GET", f"/v1/jobs/{model}/profile").status_code == 404
+    assert shared.call(_rival(shared, dataset), "GET", f"/v1/jobs/{model}/profile").status_code == 404
     assert shared.call("rival", "GET", f"/v1/jobs/{profile}").status_code == 404
     assert shared.call("rival", "GET", f"/v1/jobs/{profile}/profile").status_code == 200
 

@@ -111,6 +111,7 @@ def held(tmp_path: Path, pace: Forecast) -> Iterator[Held]:
         for role in ("analyst", "auditor"):
             made = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
             service.tokens[role] = made.json()["token"]
+        service.analysts.append("the analyst")
         assert app.state.services.ready.wait(60)
         yield Held(service, clock, service.dataset(), others)
         engine.close()

@@ -46,6 +46,7 @@ class Service:
     app, home, engine : what runs
     client : sends requests; `call` adds a token
     tokens : by role
+    analysts : who gets a grant on whatever is uploaded
     """
 
     app: FastAPI
@@ -53,6 +54,7 @@ class Service:
     engine: InlineEngine
     client: TestClient
     tokens: dict[str, str] = field(default_factory=dict)
+    analysts: list[str] = field(default_factory=list)
 
     @property
     def database(self) -> Database:
@@ -71,7 +73,27 @@ class Service:
         """Register a dataset as the steward; `spec` may be raw text."""
         text = spec if isinstance(spec, str) else json.dumps(SPEC if spec is None else spec)
         files = {"file": (name, people() if file is None else file)}
-        return self.call("steward", "POST", "/v1/datasets", data={"spec": text}, files=files)
+        made = self.call("steward", "POST", "/v1/datasets", data={"spec": text}, files=files)
+        if made.status_code == 201:
+            for analyst in self.analysts:
+                self.grant(made.json()["id"], analyst)
+        return made
+
+    def grant(self, dataset: str, analyst: str) -> None:
+        """From now on the dataset is there for the analyst."""
+        given = self.call("steward", "PUT", f"/v1/datasets/{dataset}/grants/{analyst}")
+        assert given.status_code == 200, given.text
+
+    def analyst(self, name: str, *datasets: str) -> dict[str, Any]:
+        """A new analyst of this name, who knows of these datasets and of those that come."""
+        made = self.call("steward", "POST", "/v1/tokens", json={"name": name, "role": "analyst"})
+        assert made.status_code == 201, made.text
+        self.tokens[name] = made.json()["token"]
+        self.analysts.append(name)
+        for dataset in datasets:
+            self.grant(dataset, name)
+        found: dict[str, Any] = made.json()
+        return found
 
     def dataset(self, **changes: Any) -> str:
         """The id of a fresh dataset, each with another file."""

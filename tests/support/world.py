@@ -15,6 +15,7 @@ from accounting.records.codec import plan_to_json
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import replay
 from accounting.records.receipt import Jwks, verify
+from app.datasets import grants
 from app.datasets import service as datasets
 from app.datasets import store as dataset_store
 from app.datasets.upload import Upload
@@ -41,6 +42,8 @@ from app.worker.dispatcher import Dispatcher
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
 from tests.support.service import JOB, SPEC, people
+
+STEWARD = Principal("idn_steward", "the steward", "steward")
 
 
 @dataclass(slots=True)
@@ -75,9 +78,25 @@ class World:
         folder.mkdir()
         file = folder / "upload"
         file.write_bytes(people(rows + self.made))
-        steward = Principal("idn_steward", "the steward", "steward")
         upload = Upload(json.dumps(SPEC | {"name": name} | changes).encode(), file)
-        return datasets.create(self.database, self.settings, steward, upload).id
+        dataset = datasets.create(self.database, self.settings, STEWARD, upload).id
+        self.grant(dataset, self.analyst)
+        return dataset
+
+    def grant(self, dataset: str, analyst: Principal) -> None:
+        """From now on the dataset is there for the analyst."""
+        grants.give(self.database, STEWARD, dataset, analyst.id)
+
+    def join(self, name: str, *datasets: str) -> Principal:
+        """A new analyst, who knows of these datasets."""
+        with self.database.write() as connection:
+            at = self.database.timestamp()
+            tokens.add(connection, name, "analyst", f"secret of {name}", at)
+            found = tokens.find(connection, f"secret of {name}", at)
+        assert found is not None
+        for dataset in datasets:
+            self.grant(dataset, found)
+        return found
 
     def submit(self, dataset: str, key: str | None = None, owner: Principal | None = None, **changes: Any) -> Job:
         """A job of JOB's kind, ada's if nobody is named."""

@@ -181,6 +181,18 @@ def test_rows_of_the_first_version_are_kept(old: Database) -> None:
         assert connection.scalar(sa.text("pragma integrity_check")) == "ok"
 
 
+def test_who_could_spend_on_a_dataset_still_can(old: Database) -> None:
+    """Every analyst with a live token has a grant on what is there; a revoked one has none, and others need none."""
+    with old.write() as connection:
+        for number, (role, revoked) in enumerate([("analyst", None), ("analyst", "t9"), ("steward", None)], 2):
+            token = {"id": f"tok_{number}", "name": f"n{number}", "role": role, "sha256": str(number) * 64}
+            _insert(connection, "tokens", **token, created_at="t1", revoked_at=revoked)
+    old.migrate()
+    with old.read() as connection:
+        found = connection.execute(sa.text("select dataset_id, identity_id, granted_by from grants order by 2")).all()
+    assert found == [("ds_1", "idn_1", "migration"), ("ds_1", "idn_2", "migration")]
+
+
 def test_no_two_tokens_become_one_identity(old: Database) -> None:
     """Tokens of one name may be two people's: the newest live one keeps it, and what is not signed says whose it is."""
     with old.write() as connection:

@@ -1,0 +1,91 @@
+"""Grants: to an analyst without one a dataset is as one that is not there.
+
+Whatever an analyst asks of datasets is asked with `granted` in the same query, so that what is absent and what is not
+granted are one case, in answers and in their times.
+"""
+
+import sqlalchemy as sa
+
+from app.datasets import store
+from app.http.errors import ApiError
+from app.identity import store as identity
+from app.identity.store import Principal
+from app.persistence.session import Database
+from app.persistence.tables import grants, identities
+from app.wire.base import Page
+from app.wire.grants import Grant
+
+
+def give(database: Database, steward: Principal, dataset_id: str, named: str) -> Grant:
+    """The grant, there from now on; one that was there stays as it was. `ApiError` not_found, as `get`."""
+    with database.write() as connection:
+        _exists(connection, dataset_id)
+        analyst = analyst_of(connection, named)
+        if _one(connection, dataset_id, analyst) is None:
+            mine = {"dataset_id": dataset_id, "identity_id": analyst}
+            by = {"granted_by": steward.name, "granted_at": database.timestamp()}
+            connection.execute(sa.insert(grants).values(**mine, **by))
+        return _found(connection, dataset_id, analyst)
+
+
+def get(database: Database, dataset_id: str, named: str) -> Grant:
+    """An analyst's grant; `ApiError` not_found if there is no such dataset, analyst or grant."""
+    with database.read() as connection:
+        _exists(connection, dataset_id)
+        return _found(connection, dataset_id, analyst_of(connection, named))
+
+
+def page(database: Database, dataset_id: str, after: str | None, limit: int) -> Page[Grant]:
+    """A dataset's grants, from after the analyst whose identity is `after`, in the order in which analysts came."""
+    with database.read() as connection:
+        _exists(connection, dataset_id)
+        query = _grants(dataset_id).order_by(identities.c.created_at, identities.c.id).limit(limit + 1)
+        if after is not None:
+            place = sa.select(identities.c.created_at, identities.c.id).where(identities.c.id == after)
+            query = query.where(sa.tuple_(identities.c.created_at, identities.c.id) > place.scalar_subquery())
+        found = [Grant(**row._mapping) for row in connection.execute(query)]
+    return Page[Grant](items=found[:limit], next=found[limit - 1].identity if len(found) > limit else None)
+
+
+def revoke(database: Database, dataset_id: str, named: str) -> None:
+    """From now on the dataset is not there for the analyst, whose own jobs remain; `ApiError` not_found, as `get`."""
+    with database.write() as connection:
+        _exists(connection, dataset_id)
+        analyst = analyst_of(connection, named)
+        _found(connection, dataset_id, analyst)
+        connection.execute(sa.delete(grants).where(_of(dataset_id, analyst)))
+
+
+def analyst_of(connection: sa.Connection, named: str) -> str:
+    """The identity of the analyst of this name or id; `ApiError` not_found."""
+    found = identity.analyst(connection, named)
+    if found is None:
+        raise ApiError("not_found", "There is no analyst of this name or id; stewards and auditors need no grant.")
+    return found
+
+
+def _exists(connection: sa.Connection, dataset_id: str) -> None:
+    if store.get(connection, dataset_id) is None:
+        raise ApiError("not_found", "There is no dataset of this id.")
+
+
+def _found(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant:
+    found = _one(connection, dataset_id, analyst)
+    if found is None:
+        raise ApiError("not_found", "This analyst has no grant on this dataset.")
+    return found
+
+
+def _one(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant | None:
+    row = connection.execute(_grants(dataset_id).where(grants.c.identity_id == analyst)).one_or_none()
+    return None if row is None else Grant(**row._mapping)
+
+
+def _of(dataset_id: str, analyst: str) -> sa.ColumnElement[bool]:
+    return (grants.c.dataset_id == dataset_id) & (grants.c.identity_id == analyst)
+
+
+def _grants(dataset_id: str) -> sa.Select[tuple[str, str, str, str]]:
+    who = (identities.c.name.label("analyst"), identities.c.id.label("identity"))
+    query = sa.select(*who, grants.c.granted_by, grants.c.granted_at).join_from(grants, identities)
+    return query.where(grants.c.dataset_id == dataset_id)

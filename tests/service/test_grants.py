@@ -1,0 +1,233 @@
+"""Grants: without one a dataset is to an analyst as one that was never there, by every route that there is."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from httpx import Response
+
+from app.datasets import grants
+from app.http.errors import ApiError
+from app.http.routing import routes
+from app.main import ROUTERS
+from app.persistence.session import Database
+from tests.service.test_identity import RULES
+from tests.support.service import JOB, Service
+from tests.support.world import World
+
+BODIES = {("POST", "/v1/quotes"), ("POST", "/v1/jobs")}  # these name a dataset in their body
+LISTS = {("GET", "/v1/datasets"), ("GET", "/v1/jobs")}  # these are of all that the caller may see
+PROFILE: dict[str, Any] = {"method": {"name": "profile"}, "privacy": {"epsilon": 0.2}}
+# What a job of somebody else tells whoever may use its dataset: a profile is the dataset's.
+OPEN = {("GET", "/v1/jobs/{job_id}/profile"), ("GET", "/v1/jobs/{job_id}/receipt")}
+ANALYSTS = sorted(rule for rule, roles in RULES.items() if "analyst" in roles)
+OF_A_DATASET = [rule for rule in ANALYSTS if "{dataset_id}" in rule[1] or rule in BODIES]
+OF_A_JOB = [rule for rule in ANALYSTS if "{job_id}" in rule[1]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dataset with a profile that the analyst released on it, and a stranger who has a grant elsewhere alone."""
+
+    service: Service
+    dataset: str
+    profile: str
+    model: str
+
+
+@pytest.fixture(scope="module")
+def case(shared: Service) -> Case:
+    dataset = shared.dataset()
+    asked = (PROFILE, {"target": "income", "privacy": {"epsilon": 0.2}})
+    jobs = [
+        shared.call("analyst", "POST", "/v1/jobs", json={"dataset": dataset, **body}).json()["id"] for body in asked
+    ]
+    assert {shared.finished(job)["state"] for job in jobs} == {"done"}
+    for name in ("stranger", "friend"):
+        shared.analyst(name)
+        shared.analysts.remove(name)
+    shared.grant(dataset, "friend")
+    shared.grant(shared.dataset(), "stranger")
+    return Case(shared, dataset, *jobs)
+
+
+def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", job: str = "") -> Response:
+    method, path = rule
+    options = {"json": JOB | {"dataset": dataset}} if rule in BODIES else {}
+    return service.call(who, method, path.replace("{dataset_id}", dataset).replace("{job_id}", job), **options)
+
+
+@contextmanager
+def _statements(database: Database) -> Iterator[list[str]]:
+    """What is asked of the database meanwhile."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if threading.current_thread().name != "dispatcher":  # which looks for jobs now and then
+            seen.append(statement)
+
+    for engine in (database._reader, database._writer):
+        sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        for engine in (database._reader, database._writer):
+            sa.event.remove(engine, "before_cursor_execute", note)
+
+
+def _told(response: Response) -> tuple[int, bytes, dict[str, str]]:
+    return response.status_code, response.content, {k: v for k, v in response.headers.items() if k != "x-request-id"}
+
+
+def test_it_is_known_of_every_route_how_it_meets_a_dataset() -> None:
+    """A new route that analysts may call fails here until somebody has decided what it says without a grant."""
+    assert set(ANALYSTS) == {*OF_A_DATASET, *OF_A_JOB, *LISTS}
+    assert {(method, route.path) for route in routes(ROUTERS) for method in route.methods or ()} >= set(ANALYSTS)
+
+
+@pytest.mark.parametrize("rule", OF_A_DATASET, ids=" ".join)
+def test_without_a_grant_a_dataset_is_as_one_that_never_was(case: Case, rule: tuple[str, str]) -> None:
+    """In what is answered, and in all that is asked of the database for it."""
+    answers, asked = [], []
+    for dataset in (case.dataset, "ds_" + "a" * 20):
+        with _statements(case.service.database) as statements:
+            answers.append(_told(_ask(case.service, "stranger", rule, dataset)))
+        asked.append(list(statements))
+    assert answers[0] == answers[1]
+    assert asked[0] == asked[1] != []
+    assert answers[0][0] == 404
+    assert _ask(case.service, "friend", rule, case.dataset).status_code in (200, 202)
+
+
+@pytest.mark.parametrize("rule", OF_A_JOB, ids=" ".join)
+@pytest.mark.parametrize("kind", ["profile", "model"])
+def test_without_a_grant_its_jobs_never_were(case: Case, rule: tuple[str, str], kind: str) -> None:
+    job, told = getattr(case, kind), {}
+    for who in ("stranger", "friend"):
+        answers, asked = [], []
+        for one in (job, "job_" + "a" * 20):
+            with _statements(case.service.database) as statements:
+                answers.append(_told(_ask(case.service, who, rule, job=one)))
+            asked.append(list(statements))
+        told[who] = answers
+        assert answers[1][0] == 404
+        assert (answers[0] == answers[1]) == (asked[0] == asked[1]) or answers[0][0] == 200
+    assert told["stranger"][0] == told["stranger"][1]
+    assert told["friend"][0][0] == (200 if kind == "profile" and rule in OPEN else 404)
+
+
+def test_without_a_grant_it_is_in_no_list_and_at_no_place_of_one(case: Case) -> None:
+    def page(cursor: str | None) -> dict[str, Any]:
+        query = {"limit": 1} | ({"cursor": cursor} if cursor else {})
+        found: dict[str, Any] = case.service.call("stranger", "GET", "/v1/datasets", params=query).json()
+        return found
+
+    first = page(None)
+    assert len(first["items"]) == 1
+    assert (first["items"][0]["id"], first["next"]) != (case.dataset, None)
+    assert first["next"] is None
+    assert page(case.dataset) == page("ds_" + "a" * 20) == {"items": [], "next": None}
+    assert case.service.call("stranger", "GET", "/v1/jobs").json() == {"items": [], "next": None}
+
+
+def test_a_profile_of_a_dataset_without_a_grant_is_none(case: Case) -> None:
+    """Review: "that profile is of another dataset" told that there is such a job."""
+    [own] = case.service.call("stranger", "GET", "/v1/datasets").json()["items"]
+    answers = []
+    for job in (case.profile, case.model, "job_" + "a" * 20):
+        body = JOB | {"dataset": own["id"], "preparation": {"name": "profile", "job": job}}
+        answers.append(_told(case.service.call("stranger", "POST", "/v1/quotes", json=body)))
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0][0] == 422
+
+
+def test_what_was_released_stays_the_analysts_and_nothing_else_does(service: Service) -> None:
+    dataset = service.dataset()
+    mine = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
+    theirs = service.call("steward", "POST", "/v1/jobs", json=PROFILE | {"dataset": dataset}).json()["id"]
+    assert [service.finished(job)["state"] for job in (mine, theirs)] == ["done", "done"]
+    service.engine.gate.clear()
+    waiting = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
+    assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}/grants/the analyst").status_code == 204
+    before = service.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()
+    for rule in OF_A_DATASET:
+        assert _ask(service, "analyst", rule, dataset).status_code == 404
+    assert service.call("analyst", "GET", f"/v1/jobs/{theirs}/profile").status_code == 404
+    assert service.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json() == before
+    service.engine.gate.set()
+    assert service.finished(waiting)["state"] == "done"
+    for job in (mine, waiting):
+        for path in ("", "/model", "/receipt"):
+            assert service.call("analyst", "GET", f"/v1/jobs/{job}{path}").status_code == 200
+    assert [job["id"] for job in service.call("analyst", "GET", "/v1/jobs").json()["items"]] == [mine, waiting]
+
+
+def test_a_grant_is_asked_for_in_the_transaction_of_the_charge(tmp_path: Path) -> None:
+    """A price that was given before the grant was revoked buys nothing."""
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    grants.revoke(world.database, dataset, "ada")
+    before = world.dump()
+    with pytest.raises(ApiError) as refused:
+        world.submit(dataset)
+    assert refused.value.code == "not_found"
+    assert world.dump() == before
+
+
+class TestGranting:
+    def test_by_name_by_identity_or_as_the_answer_named_its_token(self, service: Service) -> None:
+        dataset, made = service.dataset(), service.analyst("ada / \u738b")
+        path = f"/v1/datasets/{dataset}/grants"
+        for named in (made["identity"], made["id"]):
+            given = service.call("steward", "PUT", f"{path}/{named}")
+            assert given.status_code == 200
+            assert given.json()["analyst"] == "ada / \u738b"
+            assert given.json()["granted_by"] == "bootstrap"
+            assert service.call("steward", "PUT", f"{path}/{named}").json() == given.json()
+            assert service.call("steward", "GET", f"{path}/{named}").json() == given.json()
+            assert service.call("steward", "DELETE", f"{path}/{named}").status_code == 204
+            for method in ("GET", "DELETE"):
+                assert service.call("steward", method, f"{path}/{named}").status_code == 404
+
+    def test_is_for_analysts_and_datasets_that_are_there(self, service: Service) -> None:
+        dataset = service.dataset()
+        for method in ("PUT", "GET", "DELETE"):
+            for path in (
+                f"{dataset}/grants/nobody",
+                f"{dataset}/grants/bootstrap",
+                f"{dataset}/grants/the auditor",
+                "ds_none/grants/the analyst",
+                f"{dataset}/grants/x%00y",
+            ):
+                refused = service.call("steward", method, f"/v1/datasets/{path}")
+                assert refused.status_code == (422 if "%00" in path else 404)
+        assert service.call("steward", "GET", "/v1/datasets/ds_none/grants").status_code == 404
+
+    def test_of_a_new_analyst_or_a_new_dataset_there_is_none(self, service: Service) -> None:
+        old = service.dataset()
+        service.analyst("ada")
+        service.analysts.clear()
+        service.dataset()
+        assert service.call("ada", "GET", "/v1/datasets").json()["items"] == []
+        assert [one["id"] for one in service.call("analyst", "GET", "/v1/datasets").json()["items"]] == [old]
+
+    def test_is_listed_page_by_page(self, service: Service) -> None:
+        dataset = service.dataset()
+        names = ["the analyst", *(f"analyst {number}" for number in range(4))]
+        for name in names[1:]:
+            service.analyst(name, dataset)
+        seen: list[str] = []
+        query: dict[str, Any] = {"limit": 2}
+        while query:
+            page = service.call("steward", "GET", f"/v1/datasets/{dataset}/grants", params=query).json()
+            seen += [grant["analyst"] for grant in page["items"]]
+            query = {"limit": 2, "cursor": page["next"]} if page["next"] else {}
+            service.call(
+                "steward", "DELETE", f"/v1/datasets/{dataset}/grants/{seen[-1]}"
+            )  # a page may end at one that goes
+        assert seen == names
