@@ -121,8 +121,8 @@ class Budget(Wire):
     filter: Annotated[
         FilterKind,
         Field(
-            description="gdp_rdp (any mechanism; Gaussian ones nearly as under gdp), rdp (any mechanism), gdp (Gaussian "
-            "mechanisms alone), pure (delta = 0)."
+            description="gdp_rdp (any mechanism, Gaussian ones nearly as under gdp), rdp (any mechanism), gdp "
+            "(Gaussian mechanisms alone), pure (delta = 0)."
         ),
     ] = "rdp"
     slack: Annotated[
@@ -130,9 +130,9 @@ class Budget(Wire):
         Field(
             gt=0,
             le=0.01,
-            description="The part of delta, at most half, set aside for jobs that are charged by an approximation. Under "
-            "gdp_rdp a sixteenth of delta if null. Under rdp for up to 16 jobs whose privacy rests on secret slots "
-            "(noisy_mirror_descent); without it such a job is charged as if its slots were known.",
+            description="The part of delta, at most half, set aside for jobs that are charged by an approximation. "
+            "Under gdp_rdp a sixteenth of delta if null. Under rdp for up to 16 jobs whose privacy rests on secret "
+            "slots (noisy_mirror_descent); without it such a job is charged as if its slots were known.",
         ),
     ] = None
 
