@@ -252,7 +252,7 @@ def _orders(kind: Kind, epsilon: float, delta: float, alone: float) -> tuple[flo
 def _weights(kind: Kind, orders: int) -> tuple[float, ...]:
     """Equal ones under `rdp`: for 1, 2 and 3 the float is not above the quotient, so they add up to at most 1.
 
-    Under `gdp_rdp` so that each order keeps 97 % of what it has there (docs/decisions/0014-default-filter.md).
+    Under `gdp_rdp` so that each order keeps 97 % of what it has there (docs/decisions/0016-default-filter.md).
     """
     return _MIXED.get(orders, ()) if kind == "gdp_rdp" else (1.0 / orders,) * orders if orders else ()
 

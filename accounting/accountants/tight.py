@@ -80,7 +80,7 @@ class PldAccountant:
 def composed_loss(losses: Losses) -> tuple[Masses, float] | None:
     """The pessimistic loss of all these together, and the FFT's error: of any part of its masses, added up.
 
-    On the grid of the fine accountant, whose last compositions are kept: what was certified just now costs nothing here.
+    On the grid of the fine accountant, whose last compositions are kept: what was just certified costs nothing here.
     """
     grid = _grid(losses, 1.0)
     return None if grid is None else (guard.masses(_composed(grid)), grid.error)

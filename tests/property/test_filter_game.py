@@ -75,8 +75,8 @@ class Pair:
         moments = [sum(p * math.exp((a - 1) * STEP * loss) for loss, p in kept.items()) for a in orders]
         return (np.log(moments) - np.array(orders) * math.log(1 - self.rare)) / (np.array(orders) - 1)
 
-    def losses(self) -> Losses:
-        return ((self, 1),) if self.rare else ()
+    def losses(self) -> tuple[Losses, ...]:
+        return (((self, 1),),) if self.rare else ()
 
     def gdp(self) -> float | None:
         return None if self.rare else randomized_response.gdp(self.small * STEP)
