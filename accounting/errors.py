@@ -21,6 +21,10 @@ class OutOfPlan(AccountingError):
     """A query was asked that the release plan does not hold, or more often than it holds it."""
 
 
+class LedgerFrozen(AccountingError):
+    """The steward has stopped all spending on this ledger; nothing was charged."""
+
+
 class BudgetExhausted(AccountingError):
     """The dataset's filter does not admit this charge; nothing was charged."""
 

@@ -49,6 +49,7 @@ from app.persistence.clock import Clock
 from app.persistence.session import Database
 from app.quotes import routes as quotes
 from app.settings import Settings, forget_secrets
+from app.stewardship import routes as stewardship
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Coming, Engine
 
@@ -56,6 +57,7 @@ ROUTERS = (
     tokens.router,
     datasets.router,
     sharing.router,
+    stewardship.router,
     quotes.router,
     jobs.router,
     ledger.router,

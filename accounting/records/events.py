@@ -98,9 +98,59 @@ class Cancelled:
     attempt: int
 
 
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The filter from now on: any before the first charge, a larger one of the same orders after it."""
+
+    filter: Filter
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """From now on nothing is charged and no job starts; or, where it is lifted, it may be again."""
+
+    is_frozen: bool
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A dataset's name from now on."""
+
+    dataset: str
+    name: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied:
+    """A dataset's values are deleted: nothing more will be answered of it. Withdrawn, it was never charged for."""
+
+    dataset: str
+    withdrawn: bool
+    by: str
+
+
 JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
-LedgerEvent = Opened | Joined | JobEvent
-EntryKind = Literal["opened", "joined", "charged", "started", "refunded", "released", "failed", "cancelled"]
+StewardEvent = Joined | Promised | Frozen | Renamed | Emptied
+LedgerEvent = Opened | StewardEvent | JobEvent
+EntryKind = Literal[
+    "opened",
+    "joined",
+    "promised",
+    "frozen",
+    "unfrozen",
+    "renamed",
+    "deleted",
+    "withdrawn",
+    "charged",
+    "started",
+    "refunded",
+    "released",
+    "failed",
+    "cancelled",
+]
 
 
 def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
@@ -111,6 +161,14 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
             return "opened", body if family is None else body | {"family": family}
         case Joined(dataset=dataset, rows=rows, by=by):
             return "joined", {"dataset": dataset, "rows": rows, "by": by}
+        case Promised(filter=rule, by=by):
+            return "promised", {"filter": filter_to_json(rule), "by": by}
+        case Frozen(is_frozen=is_frozen, by=by):
+            return "frozen" if is_frozen else "unfrozen", {"by": by}
+        case Renamed(dataset=dataset, name=name, by=by):
+            return "renamed", {"dataset": dataset, "name": name, "by": by}
+        case Emptied(dataset=dataset, withdrawn=withdrawn, by=by):
+            return "withdrawn" if withdrawn else "deleted", {"dataset": dataset, "by": by}
         case Charged(job=job, cost=cost, guarantee=own):
             body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
             said = {name: getattr(event, name) for name in _NAMES}
@@ -137,6 +195,14 @@ def event_of(entry: Entry) -> LedgerEvent:
             return Opened(body["dataset"], body["rows"], filter_from_json(body["filter"]), body.get("family"))
         case "joined":
             return Joined(body["dataset"], body["rows"], body["by"])
+        case "promised":
+            return Promised(filter_from_json(body["filter"]), body["by"])
+        case "frozen" | "unfrozen":
+            return Frozen(entry.kind == "frozen", body["by"])
+        case "renamed":
+            return Renamed(body["dataset"], body["name"], body["by"])
+        case "deleted" | "withdrawn":
+            return Emptied(body["dataset"], entry.kind == "withdrawn", body["by"])
         case "charged":
             own, names = Privacy(body["epsilon"], body["delta"]), (body.get(name) for name in _NAMES)
             return Charged(body["job"], cost_from_json(body["cost"]), own, *names)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerInvalid
+from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link, verify_chain
@@ -20,14 +20,19 @@ from accounting.records.documents import fields, integer, text
 from accounting.records.events import (
     Cancelled,
     Charged,
+    Emptied,
     Failed,
+    Frozen,
     JobEvent,
     Joined,
     LedgerEvent,
     Opened,
+    Promised,
     Refunded,
     Released,
+    Renamed,
     Started,
+    StewardEvent,
     event_of,
     record,
 )
@@ -45,6 +50,7 @@ class LedgerState:
     charges : int, live charges (charged and not refunded)
     whole : bool, the one live charge took the whole budget
     sequence, head : number and hash of the last entry
+    frozen : bool, nothing may be charged or started
     """
 
     filter: Filter
@@ -53,10 +59,11 @@ class LedgerState:
     whole: bool
     sequence: int
     head: str
+    frozen: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """`{filter, spent, charges, whole, sequence, head}`, `spent` as decimal strings."""
-        return {
+        """`{filter, spent, charges, whole, sequence, head}`, `spent` as decimal strings; `frozen` where it is."""
+        document = {
             "filter": filter_to_json(self.filter),
             "spent": cost_to_json(self.spent),
             "charges": self.charges,
@@ -64,20 +71,24 @@ class LedgerState:
             "sequence": self.sequence,
             "head": self.head,
         }
+        return document | {"frozen": True} if self.frozen else document
 
     @staticmethod
     def from_json(document: Any) -> "LedgerState":
         """The state that `to_json` wrote; `CodecError` for anything else."""
         keys = ("filter", "spent", "charges", "whole", "sequence", "head")
-        node = fields(document, keys, "a ledger state")
+        node = {"frozen": False} | fields(document, keys, "a ledger state", optional=("frozen",))
         rule, spent = filter_from_json(node["filter"]), cost_from_json(node["spent"])
         charges = integer(node["charges"], 0, MOST_ENTRIES, "charges")
         if len(spent) != len(rule.thresholds) or not _consistent(rule, spent, charges):
             raise CodecError("what is spent must be the sum of the live charges")
         if not isinstance(node["whole"], bool) or (node["whole"] and charges != 1):
             raise CodecError("only a single live charge may hold the whole budget")
+        if not isinstance(node["frozen"], bool):
+            raise CodecError("a ledger is frozen or is not")
         sequence = integer(node["sequence"], 1, MOST_ENTRIES, "sequence")
-        return LedgerState(rule, spent, charges, node["whole"], sequence, text(node["head"], "head", 64))
+        head = text(node["head"], "head", 64)
+        return LedgerState(rule, spent, charges, node["whole"], sequence, head, node["frozen"])
 
 
 def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
@@ -94,6 +105,8 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     BudgetExhausted
         if a charge is not admitted. The filter decides; but an empty ledger (no live charge) also admits one job whose
         own guarantee lies within the budget, which then takes all of it until it is refunded.
+    LedgerFrozen
+        if a charge or a start comes while the ledger is frozen.
     LedgerInvalid
         if the event does not fit the state: a refund of more than is live, a job's step in an empty ledger, a ledger
         opened twice.
@@ -130,7 +143,7 @@ def replay(entries: Sequence[Entry]) -> LedgerState:
     """The state that a whole chain leads to, by advancing through it; every entry must come out as it stands.
 
     Unlike `advance`, this also follows each job (charged once, refunded what it was charged and only before it started,
-    released once at most) and each dataset (there once).
+    released once at most) and each dataset (there once, and nothing after it was emptied).
 
     Raises
     ------
@@ -141,7 +154,7 @@ def replay(entries: Sequence[Entry]) -> LedgerState:
     verify_chain(entries)
     state: LedgerState | None = None
     jobs: dict[str, tuple[str, Cost]] = {}
-    datasets: set[str] = set()
+    datasets: dict[str, bool] = {}
     for entry in entries:
         try:
             event = event_of(entry)
@@ -156,12 +169,26 @@ def replay(entries: Sequence[Entry]) -> LedgerState:
     return state
 
 
-def _follow(jobs: dict[str, tuple[str, Cost]], datasets: set[str], event: LedgerEvent) -> bool:
-    """Whether the job, or the dataset, may take this step; notes where it then stands."""
-    if isinstance(event, Opened | Joined):
-        known = event.dataset in datasets
-        datasets.add(event.dataset)
-        return not known
+def _follow(jobs: dict[str, tuple[str, Cost]], datasets: dict[str, bool], event: LedgerEvent) -> bool:
+    """Whether the job, or the dataset (there, or emptied), may take this step; notes where it then stands."""
+    match event:
+        case Opened(dataset=dataset) | Joined(dataset=dataset):
+            known = dataset in datasets
+            datasets[dataset] = True
+            return not known
+        case Renamed(dataset=dataset):
+            return datasets.get(dataset, False)
+        case Emptied(dataset=dataset):
+            was_there = datasets.get(dataset, False)
+            datasets[dataset] = False
+            return was_there
+        case Promised() | Frozen():
+            return True
+        case _:
+            return _follow_job(jobs, event)
+
+
+def _follow_job(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:
     stage, charged = jobs.get(event.job, ("new", ()))
     match event:
         case Charged(cost=cost):
@@ -178,9 +205,21 @@ def _follow(jobs: dict[str, tuple[str, Cost]], datasets: set[str], event: Ledger
     return allowed
 
 
-def _after(state: LedgerState, event: Joined | JobEvent) -> LedgerState:
+def _after(state: LedgerState, event: StewardEvent | JobEvent) -> LedgerState:
+    if state.frozen and isinstance(event, Charged | Started):
+        raise LedgerFrozen("the ledger is frozen: nothing is charged or started")
     match event:
-        case Joined():
+        case Joined() | Renamed():
+            return state
+        case Promised(filter=rule):
+            return _promise(state, rule)
+        case Frozen(is_frozen=is_frozen):
+            if is_frozen == state.frozen:
+                raise LedgerInvalid("a ledger is frozen once, and lifted once")
+            return replace(state, frozen=is_frozen)
+        case Emptied(withdrawn=withdrawn):
+            if withdrawn and state.charges:
+                raise LedgerInvalid("what is withdrawn was not charged for")
             return state
         case Charged(cost=cost, guarantee=guarantee):
             return _charge(state, cost, guarantee)
@@ -197,13 +236,23 @@ def _after(state: LedgerState, event: Joined | JobEvent) -> LedgerState:
 def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
     budget = state.filter.privacy
     if not _consistent(state.filter, state.filter.vector(cost), 1):
-        raise LedgerInvalid("a charge is at least one unit of each threshold, and at most the slack of one job")
+        raise LedgerInvalid("a charge is at least one unit of each threshold, and one approximation at most")
     fits = state.filter.admits(state.spent, cost) and not state.whole
     within = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
     if not fits and not (state.charges == 0 and within):
         raise BudgetExhausted("the remaining budget does not admit this charge")
     spent = tuple(a + b for a, b in zip(state.spent, cost, strict=True))
     return replace(state, spent=spent, charges=state.charges + 1, whole=not fits)
+
+
+def _promise(state: LedgerState, rule: Filter) -> LedgerState:
+    """The state under another filter; a job that took all of the last budget may fit within the new one."""
+    if not state.charges:
+        return replace(state, filter=rule, spent=rule.nothing)
+    if not rule.raises(state.filter):
+        raise LedgerInvalid("after a charge a budget may only grow, its orders as they were")
+    whole = state.whole and not rule.admits(rule.nothing, state.spent)
+    return replace(state, filter=rule, whole=whole)
 
 
 def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
@@ -215,25 +264,28 @@ def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
 
 
 def _consistent(rule: Filter, spent: Cost, charges: int) -> bool:
-    """Whether so many live charges, each of at least one unit and so much slack at most, can add up to this."""
-    slack = spent[-1] if rule.slack else 0
-    least = min(rule.curve(spent)) >= charges
-    return least and 0 <= slack <= charges * rule.most_slack if charges else not any(spent)
+    """Whether so many live charges, each of at least one unit and one approximation at most, can add up to this."""
+    approximated = spent[-1] if rule.slack else 0
+    return (min(rule.curve(spent)) >= charges and 0 <= approximated <= charges) if charges else not any(spent)
 
 
 __all__ = [
     "GENESIS",
     "Cancelled",
     "Charged",
+    "Emptied",
     "Entry",
     "Failed",
+    "Frozen",
     "JobEvent",
     "Joined",
     "LedgerEvent",
     "LedgerState",
     "Opened",
+    "Promised",
     "Refunded",
     "Released",
+    "Renamed",
     "Started",
     "advance",
     "remaining_epsilon",

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.calculation.calculators import Begun
-from app.cli import audit, data, fit, jobs, keys, ledger, operate, profiles, receipts, sharing, tokens
+from app.cli import audit, data, fit, jobs, keys, ledger, operate, profiles, receipts, sharing, stewardship, tokens
 from app.cli.common import Refusal, loss
 from app.client import ClientError, ProblemError
 
@@ -63,6 +63,7 @@ for command in (
 ):
     purse.command()(command)
 purse.add_typer(jobs.group, name="jobs")
+purse.add_typer(stewardship.group, name="dataset")
 purse.add_typer(receipts.group, name="receipt")
 purse.add_typer(ledger.group, name="ledger")
 purse.add_typer(keys.group, name="keys")

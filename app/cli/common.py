@@ -11,7 +11,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from app.client import Client, ProblemError
-from app.wire.datasets import PrivacyLoss
+from app.wire.datasets import PrivacyLoss, Promise
 from app.wire.problems import Remaining
 
 _ANYTHING: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
@@ -73,7 +73,7 @@ def number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def loss(value: PrivacyLoss | Remaining | None) -> str:
+def loss(value: PrivacyLoss | Promise | Remaining | None) -> str:
     """An (epsilon, delta) in words."""
     return "-" if value is None else f"epsilon {value.epsilon:.4g} at delta {value.delta:.3g}"
 

@@ -15,7 +15,7 @@ from typing import Any, Self, final
 import httpx
 
 from app.client import prediction
-from app.client.calls import Call, Source, Spec, act, at, get, nothing, post, upload
+from app.client.calls import Call, Source, Spec, act, at, get, nothing, patch, post, upload
 from app.client.errors import JobNotReleased
 from app.client.events import FINISHED, EventStream, as_event
 from app.client.progress import Watch, watching
@@ -136,6 +136,24 @@ class AsyncDatasets:
     async def revoke(self, dataset: str, analyst: str) -> None:
         """From now on the dataset is not there for the analyst; own jobs, and what they release, remain."""
         await self._sender.send(Call("DELETE", at("datasets", dataset, "grants", analyst), nothing))
+
+    async def amend(
+        self, dataset: str, *, name: str | None = None, budget: object = None, frozen: bool | None = None
+    ) -> Dataset:
+        """Changes what is given: name and budget while nothing is charged; a larger budget, a freeze at any time.
+
+        Parameters
+        ----------
+        budget : `{"epsilon": ..., "delta": ...}`; after the first charge a new promise, beside those before it
+        frozen : True stops all spending at once; False lifts that
+        """
+        asked = {"name": name, "budget": budget, "frozen": frozen}
+        changes = {key: value for key, value in asked.items() if value is not None}
+        return await self._sender.send(patch(at("datasets", dataset), changes, Dataset))
+
+    async def erase(self, dataset: str) -> Dataset:
+        """Ends the dataset's jobs and deletes its values; `data` says whether its ledger stays or it is withdrawn."""
+        return await self._sender.send(act("DELETE", at("datasets", dataset), Dataset))
 
 
 @final

@@ -103,6 +103,8 @@ class Datasets:
     grant = _run(AsyncDatasets.grant)
     grants = _run(AsyncDatasets.grants)
     revoke = _run(AsyncDatasets.revoke)
+    amend = _run(AsyncDatasets.amend)
+    erase = _run(AsyncDatasets.erase)
 
 
 @final

@@ -19,7 +19,7 @@ def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
     assert state is not None
     rule, asked = state.filter, spec.budget
     promised = (rule.kind, rule.privacy.epsilon, rule.privacy.delta, rule.slack)
-    if promised != (asked.filter, asked.epsilon, asked.delta, asked.slack or 0.0):
+    if promised != (asked.filter, asked.epsilon, asked.delta, rule.slack if asked.slack is None else asked.slack):
         raise ApiError("family_mismatch", f"The family's budget is {_said(*promised)}: state it as it is.")
     return ledger_id
 

@@ -3,7 +3,8 @@
 An upload grows in a hidden folder beside them, locked by the process that fills it, and is renamed into place inside
 the transaction that inserts its row. A crash can leave two things, and `sweep` moves both aside at the next start: a
 hidden folder that nobody locks any more, and a complete folder whose transaction was never committed. Whether nobody
-needs them is the operator's to say: nothing here deletes what it did not make.
+needs them is the operator's to say: nothing here deletes what it did not make, but what a steward has ordered deleted;
+that order is committed first, and `sweep` carries it out where a crash came between.
 """
 
 import fcntl
@@ -61,13 +62,24 @@ def remove(home: Path, folder: str) -> None:
     shutil.rmtree(path(home, folder), ignore_errors=True)
 
 
+def erase(home: Path, folder: str) -> None:
+    """Deletes a dataset's values, durably. After the transaction that says so; again is as good as once."""
+    if path(home, folder).exists():
+        shutil.rmtree(path(home, folder))
+        sync_folder(root(home))
+
+
 def sweep(home: Path, connection: sa.Connection) -> list[str]:
-    """Moves what crashed uploads left into the folder `quarantine` of the home; returns the names it has there.
+    """Deletes what stewards ordered deleted; moves what crashed uploads left into the home's folder `quarantine`.
+
+    Returns the names it has there.
 
     Parameters
     ----------
     connection : inside `Database.write`: nobody can be between a rename and its commit then
     """
+    for folder in connection.scalars(sa.select(datasets.c.folder).where(datasets.c.data != "stored")):
+        erase(home, folder)
     known = set(connection.scalars(sa.select(datasets.c.folder)))
     left = []
     for folder in sorted(root(home).iterdir()):

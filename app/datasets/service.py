@@ -15,12 +15,13 @@ from app.datasets.upload import MAX_SPEC_BYTES, Upload
 from app.http.body import parse_json
 from app.http.errors import ApiError
 from app.identity.store import Principal
+from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources.errors import Mismatch, SourceError, TooLarge
 from app.sources.matrix import checksum, fingerprint
 from app.wire.base import Page
-from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss
+from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss, Promise
 from app.wire.problems import Violation
 
 # Each file that is being read may take some 300 MB.
@@ -41,7 +42,7 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
         family_mismatch; duplicate_dataset, since the same values on a second ledger would be a second budget.
     """
     spec = parse_json(DatasetSpec, upload.spec, where="spec", max_bytes=MAX_SPEC_BYTES).settled()
-    rule = _filter(spec.budget)
+    rule = opened(spec.budget)
     with database.read() as connection:
         store.refuse_name(connection, spec.name)
         families.find(connection, spec)
@@ -51,35 +52,36 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
     upload.file.unlink()
     row = _register(database, settings.home, principal, made, spec, rule, rows)
     with database.read() as connection:
-        return _described(connection, row, principal)
+        return described(connection, row, principal)
 
 
 def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
     """A dataset's public facts; ApiError not_found."""
     with database.read() as connection:
-        return _described(connection, store.visible(connection, dataset_id, principal), principal)
+        return described(connection, store.visible(connection, dataset_id, principal), principal)
 
 
 def page(database: Database, cursor: str | None, limit: int, principal: Principal) -> Page[Dataset]:
     """The datasets that the principal may know of, oldest first, from after the one whose id is `cursor`."""
     with database.read() as connection:
         rows = store.page(connection, principal, cursor, limit + 1)
-        items = [_described(connection, row, principal) for row in rows[:limit]]
+        items = [described(connection, row, principal) for row in rows[:limit]]
     return Page[Dataset](items=items, next=items[-1].id if len(rows) > limit else None)
 
 
 def budget(database: Database, dataset_id: str, principal: Principal) -> BudgetStatus:
     """How a dataset's budget stands; ApiError not_found. An analyst sees the total and no other analyst's part."""
     with database.read() as connection:
-        return _described(connection, store.visible(connection, dataset_id, principal), principal).budget
+        return described(connection, store.visible(connection, dataset_id, principal), principal).budget
 
 
-def _filter(budget: Budget) -> Filter:
+def opened(budget: Budget, where: str = "spec.budget") -> Filter:
+    """The filter of a budget; `ApiError` out_of_range, which names the place."""
     try:
         return Filter.open(budget.filter, Privacy(budget.epsilon, budget.delta), budget.slack or 0.0)
     except OutOfRange as error:
         raise ApiError(
-            "out_of_range", "See `violations`.", violations=[Violation(where="spec.budget", what=str(error))]
+            "out_of_range", "See `violations`.", violations=[Violation(where=where, what=str(error))]
         ) from None
 
 
@@ -108,8 +110,8 @@ def _register(
             store.refuse_name(connection, spec.name)
             shared = families.find(connection, spec)
             store.refuse_content(connection, known, shared)
-            opened = Opened(dataset_id, rows, rule, spec.family)
-            event = Joined(dataset_id, rows, steward.name) if shared else opened
+            alone = Opened(dataset_id, rows, rule, spec.family)
+            event = Joined(dataset_id, rows, steward.name) if shared else alone
             row = store.add(connection, event, spec, known, dataset_id, database.timestamp(), shared)
             values.note(connection, dataset_id, sha256)
             folders.publish(made, home, dataset_id)
@@ -126,25 +128,23 @@ def _withdraw(database: Database, home: Path, dataset_id: str) -> None:
             folders.remove(home, dataset_id)
 
 
-def _described(connection: sa.Connection, row: DatasetRow, principal: Principal) -> Dataset:
-    return _dataset(row, store.spends(connection, row.ledger_id), principal, profiles.latest(connection, row.id))
-
-
-def _dataset(row: DatasetRow, spends: list[Spend], principal: Principal, profile: str | None = None) -> Dataset:
+def described(connection: sa.Connection, row: DatasetRow, principal: Principal) -> Dataset:
+    """A dataset's public facts, as far as the principal may know them."""
     return Dataset(
         id=row.id,
         name=row.name,
         family=None if principal.role == "analyst" else row.spec.family,
         rows=row.rows,
+        data=row.data,
         columns=row.spec.columns,
-        budget=_status(row.state, spends, principal),
-        warnings=warnings(row.spec.budget, row.rows),
-        profile=profile,
+        budget=_status(connection, row, principal),
+        warnings=warnings(row.state.filter.privacy, row.rows),
+        profile=profiles.latest(connection, row.id),
         created_at=row.created_at,
     )
 
 
-def warnings(budget: Budget, rows: int) -> list[str]:
+def warnings(budget: Privacy, rows: int) -> list[str]:
     """What a steward should think of again; a function of the declaration and of n."""
     if budget.delta * rows < 1:
         return []
@@ -153,9 +153,14 @@ def warnings(budget: Budget, rows: int) -> list[str]:
     ]
 
 
-def _status(state: LedgerState, spends: list[Spend], principal: Principal) -> BudgetStatus:
+def _status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> BudgetStatus:
+    state = row.state
     promise = state.filter.privacy
-    shown = [spend for spend in spends if principal.role != "analyst" or spend.owner_id == principal.id]
+    shown = [
+        spend
+        for spend in store.spends(connection, row.ledger_id)
+        if principal.role != "analyst" or spend.owner_id == principal.id
+    ]
     return BudgetStatus(
         epsilon=promise.epsilon,
         delta=promise.delta,
@@ -164,6 +169,11 @@ def _status(state: LedgerState, spends: list[Spend], principal: Principal) -> Bu
         spent=PrivacyLoss(epsilon=spent_epsilon(state), delta=promise.delta),
         remaining=PrivacyLoss(epsilon=remaining_epsilon(state), delta=promise.delta),
         jobs=state.charges,
+        promises=[
+            Promise(epsilon=made.epsilon, delta=made.delta, since=since)
+            for made, since in ledger.promises(connection, row.id)
+        ],
+        frozen=state.frozen,
         analysts=[_spent(state, spend) for spend in shown],
     )
 

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -16,6 +16,7 @@ from app.ledger import store as ledger
 from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, stored_values
 from app.wire.datasets import DatasetSpec
 
+Data = Literal["stored", "deleted", "withdrawn"]
 _THERE = datasets.c.data != "withdrawn"
 
 
@@ -28,6 +29,7 @@ class DatasetRow:
     rows : int, n, public
     ledger_id : the dataset that opened its ledger; itself, or another of its family
     folder : name of its folder; `app.datasets.folders.path` says where that is
+    data : whether the values are still there
     checksum, is_damaged : of its stored values, and whether they are others now
     """
 
@@ -39,6 +41,7 @@ class DatasetRow:
     folder: str
     state: LedgerState
     created_at: str
+    data: Data = "stored"
     checksum: str | None = None
     is_damaged: bool = False
 
@@ -138,6 +141,21 @@ def add(
     return row
 
 
+def rename(connection: sa.Connection, row: DatasetRow, name: str) -> None:
+    """Another name; `ApiError` name_taken."""
+    refuse_name(connection, name)
+    spec = _text(row.spec.model_copy(update={"name": name}).model_dump())
+    connection.execute(sa.update(datasets).where(datasets.c.id == row.id).values(name=name, spec=spec))
+
+
+def empty(connection: sa.Connection, dataset_id: str, data: Data) -> None:
+    """Notes that the values are gone, or on their way; a family that is all withdrawn gives its name back."""
+    connection.execute(sa.update(datasets).where(datasets.c.id == dataset_id).values(data=data))
+    of_it = sa.select(datasets.c.ledger_id).where(datasets.c.id == dataset_id).scalar_subquery()
+    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.ledger_id == of_it, _THERE).limit(1)) is None:
+        ledger.forget_family(connection, dataset_id)
+
+
 def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> DatasetRow | None:
     row = connection.execute(_rows().where(condition)).one_or_none()
     return None if row is None else _dataset(row)
@@ -151,6 +169,7 @@ def _rows() -> sa.Select[Any]:
         datasets.c.rows,
         datasets.c.spec,
         datasets.c.folder,
+        datasets.c.data,
         ledgers.c.state,
         datasets.c.created_at,
         stored_values.c.sha256,
@@ -162,7 +181,7 @@ def _rows() -> sa.Select[Any]:
 def _dataset(row: sa.Row[Any]) -> DatasetRow:
     spec, state = DatasetSpec.model_validate_json(row.spec), LedgerState.from_json(json.loads(row.state))
     public = (row.id, row.ledger_id, row.name, row.rows, spec, row.folder, state, row.created_at)
-    return DatasetRow(*public, checksum=row.sha256, is_damaged=row.damaged_at is not None)
+    return DatasetRow(*public, data=row.data, checksum=row.sha256, is_damaged=row.damaged_at is not None)
 
 
 def _text(document: object) -> str:

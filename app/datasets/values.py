@@ -59,7 +59,9 @@ def verify(database: Database, home: Path) -> dict[str, bool]:
             stored_values.c.sha256,
             stored_values.c.damaged_at,
         )
-        rows = connection.execute(sa.select(*columns).outerjoin_from(datasets, stored_values)).all()
+        rows = connection.execute(
+            sa.select(*columns).outerjoin_from(datasets, stored_values).where(datasets.c.data == "stored")
+        ).all()
     found = {}
     for row in rows:
         folder = folders.path(home, row.folder)

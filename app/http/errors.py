@@ -62,6 +62,20 @@ CODES: Mapping[str, Code] = {
         "The family has promised something else",
         "Datasets of one family have one budget, one relation and one unit; the detail names what differs.",
     ),
+    "already_charged": Code(
+        409,
+        "Something is charged already",
+        "What was promised stands: a budget may only grow from here, and a name stays.",
+    ),
+    "dataset_frozen": Code(
+        409, "The dataset is frozen", "Its steward has stopped all spending, until further notice; nothing was charged."
+    ),
+    "dataset_changed": Code(
+        409, "The budget changed while this was priced", "Ask again: nothing was charged, and the price may be another."
+    ),
+    "dataset_deleted": Code(
+        409, "The dataset's values are deleted", "Nothing more is answered of it; its receipts and its ledger stay."
+    ),
     "not_released": Code(409, "The job has released nothing", "It is not done, has failed, or was cancelled."),
     "already_finished": Code(409, "The job is already over", "A finished job cannot be cancelled."),
     "last_steward": Code(

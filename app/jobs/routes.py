@@ -64,7 +64,9 @@ async def place(request: Request, principal: Analyst) -> AsyncIterator[None]:
     "/jobs",
     status_code=202,
     summary="Submit a job",
-    responses=responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_damaged", "disk_full"),
+    responses=responses(
+        *quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "dataset_damaged", "disk_full"
+    ),
 )
 async def submit(
     request: Request,

@@ -37,7 +37,8 @@ def submit(database: Database, owner: Principal, key: str, priced: Priced) -> Jo
     Raises
     ------
     ApiError
-        budget_exhausted with what remains; idempotency_conflict.
+        budget_exhausted with what remains; idempotency_conflict; dataset_frozen, dataset_deleted, dataset_damaged,
+        dataset_changed.
     """
     digest, spec = _digest(priced.request), priced.spec.to_json()
     with database.write() as connection:
@@ -54,19 +55,23 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
         not_found; already_finished.
     """
     with database.write() as connection:
-        row = _found(connection, job_id, _own(principal))
-        at = database.timestamp()
-        match row.state:
-            case "queued":
-                charge = json.loads(row.charge)
-                refund = Refunded(row.id, cost_from_json(charge["cost"]), charge["whole"])
-                ledger.apply(connection, row.dataset_id, refund, at, row.owner_id)
-            case "running":
-                ledger.apply(connection, row.dataset_id, Cancelled(row.id, row.attempt), at)
-            case _:
-                raise ApiError("already_finished")
-        store.end(connection, row, "cancelled", at)
+        stop(connection, _found(connection, job_id, _own(principal)), database.timestamp())
         return _found(connection, job_id, _own(principal)).to_wire()
+
+
+def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
+    """Ends a job that is not over, inside the caller's transaction; `ApiError` already_finished."""
+    match row.state:
+        case "queued":
+            state = ledger.load_state(connection, row.dataset_id)
+            assert state is not None
+            refund = Refunded(row.id, cost_from_json(json.loads(row.charge)["cost"]), state.whole)
+            ledger.apply(connection, row.dataset_id, refund, at, row.owner_id)
+        case "running":
+            ledger.apply(connection, row.dataset_id, Cancelled(row.id, row.attempt), at)
+        case _:
+            raise ApiError("already_finished")
+    store.end(connection, row, "cancelled", at)
 
 
 def get(database: Database, principal: Principal, job_id: str) -> Job:
@@ -130,15 +135,18 @@ def _reserve(
     request, dataset = priced.request, priced.dataset
     state = ledger.load_state(connection, dataset.id)
     assert state is not None
-    if datasets.visible(connection, dataset.id, owner).is_damaged:
-        raise ApiError("dataset_damaged")
+    now = datasets.visible(connection, dataset.id, owner)
+    for is_so, code in ((now.data != "stored", "dataset_deleted"), (now.is_damaged, "dataset_damaged")):
+        if is_so:
+            raise ApiError(code)
+    if state.frozen:
+        raise ApiError("dataset_frozen")
     quote = priced.quote(state)
     if priced.cost is None or not quote.fits:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(state))
     job_id, at = new_id("job"), database.timestamp()
     names = {"analyst": owner.name, "dataset": dataset.id, "method": quote.method.name}
-    entry = ledger.apply(connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee, **names), at, owner.id)
-    charge = {"cost": cost_to_json(priced.cost), "whole": entry.body["whole"]}
+    ledger.apply(connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee, **names), at, owner.id)
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
@@ -149,7 +157,7 @@ def _reserve(
         idempotency_key=key,
         request_sha256=digest,
         quote=_text(quote.model_dump(mode="json")),
-        charge=_text(charge),
+        charge=_text({"cost": cost_to_json(priced.cost)}),
         state="queued",
         attempt=0,
         lost=0,

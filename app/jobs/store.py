@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.persistence.tables import holders, jobs, stored_values
+from app.persistence.tables import datasets, holders, jobs, ledgers, stored_values
 from app.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
 _LEFT = ("request", "spec", "model", "receipt", "ended")
@@ -111,6 +111,14 @@ def page(connection: sa.Connection, owner_id: str | None, after: int, limit: int
     return [JobRow(**row._mapping) for row in connection.execute(query)]
 
 
+def unfinished(connection: sa.Connection, dataset_id: str) -> list[JobRow]:
+    """The jobs on a dataset that are not over, oldest first."""
+    mine = (jobs.c.dataset_id == dataset_id) & jobs.c.state.in_(("queued", "running"))
+    return [
+        JobRow(**row._mapping) for row in connection.execute(sa.select(*_LISTED).where(mine).order_by(jobs.c.number))
+    ]
+
+
 def next_number(connection: sa.Connection) -> int:
     """The next job's place in the queue."""
     return (connection.scalar(sa.select(sa.func.max(jobs.c.number))) or 0) + 1
@@ -147,11 +155,12 @@ def is_idle(connection: sa.Connection) -> bool:
 def claimable(connection: sa.Connection, living: Sequence[str], resting: Collection[str]) -> JobRow | None:
     """What nobody living holds: an interrupted job first, else of the owner with the fewest running ones the oldest.
 
-    An interrupted job that is `resting` waits, and holds up nobody.
+    An interrupted job that is `resting` waits, and holds up nobody; so do those on a frozen ledger.
     """
     columns = (jobs.c.id, jobs.c.owner_id, jobs.c.number, jobs.c.holder)
     broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
-    whole = jobs.c.dataset_id.not_in(broken)
+    stopped = sa.select(datasets.c.id).join(ledgers).where(sa.func.json_extract(ledgers.c.state, "$.frozen"))
+    whole = jobs.c.dataset_id.not_in(broken) & jobs.c.dataset_id.not_in(stopped)
     runs = whole & (jobs.c.state == "running") & jobs.c.ended.is_(None)
     going = connection.execute(sa.select(*columns).where(runs)).all()
     interrupted = [row.number for row in going if row.holder not in living and row.id not in resting]

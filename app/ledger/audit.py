@@ -1,12 +1,12 @@
 """Every ledger against what is cached of it: the chain holds, and leads to the stored state and the analysts' sums."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 
 from accounting.errors import AccountingError
-from accounting.records.chain import Head
+from accounting.records.chain import Entry, Head
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState, replay
 from app.ledger import store
@@ -54,15 +54,24 @@ def _wrong(connection: sa.Connection, dataset: str) -> str | None:
         while page := store.entries(connection, dataset, entries[-1].sequence if entries else 0, _PAGE):
             entries += page
         led, state = replay(entries), store.load_state(connection, dataset)
-        listed = {e.body["dataset"]: e.body["rows"] for e in entries if e.kind in ("opened", "joined")}
-        of_it = sa.select(datasets.c.id, datasets.c.rows).where(datasets.c.ledger_id == dataset)
-        if entries[0].body["dataset"] != dataset or listed != {row.id: row.rows for row in connection.execute(of_it)}:
+        of_it = sa.select(datasets.c.id, datasets.c.rows, datasets.c.data).where(datasets.c.ledger_id == dataset)
+        known = {row.id: (row.rows, row.data) for row in connection.execute(of_it)}
+        if entries[0].body["dataset"] != dataset or _listed(entries) != known:
             return "its entries are of other datasets"
         if led != state:
             return "the stored state is not what its entries lead to"
         return _wrong_sums(connection, dataset, led)
     except (AccountingError, ValueError, KeyError) as error:
         return str(error) if isinstance(error, AccountingError) else "what is stored cannot be read"
+
+
+def _listed(entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
+    """The datasets of a ledger: their rows, and whether the values are there."""
+    found = {e.body["dataset"]: (e.body["rows"], "stored") for e in entries if e.kind in ("opened", "joined")}
+    for e in entries:
+        if e.kind in ("deleted", "withdrawn"):
+            found[e.body["dataset"]] = (found[e.body["dataset"]][0], e.kind)
+    return found
 
 
 def _wrong_sums(connection: sa.Connection, dataset: str, state: LedgerState) -> str | None:

@@ -9,11 +9,12 @@ import sqlalchemy as sa
 
 from accounting.errors import LedgerInvalid
 from accounting.filter import Cost
+from accounting.privacy import Privacy
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Charged, LedgerEvent, LedgerState, Opened, Refunded, advance
-from app.persistence.tables import analyst_spend, datasets, ledger_entries, ledgers
+from app.persistence.tables import PROMISES, analyst_spend, datasets, ledger_entries, ledgers
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
@@ -27,9 +28,21 @@ def of_family(connection: sa.Connection, family: str | None) -> str | None:
     return connection.scalar(sa.select(ledgers.c.id).where(ledgers.c.family == family)) if family else None
 
 
+def forget_family(connection: sa.Connection, dataset_id: str) -> None:
+    """Frees the name of a family of which no dataset is left."""
+    connection.execute(sa.update(ledgers).where(ledgers.c.id == _of(dataset_id)).values(family=None))
+
+
 def exists(connection: sa.Connection, dataset_id: str) -> bool:
     """Whether there is, or was, such a dataset."""
     return connection.scalar(sa.select(_of(dataset_id))) is not None
+
+
+def promises(connection: sa.Connection, dataset_id: str) -> list[tuple[Privacy, str]]:
+    """Each (epsilon, delta) that was promised, and since when, in order."""
+    made = sa.select(ledger_entries.c.body).where(ledger_entries.c.ledger_id == _of(dataset_id), PROMISES)
+    bodies = map(json.loads, connection.scalars(made.order_by(ledger_entries.c.sequence)))
+    return [(Privacy(body["filter"]["epsilon"], body["filter"]["delta"]), body["at"]) for body in bodies]
 
 
 def begin(connection: sa.Connection, event: Opened, at: str) -> Entry:

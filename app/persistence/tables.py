@@ -98,6 +98,10 @@ ledger_entries = sa.Table(
     sa.Column("hash", sa.String(64), nullable=False),
 )
 
+# The few entries that promise a budget, found without a walk over the others.
+PROMISES = sa.literal_column("kind").in_([sa.literal_column("'opened'"), sa.literal_column("'promised'")])
+sa.Index("ix_ledger_entries_promises", ledger_entries.c.ledger_id, ledger_entries.c.sequence, sqlite_where=PROMISES)
+
 # Each life of each dispatcher, and a counter that it moves while it lives (app.jobs.leases).
 holders = sa.Table(
     "holders",

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import solvers
-from accounting.errors import AccountingError, BudgetExhausted, OutOfRange
+from accounting.errors import AccountingError, BudgetExhausted, LedgerFrozen, OutOfRange
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon
@@ -65,7 +65,9 @@ class Priced:
     warnings: tuple[str, ...]
 
     def quote(self, state: LedgerState) -> Quote:
-        """The quote as the ledger stands."""
+        """The quote as the ledger stands; `ApiError` dataset_changed if its filter is not the one that was priced."""
+        if state.filter != self.dataset.state.filter:  # the cost would be one of other orders
+            raise ApiError("dataset_changed")
         release, problem, prepared = self.planned.release, self.planned.met, self.planned.preparation
         after = self._after(state)
         return Quote(
@@ -128,7 +130,7 @@ class Priced:
             return None
         try:
             return advance(state, Charged(self.request.dataset, self.cost, self.guarantee), "now")[0]
-        except BudgetExhausted:
+        except (BudgetExhausted, LedgerFrozen):
             return None
 
 

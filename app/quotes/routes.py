@@ -19,6 +19,8 @@ router = APIRouter(prefix="/v1", tags=["jobs"])
 
 REFUSALS = (
     "not_found",
+    "dataset_deleted",
+    "dataset_changed",
     "invalid_request",
     "out_of_range",
     "unsupported_combination",

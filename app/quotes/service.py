@@ -5,6 +5,7 @@ from fastapi.concurrency import run_in_threadpool
 from app.calculation.pool import Pool
 from app.datasets import profiles
 from app.datasets import store as datasets
+from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.persistence.session import Database
@@ -36,6 +37,8 @@ async def quote(database: Database, settings: Settings, pool: Pool, principal: P
 def _asked(database: Database, settings: Settings, principal: Principal, request: Requested) -> Asked:
     with database.read() as connection:
         dataset = datasets.visible(connection, request.dataset, principal)
+        if dataset.data != "stored":
+            raise ApiError("dataset_deleted")
         wanted = request.preparation if isinstance(request, JobRequest) else None
         known = None
         if isinstance(wanted, FromProfile):

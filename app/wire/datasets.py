@@ -11,7 +11,7 @@ MAX_CATEGORIES = 2**17
 _LARGEST = 1e150
 
 Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
-FilterKind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
+FilterKind = Literal["rdp", "gdp", "pure"]
 
 
 class NumberColumn(Wire):
@@ -120,19 +120,15 @@ class Budget(Wire):
     delta: Delta
     filter: Annotated[
         FilterKind,
-        Field(
-            description="gdp_rdp (any mechanism, Gaussian ones nearly as under gdp), rdp (any mechanism), gdp "
-            "(Gaussian mechanisms alone), pure (delta = 0)."
-        ),
+        Field(description="rdp (any mechanism), gdp (Gaussian mechanisms, tighter), pure (delta = 0)."),
     ] = "rdp"
     slack: Annotated[
         float | None,
         Field(
             gt=0,
             le=0.01,
-            description="The part of delta, at most half, set aside for jobs that are charged by an approximation. "
-            "Under gdp_rdp a sixteenth of delta if null. Under rdp for up to 16 jobs whose privacy rests on secret "
-            "slots (noisy_mirror_descent); without it such a job is charged as if its slots were known.",
+            description="The part of delta, at most half, set aside under rdp for up to 16 jobs whose privacy rests on "
+            "secret slots (noisy_mirror_descent); without it such a job is charged as if its slots were known.",
         ),
     ] = None
 
@@ -167,6 +163,39 @@ class DatasetSpec(Wire):
         return self.model_copy(update={"columns": columns})
 
 
+class BudgetChange(Wire):
+    """A new promise in the place of the last one."""
+
+    epsilon: Epsilon
+    delta: Delta
+    filter: Annotated[
+        FilterKind | None, Field(description="The filter; as it is if null. After the first charge no other.")
+    ] = None
+    slack: Annotated[
+        float | None,
+        Field(gt=0, le=0.01, description="As in a spec, before the first charge; after it as it is, so null."),
+    ] = None
+
+
+class Amendment(Wire):
+    """What is to change; what is null stays. A column cannot change without its file: withdraw, and register again."""
+
+    name: Annotated[Title | None, Field(description="Another name; while nothing has been charged.")] = None
+    budget: Annotated[
+        BudgetChange | None,
+        Field(description="Any other budget while nothing has been charged; a larger one, a new promise, after that."),
+    ] = None
+    frozen: Annotated[
+        bool | None, Field(description="True stops all spending and all starts at once; false lifts that.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.name is None and self.budget is None and self.frozen is None:
+            raise ValueError("name, budget or frozen must be given")
+        return self
+
+
 class PrivacyLoss(Wire):
     """An (epsilon, delta) statement."""
 
@@ -182,6 +211,14 @@ class AnalystSpend(Wire):
     spent: Annotated[PrivacyLoss, Field(description="What this analyst's charges alone guarantee.")]
 
 
+class Promise(Wire):
+    """What was promised, and since when: of what was released before the next promise, it holds whatever came after."""
+
+    epsilon: Annotated[float, Field(description="epsilon")]
+    delta: Annotated[float, Field(description="delta")]
+    since: Timestamp
+
+
 class BudgetStatus(Wire):
     """A dataset's budget: an odometer (spent) and a filter (remaining)."""
 
@@ -194,6 +231,11 @@ class BudgetStatus(Wire):
         PrivacyLoss, Field(description="The largest epsilon of one more Gaussian-type job that would be admitted.")
     ]
     jobs: Annotated[int, Field(description="Charged jobs.")]
+    promises: Annotated[
+        list[Promise],
+        Field(description="Each budget that was promised, the first one first; the last one is in force."),
+    ]
+    frozen: Annotated[bool, Field(description="Whether the steward has stopped all spending.")]
     analysts: Annotated[
         list[AnalystSpend], Field(description="Per analyst; an analyst sees own, steward and auditor see all.")
     ]
@@ -209,6 +251,10 @@ class Dataset(Wire):
         Field(description="Whose budget and ledger it shares; an analyst is not told."),
     ] = None
     rows: Annotated[int, Field(description="n, public.")]
+    data: Annotated[
+        Literal["stored", "deleted", "withdrawn"],
+        Field(description="Whether its values are still there; withdrawn, it is a dataset no more, and its name free."),
+    ] = "stored"
     columns: Annotated[list[Column], Field(description="The declared columns.")]
     budget: Annotated[BudgetStatus, Field(description="The budget as it stands.")]
     warnings: Annotated[list[str], Field(description="What the steward should know about the declaration.")] = []

@@ -49,6 +49,8 @@ RULES = {
     ("GET", "/v1/datasets/{dataset_id}/grants"): {"steward"},
     ("GET", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
     ("DELETE", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
+    ("PATCH", "/v1/datasets/{dataset_id}"): {"steward"},
+    ("DELETE", "/v1/datasets/{dataset_id}"): {"steward"},
     ("GET", "/v1/datasets/{dataset_id}/ledger"): {"steward", "auditor"},
     ("GET", "/v1/datasets/{dataset_id}/ledger/head"): {"steward", "auditor"},
     ("POST", "/v1/quotes"): {"steward", "analyst"},

@@ -129,7 +129,8 @@ def test_bodies_read_by_hand_are_described_like_any_other(document: dict[str, An
     for route in routes(ROUTERS):
         for body in [d.call for d in dependants(route) if isinstance(d.call, JsonBody)]:
             found += 1
-            operation = document["paths"][route.path]["post"]
+            [method] = (route.methods or set()) - {"HEAD"}
+            operation = document["paths"][route.path][method.lower()]
             reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
             name = reference.rsplit("/", 1)[-1]
             schema = document["components"]["schemas"][name]

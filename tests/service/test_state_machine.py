@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from app.http.errors import ApiError
-from app.jobs import attempts, service
+from app.jobs import attempts, service, store
 from app.jobs.attempts import RAISED, VANISHED, Claim
 from app.jobs.leases import Holder
+from app.ledger import store as ledger
 from app.persistence.session import Database
+from app.wire.datasets import Amendment, BudgetChange
 from tests.support.world import World, check_books, output
 
 
@@ -130,6 +132,35 @@ def _cancel_running(world: World) -> Callable[[], object]:
     return lambda: service.cancel(world.database, world.analyst, claim.id)
 
 
+def _amend(world: World) -> Callable[[], object]:
+    dataset = world.dataset()
+    change = Amendment(name="another", budget=BudgetChange(epsilon=5.0, delta=1e-6, filter="gdp"), frozen=True)
+    return lambda: world.amend(dataset, change)
+
+
+def _top_up(world: World) -> Callable[[], object]:
+    dataset = world.dataset()
+    world.submit(dataset)
+    return lambda: world.amend(dataset, Amendment(budget=BudgetChange(epsilon=5.0, delta=1e-6)))
+
+
+def _join(world: World) -> Callable[[], object]:
+    world.dataset(family="people")
+    return lambda: world.dataset(family="people")
+
+
+def _withdraw(world: World) -> Callable[[], object]:
+    dataset = world.dataset(family="people")
+    world.submit(dataset)
+    return lambda: world.erase(dataset)
+
+
+def _delete(world: World) -> Callable[[], object]:
+    claim = _first(world)
+    world.submit(claim.dataset.id)
+    return lambda: world.erase(claim.dataset.id)
+
+
 def _first(world: World) -> Claim:
     world.submit(world.dataset())
     claim = world.claim()
@@ -160,6 +191,11 @@ STEPS = [
     _cancel_ended,
     _cancel_queued,
     _cancel_running,
+    _amend,
+    _top_up,
+    _join,
+    _withdraw,
+    _delete,
 ]
 
 
@@ -209,19 +245,22 @@ def _everything_ends(world: World) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A world with one dataset, to be copied for each run of the machine."""
+    """A world with a family of two datasets, to be copied for each run of the machine."""
     home = tmp_path_factory.mktemp("template") / "home"
     world = World.at(home)
-    Jobs.dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
+    family: dict[str, Any] = {"family": "people", "budget": {"epsilon": 2.0, "delta": 1e-6}}
+    Jobs.dataset, Jobs.second = world.dataset(**family), world.dataset(**family)
     world.database.close()
     Jobs.template = home
 
 
 class Jobs(RuleBasedStateMachine):
-    """Dispatchers that pause, wake too late and die, analysts that repeat themselves and cancel; the books hold."""
+    """Dispatchers that pause, wake too late and die, analysts that repeat themselves and cancel, stewards that freeze,
+    top up and delete one of two datasets of a family; the books hold."""
 
     template: Path
     dataset: str
+    second: str
     claims: Bundle[Claim] = Bundle("claims")
     ids: Bundle[str] = Bundle("ids")
 
@@ -238,6 +277,8 @@ class Jobs(RuleBasedStateMachine):
         self.given: set[str] = set()  # of these, the ones that were given back
         self.lost: Counter[str] = Counter()
         self.kept: dict[str, str] = {}  # the running jobs whose attempt has ended, and how
+        self.frozen = False
+        self.gone: str | None = None  # how the second dataset's values went
         self.balanced: dict[str, Any] = {}  # the rows that were found in balance
 
     def teardown(self) -> None:
@@ -251,14 +292,60 @@ class Jobs(RuleBasedStateMachine):
     def first(self) -> str:
         return self._submitted(self.world.submit(self.dataset).id)
 
-    @rule(target=ids, key=st.sampled_from(["a", "b", None]), epsilon=st.sampled_from([0.2, 0.9]))
-    def submit(self, key: str | None, epsilon: float) -> Any:
+    @rule(
+        target=ids,
+        key=st.sampled_from(["a", "b", None]),
+        epsilon=st.sampled_from([0.2, 0.9]),
+        second=st.booleans(),
+    )
+    def submit(self, key: str | None, epsilon: float, second: bool) -> Any:
+        if second and self.gone == "withdrawn":
+            return multiple()
+        dataset, before = self.second if second else self.dataset, len(self.world.kinds(self.dataset))
         try:
-            return self._submitted(self.world.submit(self.dataset, key=key, privacy={"epsilon": epsilon}).id)
+            job = self._submitted(self.world.submit(dataset, key=key, privacy={"epsilon": epsilon}).id)
         except ApiError as problem:
             refused = problem.code
-        assert refused in ("budget_exhausted", "idempotency_conflict")
+        else:
+            is_new = len(self.world.kinds(self.dataset)) > before
+            assert not is_new or not (self.frozen or (second and self.gone))
+            return job
+        expected = "dataset_deleted" if second and self.gone else "dataset_frozen" if self.frozen else None
+        assert refused == "idempotency_conflict" or refused == (expected or "budget_exhausted")
         return multiple()
+
+    @rule()
+    def freeze(self) -> None:
+        """Or lift it."""
+        self.frozen = not self.frozen
+        self.world.amend(self.dataset if self.gone else self.second, Amendment(frozen=self.frozen))
+
+    @rule()
+    def top_up(self) -> None:
+        with self.world.database.read() as connection:
+            state = ledger.load_state(connection, self.dataset)
+        assert state is not None
+        larger = BudgetChange(epsilon=state.filter.privacy.epsilon + 0.5, delta=1e-6)
+        self.world.amend(self.dataset, Amendment(budget=larger))
+
+    @rule()
+    def erase(self) -> None:
+        """The second dataset's jobs end, whatever they were doing; those of the first go on."""
+        with self.world.database.read() as connection:
+            ending = [row.id for row in store.unfinished(connection, self.second)]
+        if self.gone == "withdrawn":
+            with pytest.raises(ApiError, match="not_found"):
+                self.world.erase(self.second)
+            return
+        before, self.gone = self.gone, self.world.erase(self.second).data
+        with self.world.database.read() as connection:
+            state = ledger.load_state(connection, self.second)
+        assert state is not None
+        assert self.gone == (before or ("deleted" if state.charges else "withdrawn"))
+        for job in ending:
+            assert self.world.job(job).state == "cancelled"
+            self._over(job)
+            self.kept.pop(job, None)
 
     def _submitted(self, job: str) -> str:
         if job not in self.order:
@@ -278,6 +365,9 @@ class Jobs(RuleBasedStateMachine):
 
     def _claim(self) -> Any:
         """Interrupted jobs go first, those aside that are lost for good; nobody takes what a living holder has."""
+        if self.frozen:
+            assert self.world.claim() is None
+            return multiple()
         expected = None
         for job in (job for job in self.order if job in self.dead | self.given):
             self.lost[job] += job in self.dead

@@ -37,6 +37,8 @@ from app.persistence.tables import jobs as job_table
 from app.quotes.pricing import Priced
 from app.settings import Settings
 from app.sources.spec import JobSpec
+from app.stewardship import service as stewardship
+from app.wire.datasets import Amendment, Dataset
 from app.wire.jobs import Job, JobRequest
 from app.worker.dispatcher import Dispatcher
 from tests.support.calculations import price
@@ -97,6 +99,14 @@ class World:
         for dataset in datasets:
             self.grant(dataset, found)
         return found
+
+    def amend(self, dataset: str, change: Amendment) -> Dataset:
+        """As a steward asks."""
+        return stewardship.amend(self.database, STEWARD, dataset, change)
+
+    def erase(self, dataset: str) -> Dataset:
+        """As a steward asks."""
+        return stewardship.erase(self.database, self.settings, STEWARD, dataset)
 
     def submit(self, dataset: str, key: str | None = None, owner: Principal | None = None, **changes: Any) -> Job:
         """A job of JOB's kind, ada's if nobody is named."""

@@ -9,7 +9,7 @@ import pytest
 
 from accounting import Privacy
 from accounting.calibration import calibrate
-from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
+from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid, OutOfRange
 from accounting.filter import UNIT, Cost, Filter
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
@@ -18,13 +18,18 @@ from accounting.records.ledger import (
     GENESIS,
     Cancelled,
     Charged,
+    Emptied,
     Entry,
     Failed,
+    Frozen,
+    Joined,
     LedgerEvent,
     LedgerState,
     Opened,
+    Promised,
     Refunded,
     Released,
+    Renamed,
     Started,
     advance,
     remaining_epsilon,
@@ -416,3 +421,78 @@ def test_entries_of_no_ledger_are_refused() -> None:
         Entry.from_json(entry.to_json() | {"body": [1]})
     with pytest.raises(LedgerInvalid, match="kind must be one of"):
         event_of(replace(entry, kind="forgiven"))
+
+
+def test_a_promise_grows_at_the_orders_of_registration() -> None:
+    larger = RULE.raised(Privacy(2.0, 1e-6))
+    state, entries = run(charge("a", 0.6), Promised(larger, "eve"))
+    assert (state.filter, state.spent, state.filter.orders) == (larger, cost(0.6), RULE.orders)
+    assert entries[-1].body["by"] == "eve"
+    assert replay(entries) == state
+    state, _ = advance(state, charge("b", 0.6), AT)
+    assert state.charges == 2
+    assert spent_epsilon(state) <= 2.0
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        RULE,
+        Filter.open("rdp", Privacy(2.0, 1e-6)),
+        Filter.open("gdp", Privacy(2.0, 1e-6)),
+        replace(RULE, privacy=Privacy(2.0, 1e-6), thresholds=tuple(t - 1 for t in RULE.thresholds)),
+        replace(RULE, privacy=Privacy(1.0, 1e-7)),
+    ],
+    ids=["the same", "other orders", "another currency", "lower thresholds", "a smaller delta"],
+)
+def test_a_charged_ledger_takes_no_other_filter_than_a_larger_one(rule: Filter) -> None:
+    with pytest.raises(LedgerInvalid):
+        run(charge("a", 0.3), Promised(rule, "eve"))
+    empty, _ = run(charge("a", 0.3), Refunded("a", cost(0.3), False), Promised(rule, "eve"))
+    assert (empty.filter, empty.spent) == (rule, rule.nothing)
+
+
+@pytest.mark.parametrize("smaller", [Privacy(1.0, 1e-6), Privacy(0.9, 1e-5), Privacy(2.0, 1e-7)])
+def test_what_is_raised_is_larger(smaller: Privacy) -> None:
+    with pytest.raises(OutOfRange, match="only grow"):
+        RULE.raised(smaller)
+
+
+def test_a_frozen_ledger_neither_charges_nor_starts() -> None:
+    state, entries = run(charge("a", 0.3), charge("b", 0.3), Started("a", 1), Frozen(True, "eve"))
+    for event in (charge("c", 0.1), Started("b", 1), Started("a", 2)):
+        with pytest.raises(LedgerFrozen):
+            advance(state, event, AT)
+    with pytest.raises(LedgerInvalid):
+        advance(state, Frozen(True, "eve"), AT)
+    assert LedgerState.from_json(state.to_json()) == state
+    assert replay(entries) == state
+    for later in (Released("a", 1, MODEL), Refunded("b", cost(0.3), False), Frozen(False, "eve"), charge("c", 0.1)):
+        state, _ = advance(state, later, AT)
+    assert not state.frozen
+
+
+@pytest.mark.parametrize(
+    ("story", "holds"),
+    [
+        ([Joined("d2", 5, "eve"), Emptied("d2", True, "eve")], True),
+        ([Joined("d1", 5, "eve")], False),
+        ([Emptied("d2", True, "eve")], False),
+        ([Emptied("d1", True, "eve"), Emptied("d1", True, "eve")], False),
+        ([Emptied("d1", True, "eve"), Renamed("d1", "people", "eve")], False),
+        ([Renamed("d1", "people", "eve"), Emptied("d1", False, "eve")], True),
+    ],
+)
+def test_a_dataset_is_there_once_and_gone_once(story: list[LedgerEvent], holds: bool) -> None:
+    state, entries = run(*story)
+    if holds:
+        assert replay(entries) == state
+    else:
+        with pytest.raises(LedgerInvalid):
+            replay(entries)
+
+
+def test_what_was_charged_for_is_not_withdrawn() -> None:
+    with pytest.raises(LedgerInvalid):
+        run(charge("a", 0.3), Emptied("d1", True, "eve"))
+    assert run(charge("a", 0.3), Emptied("d1", False, "eve"))[1][-1].kind == "deleted"

@@ -94,6 +94,10 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
     assert names == {
         "audit",
         "budget",
+        "dataset amend",
+        "dataset erase",
+        "dataset freeze",
+        "dataset unfreeze",
         "demo",
         "fit",
         "grant list",
@@ -445,3 +449,19 @@ def test_a_server_that_is_refused_leaves_no_calculating_process(
     assert ended.value.code == 1
     assert isinstance(begun.process, subprocess.Popen)
     assert begun.process.poll() is not None
+
+
+@pytest.mark.slow
+def test_a_steward_amends_freezes_and_erases_a_dataset(run: Run, people: tuple[Path, Path, str]) -> None:
+    file, spec, name = people
+    dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))["id"]
+    assert run("dataset", "amend", name)[::2] == (1, "purse: say --name, --epsilon or --delta\n")
+    out = run("dataset", "amend", name, "--name", "persons", "--epsilon", "3")[1]
+    assert re.search(r"^promised +epsilon 2 at delta 1e-06 since \S+; epsilon 3 at delta 1e-06 since \S+$", out, re.M)
+    assert re.search("^frozen +yes$", run("dataset", "freeze", "persons")[1], re.M)
+    refused = run("submit", dataset, "--target", "income", "--epsilon", "0.5", "--json")
+    assert _document(refused, 1)["code"] == "dataset_frozen"
+    assert not _document(run("dataset", "unfreeze", dataset, "--json"))["budget"]["frozen"]
+    assert "say --yes" in run("dataset", "erase", dataset)[2]
+    assert re.search("^values +withdrawn$", run("dataset", "erase", dataset, "--yes")[1], re.M)
+    assert _document(run("budget", "persons", "--json"), 1)["code"] == "not_found"

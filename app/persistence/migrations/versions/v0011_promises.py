@@ -1,0 +1,13 @@
+"""Entries that promise a budget are found without a walk over the others."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+
+
+def upgrade() -> None:
+    """An index of those alone."""
+    promises = sa.text("kind IN ('opened', 'promised')")
+    op.create_index("ix_ledger_entries_promises", "ledger_entries", ["ledger_id", "sequence"], sqlite_where=promises)

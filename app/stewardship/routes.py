@@ -1,0 +1,55 @@
+"""Stewards' changes to a dataset that is there."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from app.datasets.routes import Base, Chosen, Manager
+from app.http.body import json_body
+from app.http.errors import responses
+from app.jobs.routes import Waker, waker
+from app.stewardship import service
+from app.wire.base import Identifier
+from app.wire.datasets import Amendment, Dataset
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+Dispatching = Annotated[Waker, Depends(waker)]
+
+
+@router.patch(
+    "/{dataset_id}",
+    summary="Amend, top up or freeze a dataset",
+    responses=responses("not_found", "invalid_request", "out_of_range", "name_taken", "already_charged", "disk_full"),
+)
+def amend(
+    base: Base,
+    principal: Manager,
+    dispatcher: Dispatching,
+    dataset_id: Identifier,
+    body: Annotated[Amendment, Depends(json_body(Amendment))],
+) -> Dataset:
+    """A name or any other budget, while nothing is charged; a larger budget after that; a freeze at any time.
+
+    A larger budget is a new promise: it is an entry of the ledger, and stands in `budget.promises` beside those before
+    it. Frozen, nothing is charged and no job starts, at once; what runs is paid for, and ends. Both are the family's.
+    Columns cannot change without their file: withdraw the dataset (DELETE), and register it again.
+    """
+    changed = service.amend(base, principal, dataset_id, body)
+    dispatcher.wake()
+    return changed
+
+
+@router.delete(
+    "/{dataset_id}",
+    summary="Withdraw a dataset, or delete its values",
+    responses=responses("not_found", "disk_full"),
+)
+def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatching, dataset_id: Identifier) -> Dataset:
+    """Ends its jobs (queued ones are refunded, running ones stay charged and release nothing), and deletes its values.
+
+    If nothing is charged on its ledger then, it is withdrawn: no longer a dataset, its name free, the same values may
+    be registered again. Otherwise `data` is "deleted": ledger and receipts stay, and nothing more is answered of it.
+    """
+    told = service.erase(base, chosen, principal, dataset_id)
+    dispatcher.wake()
+    return told

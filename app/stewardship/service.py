@@ -1,0 +1,97 @@
+"""A dataset's declaration, promise and values after registration: each change is an entry of its ledger, by name.
+
+While nothing is charged, a declaration can be mended: another name, another budget; or it is withdrawn and registered
+again. From the first charge on it stands: a budget may only grow, which is a new promise, and what is deleted is the
+values, never the ledger.
+"""
+
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from accounting.errors import OutOfRange
+from accounting.filter import Filter
+from accounting.privacy import Privacy
+from accounting.records.ledger import Emptied, Frozen, Promised, Renamed
+from app.datasets import folders, store
+from app.datasets.service import described, opened
+from app.datasets.store import DatasetRow
+from app.http.errors import ApiError
+from app.identity.store import Principal
+from app.jobs import service as job_service
+from app.jobs import store as jobs
+from app.ledger import store as ledger
+from app.persistence.session import Database
+from app.settings import Settings
+from app.wire.datasets import Amendment, Budget, BudgetChange, Dataset
+from app.wire.problems import Violation
+
+
+def amend(database: Database, steward: Principal, dataset_id: str, change: Amendment) -> Dataset:
+    """Every change that is asked for, or none.
+
+    Raises
+    ------
+    ApiError
+        not_found; name_taken; already_charged for what only an uncharged ledger allows; out_of_range for the budget.
+    """
+    with database.write() as connection:
+        row, at = store.visible(connection, dataset_id, steward), database.timestamp()
+        if change.name is not None and change.name != row.name:
+            if row.state.charges:
+                raise ApiError("already_charged", "A name stays from the first charge on: receipts tell it.")
+            store.rename(connection, row, change.name)
+            ledger.apply(connection, row.id, Renamed(row.id, change.name, steward.name), at)
+        if change.budget is not None:
+            rule = _promised(row, change.budget)
+            if rule != row.state.filter:
+                ledger.apply(connection, row.id, Promised(rule, steward.name), at)
+        if change.frozen is not None and change.frozen != row.state.frozen:
+            ledger.apply(connection, row.id, Frozen(change.frozen, steward.name), at)
+        return described(connection, store.visible(connection, dataset_id, steward), steward)
+
+
+def erase(database: Database, settings: Settings, steward: Principal, dataset_id: str) -> Dataset:
+    """Ends the dataset's jobs and deletes its values; withdraws it altogether if nothing is charged then.
+
+    Queued jobs are refunded, running ones stay charged and release nothing. The order is committed before the first
+    byte is deleted, and carried out at the next start if a crash comes between, or by asking again.
+
+    Raises
+    ------
+    ApiError
+        not_found.
+    """
+    with database.write() as connection:
+        row = store.visible(connection, dataset_id, steward)
+        if row.data == "stored":
+            row = _emptied(connection, row, steward, database.timestamp())
+        told = described(connection, row, steward)
+    folders.erase(settings.home, row.folder)
+    return told
+
+
+def _emptied(connection: sa.Connection, row: DatasetRow, steward: Principal, at: str) -> DatasetRow:
+    for job in jobs.unfinished(connection, row.id):
+        job_service.stop(connection, job, at)
+    state = ledger.load_state(connection, row.id)
+    assert state is not None
+    data: store.Data = "deleted" if state.charges else "withdrawn"
+    ledger.apply(connection, row.id, Emptied(row.id, data == "withdrawn", steward.name), at)
+    store.empty(connection, row.id, data)
+    return replace(row, state=state, data=data)
+
+
+def _promised(row: DatasetRow, change: BudgetChange) -> Filter:
+    """The filter that is to be in force; the present one if that is what was asked for."""
+    rule, asked = row.state.filter, change.model_dump(exclude_none=True)
+    if not row.state.charges:
+        return opened(Budget.model_validate({"filter": rule.kind} | asked), "body.budget")
+    if asked.get("filter", rule.kind) != rule.kind or asked.get("slack", rule.slack) != rule.slack:
+        raise ApiError("already_charged", "Filter and slack were fixed before the first charge: leave them out.")
+    privacy = Privacy(change.epsilon, change.delta)
+    try:
+        return rule if privacy == rule.privacy else rule.raised(privacy)
+    except OutOfRange as error:
+        wrong = Violation(where="body.budget", what=str(error))
+        raise ApiError("out_of_range", "See `violations`.", violations=[wrong]) from None

@@ -1,0 +1,220 @@
+"""A declaration is mended while nothing is charged; then promises grow, spending stops, values go: never books."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.datasets import folders, values
+from app.http.errors import ApiError
+from app.jobs import service as jobs
+from app.ledger import audit
+from app.ledger import store as ledger
+from app.quotes.pricing import Priced
+from app.wire.datasets import Amendment, BudgetChange
+from tests.support.service import JOB, SPEC, Service, people
+from tests.support.world import World
+
+GD = JOB | {"method": {"name": "dp_gd", "steps": 3}, "preparation": {"name": "declared"}}
+
+
+def _amend(service: Service, dataset: str, **changes: Any) -> tuple[int, dict[str, Any]]:
+    answer = service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json=changes)
+    return answer.status_code, answer.json()
+
+
+def _erase(service: Service, dataset: str) -> tuple[int, dict[str, Any]]:
+    answer = service.call("steward", "DELETE", f"/v1/datasets/{dataset}")
+    return answer.status_code, answer.json()
+
+
+def _submit(service: Service, dataset: str, epsilon: float = 0.5, to: str = "jobs") -> dict[str, Any]:
+    body = GD | {"dataset": dataset, "privacy": {"epsilon": epsilon}}
+    found: dict[str, Any] = service.call("analyst", "POST", f"/v1/{to}", json=body).json()
+    return found
+
+
+def _entries(service: Service, dataset: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    return found
+
+
+@pytest.mark.slow
+def test_a_declaration_is_mended_while_nothing_is_charged(service: Service) -> None:
+    dataset = service.dataset()
+    status, now = _amend(service, dataset, name="persons", budget={"epsilon": 1.0, "delta": 1e-7, "filter": "gdp"})
+    assert (status, now["name"], now["budget"]["filter"], now["budget"]["epsilon"]) == (200, "persons", "gdp", 1.0)
+    assert [(made["epsilon"], made["delta"]) for made in now["budget"]["promises"]] == [(3.0, 1e-6), (1.0, 1e-7)]
+    assert service.call("analyst", "GET", f"/v1/datasets/{dataset}").json() == now
+    entries = _entries(service, dataset)
+    assert [entry["kind"] for entry in entries] == ["opened", "renamed", "promised"]
+    assert all(entry["body"]["by"] == "bootstrap" for entry in entries[1:])
+    assert _amend(service, dataset, name="persons", budget={"epsilon": 1.0, "delta": 1e-7})[0] == 200  # as it is
+    assert len(_entries(service, dataset)) == 3
+    assert _amend(service, service.dataset(), name="persons")[1]["code"] == "name_taken"
+    assert service.finished(_submit(service, dataset)["id"])["state"] == "done"
+
+
+@pytest.mark.slow
+def test_after_the_first_charge_a_budget_only_grows(service: Service) -> None:
+    dataset = service.dataset()
+    service.finished(_submit(service, dataset, 1.5)["id"])
+    assert _submit(service, dataset, 3.0)["code"] == "budget_exhausted"
+    before = service.durable(dataset)
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"name": "persons"}, "already_charged"),
+        ({"budget": {"epsilon": 4.0, "delta": 1e-6, "filter": "gdp"}}, "already_charged"),
+        ({"budget": {"epsilon": 4.0, "delta": 1e-6, "slack": 1e-7}}, "already_charged"),
+        ({"budget": {"epsilon": 2.0, "delta": 1e-6}}, "out_of_range"),
+        ({"budget": {"epsilon": 4.0, "delta": 1e-7}}, "out_of_range"),
+        ({"budget": {"epsilon": 2.0, "delta": 1e-5}}, "out_of_range"),
+        ({"budget": {"epsilon": 4.0, "delta": 0.0}}, "out_of_range"),
+        ({"frozen": True, "budget": {"epsilon": 2.0, "delta": 1e-6}}, "out_of_range"),
+    ]
+    assert [_amend(service, dataset, **change)[1]["code"] for change, _ in refused] == [code for _, code in refused]
+    assert service.durable(dataset) == before
+    status, now = _amend(service, dataset, budget={"epsilon": 6.0, "delta": 1e-6})
+    assert status == 200
+    assert [made["epsilon"] for made in now["budget"]["promises"]] == [3.0, 6.0]
+    assert _submit(service, dataset, 3.0)["state"] == "queued"
+    first, last = _entries(service, dataset)[0]["body"]["filter"], _entries(service, dataset)[4]["body"]["filter"]
+    fixed = ("kind", "orders", "weights", "slack")
+    assert [first[name] for name in fixed] == [last[name] for name in fixed]
+    assert all(int(a) < int(b) for a, b in zip(first["thresholds"], last["thresholds"], strict=True))
+
+
+@pytest.mark.slow
+def test_a_frozen_dataset_spends_nothing_until_that_is_lifted(service: Service) -> None:
+    one, other = service.dataset(family="people"), service.dataset(family="people")
+    status, now = _amend(service, one, frozen=True)
+    assert (status, now["budget"]["frozen"]) == (200, True)
+    for dataset in (one, other):
+        assert _submit(service, dataset)["code"] == "dataset_frozen"
+        assert _submit(service, dataset, to="quotes")["fits"] is False
+    assert _amend(service, one, frozen=True)[0] == 200  # as it is
+    assert _amend(service, other, frozen=False)[1]["budget"]["frozen"] is False
+    assert [entry["kind"] for entry in _entries(service, one)[2:]] == ["frozen", "unfrozen"]
+    assert service.finished(_submit(service, one)["id"])["state"] == "done"
+
+
+def test_what_waits_does_not_start_while_frozen_and_what_runs_ends(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    running, waiting = world.submit(dataset).id, world.submit(dataset).id
+    claim = world.claim()
+    assert claim is not None
+    world.amend(dataset, Amendment(frozen=True))
+    assert world.claim() is None
+    world.end(claim)
+    assert (world.job(running).state, world.job(waiting).state) == ("done", "queued")
+    world.amend(dataset, Amendment(frozen=False))
+    claim = world.claim()
+    assert claim is not None
+    assert claim.id == waiting
+    world.check()
+
+
+@pytest.mark.slow
+def test_what_was_never_charged_is_withdrawn_and_may_be_registered_again(service: Service) -> None:
+    spec = SPEC | {"family": "people"}
+    made = service.upload(spec).json()["id"]
+    status, now = _erase(service, made)
+    assert (status, now["data"]) == (200, "withdrawn")
+    assert list(folders.root(service.home).iterdir()) == []
+    assert service.call("steward", "GET", f"/v1/datasets/{made}").status_code == 404
+    assert service.call("steward", "GET", "/v1/datasets").json()["items"] == []
+    assert _erase(service, made)[0] == _amend(service, made, frozen=True)[0] == 404
+    assert _submit(service, made)["code"] == "not_found"
+    assert [entry["kind"] for entry in _entries(service, made)] == ["opened", "withdrawn"]
+    again = service.upload(spec | {"budget": {"epsilon": 1.0, "delta": 1e-6}})  # the family's name is free too
+    assert again.status_code == 201
+    assert _entries(service, again.json()["id"])[0]["kind"] == "opened"
+
+
+@pytest.mark.slow
+def test_deleted_values_leave_ledger_and_receipts(service: Service) -> None:
+    made = service.upload().json()["id"]
+    job = service.finished(_submit(service, made)["id"])["id"]
+    receipt = service.call("analyst", "GET", f"/v1/jobs/{job}/receipt").json()
+    assert _erase(service, made)[1]["data"] == "deleted"
+    assert list(folders.root(service.home).iterdir()) == []
+    shown = service.call("analyst", "GET", f"/v1/datasets/{made}").json()
+    assert (shown["data"], shown["budget"]["jobs"]) == ("deleted", 1)
+    for to in ("jobs", "quotes"):
+        assert _submit(service, made, to=to)["code"] == "dataset_deleted"
+    assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"] is True
+    assert service.upload(SPEC | {"name": "again"}).json()["code"] == "duplicate_dataset"
+    assert service.upload(SPEC, people(99)).json()["code"] == "name_taken"
+    assert _erase(service, made)[1]["data"] == "deleted"  # as it is
+    assert [entry["kind"] for entry in _entries(service, made)][-1] == "deleted"
+    audit.refuse_unsound(service.database)
+    assert values.verify(service.database, service.home) == {}
+
+
+def test_jobs_of_deleted_values_end_as_cancelled(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    dataset, other = world.dataset(family="people"), world.dataset(family="people")
+    running, waiting, elsewhere = (world.submit(d).id for d in (dataset, dataset, other))
+    claim = world.claim()
+    assert claim is not None
+    assert world.erase(dataset).data == "deleted"
+    assert [world.job(job).state for job in (running, waiting, elsewhere)] == ["cancelled", "cancelled", "queued"]
+    assert not world.end(claim)
+    with world.database.read() as connection:
+        state = ledger.load_state(connection, dataset)
+    assert state is not None
+    assert state.charges == 2  # the one that ran, and the other dataset's
+    world.check()
+
+
+def test_a_crash_before_the_values_are_gone_is_made_good_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World.at(tmp_path / "home")
+    kept, gone = world.dataset(), world.dataset()
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "erase", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            world.erase(gone)
+    assert folders.path(world.settings.home, gone).exists()
+    with world.database.write() as connection:
+        assert folders.sweep(world.settings.home, connection) == []
+    assert [path.name for path in folders.root(world.settings.home).iterdir()] == [kept]
+
+
+@pytest.mark.parametrize("change", [BudgetChange(epsilon=2.0, delta=1e-5), BudgetChange(epsilon=3.0, delta=1e-6)])
+def test_a_price_of_another_budget_is_not_charged(tmp_path: Path, change: BudgetChange) -> None:
+    """The orders of a mended budget are others: a cost of the old ones, charged to the new, would be no bound."""
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset(budget={"epsilon": 3.0, "delta": 1e-6} | ({"filter": "gdp"} if change.epsilon > 2 else {}))
+    stale: Priced = world.priced(dataset)
+    world.amend(dataset, Amendment(budget=change.model_copy(update={"filter": "rdp"})))
+    with pytest.raises(ApiError, match="dataset_changed"):
+        jobs.submit(world.database, world.analyst, "key", stale)
+    assert world.kinds(dataset) == ["opened", "promised"]
+    jobs.submit(world.database, world.analyst, "key", world.priced(dataset))
+    world.check()
+
+
+def test_a_job_that_took_the_whole_budget_may_fit_within_a_larger_one(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    job = world.submit(dataset, **GD | {"privacy": {"epsilon": 3.0}}).id
+    with pytest.raises(ApiError, match="budget_exhausted"):
+        world.submit(dataset, **GD | {"privacy": {"epsilon": 0.1}})
+    world.amend(dataset, Amendment(budget=BudgetChange(epsilon=3.001, delta=1e-6)))
+    with pytest.raises(ApiError, match="budget_exhausted"):
+        world.submit(dataset, **GD | {"privacy": {"epsilon": 0.1}})
+    now = world.amend(dataset, Amendment(budget=BudgetChange(epsilon=6.0, delta=1e-6)))
+    assert 3.0 < now.budget.spent.epsilon < 6.0
+    world.submit(dataset, **GD | {"privacy": {"epsilon": 0.1}})
+    jobs.cancel(world.database, world.analyst, job)
+    world.check()
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"frozen": 1}, {"frozen": None}, {"name": ""}, {"columns": []}, {"budget": {"epsilon": 3.0}}]
+)
+def test_an_amendment_says_what_is_to_change(shared: Service, body: dict[str, Any]) -> None:
+    answer = shared.call("steward", "PATCH", "/v1/datasets/ds_nobody", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
