@@ -146,7 +146,7 @@ def _top_up(world: World) -> Callable[[], object]:
 
 def _join(world: World) -> Callable[[], object]:
     world.dataset(family="people")
-    return lambda: world.dataset(family="people")
+    return lambda: world.register(family="people")
 
 
 def _withdraw(world: World) -> Callable[[], object]:
