@@ -3,61 +3,41 @@
 A charge is a vector of integers in units of 2^-40, rounded up; a threshold is rounded down; so sums are exact
 and admission is one comparison, whatever the number of jobs. Proof: docs/proofs/filter.md.
 
-    rdp    charge rho(a_k) at fixed orders a_k;  admit iff some k has  sum rho(a_k) <= B_k,
-           B_k = epsilon - ln(1 - 1/a_k) + ln(a_k w_k delta) / (a_k - 1),  sum of the weights w_k <= 1
-    gdp    charge mu^2;  admit iff  sum mu^2 <= mu*(epsilon, delta)^2
-    pure   charge epsilon;  admit iff  sum epsilon_i <= epsilon
+    rdp      charge rho(a_k) at fixed orders a_k;  admit iff some k has  sum rho(a_k) <= B_k,
+             B_k = epsilon - ln(1 - 1/a_k) + ln(a_k w_k delta) / (a_k - 1),  sum of the weights w_k <= 1
+    gdp      charge mu^2;  admit iff  sum mu^2 <= mu*(epsilon, delta)^2
+    gdp_rdp  charge both;  admit iff  sum mu^2 <= mu*(epsilon + ln(1 - slack), w_0 delta')^2  or some k has
+             sum rho(a_k) <= B_k at w_k delta', and  sum d <= slack;  delta' = delta - slack, all weights together <= 1
+    pure     charge epsilon;  admit iff  sum epsilon_i <= epsilon
 
-The Renyi filter may set a slack, part of delta, aside: its B_k are those of delta - slack, and there is one coordinate
-more, of threshold 16. A job may then charge the curve of an approximation, which is off with probability slack / 16,
-and 1 there; all others charge 0 there. Both must hold: some k, and at most 16 approximations.
+A slack is a part of delta for jobs that are charged the cost of an approximation, which is off with probability d.
+`gdp_rdp` always has one, and each such job as much of it as it needs. `rdp` may have one: then its B_k are those of
+delta - slack, d is slack / 16, and the last coordinate counts such jobs up to 16.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, assert_never
+from typing import Literal, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
-from accounting.errors import BudgetExhausted, FilterMismatch, OutOfRange
+from accounting import charges
+from accounting.charges import APPROXIMATIONS, MOST, UNIT, Cost, Curves
+from accounting.divergences.gaussian import gauss_epsilon, gauss_mu, rdp_epsilons
+from accounting.errors import OutOfRange
 from accounting.numbers import finite
 from accounting.privacy import EPSILON_RANGE, Privacy
 
-Cost = tuple[int, ...]
-Kind = Literal["rdp", "gdp", "pure"]
+Kind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
 
-UNIT = 2**40  # units in 1.0
-MOST = 2**62  # no charge and no sum of charges reaches it, so that every one fits a signed 64-bit column
-SHARES = (0.55, 1.0, 1.8)  # of a*, the orders of a new Renyi filter
-APPROXIMATIONS = 16  # a power of two, so that slack / 16 is exact
-_WORTH = 0.5  # an approximation is taken where it costs less than this share of the true curve
+MOST_ORDERS = 3
+_SHARES = {"rdp": (0.55, 1.0, 1.8), "gdp_rdp": (1.0, 1.8)}  # of a*, the orders of a new filter
+_MIXED = {1: (24 / 64, 40 / 64), 2: (24 / 64, 25 / 64, 15 / 64)}  # weights of mu^2 and of so many orders
+_SLACK, _LITTLE = 1 / 16, 0.01  # of delta, the slack where none is named; and at most of that share of epsilon
 _LEAST_ORDER = 1.01  # nearer to 1 a threshold could not be computed to one unit; none would be positive there
-_ROUNDING = 1 + Fraction(1, 2**36)  # covers the float rounding of a plan's curve: Q queries cost it (Q + 8) 2^-53
 _ROOM = 1 - 1e-9  # kept free by `remaining_epsilon` for the rounding of the charge that will be asked
-
-
-class Curves(Protocol):
-    """What a plan must offer to be charged: one curve for each currency, or None where it has none."""
-
-    def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
-        """rho(a), at each order."""
-        ...
-
-    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
-        """The same of laws from which the plan's differ with probability at most `slack`; None if it has no such."""
-        ...
-
-    def gdp(self) -> float | None:
-        """mu."""
-        ...
-
-    def pure(self) -> float | None:
-        """epsilon at delta = 0."""
-        ...
+_UP = 1 + 1e-12  # more than a logarithm may lose
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +50,13 @@ class Filter:
     ----------
     kind : the currency
     privacy : the overall promise
-    orders, weights : of the Renyi filter, fixed at registration; empty otherwise
-    thresholds : one per order, or a single one; units of 2^-40; with a slack also 16, the last
+    orders : of Renyi divergence, fixed at registration
+    weights : of mu^2 beside orders, then of each order; empty where there is no order
+    thresholds : of mu^2, of epsilon or of the orders (mu^2 first); units of 2^-40; with a slack also its own, the last
     slack : the part of delta for approximations; 0 if there is none
 
-    Reference: Feldman and Zrnic 2021 (rdp at one order; the union bound over orders is ours); Smith and
-    Thakurta 2022 (gdp); Rogers, Roth, Ullman and Vadhan 2016 (pure).
+    Reference: Feldman and Zrnic 2021 (rdp at one order; the union bound over coordinates is ours); Smith and
+    Thakurta 2022 (gdp); Rogers, Roth, Ullman and Vadhan 2016 (pure); docs/spec 9 and 21.
     """
 
     kind: Kind
@@ -87,16 +68,21 @@ class Filter:
 
     @staticmethod
     def open(kind: Kind, privacy: Privacy, slack: float = 0.0) -> "Filter":
-        """The filter of a new dataset.
+        """The filter of a new dataset; under `gdp_rdp` a slack that is not named is a sixteenth of delta at most.
 
         Raises
         ------
         OutOfRange
             if delta does not suit the kind (0 for `pure`, positive else), the slack neither (below delta / 2, and for
-            `rdp` alone), or no threshold would be positive.
+            `rdp` and `gdp_rdp` alone), or no threshold would be positive.
         """
-        orders = _orders(_rest(kind, privacy, slack)) if kind == "rdp" and not privacy.is_pure else ()
-        return checked(kind, privacy, orders, _equal_weights(len(orders)), slack)
+        if kind == "gdp_rdp" and slack == 0.0:
+            slack = min(privacy.delta, privacy.epsilon * _LITTLE) * _SLACK
+        if kind not in _SHARES or privacy.is_pure:
+            return checked(kind, privacy, (), (), slack)
+        rest = _rest(kind, privacy, slack)
+        orders = _orders(kind, privacy.epsilon, rest, rest if kind == "rdp" else privacy.delta)
+        return checked(kind, privacy, orders, _weights(kind, len(orders)), slack)
 
     @property
     def nothing(self) -> Cost:
@@ -123,12 +109,17 @@ class Filter:
         tops = zip(self.thresholds, before.thresholds, strict=True) if kept else ()
         return kept and grown and self.privacy != before.privacy and all(now >= then for now, then in tops)
 
+    @property
+    def most_slack(self) -> int:
+        """The most that one job may charge of the slack."""
+        return UNIT if self.kind == "gdp_rdp" else 1
+
     def curve(self, cost: Cost) -> Cost:
-        """A vector of this filter without its count of approximations."""
+        """A vector of this filter without what it charges of the slack."""
         return cost[:-1] if self.slack else cost
 
     def cost(self, plan: Curves) -> Cost:
-        """The plan's charge, at least the true curve and at least 1 in every coordinate but that of approximations.
+        """The plan's charge, at least the true cost and at least 1 in every coordinate but that of the slack.
 
         Raises
         ------
@@ -139,17 +130,13 @@ class Filter:
         """
         match self.kind:
             case "rdp":
-                return self._renyi_cost(plan)
+                return charges.renyi(plan, self.orders, self.curve(self.thresholds), self.slack)
             case "gdp":
-                mu = plan.gdp()
-                if mu is None:
-                    raise FilterMismatch("a dataset with filter 'gdp' admits Gaussian mechanisms only")
-                return (_units(mu * mu),)
+                return charges.gaussian(plan)
+            case "gdp_rdp":
+                return charges.mixed(plan, self.orders, self.curve(self.thresholds), self.slack)
             case "pure":
-                epsilon = plan.pure()
-                if epsilon is None:
-                    raise FilterMismatch("a dataset with filter 'pure' admits mechanisms with delta = 0 only")
-                return (_units(epsilon),)
+                return charges.pure(plan)
             case _:
                 assert_never(self.kind)
 
@@ -171,8 +158,19 @@ class Filter:
             raise OutOfRange("a charge is one integer in [0, 2^62) for each threshold of the filter")
         return cost
 
+    def share(self, cost: Cost, spent: Cost) -> float:
+        """`cost` as a part of the threshold of the coordinate that has the most room left when `spent` is.
+
+        Read beside one `spent`, shares add up: of all charges that it is the sum of, and of what remains, to 1.
+        """
+        tops = self.curve(self.thresholds)
+        parts = [c / top for c, top in zip(self.curve(self.vector(spent)), tops, strict=True)]
+        widest = parts.index(min(parts))
+        return self.vector(cost)[widest] / tops[widest]
+
     def spent_epsilon(self, spent: Cost) -> float:
-        """The least epsilon whose filter of the same orders and delta would hold these charges, rounded up.
+        """The least epsilon whose filter of the same orders and delta would hold these charges, rounded up; under
+        `gdp_rdp` what they guarantee had they been fixed beforehand, each coordinate with all of delta.
 
         0 for no charges. Never above the budget's epsilon, which every sum of live charges keeps (one that no
         threshold holds is a single job within the budget by its own guarantee, see `accounting.records.ledger`).
@@ -180,54 +178,38 @@ class Filter:
         if not any(self.vector(spent)):
             return 0.0
         budget = self.privacy.epsilon
-        if self.kind == "gdp":
-            mu = math.nextafter(math.sqrt(_up(Fraction(spent[0], UNIT))), math.inf)
-            value = gauss_epsilon(mu, self.privacy.delta)
-        else:  # these thresholds move one for one with epsilon
-            value = _up(max(Fraction(0), Fraction(budget) - Fraction(max(self._left(spent)), UNIT)))
+        match self.kind:
+            case "gdp":
+                value = gauss_epsilon(_mu(spent[0]), self.privacy.delta)
+            case "gdp_rdp":
+                off = self.slack * (spent[-1] / UNIT) * _UP
+                rest = self.privacy.delta - off
+                rho = np.array([_up(Fraction(s, UNIT)) for s in self.curve(spent)[1:]])
+                by_order = float(rdp_epsilons(self.orders, rho, rest).min())
+                value = (max(0.0, min(by_order, gauss_epsilon(_mu(spent[0]), rest))) - math.log1p(-off)) * _UP
+            case "rdp" | "pure":  # these thresholds move one for one with epsilon
+                value = _up(max(Fraction(0), Fraction(budget) - Fraction(max(self._left(spent)), UNIT)))
+            case _:
+                assert_never(self.kind)
         return min(value, budget)
 
     def remaining_epsilon(self, spent: Cost) -> float:
         """The largest epsilon, at the budget's delta, of one more job that is admitted, rounded down.
 
-        The job is Gaussian and calibrated exactly (rdp, gdp), or pure. 0 if it would be below the least
+        The job is Gaussian and calibrated exactly, or pure under `pure`. 0 if it would be below the least
         epsilon that may be asked for.
         """
         left = self._left(self.vector(spent))
-        delta = self.privacy.delta
-        match self.kind:
-            case "rdp":
-                squares = [2 * (free - 1) / a for free, a in zip(left, self.orders, strict=True)]
-                value = _gaussian_epsilon(max(squares) / UNIT, delta)
-            case "gdp":
-                value = _gaussian_epsilon((left[0] - 1) / UNIT, delta)
-            case "pure":
-                value = (left[0] - 1) / UNIT * _ROOM
-            case _:
-                assert_never(self.kind)
+        if self.kind == "pure":
+            value = (left[0] - 1) / UNIT * _ROOM
+        else:
+            per_square = (1.0,) * (len(left) - len(self.orders)) + tuple(a / 2 for a in self.orders)
+            squares = [(free - 1) / rate for free, rate in zip(left, per_square, strict=True)]
+            value = _gaussian_epsilon(max(squares) / UNIT, self.privacy.delta)
         return min(value, self.privacy.epsilon) if value >= EPSILON_RANGE[0] else 0.0
 
     def _left(self, spent: Cost) -> list[int]:
         return [top - s for top, s in zip(self.curve(self.thresholds), self.curve(spent), strict=True)]
-
-    def _renyi_cost(self, plan: Curves) -> Cost:
-        """The true curve; or an approximation's where there is a slack and the order nearest to holding gains by it."""
-        true = plan.rdp(self.orders)
-        if not self.slack:
-            return tuple(_units(float(rho)) for rho in true)
-        near, tops = plan.approximate_rdp(self.orders, self.slack / APPROXIMATIONS), self.curve(self.thresholds)
-        if near is not None and float(np.min(near / tops)) < _WORTH * float(np.min(true / tops)):
-            return (*(_units(float(rho)) for rho in near), 1)
-        return (*(_units(float(rho)) for rho in true), 0)
-
-
-def _rest(kind: Kind, privacy: Privacy, slack: float) -> Privacy:
-    """What is left of (epsilon, delta) once the slack is set aside, rounded down; `OutOfRange` if it cannot be."""
-    if slack == 0.0:
-        return privacy
-    if kind != "rdp" or not 0 < finite(slack, "slack") <= privacy.delta / 2:
-        raise OutOfRange("a slack lies in (0, delta / 2], and only filter 'rdp' has one")
-    return Privacy(privacy.epsilon, math.nextafter(privacy.delta - slack, 0.0))
 
 
 def checked(
@@ -236,66 +218,81 @@ def checked(
     """The filter with the thresholds that its parameters allow; `OutOfRange` if there is no such filter."""
     if (kind == "pure") != privacy.is_pure:
         raise OutOfRange("delta must be 0 under filter 'pure', and positive under any other")
-    if len(orders) != len(weights) or (kind == "rdp") != bool(orders):
-        raise OutOfRange("the Renyi filter, and no other, has orders, with one weight each")
+    if len(orders) + (kind == "gdp_rdp") != len(weights) or (kind in _SHARES) != bool(orders):
+        raise OutOfRange("the filters that have orders, and no other, have weights: one for each, and one for mu^2")
     if any(a < _LEAST_ORDER for a in orders) or any(w <= 0 for w in weights) or sum(map(Fraction, weights)) > 1:
         raise OutOfRange("orders must be above 1, weights positive and at most 1 in total")
+    rest, (epsilon, delta) = _rest(kind, privacy, slack), (privacy.epsilon, privacy.delta)
     match kind:
         case "rdp":
-            rest = _rest(kind, privacy, slack)
-            thresholds = tuple(_renyi_threshold(rest, a, w) for a, w in zip(orders, weights, strict=True))
+            thresholds = tuple(_renyi_threshold(epsilon, rest, a, w) for a, w in zip(orders, weights, strict=True))
         case "gdp":
-            thresholds = (math.floor(Fraction(gauss_mu(privacy.epsilon, privacy.delta)) ** 2 * UNIT),)
+            thresholds = (_gaussian_threshold(epsilon, delta),)
+        case "gdp_rdp":
+            lowered = math.nextafter(epsilon + math.log1p(-slack) * _UP, 0.0)
+            weighed = zip(orders, weights[1:], strict=True)
+            own = _gaussian_threshold(lowered, math.nextafter(rest * weights[0], 0.0))
+            thresholds = (own, *(_renyi_threshold(epsilon, rest, a, w) for a, w in weighed))
         case "pure":
-            thresholds = (math.floor(Fraction(privacy.epsilon) * UNIT),)
+            thresholds = (math.floor(Fraction(epsilon) * UNIT),)
         case _:
             assert_never(kind)
-    _rest(kind, privacy, slack)
     if min(thresholds) <= 0:
         raise OutOfRange("this budget is too small: no charge would ever fit it")
-    return Filter(kind, privacy, orders, weights, thresholds + ((APPROXIMATIONS,) if slack else ()), slack)
+    last = () if not slack else (UNIT,) if kind == "gdp_rdp" else (APPROXIMATIONS,)
+    return Filter(kind, privacy, orders, weights, thresholds + last, slack)
 
 
-def _orders(privacy: Privacy) -> tuple[float, ...]:
-    """{0.55, 1, 1.8} a*, less the dead: while a threshold is not positive, the least is dropped.
+def _rest(kind: Kind, privacy: Privacy, slack: float) -> float:
+    """What is left of delta once the slack is set aside, rounded down; `OutOfRange` if it cannot be."""
+    if slack == 0.0 and kind != "gdp_rdp":
+        return privacy.delta
+    if kind not in _SHARES or not 0 < finite(slack, "slack") <= privacy.delta / 2:
+        raise OutOfRange("a slack lies in (0, delta / 2], and only filters 'rdp' and 'gdp_rdp' have one")
+    return math.nextafter(privacy.delta - slack, 0.0)
 
-    a* maximizes 2 B(a) / a, the total mu^2 of Gaussian jobs that the order a alone would admit.
+
+def _orders(kind: Kind, epsilon: float, delta: float, alone: float) -> tuple[float, ...]:
+    """Shares of a*, less the dead: while a threshold is not positive, the least is dropped.
+
+    a* maximizes 2 B(a) / a, the total mu^2 of Gaussian jobs that the order a alone would admit, at delta = `alone`.
     """
     grid = 1 + np.geomspace(1e-2, 1e7, 20_001)
-    best = max(grid, key=lambda a: _renyi_budget(privacy, float(a), 1.0) / a)
-    orders = [a for a in (float(f"{share * best:.4g}") for share in SHARES) if a >= _LEAST_ORDER]
+    best = max(grid, key=lambda a: _renyi_budget(epsilon, alone, float(a), 1.0) / a)
+    orders = [a for a in (float(f"{share * best:.4g}") for share in _SHARES[kind]) if a >= _LEAST_ORDER]
     while orders:
-        budgets = [_renyi_threshold(privacy, a, _equal_weights(len(orders))[0]) for a in orders]
+        weighed = zip(orders, _weights(kind, len(orders))[-len(orders) :], strict=True)
+        budgets = [_renyi_threshold(epsilon, delta, a, w) for a, w in weighed]
         if min(budgets) > 0:
             break
         orders.pop(budgets.index(min(budgets)))
     return tuple(orders)
 
 
-def _equal_weights(count: int) -> tuple[float, ...]:
-    """1/count each; for 1, 2 and 3 the float is not above the quotient, so they add up to at most 1."""
-    return (1.0 / count,) * count if count else ()
+def _weights(kind: Kind, orders: int) -> tuple[float, ...]:
+    """Equal ones under `rdp`: for 1, 2 and 3 the float is not above the quotient, so they add up to at most 1.
+
+    Under `gdp_rdp` so that each order keeps 97 % of what it has there (docs/decisions/0016-default-filter.md).
+    """
+    return _MIXED.get(orders, ()) if kind == "gdp_rdp" else (1.0 / orders,) * orders if orders else ()
 
 
-def _renyi_budget(privacy: Privacy, a: float, weight: float) -> float:
+def _gaussian_threshold(epsilon: float, delta: float) -> int:
+    return math.floor(Fraction(gauss_mu(epsilon, delta)) ** 2 * UNIT) if epsilon > 0 else 0
+
+
+def _renyi_budget(epsilon: float, delta: float, a: float, weight: float) -> float:
     """B(a) in floats, off by less than half a unit where B(a) > 0 and a >= 1.01 (docs/proofs/filter.md)."""
-    return privacy.epsilon - math.log1p(-1 / a) + math.log(a * weight * privacy.delta) / (a - 1)
+    return epsilon - math.log1p(-1 / a) + math.log(a * weight * delta) / (a - 1)
 
 
-def _renyi_threshold(privacy: Privacy, a: float, weight: float) -> int:
-    return math.floor(Fraction(_renyi_budget(privacy, a, weight)) * UNIT) - 1
+def _renyi_threshold(epsilon: float, delta: float, a: float, weight: float) -> int:
+    return math.floor(Fraction(_renyi_budget(epsilon, delta, a, weight)) * UNIT) - 1
 
 
-def _units(value: float) -> int:
-    """A float charge in units, rounded up past the error of the float."""
-    if not value >= 0:
-        raise OutOfRange("a charge is never negative and never NaN")
-    if value >= MOST // UNIT:
-        raise BudgetExhausted("the charge is larger than any budget")
-    units = math.ceil(Fraction(math.nextafter(value, math.inf)) * _ROUNDING * UNIT)
-    if units >= MOST:
-        raise BudgetExhausted("the charge is larger than any budget")
-    return units
+def _mu(squared: int) -> float:
+    """mu, rounded up."""
+    return math.nextafter(math.sqrt(_up(Fraction(squared, UNIT))), math.inf)
 
 
 def _gaussian_epsilon(mu_squared: float, delta: float) -> float:
@@ -306,3 +303,6 @@ def _gaussian_epsilon(mu_squared: float, delta: float) -> float:
 def _up(value: Fraction) -> float:
     """The float above: `float` rounds to nearest."""
     return math.nextafter(float(value), math.inf)
+
+
+__all__ = ["APPROXIMATIONS", "MOST", "UNIT", "Cost", "Filter", "Kind", "checked"]

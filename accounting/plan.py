@@ -10,11 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from accounting.divergences.losses import Loss
 from accounting.errors import OutOfPlan, OutOfRange
 from accounting.mechanisms import Mechanism
 from accounting.mechanisms.mechanism import Curves, Event, composed, self_composed
 from accounting.numbers import finite, whole, within
 from accounting.privacy import REPLACE_ONE, Relation
+
+Losses = tuple[tuple[Loss, int], ...]
+"""Privacy losses, and how many of each."""
 
 MAX_COUNT = 10**9
 MULTIPLIERS = (1e-3, 1e12)
@@ -126,6 +130,24 @@ class Plan:
                 return None
             total += count * curve
         return total if (total >= 0).all() else None
+
+    def losses(self, rough: bool = False) -> tuple[Losses, ...]:
+        """The losses whose sum is that of the plan: once, or, where the order of the neighbors matters, for each order.
+
+        None where some query has none. `rough` for the search of noise.
+        """
+        parts = self.parts()
+        if not all(curves.losses for _, curves in parts):
+            return ()
+        orders = (False, True) if any(curves.mirrored for _, curves in parts) else (False,)
+        return tuple(
+            tuple(
+                (loss, count)
+                for count, curves in parts
+                for loss in (mirrored and curves.mirrored) or (rough and curves.rough) or curves.losses
+            )
+            for mirrored in orders
+        )
 
     def gdp(self) -> float | None:
         """mu with mu^2 = sum count * mu_query^2, or None when a query is not Gaussian-DP."""

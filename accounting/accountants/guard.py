@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.divergences.losses import Masses
 from accounting.errors import OutOfRange, Unsupported
 
 PINNED = "0.6.0"
@@ -58,6 +59,12 @@ def compose(pmfs: Sequence[tuple[Any, int]]) -> Any:
         many = pmf.self_compose(count) if count > 1 else pmf
         total = many if total is None else total.compose(many)
     return total
+
+
+def masses(pmf: Any) -> Masses:
+    """The masses of a pmf composed here: what it dropped at its lower end is missing, at its upper it is at +inf."""
+    dense = pmf.to_dense_pmf()
+    return Masses(dense._discretization, dense._lower_loss, np.asarray(dense._probs), dense._infinity_mass)
 
 
 def epsilon(pmf: Any, delta: float) -> float:

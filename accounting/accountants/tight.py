@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar
 
 from accounting.accountants import guard
 from accounting.divergences.gaussian import gauss_epsilon
-from accounting.divergences.losses import GaussianLoss, Loss
-from accounting.plan import Plan
+from accounting.divergences.losses import GaussianLoss, Masses
+from accounting.plan import Losses, Plan
 
 # Absolute error in delta granted to the float FFT that composes the masses: raising a transform to the power `count`
 # multiplies its rounding by it (3.1e-16 a use was measured against 80-bit arithmetic).
@@ -18,8 +19,6 @@ _LARGEST_SHIFT = 20.0  # in noise stds; beyond it no plan of interest is private
 _COARSENESS = (1.0, 2.0, 4.0, 8.0)
 _MOST_CELLS = 1 << 18
 _MOST_COMPOSED = 1 << 21
-
-Losses = list[tuple[Loss, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,54 +61,73 @@ class PldAccountant:
 
     def supports(self, plan: Plan, delta: float) -> bool:
         """Whether each answer has a loss, delta is far above the FFT's error, and some grid is fine and small."""
-        return self._grid(plan, delta) is not None and self._grid(plan, delta, mirrored=True) is not None
+        return bool(self._grids(plan, delta))
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan.
 
         Of two neighbors the one has the record in every answer, and the other has not: each order of them is composed.
         """
-        orders = (False, True) if any(curves.mirrored for _, curves in plan.parts()) else (False,)
-        return max(self._epsilon(plan, delta, mirrored) for mirrored in orders)
+        grids = self._grids(plan, delta)
+        return max((guard.epsilon(_composed(grid), delta - grid.error) for grid in grids), default=math.inf)
 
-    def _epsilon(self, plan: Plan, delta: float, mirrored: bool) -> float:
-        grid = self._grid(plan, delta, mirrored)
-        if grid is None:
-            return math.inf
-        losses, interval, error = grid
-        pmfs = [(guard.pessimistic_pmf(*loss.masses(interval)), count) for loss, count in losses]
-        return guard.epsilon(guard.compose(pmfs), delta - error)
+    def _grids(self, plan: Plan, delta: float) -> tuple["_Grid", ...]:
+        """One for each order of neighbors; none where one of them cannot be had."""
+        grids = tuple(_grid(losses, self.coarseness) for losses in plan.losses(rough=self.coarseness > 1))
+        return tuple(g for g in grids if g) if all(g and delta >= _FLOORS * g.error for g in grids) else ()
 
-    def _grid(self, plan: Plan, delta: float, mirrored: bool = False) -> tuple[Losses, float, float] | None:
-        """The plan's losses, their grid's interval and the FFT's error in delta."""
-        rough = self.coarseness > 1
-        parts = [((mirrored and c.mirrored) or (rough and c.rough) or c.losses, count) for count, c in plan.parts()]
-        total = sum(len(losses) * count for losses, count in parts)
-        error = _FFT_FLOOR + _FFT_USE * total
-        if not all(losses for losses, _ in parts) or not 0 < total <= _MOST_LOSSES or delta < _FLOORS * error:
-            return None
-        losses = _merged([(loss, count) for losses, count in parts for loss in losses])
-        interval = self._interval(losses)
-        return None if interval is None else (losses, interval, error)
 
-    def _interval(self, losses: Losses) -> float | None:
-        """Cells a twelfth of the typical loss of one answer, costing about 0.03 % of epsilon; coarser if need be."""
-        if any(loss.shift > _LARGEST_SHIFT for loss, _ in losses):
-            return None
-        step = min(loss.deviation for loss, _ in losses)
-        widest, total = max(loss.widest for loss, _ in losses), _typical_total(losses)
-        for coarseness in _COARSENESS:
-            interval = self.coarseness * coarseness * min(1e-2, step / 12)
-            if widest / interval <= _MOST_CELLS and (widest + total) / interval <= _MOST_COMPOSED:
-                return interval
+def composed_loss(losses: Losses) -> tuple[Masses, float] | None:
+    """The pessimistic loss of all these together, and the FFT's error: of any part of its masses, added up.
+
+    On the grid of the fine accountant, whose last compositions are kept: what was just certified costs nothing here.
+    """
+    grid = _grid(losses, 1.0)
+    return None if grid is None else (guard.masses(_composed(grid)), grid.error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Losses to compose, their grid's interval and the FFT's error in delta."""
+
+    losses: Losses
+    interval: float
+    error: float
+
+
+@lru_cache(maxsize=2)
+def _composed(grid: _Grid) -> Any:
+    """The pmf of the sum of all losses."""
+    return guard.compose([(guard.pessimistic_pmf(*loss.masses(grid.interval)), count) for loss, count in grid.losses])
+
+
+def _grid(losses: Losses, coarseness: float) -> _Grid | None:
+    total = sum(count for _, count in losses)
+    if not 0 < total <= _MOST_LOSSES:
         return None
+    merged = _merged(losses)
+    interval = _interval(merged, coarseness)
+    return None if interval is None else _Grid(merged, interval, _FFT_FLOOR + _FFT_USE * total)
+
+
+def _interval(losses: Losses, least: float) -> float | None:
+    """Cells a twelfth of the typical loss of one answer, costing about 0.03 % of epsilon; coarser if need be."""
+    if any(loss.shift > _LARGEST_SHIFT for loss, _ in losses):
+        return None
+    step = min(loss.deviation for loss, _ in losses)
+    widest, total = max(loss.widest for loss, _ in losses), _typical_total(losses)
+    for coarseness in _COARSENESS:
+        interval = least * coarseness * min(1e-2, step / 12)
+        if widest / interval <= _MOST_CELLS and (widest + total) / interval <= _MOST_COMPOSED:
+            return interval
+    return None
 
 
 def _merged(losses: Losses) -> Losses:
     """All Gaussian losses as one, mu^2 = their sum."""
     squared = sum(count * loss.mu * loss.mu for loss, count in losses if isinstance(loss, GaussianLoss))
-    others = [(loss, count) for loss, count in losses if not isinstance(loss, GaussianLoss)]
-    return [*others, (GaussianLoss(math.sqrt(squared)), 1)] if squared > 0 else others
+    others = tuple((loss, count) for loss, count in losses if not isinstance(loss, GaussianLoss))
+    return (*others, (GaussianLoss(math.sqrt(squared)), 1)) if squared > 0 else others
 
 
 def _typical_total(losses: Losses) -> float:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from accounting.charges import Cost
 from accounting.errors import CodecError, OutOfRange
-from accounting.filter import APPROXIMATIONS, SHARES, Cost, Filter, checked
+from accounting.filter import MOST_ORDERS, Filter, checked
 from accounting.privacy import Privacy
 from accounting.records.documents import fields, number
 
@@ -31,8 +32,8 @@ def filter_from_json(document: Any) -> Filter:
     """
     keys = ("kind", "epsilon", "delta", "orders", "weights", "thresholds", "slack")
     node = fields(document, keys, "a filter")
-    if node["kind"] not in ("rdp", "gdp", "pure"):
-        raise CodecError("a filter's kind is 'rdp', 'gdp' or 'pure'")
+    if node["kind"] not in ("rdp", "gdp", "gdp_rdp", "pure"):
+        raise CodecError("a filter's kind is 'rdp', 'gdp', 'gdp_rdp' or 'pure'")
     thresholds = cost_from_json(node["thresholds"])
     try:
         privacy = Privacy(node["epsilon"], node["delta"])
@@ -42,8 +43,10 @@ def filter_from_json(document: Any) -> Filter:
     except OutOfRange as error:
         raise CodecError("no filter has these orders and weights for this budget") from error
     # another platform's logarithms may differ in the last unit, its root in the last 1e-12
-    most = [t + {"rdp": 1, "gdp": 1 + (t >> 36), "pure": 0}[limit.kind] for t in limit.curve(limit.thresholds)]
-    most += [APPROXIMATIONS] if slack else []
+    curve = limit.curve(limit.thresholds)
+    squares = len(curve) - len(orders) if limit.kind != "pure" else 0
+    most = [t + (1 + (t >> 36) if k < squares else 1 if orders else 0) for k, t in enumerate(curve)]
+    most += limit.thresholds[len(curve) :]
     if len(thresholds) != len(most) or not all(0 < t <= m for t, m in zip(thresholds, most, strict=True)):
         raise CodecError("the filter's thresholds are not those of its budget")
     return Filter(limit.kind, privacy, limit.orders, limit.weights, thresholds, slack)
@@ -56,7 +59,7 @@ def cost_to_json(cost: Cost) -> list[str]:
 
 def cost_from_json(document: Any) -> Cost:
     """The vector that `cost_to_json` wrote; `CodecError` for anything else."""
-    if not isinstance(document, list) or not 1 <= len(document) <= len(SHARES) + 1:
+    if not isinstance(document, list) or not 1 <= len(document) <= MOST_ORDERS + 1:
         raise CodecError("a charge is a short list of decimal strings")
     if not all(isinstance(c, str) and c.isascii() and c.isdecimal() and len(c) < 20 for c in document):
         raise CodecError("a charge is a short list of decimal strings")
@@ -64,6 +67,6 @@ def cost_from_json(document: Any) -> Cost:
 
 
 def _floats(document: Any, most: float) -> tuple[float, ...]:
-    if not isinstance(document, list) or len(document) > len(SHARES):
+    if not isinstance(document, list) or len(document) > MOST_ORDERS:
         raise CodecError("orders and weights are short lists of numbers")
     return tuple(number(value, 0.0, most, "an order or weight") for value in document)

@@ -236,7 +236,7 @@ def _after(state: LedgerState, event: StewardEvent | JobEvent) -> LedgerState:
 def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
     budget = state.filter.privacy
     if not _consistent(state.filter, state.filter.vector(cost), 1):
-        raise LedgerInvalid("a charge is at least one unit of each threshold, and one approximation at most")
+        raise LedgerInvalid("a charge is at least one unit of each threshold, and at most the slack of one job")
     fits = state.filter.admits(state.spent, cost) and not state.whole
     within = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
     if not fits and not (state.charges == 0 and within):
@@ -264,9 +264,10 @@ def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
 
 
 def _consistent(rule: Filter, spent: Cost, charges: int) -> bool:
-    """Whether so many live charges, each of at least one unit and one approximation at most, can add up to this."""
-    approximated = spent[-1] if rule.slack else 0
-    return (min(rule.curve(spent)) >= charges and 0 <= approximated <= charges) if charges else not any(spent)
+    """Whether so many live charges, each of at least one unit and so much slack at most, can add up to this."""
+    slack = spent[-1] if rule.slack else 0
+    least = min(rule.curve(spent)) >= charges
+    return least and 0 <= slack <= charges * rule.most_slack if charges else not any(spent)
 
 
 __all__ = [

@@ -11,7 +11,7 @@ MAX_CATEGORIES = 2**17
 _LARGEST = 1e150
 
 Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
-FilterKind = Literal["rdp", "gdp", "pure"]
+FilterKind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
 
 
 class NumberColumn(Wire):
@@ -120,15 +120,19 @@ class Budget(Wire):
     delta: Delta
     filter: Annotated[
         FilterKind,
-        Field(description="rdp (any mechanism), gdp (Gaussian mechanisms, tighter), pure (delta = 0)."),
+        Field(
+            description="gdp_rdp (any mechanism, Gaussian ones nearly as under gdp), rdp (any mechanism), gdp "
+            "(Gaussian mechanisms alone), pure (delta = 0)."
+        ),
     ] = "rdp"
     slack: Annotated[
         float | None,
         Field(
             gt=0,
             le=0.01,
-            description="The part of delta, at most half, set aside under rdp for up to 16 jobs whose privacy rests on "
-            "secret slots (noisy_mirror_descent); without it such a job is charged as if its slots were known.",
+            description="The part of delta, at most half, set aside for jobs that are charged by an approximation. "
+            "Under gdp_rdp a sixteenth of delta if null. Under rdp for up to 16 jobs whose privacy rests on secret "
+            "slots (noisy_mirror_descent); without it such a job is charged as if its slots were known.",
         ),
     ] = None
 

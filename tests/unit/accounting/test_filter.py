@@ -18,7 +18,7 @@ from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
 from accounting.filter import MOST, UNIT, Cost, Filter, checked
 from accounting.mechanisms import Gaussian, PoissonGaussian
-from accounting.plan import Plan, PlannedQuery, Query
+from accounting.plan import Losses, Plan, PlannedQuery, Query
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 from tests.reference.budget import renyi_budget, uses
 from tests.reference.normal import gaussian_shift
@@ -42,7 +42,13 @@ class Curve:
     def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:  # noqa: ARG002
         return None
 
+    def losses(self) -> tuple[Losses, ...]:
+        return ()
+
     def gdp(self) -> float | None:
+        return self.mu
+
+    def gdp_bound(self) -> float | None:
         return self.mu
 
     def pure(self) -> float | None:

@@ -1,0 +1,151 @@
+"""What a plan costs in the currencies of the filters, in units of 2^-40, rounded up."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.accountants.tight import composed_loss
+from accounting.divergences.conditioned import conditioned_mu
+from accounting.errors import BudgetExhausted, FilterMismatch, OutOfRange
+from accounting.plan import Losses
+
+Cost = tuple[int, ...]
+
+UNIT = 2**40  # units in 1.0
+MOST = 2**62  # no charge and no sum of charges reaches it, so that every one fits a signed 64-bit column
+APPROXIMATIONS = 16  # of filter `rdp`; a power of two, so that slack / 16 is exact
+_WORTH = 0.5  # an approximation is taken where it costs less than this share of the true curve
+_FIRST, _ROUNDS = 1 / 16, 4  # of the slack, where the search of a job's part of it begins; and how often it is mended
+_SPARE = 0.9  # a job's part of the slack over its share of the budget, about; never above 1
+_ROUNDING = 1 + Fraction(1, 2**36)  # covers the float rounding of a plan's curve: Q queries cost it (Q + 8) 2^-53
+
+
+class Curves(Protocol):
+    """What a plan must offer to be charged: one curve for each currency, or None where it has none."""
+
+    def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
+        """rho(a), at each order."""
+        ...
+
+    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
+        """The same of laws from which the plan's differ with probability at most `slack`; None if it has no such."""
+        ...
+
+    def losses(self) -> tuple[Losses, ...]:
+        """The losses whose sum is that of the plan, for one or both orders of neighbors; none if it has no such."""
+        ...
+
+    def gdp(self) -> float | None:
+        """mu."""
+        ...
+
+    def gdp_bound(self) -> float | None:
+        """mu of a Gaussian pair that dominates the plan."""
+        ...
+
+    def pure(self) -> float | None:
+        """epsilon at delta = 0."""
+        ...
+
+
+def pure(plan: Curves) -> Cost:
+    """epsilon."""
+    epsilon = plan.pure()
+    if epsilon is None:
+        raise FilterMismatch("a dataset with filter 'pure' admits mechanisms with delta = 0 only")
+    return (_units(epsilon),)
+
+
+def gaussian(plan: Curves) -> Cost:
+    """mu^2."""
+    mu = plan.gdp()
+    if mu is None:
+        raise FilterMismatch("a dataset with filter 'gdp' admits Gaussian mechanisms only")
+    return (_units(mu * mu),)
+
+
+def renyi(plan: Curves, orders: Sequence[float], tops: Cost, slack: float) -> Cost:
+    """rho(a_k); with a slack also whether it is an approximation's, where the order nearest to holding gains by it."""
+    true = plan.rdp(orders)
+    if not slack:
+        return tuple(_units(float(rho)) for rho in true)
+    near, most = plan.approximate_rdp(orders, slack / APPROXIMATIONS), np.array(tops)
+    if near is not None and float(np.min(near / most)) < _WORTH * float(np.min(true / most)):
+        return (*(_units(float(rho)) for rho in near), 1)
+    return (*(_units(float(rho)) for rho in true), 0)
+
+
+def mixed(plan: Curves, orders: Sequence[float], tops: Cost, slack: float) -> Cost:
+    """(mu^2, rho(a_1), .., d / slack): what an approximation costs that differs with probability d; d = 0 if exact.
+
+    A Gaussian or pure plan is charged exactly. Any other gets a d that is no larger a part of the slack than the rest
+    is of each threshold: so the slack never ends before all of them have. Where the arithmetic does not reach such a
+    d, the charge is exact, mu what the plan would cost without sampling; but for a plan that would then fit no ledger
+    any d will do. A coordinate that alone would pass its threshold is charged one unit more than that.
+    """
+    exact = _whole([_squared(plan.gdp_bound()), *plan.rdp(orders)], tops, 0)
+    if plan.gdp() is not None:
+        return exact
+    found, part = exact, _FIRST
+    for _ in range(_ROUNDS):
+        units = math.floor(part * UNIT)
+        near = _approximate(plan, orders, slack / UNIT * units)
+        if near is None:
+            break
+        found = _whole(near, tops, units)
+        part = share(found[:-1], tops)
+        if _SPARE**2 * part * UNIT <= units <= part * UNIT and part <= share(exact[:-1], tops):
+            return found
+        part = min(_SPARE * part, 1.0)
+    return found if share(exact[:-1], tops) > 1 else exact
+
+
+def share(cost: Cost, tops: Cost) -> float:
+    """The least part that a charge is of a threshold."""
+    return min(c / top for c, top in zip(cost, tops, strict=True))
+
+
+def _approximate(plan: Curves, orders: Sequence[float], d: float) -> list[float] | None:
+    """mu^2 and rho(a_k) of laws from which the plan's differ with probability at most d in all: half of it for each of
+    the two, where both use one.
+    """
+    curve = plan.approximate_rdp(orders, d / 2)
+    mu = _mu(plan.losses(), d if curve is None else d / 2)
+    if mu is None:
+        return None
+    true = plan.rdp(orders)
+    return [_squared(mu), *(true if curve is None else np.minimum(true, curve))]
+
+
+def _mu(orders: Sequence[Losses], d: float) -> float | None:
+    """The larger of the two orders of neighbors."""
+    composed = [composed_loss(losses) for losses in orders]
+    found = [None if loss is None else conditioned_mu(loss[0], d, loss[1]) for loss in composed]
+    known = [mu for mu in found if mu is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def _squared(mu: float | None) -> float:
+    return math.inf if mu is None else mu * mu
+
+
+def _whole(values: Sequence[float], tops: Cost, slack: int) -> Cost:
+    """In units, none more than one above its threshold."""
+    kept = [min(value, (top + 1) / UNIT) for value, top in zip(values, tops, strict=True)]
+    return (*(min(_units(float(v)), top + 1) for v, top in zip(kept, tops, strict=True)), slack)
+
+
+def _units(value: float) -> int:
+    """A float charge in units, rounded up past the error of the float."""
+    if not value >= 0:
+        raise OutOfRange("a charge is never negative and never NaN")
+    if value >= MOST // UNIT:
+        raise BudgetExhausted("the charge is larger than any budget")
+    units = math.ceil(Fraction(math.nextafter(value, math.inf)) * _ROUNDING * UNIT)
+    if units >= MOST:
+        raise BudgetExhausted("the charge is larger than any budget")
+    return units

@@ -1,0 +1,124 @@
+"""An adversary who plays a small exact model against a filter: each job chosen after all answers, up to the best test.
+
+The jobs are pairs of laws on three or four outcomes, whose losses are multiples of 1/10. So the most that any adaptive
+choice of jobs, of when to stop, and of a set S can make of P(S) - e^epsilon Q(S) is a finite recursion, here without
+any of the filter's own arithmetic.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.charges import Cost
+from accounting.divergences import randomized_response
+from accounting.divergences.losses import Masses, connect_the_dots
+from accounting.filter import Filter
+from accounting.plan import Losses
+
+STEP = 0.1
+BUDGET = Privacy(1.0, 1e-2)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Randomized response at `small` steps; or, with probability about `rare`, at twenty. Its own mirror image."""
+
+    small: int
+    rare: float = 0.0
+
+    @property
+    def outcomes(self) -> dict[int, float]:
+        """P's mass at each loss, in steps; Q's at the opposite one."""
+        far, near = 1 + math.exp(-20 * STEP), 1 + math.exp(-self.small * STEP)
+        rest = (1 - self.rare * far) / near
+        found = {self.small: rest, -self.small: rest * math.exp(-self.small * STEP)}
+        return found | ({20: self.rare, -20: self.rare * math.exp(-20 * STEP)} if self.rare else {})
+
+    shift = 1.0
+
+    @property
+    def deviation(self) -> float:
+        return self.small * STEP
+
+    @property
+    def widest(self) -> float:
+        return 4.0
+
+    def moments(self, count: int) -> tuple[float, float]:
+        return 0.1 * count, 0.1 * count
+
+    def masses(self, interval: float) -> Masses:
+        """Each loss in its cell of a finer grid."""
+        cells = {loss: math.floor(loss * STEP / interval) for loss in self.outcomes}
+        lowest = min(cells.values())
+        upper, lower = (np.zeros(max(cells.values()) - lowest + 1) for _ in range(2))
+        for loss, mass in self.outcomes.items():
+            upper[cells[loss] - lowest] += mass
+            lower[cells[loss] - lowest] += mass * math.exp(-loss * STEP)
+        return connect_the_dots(interval, lowest, upper, lower, 0.0, 0.0)
+
+    def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
+        moments = [sum(p * math.exp((a - 1) * STEP * loss) for loss, p in self.outcomes.items()) for a in orders]
+        return np.log(moments) / (np.array(orders) - 1)
+
+    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
+        """Of the law without the rare outcome above, if that is no likelier than the slack."""
+        if not 0 < self.rare <= slack:
+            return None
+        kept = {loss: p for loss, p in self.outcomes.items() if loss < 20}
+        moments = [sum(p * math.exp((a - 1) * STEP * loss) for loss, p in kept.items()) for a in orders]
+        return (np.log(moments) - np.array(orders) * math.log(1 - self.rare)) / (np.array(orders) - 1)
+
+    def losses(self) -> tuple[Losses, ...]:
+        return (((self, 1),),) if self.rare else ()
+
+    def gdp(self) -> float | None:
+        return None if self.rare else randomized_response.gdp(self.small * STEP)
+
+    def gdp_bound(self) -> float | None:
+        return None if self.rare else randomized_response.gdp(self.small * STEP)
+
+    def pure(self) -> float | None:
+        return (20 if self.rare else self.small) * STEP
+
+
+JOBS = (Pair(1), Pair(2), Pair(1, 2e-5), Pair(2, 5e-5))
+
+
+def most(jobs: Sequence[Pair], costs: Sequence[Cost], admits: Callable[[Cost, Cost], bool]) -> float:
+    """sup P(S) - e^epsilon Q(S) = sup E_P[1_S (1 - e^(epsilon - loss))] over adaptive players."""
+
+    @cache
+    def value(spent: Cost, loss: int) -> float:
+        best = max(0.0, 1 - math.exp(BUDGET.epsilon - loss * STEP))
+        for job, cost in zip(jobs, costs, strict=True):
+            if admits(spent, cost):
+                after = tuple(a + b for a, b in zip(spent, cost, strict=True))
+                best = max(best, sum(p * value(after, loss + own) for own, p in job.outcomes.items()))
+        return best
+
+    return value((0,) * len(costs[0]), 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [JOBS[:2], JOBS[2:], JOBS], ids=["exact", "approximate", "all"])
+def test_no_adaptive_player_breaks_the_promise(jobs: tuple[Pair, ...]) -> None:
+    rule = Filter.open("gdp_rdp", BUDGET)
+    costs = [rule.cost(job) for job in jobs]
+    for job, cost in zip(jobs, costs, strict=True):
+        assert rule.admits(rule.nothing, cost)
+        assert (cost[-1] > 0) == (job.rare > 0)
+    found = most(jobs, costs, rule.admits)
+    assert BUDGET.delta / 100 < found <= BUDGET.delta
+
+
+def test_the_player_sees_a_budget_four_times_too_large() -> None:
+    rule = Filter.open("gdp_rdp", BUDGET)
+    loose = replace(rule, thresholds=tuple(4 * t for t in rule.thresholds))
+    assert most(JOBS[1:2], [rule.cost(JOBS[1])], loose.admits) > BUDGET.delta

@@ -1,0 +1,29 @@
+"""What is left of a pair of laws within a bound on its loss, in Gaussian terms; straight from the definition."""
+
+import numpy as np
+from dp_accounting.pld.pld_pmf import DensePLDPmf
+from scipy.stats import norm
+
+from tests.reference.normal import Vector
+
+
+def conditioned(pmf: DensePLDPmf, most: float) -> tuple[float, float]:
+    """(l, mu): the least grid bound |loss| <= l beyond which neither law has more than `most`, and mu given that."""
+    p = np.maximum(np.asarray(pmf.to_dense_pmf()._probs), 0.0)
+    steps = np.arange(len(p)) + pmf._lower_loss
+    q = p * np.exp(-steps * pmf._discretization)
+    low, high = 0, int(np.abs(steps).max())
+    while high - low > 1:
+        bound = (low + high) // 2
+        kept = np.abs(steps) <= bound
+        low, high = (low, bound) if max(1 - p[kept].sum(), 1 - q[kept].sum()) <= most else (bound, high)
+    kept = np.abs(steps) <= high
+    return high * pmf._discretization, shift(p[kept] / p[kept].sum(), q[kept] / q[kept].sum())
+
+
+def shift(p: Vector, q: Vector) -> float:
+    """mu of two laws on points in the order of their likelihood ratio: over sets of the smallest or the largest."""
+    half = len(p) // 2
+    up = norm.isf(np.cumsum(q[:half:-1])) - norm.isf(np.cumsum(p[:half:-1]))
+    down = norm.ppf(np.cumsum(q[:half])) - norm.ppf(np.cumsum(p[:half]))
+    return float(np.nanmax(np.concatenate([up, down])))
