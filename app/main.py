@@ -40,12 +40,14 @@ from app.jobs import routes as jobs
 from app.jobs.routes import STREAMS_EACH
 from app.ledger import routes as ledger
 from app.ledger.audit import refuse_unsound
+from app.ledger.epoch import Epoch
 from app.ledger.keys import SigningKeys
 from app.openapi import document as openapi
 from app.openapi import routes as documentation
 from app.operations import routes as operations
 from app.operations.metrics import Metrics
 from app.persistence.clock import Clock
+from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.quotes import routes as quotes
 from app.settings import Settings, forget_secrets
@@ -109,7 +111,11 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
-        services = await run_in_threadpool(_start, settings, engine, calculators, clock)
+        try:
+            services = await run_in_threadpool(_start, settings, engine, calculators, clock)
+        except StartRefused as error:
+            application.state.refused = error
+            raise
         application.state.services = services
         metrics.watch(services.database, lambda: len(services.dispatcher.without_room()))
         warming = (services.ready, services.calculators, lambda: _begin_work(services))
@@ -132,6 +138,7 @@ def create_app(
         dependencies=[Depends(refuse_unknown)],
     )
     application.state.metrics = metrics
+    application.state.refused = None
     application.state.written = {}
     application.add_middleware(Guarded)
     application.add_middleware(Observed, count=metrics.count)
@@ -143,7 +150,7 @@ def create_app(
 
 
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:
-    """Runs the server until it is told to stop."""
+    """Runs the server until it is told to stop; `StartRefused` if its state is not one to go on from."""
     level = settings.log_level.upper()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for ours in ("purse", "app", "uvicorn"):
@@ -151,8 +158,15 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     limits = Limits(connections=settings.max_connections)
     application = create_app(settings, calculators=calculators)
     config = configured(application, limits, host=settings.host, port=settings.port, timeout_graceful_shutdown=10)
-    with suppress(KeyboardInterrupt):  # it has stopped in order by then
-        uvicorn.Server(config).run()
+    stacks, is_told = logging.getLogger("uvicorn.error"), lambda _: application.state.refused is None
+    stacks.addFilter(is_told)  # a refusal is a sentence, and no stack
+    try:
+        with suppress(KeyboardInterrupt):  # it has stopped in order by then
+            uvicorn.Server(config).run()
+    except SystemExit as ended:
+        raise application.state.refused or ended from None
+    finally:
+        stacks.removeFilter(is_told)
 
 
 def check_installation() -> None:
@@ -178,6 +192,7 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
         database = open_database(settings, clock)
         refuse_unsound(database)
         keys = SigningKeys.beside(home, database)
+        Epoch.open(settings, database)
         running = engine or Coming(lambda: _cluster(settings))
         if settings.scheduler is not None and isinstance(running, Coming):
             running.start()  # somebody else's: a mistake in its address is told at once

@@ -34,6 +34,10 @@ class Settings(BaseSettings):
     database_url: Annotated[
         str | None, Field(description="SQLAlchemy URL of a SQLite file; purse.sqlite3 in the home if unset.")
     ] = None
+    epoch_file: Annotated[
+        Path | None,
+        Field(description="Where each ledger's last head is kept, best on another disk; `epoch` in the home if unset."),
+    ] = None
     workers: Annotated[int, Field(ge=1, le=256, description="Local worker processes, if no scheduler is named.")] = 2
     scheduler: Annotated[
         str | None, Field(description="Address of a Dask scheduler to use instead of local processes.")
@@ -112,6 +116,11 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """The database's URL."""
         return self.database_url or f"sqlite:///{self.home / 'purse.sqlite3'}"
+
+    @property
+    def epoch(self) -> Path:
+        """The file of the ledgers' heads."""
+        return self.epoch_file.expanduser().absolute() if self.epoch_file else self.home / "epoch"
 
     @property
     def has_room(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Literal, assert_never
 from accounting.errors import LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
-from accounting.records.chain import Entry
+from accounting.records.chain import Entry, Head
 from accounting.records.documents import text
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
@@ -132,9 +132,23 @@ class Emptied:
     by: str
 
 
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """Entries were lost, and nobody knows which: the chain goes on from an older copy, as the operator ordered.
+
+    Parameters
+    ----------
+    reason : in the operator's words
+    lacks : the head that was published of what is lost; None if that is not known either
+    """
+
+    reason: str
+    lacks: Head | None
+
+
 JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
 StewardEvent = Joined | Promised | Frozen | Renamed | Emptied
-LedgerEvent = Opened | StewardEvent | JobEvent
+LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent
 EntryKind = Literal[
     "opened",
     "joined",
@@ -144,6 +158,7 @@ EntryKind = Literal[
     "renamed",
     "deleted",
     "withdrawn",
+    "rolled_back",
     "charged",
     "started",
     "refunded",
@@ -169,6 +184,8 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
             return "renamed", {"dataset": dataset, "name": name, "by": by}
         case Emptied(dataset=dataset, withdrawn=withdrawn, by=by):
             return "withdrawn" if withdrawn else "deleted", {"dataset": dataset, "by": by}
+        case RolledBack(reason=reason, lacks=head):
+            return "rolled_back", {"reason": text(reason, "reason")} | ({} if head is None else {"lacks": str(head)})
         case Charged(job=job, cost=cost, guarantee=own):
             body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
             said = {name: getattr(event, name) for name in _NAMES}
@@ -203,6 +220,8 @@ def event_of(entry: Entry) -> LedgerEvent:
             return Renamed(body["dataset"], body["name"], body["by"])
         case "deleted" | "withdrawn":
             return Emptied(body["dataset"], entry.kind == "withdrawn", body["by"])
+        case "rolled_back":
+            return RolledBack(body["reason"], Head.parse(body["lacks"]) if "lacks" in body else None)
         case "charged":
             own, names = Privacy(body["epsilon"], body["delta"]), (body.get(name) for name in _NAMES)
             return Charged(body["job"], cost_from_json(body["cost"]), own, *names)

@@ -31,12 +31,15 @@ from accounting.records.events import (
     Refunded,
     Released,
     Renamed,
+    RolledBack,
     Started,
     StewardEvent,
     event_of,
     record,
 )
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
+
+_FLAGS = ("frozen", "rolled_back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class LedgerState:
     whole : bool, the one live charge took the whole budget
     sequence, head : number and hash of the last entry
     frozen : bool, nothing may be charged or started
+    rolled_back : bool, entries were lost: charges that nobody knows may be among them
     """
 
     filter: Filter
@@ -60,9 +64,15 @@ class LedgerState:
     sequence: int
     head: str
     frozen: bool = False
+    rolled_back: bool = False
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether there is a live charge, or may have been one that was lost."""
+        return self.charges > 0 or self.rolled_back
 
     def to_json(self) -> dict[str, Any]:
-        """`{filter, spent, charges, whole, sequence, head}`, `spent` as decimal strings; `frozen` where it is."""
+        """`{filter, spent, charges, whole, sequence, head}`, `spent` in decimals; `frozen`, `rolled_back` if so."""
         document = {
             "filter": filter_to_json(self.filter),
             "spent": cost_to_json(self.spent),
@@ -71,24 +81,25 @@ class LedgerState:
             "sequence": self.sequence,
             "head": self.head,
         }
-        return document | {"frozen": True} if self.frozen else document
+        return document | {flag: True for flag in _FLAGS if getattr(self, flag)}
 
     @staticmethod
     def from_json(document: Any) -> "LedgerState":
         """The state that `to_json` wrote; `CodecError` for anything else."""
         keys = ("filter", "spent", "charges", "whole", "sequence", "head")
-        node = {"frozen": False} | fields(document, keys, "a ledger state", optional=("frozen",))
+        node = dict.fromkeys(_FLAGS, False) | fields(document, keys, "a ledger state", optional=_FLAGS)
         rule, spent = filter_from_json(node["filter"]), cost_from_json(node["spent"])
         charges = integer(node["charges"], 0, MOST_ENTRIES, "charges")
         if len(spent) != len(rule.thresholds) or not _consistent(rule, spent, charges):
             raise CodecError("what is spent must be the sum of the live charges")
         if not isinstance(node["whole"], bool) or (node["whole"] and charges != 1):
             raise CodecError("only a single live charge may hold the whole budget")
-        if not isinstance(node["frozen"], bool):
-            raise CodecError("a ledger is frozen or is not")
+        flags = [node[flag] for flag in _FLAGS]
+        if not all(isinstance(flag, bool) for flag in flags):
+            raise CodecError("a ledger is frozen or is not, and rolled back or not")
         sequence = integer(node["sequence"], 1, MOST_ENTRIES, "sequence")
         head = text(node["head"], "head", 64)
-        return LedgerState(rule, spent, charges, node["whole"], sequence, head, node["frozen"])
+        return LedgerState(rule, spent, charges, node["whole"], sequence, head, *flags)
 
 
 def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
@@ -104,7 +115,8 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     ------
     BudgetExhausted
         if a charge is not admitted. The filter decides; but an empty ledger (no live charge) also admits one job whose
-        own guarantee lies within the budget, which then takes all of it until it is refunded.
+        own guarantee lies within the budget, which then takes all of it until it is refunded; one that lost entries
+        does not.
     LedgerFrozen
         if a charge or a start comes while the ledger is frozen.
     LedgerInvalid
@@ -182,6 +194,9 @@ def _follow(jobs: dict[str, tuple[str, Cost]], datasets: dict[str, bool], event:
             was_there = datasets.get(dataset, False)
             datasets[dataset] = False
             return was_there
+        case RolledBack():  # what was open may have been released since: it is over
+            jobs.update({job: ("ended", charged) for job, (_, charged) in jobs.items()})
+            return True
         case Promised() | Frozen():
             return True
         case _:
@@ -205,7 +220,7 @@ def _follow_job(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:
     return allowed
 
 
-def _after(state: LedgerState, event: StewardEvent | JobEvent) -> LedgerState:
+def _after(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> LedgerState:
     if state.frozen and isinstance(event, Charged | Started):
         raise LedgerFrozen("the ledger is frozen: nothing is charged or started")
     match event:
@@ -218,9 +233,11 @@ def _after(state: LedgerState, event: StewardEvent | JobEvent) -> LedgerState:
                 raise LedgerInvalid("a ledger is frozen once, and lifted once")
             return replace(state, frozen=is_frozen)
         case Emptied(withdrawn=withdrawn):
-            if withdrawn and state.charges:
+            if withdrawn and state.is_charged:
                 raise LedgerInvalid("what is withdrawn was not charged for")
             return state
+        case RolledBack():
+            return replace(state, frozen=True, rolled_back=True)
         case Charged(cost=cost, guarantee=guarantee):
             return _charge(state, cost, guarantee)
         case Refunded(cost=cost, whole=whole):
@@ -239,7 +256,7 @@ def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
         raise LedgerInvalid("a charge is at least one unit of each threshold, and at most the slack of one job")
     fits = state.filter.admits(state.spent, cost) and not state.whole
     within = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
-    if not fits and not (state.charges == 0 and within):
+    if not fits and (state.is_charged or not within):
         raise BudgetExhausted("the remaining budget does not admit this charge")
     spent = tuple(a + b for a, b in zip(state.spent, cost, strict=True))
     return replace(state, spent=spent, charges=state.charges + 1, whole=not fits)
@@ -247,7 +264,7 @@ def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
 
 def _promise(state: LedgerState, rule: Filter) -> LedgerState:
     """The state under another filter; a job that took all of the last budget may fit within the new one."""
-    if not state.charges:
+    if not state.is_charged:
         return replace(state, filter=rule, spent=rule.nothing)
     if not rule.raises(state.filter):
         raise LedgerInvalid("after a charge a budget may only grow, its orders as they were")
@@ -287,6 +304,7 @@ __all__ = [
     "Refunded",
     "Released",
     "Renamed",
+    "RolledBack",
     "Started",
     "advance",
     "remaining_epsilon",

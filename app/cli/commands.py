@@ -9,7 +9,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.calculation.calculators import Begun
-from app.cli import audit, data, fit, jobs, keys, ledger, operate, profiles, receipts, sharing, stewardship, tokens
+from app.cli import (
+    audit,
+    data,
+    fit,
+    jobs,
+    keys,
+    ledger,
+    operate,
+    profiles,
+    receipts,
+    recovery,
+    sharing,
+    stewardship,
+    tokens,
+)
 from app.cli.common import Refusal, loss
 from app.client import ClientError, ProblemError
 
@@ -62,6 +76,8 @@ for command in (
     audit.audit,
 ):
     purse.command()(command)
+ledger.group.command("new-key")(recovery.new_key)
+ledger.group.command("accept-rollback")(recovery.accept_rollback)
 purse.add_typer(jobs.group, name="jobs")
 purse.add_typer(stewardship.group, name="dataset")
 purse.add_typer(receipts.group, name="receipt")

@@ -1,4 +1,4 @@
-"""purse ledger show, export, head, verify, new-key."""
+"""purse ledger show, export, head, verify."""
 
 import sys
 from collections.abc import Sequence
@@ -176,6 +176,7 @@ def verify(
         "entries": len(ledger),
         "head": str(ledger[-1].head),
         "jobs": state.charges,
+        "state": ", ".join(name for name in ("rolled_back", "frozen") if getattr(state, name)) or "open",
         **{
             name: {"epsilon": epsilon, "delta": promise.delta}
             for name, epsilon in {
@@ -187,30 +188,6 @@ def verify(
     }
     said = {name: loss(PrivacyLoss(**value)) if isinstance(value, dict) else value for name, value in told.items()}
     emit(told, json, lambda: facts([("ledger", "holds"), *said.items(), *[("contains", str(h)) for h in kept]]))
-
-
-@group.command("new-key")
-def new_key(
-    is_lost: Annotated[bool, typer.Option("--is-lost", help="The old key is gone and in no backup.")] = False,
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Make another signing key where the old one is lost. Receipts so far verify only with keys saved beside them.
-
-    \b
-    Example:
-      purse ledger new-key --is-lost --home /srv/purse
-    """
-    from app.cli.state import refuse_second, settings_of
-    from app.ledger.keys import KEY_FILE, SigningKeys
-
-    settings = settings_of(home)
-    file = settings.home / KEY_FILE
-    if file.exists() or not is_lost:
-        raise Refusal(f"{file} is there" if file.exists() else "restore the key from a backup, or say --is-lost")
-    refuse_second(settings)
-    SigningKeys(settings.make_home())
-    emit({"key": str(file)}, json, lambda: note(f"made {file}; keep a copy of it"))
 
 
 def read_entries(file: Path) -> list[Entry]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Home, Json, Url, connect, emit, note
+from app.cli.common import DEFAULT_URL, Home, Json, Refusal, Url, connect, emit, note
 from app.client import ProblemError, Unreachable
 
 
@@ -32,14 +32,18 @@ def serve(
     from app import main
     from app.calculation.calculators import ForkedCalculators
     from app.cli.state import refuse_second, settings_of
+    from app.persistence.files import StartRefused
 
     settings = settings_of(home, host, port)
     refuse_second(settings)
     url = f"http://{settings.host}:{settings.port}"
     emit({"url": url, "home": str(settings.home)}, json, lambda: note(f"serving {settings.home} on {url}"))
     sys.stdout.flush()
-    with redirect_stdout(sys.stderr if json else sys.stdout):
-        main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
+    try:
+        with redirect_stdout(sys.stderr if json else sys.stdout):
+            main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
+    except StartRefused as error:
+        raise Refusal(str(error)) from None
 
 
 def migrate(home: Home = None, json: Json = False) -> None:

@@ -4,12 +4,12 @@ Beside an empty database every dataset of a home would look abandoned; beside an
 data that is not there.
 """
 
-import os
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from app.persistence.clock import Clock
+from app.persistence.files import StartRefused, write_whole
 from app.persistence.session import Database, new_id
 from app.persistence.tables import datasets, service
 from app.settings import Settings
@@ -17,7 +17,7 @@ from app.settings import Settings
 IDENTITY_FILE = "identity"
 
 
-class Misplaced(RuntimeError):
+class Misplaced(StartRefused):
     """The home and the database are not of one service; the message says what to do."""
 
 
@@ -72,7 +72,7 @@ def _agree(connection: sa.Connection, home: Path, url: str) -> None:
     # The file comes first: without the row it is taken up again by the next start.
     identity = written or new_id("svc")
     if written is None:
-        _write(file, identity)
+        write_whole(file, f"{identity}\n".encode())
     connection.execute(sa.insert(service).values(id=identity))
 
 
@@ -80,14 +80,3 @@ def _folders(home: Path) -> set[str]:
     """The names of the home's datasets; what is hidden is an upload on its way."""
     folder = home / "datasets"
     return {path.name for path in folder.iterdir() if not path.name.startswith(".")} if folder.is_dir() else set()
-
-
-def _write(path: Path, text: str) -> None:
-    """A new file of mode 0600, whole and durable."""
-    part = path.with_name(f".{path.name}")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    part.rename(path)

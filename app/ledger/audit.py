@@ -10,13 +10,14 @@ from accounting.records.chain import Entry, Head
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState, replay
 from app.ledger import store
+from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import analyst_spend, datasets, ledgers
 
 _PAGE = 10_000
 
 
-class UnsoundLedger(RuntimeError):
+class UnsoundLedger(StartRefused):
     """What is stored of a budget is not what its ledger says; nothing may be charged on it."""
 
 

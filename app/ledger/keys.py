@@ -11,13 +11,14 @@ from accounting.records import receipt
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
 from accounting.records.receipt import Jwks, Receipt, SigningKey
+from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
 
 KEY_FILE = "signing-key.json"
 
 
-class KeyLost(RuntimeError):
+class KeyLost(StartRefused):
     """The signing key is not where the ledger needs it; the message says what to do."""
 
 

@@ -91,7 +91,7 @@ def _of(dataset_id: str) -> sa.ScalarSelect[str]:
 
 
 def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
-    """Stores an entry. A number that is taken is an IntegrityError."""
+    """Stores an entry, and notes the head to publish. A number that is taken is an IntegrityError."""
     connection.execute(
         sa.insert(ledger_entries).values(
             ledger_id=ledger_id,
@@ -102,6 +102,7 @@ def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
             hash=entry.hash,
         )
     )
+    connection.info[ledger_id] = entry.head
 
 
 def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: int = 100) -> list[Entry]:
@@ -115,10 +116,19 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
     return [Entry(row.sequence, row.kind, json.loads(row.body), row.previous_hash, row.hash) for row in rows]
 
 
-def contains(connection: sa.Connection, head: Head) -> bool:
-    """Whether some ledger has this entry."""
+def contains(connection: sa.Connection, head: Head, ledger_id: str | None = None) -> bool:
+    """Whether this ledger, or some ledger, has this entry."""
     same = (ledger_entries.c.sequence == head.sequence) & (ledger_entries.c.hash == head.hash)
+    if ledger_id is not None:
+        same &= ledger_entries.c.ledger_id == ledger_id
     return connection.scalar(sa.select(ledger_entries.c.ledger_id).where(same).limit(1)) is not None
+
+
+def head(connection: sa.Connection, ledger_id: str) -> Head:
+    """Where a ledger ends now, as its entries say."""
+    mine = sa.select(ledger_entries.c.sequence, ledger_entries.c.hash).where(ledger_entries.c.ledger_id == ledger_id)
+    row = connection.execute(mine.order_by(ledger_entries.c.sequence.desc()).limit(1)).one()
+    return Head(row.sequence, row.hash)
 
 
 def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:

@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,6 +44,7 @@ class Database:
         if not url.startswith("sqlite:///"):
             raise ValueError("only sqlite:///<file> is supported")
         self.clock = clock or SystemClock()
+        self.after_commit: Callable[[dict[Any, Any]], None] | None = None
         self._turn = _Turn()
         self._writer = _engine(url, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
         self._reader = _engine(url, "BEGIN", ("query_only=ON",))
@@ -52,16 +53,22 @@ class Database:
     def write(self) -> Iterator[sa.Connection]:
         """A connection inside one transaction that nobody else's writes can enter.
 
-        Committed at the end of the block, rolled back if it raises. Threads get their turn in the order in which
-        they asked. Asking again inside the block is a mistake of the program: RuntimeError. A full disk is an OSError.
+        Committed at the end of the block, rolled back if it raises. What the block notes in the connection's `info` is
+        handed to `after_commit` once it is committed, and before the caller goes on. Threads get their turn in the
+        order in which they asked. Asking again inside the block is a mistake of the program: RuntimeError. A full disk
+        is an OSError.
         """
         try:
             with self._turn.taken(), self._writer.begin() as connection:
+                connection.info.clear()  # of a block that was rolled back
                 yield connection
+                noted = dict(connection.info)
         except sa.exc.OperationalError as error:
             if getattr(error.orig, "sqlite_errorcode", None) in _NO_ROOM:
                 raise OSError(errno.ENOSPC, "no room for the database") from None
             raise
+        if noted and self.after_commit is not None:
+            self.after_commit(noted)
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:

@@ -12,8 +12,14 @@ metadata = sa.MetaData(
     }
 )
 
-# One row: whose database this is. The home's file `identity` says the same.
-service = sa.Table("service", metadata, sa.Column("id", sa.String(64), primary_key=True))
+# One row: whose database this is, as the home's file `identity` says too; and whether there is a file of the ledgers'
+# heads beside it (app.ledger.epoch).
+service = sa.Table(
+    "service",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("has_epoch", sa.Boolean, server_default=sa.false(), nullable=False),
+)
 
 # A person or a program: its name is its own for good, and outlives its tokens.
 identities = sa.Table(

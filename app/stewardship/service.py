@@ -38,7 +38,7 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
     with database.write() as connection:
         row, at = store.visible(connection, dataset_id, steward), database.timestamp()
         if change.name is not None and change.name != row.name:
-            if row.state.charges:
+            if row.state.is_charged:
                 raise ApiError("already_charged", "A name stays from the first charge on: receipts tell it.")
             store.rename(connection, row, change.name)
             ledger.apply(connection, row.id, Renamed(row.id, change.name, steward.name), at)
@@ -76,7 +76,7 @@ def _emptied(connection: sa.Connection, row: DatasetRow, steward: Principal, at:
         job_service.stop(connection, job, at)
     state = ledger.load_state(connection, row.id)
     assert state is not None
-    data: store.Data = "deleted" if state.charges else "withdrawn"
+    data: store.Data = "deleted" if state.is_charged else "withdrawn"
     ledger.apply(connection, row.id, Emptied(row.id, data == "withdrawn", steward.name), at)
     store.empty(connection, row.id, data)
     return replace(row, state=state, data=data)
@@ -85,7 +85,7 @@ def _emptied(connection: sa.Connection, row: DatasetRow, steward: Principal, at:
 def _promised(row: DatasetRow, change: BudgetChange) -> Filter:
     """The filter that is to be in force; the present one if that is what was asked for."""
     rule, asked = row.state.filter, change.model_dump(exclude_none=True)
-    if not row.state.charges:
+    if not row.state.is_charged:
         return opened(Budget.model_validate({"filter": rule.kind} | asked), "body.budget")
     if asked.get("filter", rule.kind) != rule.kind or asked.get("slack", rule.slack) != rule.slack:
         raise ApiError("already_charged", "Filter and slack were fixed before the first charge: leave them out.")

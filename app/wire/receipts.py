@@ -31,7 +31,9 @@ class LedgerEntry(Wire):
     """One entry of a dataset's hash chain: hash = SHA-256 of the canonical JSON of everything else in it."""
 
     sequence: Annotated[int, Field(description="1, 2, ... within the dataset.")]
-    kind: Annotated[str, Field(description="opened, charged, started, refunded, released, failed or cancelled.")]
+    kind: Annotated[
+        str, Field(description="What happened: charged, released, frozen, rolled_back ... (docs/auditing.md).")
+    ]
     body: Annotated[dict[str, Any], Field(description="What happened; charges in units of 2^-40 as strings.")]
     previous_hash: Sha256
     hash: Sha256

@@ -13,6 +13,7 @@ from accounting.errors import AccountingError, BudgetExhausted, CodecError, Ledg
 from accounting.filter import UNIT, Cost, Filter
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
+from accounting.records.chain import Head
 from accounting.records.events import event_of
 from accounting.records.ledger import (
     GENESIS,
@@ -30,6 +31,7 @@ from accounting.records.ledger import (
     Refunded,
     Released,
     Renamed,
+    RolledBack,
     Started,
     advance,
     remaining_epsilon,
@@ -363,6 +365,37 @@ def test_replay_follows_every_job(steps: tuple[LedgerEvent, ...]) -> None:
     _, entries = run(*steps)
     replay(entries[:-1])
     with pytest.raises(LedgerInvalid):
+        replay(entries)
+
+
+LOST = RolledBack("disk lost", Head(9, "ab" * 32))
+
+
+def test_a_ledger_that_lost_entries_is_frozen_and_counts_as_charged() -> None:
+    state, entries = run(LOST)
+    assert (state.frozen, state.rolled_back, state.charges, state.is_charged) == (True, True, 0, True)
+    assert entries[-1].body == {"reason": "disk lost", "lacks": f"9:{'ab' * 32}", "at": AT}
+    assert replay(entries) == LedgerState.from_json(state.to_json()) == state
+    with pytest.raises(LedgerFrozen):
+        advance(state, charge("a", 0.1), AT)
+    lifted, _ = advance(state, Frozen(False, "ada"), AT)
+    assert not lifted.frozen
+    assert advance(lifted, charge("a", 0.1), AT)[0].charges == 1
+    with pytest.raises(LedgerInvalid, match="was not charged"):
+        advance(lifted, Emptied("d1", True, "ada"), AT)
+    with pytest.raises(LedgerInvalid, match="only grow"):
+        advance(lifted, Promised(Filter.open("rdp", Privacy(0.5, 1e-6)), "ada"), AT)
+    with pytest.raises(BudgetExhausted):
+        advance(lifted, Charged("a", cost(1.5), BUDGET), AT)
+
+
+@pytest.mark.parametrize(
+    "step", [Started("b", 1), Released("a", 1, MODEL), Failed("a", 1), Refunded("b", cost(0.1), False), Started("a", 2)]
+)
+def test_what_was_open_when_entries_were_lost_is_over(step: LedgerEvent) -> None:
+    _, entries = run(charge("a", 0.1), charge("b", 0.1), Started("a", 1), LOST, Frozen(False, "ada"), step)
+    replay(entries[:-1])
+    with pytest.raises(LedgerInvalid, match="entry 7 records what cannot have happened"):
         replay(entries)
 
 

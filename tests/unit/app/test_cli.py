@@ -111,6 +111,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "keys export",
         "keys list",
         "keys rotate",
+        "ledger accept-rollback",
         "ledger export",
         "ledger head",
         "ledger new-key",

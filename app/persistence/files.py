@@ -1,0 +1,28 @@
+"""Small files that are whole or not there, whatever stops us while they are written."""
+
+import os
+import tempfile
+from pathlib import Path
+
+
+class StartRefused(RuntimeError):
+    """The state that a start found is not one to go on from; the message says what to do."""
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """The file with this content, mode 0600, on the disk before this returns; until then the one before it."""
+    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

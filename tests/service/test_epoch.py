@@ -1,0 +1,338 @@
+"""A database restored from an older copy is noticed at start, and goes on by an explicit order alone, in the ledger."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accounting.errors import CodecError
+from accounting.records.chain import Head
+from accounting.records.ledger import replay
+from app.cli import main
+from app.jobs import rollback
+from app.ledger import audit, epoch, store
+from app.ledger.epoch import BelowEpoch, Epoch
+from tests.service.conftest import MakeService
+from tests.support.patience import PATIENCE
+from tests.support.world import World
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A service with an epoch and two datasets, one of them with a job that was released."""
+    world = World.at(tmp_path / "home")
+    Epoch.open(world.settings, world.database)
+    released, _ = world.dataset(), world.dataset()
+    _run(world, released)
+    yield world
+    world.database.close()
+
+
+def _run(world: World, dataset: str) -> str:
+    job = world.submit(dataset, privacy={"epsilon": 0.2})
+    claim = world.claim()
+    assert claim is not None
+    world.end(claim)
+    return job.id
+
+
+def _datasets(world: World) -> list[str]:
+    """The one with the longer ledger first."""
+    return sorted(_heads(world), key=lambda dataset: -_heads(world)[dataset].sequence)
+
+
+def _heads(world: World) -> dict[str, Head]:
+    with world.database.read() as connection:
+        return {dataset: store.head(connection, dataset) for dataset in audit.verify(world.database)}
+
+
+def _kept(world: World) -> dict[str, Head]:
+    """As the file says."""
+    heads = map(json.loads, world.settings.epoch.read_text().splitlines()[1:])
+    return {head["ledger"]: Head.parse(head["head"]) for head in heads}
+
+
+def _lost(world: World) -> dict[str, Any]:
+    lost: dict[str, Any] = json.loads(world.settings.epoch.read_text().splitlines()[0])["lost"]
+    return lost
+
+
+def _copied(world: World) -> Callable[[], World]:
+    """A backup of the database, and how it is restored; the rest of the home stays as it is by then."""
+    file = world.settings.home / "purse.sqlite3"
+    backup = file.with_suffix(".copy")
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(backup)) as target:
+        source.backup(target)
+
+    def restore() -> World:
+        world.database.close()
+        for left in file.parent.glob("purse.sqlite3*"):
+            left.unlink()
+        shutil.copy(backup, file)
+        return World.at(world.settings.home)
+
+    return restore
+
+
+def _open(world: World) -> Epoch:
+    return Epoch.open(world.settings, world.database)
+
+
+def test_the_file_follows_every_commit_and_nothing_else(world: World) -> None:
+    first, second = _datasets(world)
+    assert _kept(world) == _heads(world)
+    assert world.settings.epoch.stat().st_mode & 0o777 == 0o600
+    before = world.settings.epoch.stat()
+    with suppress(ZeroDivisionError), world.database.write() as connection:
+        connection.info[second] = Head(99, "0" * 64)
+        _ = 1 // 0
+    with world.database.write():
+        pass
+    assert world.settings.epoch.stat() == before, "what was rolled back is not published, nor is nothing"
+    _run(world, second)
+    assert _kept(world) == _heads(world)
+    assert _kept(world)[first].sequence == _kept(world)[second].sequence == 4
+    _open(world)
+
+
+def test_an_older_copy_is_refused_and_names_what_it_lacks(world: World, make_service: MakeService) -> None:
+    restore, (first, second) = _copied(world), _datasets(world)
+    _run(world, first)
+    published = _kept(world)
+    restored = restore()
+    assert list(audit.verify(restored.database).values()) == [None, None], "by itself it holds"
+    with pytest.raises(BelowEpoch, match=f"{first} lacks its head {published[first]}.*accept-rollback") as refused:
+        _open(restored)
+    assert second not in str(refused.value)
+    restored.database.close()
+    with pytest.raises(BelowEpoch), make_service(world.settings.home):
+        pytest.fail("it started")
+    assert _kept(world) == published
+
+
+def test_a_ledger_that_went_another_way_is_refused(world: World) -> None:
+    """As long as the published one, or longer, and other entries."""
+    restore, (first, _) = _copied(world), _datasets(world)
+    _run(world, first)
+    restored = restore()
+    _run(restored, first)
+    _run(restored, first)
+    assert _heads(restored)[first].sequence > _kept(world)[first].sequence
+    with pytest.raises(BelowEpoch, match=first):
+        _open(restored)
+    restored.database.close()
+
+
+def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
+    restore = _copied(world)
+    third = world.dataset()
+    restored = restore()
+    with pytest.raises(BelowEpoch, match=f"{third} lacks its head 1:"):
+        _open(restored)
+    lost = rollback.accept(restored.database, restored.settings, "the copy is of yesterday")
+    assert (lost.ledgers, list(lost.gone)) == ({}, [third])
+    told = _lost(world)
+    assert told[third]["reason"] == "the copy is of yesterday"
+    assert third not in _kept(world)
+    _open(restored)
+    assert _lost(world) == told, "it is kept for good"
+    restored.database.close()
+
+
+def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None:
+    first, _ = _datasets(world)
+    world.database.after_commit = None  # it is killed there, again and again
+    _run(world, first)
+    _run(world, first)
+    behind = _kept(world)
+    assert behind[first].sequence < _heads(world)[first].sequence
+    _open(world)
+    assert _kept(world) == _heads(world) != behind
+
+
+def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
+    first, second = _datasets(world)
+    before = _kept(world)
+    _run(world, first)
+    file = world.settings.epoch
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 1 + 2 + 3 + 3, "whose it is; two that were opened; three entries of each job"
+    file.write_bytes(b"".join(lines)[:-9])
+    found = Epoch.found(world.settings, world.database).heads
+    assert before[first].sequence < found[first].sequence == _heads(world)[first].sequence - 1
+    assert found[second] == before[second]
+    _open(world)
+    assert _kept(world) == _heads(world)
+    assert len(file.read_bytes().splitlines()) == 3
+
+
+def test_a_long_file_is_written_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoch, "_LONG", 3)
+    first, _ = _datasets(world)
+    for _ in range(4):
+        _run(world, first)
+        assert len(world.settings.epoch.read_bytes().splitlines()) <= 1 + 2 + 3
+        assert _kept(world) == _heads(world)
+
+
+def test_what_cannot_be_written_is_told_and_written_with_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "s3cr3t")
+
+    first, second = _datasets(world)
+    before = _kept(world)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        patch.setattr(epoch, "write_whole", fail)
+        patch.setattr(os, "write", lambda *_: 5)
+        _run(world, first)
+    assert _kept(world) == before
+    assert {record.getMessage() for record in caplog.records} == {"epoch_not_written OSError"}
+    _run(world, second)
+    assert _kept(world) == _heads(world)
+
+
+def test_late_heads_do_not_go_back_and_all_are_written(world: World) -> None:
+    first, _ = _datasets(world)
+    kept = _open(world)
+    threads = [threading.Thread(target=kept.publish, args=({first: Head(n, "a" * 64)},)) for n in range(5, 40)]
+    for thread in reversed(threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert _kept(world)[first] == Head(39, "a" * 64)
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "gone": (Path.unlink, "is missing"),
+    "empty": (lambda file: file.write_text(""), "cannot be read"),
+    "torn inside": (lambda file: file.write_bytes(file.read_bytes().replace(b'"head"', b'"he', 1)), "cannot be read"),
+    "lost is no object": (lambda file: file.write_text('{"service": "svc_1", "lost": []}\n'), "cannot be read"),
+    "another service's": (lambda file: file.write_text('{"service": "svc_1", "lost": {}}\n'), "of the service svc_1"),
+}
+
+
+@pytest.mark.parametrize(("change", "why"), BROKEN.values(), ids=BROKEN)
+def test_an_epoch_that_nobody_can_trust_is_refused(world: World, change: Callable[[Path], object], why: str) -> None:
+    change(world.settings.epoch)
+    with pytest.raises(BelowEpoch, match=f"{why}.*PURSE_EPOCH_FILE"):
+        _open(world)
+    lost = rollback.accept(world.database, world.settings, "the disk with the epoch is gone")
+    assert lost.ledgers == dict.fromkeys(_datasets(world))
+    assert _kept(world) == _heads(world)
+    _open(world)
+    assert [world.kinds(dataset)[-1] for dataset in _datasets(world)] == ["rolled_back"] * 2
+
+
+def test_a_service_of_before_gets_one_and_misses_it_from_then_on(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home", epoch_file=tmp_path / "epoch of another disk")
+    _run(world, world.dataset())
+    _open(world)
+    assert _kept(world) == _heads(world)
+    assert not (tmp_path / "home" / "epoch").exists()
+    world.settings.epoch.unlink()
+    with pytest.raises(BelowEpoch, match="is missing"):
+        _open(world)
+    world.database.close()
+
+
+def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: World) -> None:
+    first, second = _datasets(world)
+    waiting, running = (world.submit(first, privacy={"epsilon": 0.1}).id for _ in range(2))
+    taken = world.claim()
+    assert taken is not None
+    open_then = {waiting: "queued", running: "queued"} | {taken.id: "running"}
+    untouched = world.submit(second, privacy={"epsilon": 0.1}).id
+    restore = _copied(world)
+    world.end(taken)  # released, after the copy was made
+    published = _kept(world)[first]
+    restored = restore()
+    assert {job: restored.job(job).state for job in open_then} == open_then
+    lost = rollback.accept(restored.database, restored.settings, "disk lost")
+    assert (lost.ledgers, lost.gone) == ({first: published}, {})
+    with restored.database.read() as connection:
+        entries = store.entries(connection, first)
+    assert (entries[-1].kind, entries[-1].body["reason"]) == ("rolled_back", "disk lost")
+    assert entries[-1].body["lacks"] == str(published)
+    spent = replay(entries).spent
+    assert {restored.job(job).state for job in open_then} == {"failed"}, "none runs again, and none is refunded"
+    assert restored.job(untouched).state == "queued"
+    assert list(audit.verify(restored.database).values()) == [None, None]
+    _open(restored)
+    claim = restored.claim()
+    assert claim is not None
+    assert claim.id == untouched
+    assert restored.claim() is None
+    with restored.database.read() as connection:
+        state = store.load_state(connection, first)
+    assert state is not None
+    assert (state.spent, state.charges) == (spent, 3)
+    restored.database.close()
+
+
+@pytest.mark.parametrize("reason", ["", "x" * 257, "a\nb"])
+def test_an_order_without_a_reason_is_none(world: World, reason: str) -> None:
+    restore, (first, _) = _copied(world), _datasets(world)
+    _run(world, first)
+    restored = restore()
+    before = restored.dump()
+    with pytest.raises(CodecError, match="reason"):
+        rollback.accept(restored.database, restored.settings, reason)
+    assert restored.dump() == before
+    restored.database.close()
+
+
+def _purse(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    restore, (first, _) = _copied(world), _datasets(world)
+    order = ("ledger", "accept-rollback", "--home", str(world.settings.home), "--reason", "copy of the night before")
+    code, _, err = _purse(capsys, *order)
+    assert (code, "there is nothing to accept" in err) == (1, True)
+    _run(world, first)
+    published = _kept(world)[first]
+    restore().database.close()
+    code, out, _ = _purse(capsys, *order, "--json")
+    assert (code, json.loads(out)) == (0, [{"ledger": first, "lacks": str(published), "is": "frozen"}])
+    code, _, err = _purse(capsys, *order)
+    assert (code, "there is nothing to accept" in err) == (1, True)
+    code, out, _ = _purse(capsys, "ledger", "verify", "--home", str(world.settings.home), "--head", str(published))
+    assert (code, "one was cut or rewritten" in out) == (1, True)
+
+
+@pytest.mark.slow
+def test_a_start_is_refused_with_a_sentence_and_no_stack(world: World) -> None:
+    restore, (first, _) = _copied(world), _datasets(world)
+    _run(world, first)
+    restore().database.close()
+    command = [sys.executable, "-m", "app.cli", "serve", "--home", str(world.settings.home)]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        cwd=ROOT,
+        env=os.environ | {"PURSE_PORT": "0"},
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1].startswith("purse: the database is older than what was published of it")
+    assert "Traceback" not in done.stderr
