@@ -20,6 +20,7 @@ MOST = 2**62  # no charge and no sum of charges reaches it, so that every one fi
 APPROXIMATIONS = 16  # of filter `rdp`; a power of two, so that slack / 16 is exact
 _WORTH = 0.5  # an approximation is taken where it costs less than this share of the true curve
 _FIRST, _ROUNDS = 1 / 16, 4  # of the slack, where the search of a job's part of it begins; and how often it is mended
+_CURVE = 2 / 3  # of a job's part of the slack
 _SPARE = 0.9  # a job's part of the slack over its share of the budget, about; never above 1
 _ROUNDING = 1 + Fraction(1, 2**36)  # covers the float rounding of a plan's curve: Q queries cost it (Q + 8) 2^-53
 
@@ -110,15 +111,15 @@ def share(cost: Cost, tops: Cost) -> float:
 
 
 def _approximate(plan: Curves, orders: Sequence[float], d: float) -> list[float] | None:
-    """mu^2 and rho(a_k) of laws from which the plan's differ with probability at most d in all: half of it for each of
-    the two, where both use one.
+    """mu^2 and rho(a_k) of laws from which the plan's differ with probability at most d in all: where both use such,
+    most of it is for the curve, as jobs with secret slots are charged by it.
     """
-    curve = plan.approximate_rdp(orders, d / 2)
-    mu = _mu(plan.losses(), d if curve is None else d / 2)
-    if mu is None:
+    curve = plan.approximate_rdp(orders, d * _CURVE)
+    mu = _mu(plan.losses(), d if curve is None else d * (1 - _CURVE))
+    if mu is None and curve is None:
         return None
     true = plan.rdp(orders)
-    return [_squared(mu), *(true if curve is None else np.minimum(true, curve))]
+    return [_squared(plan.gdp_bound() if mu is None else mu), *(true if curve is None else np.minimum(true, curve))]
 
 
 def _mu(orders: Sequence[Losses], d: float) -> float | None:

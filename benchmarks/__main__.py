@@ -26,6 +26,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "passes": ("nonsmooth", "passes", False),
     "coded": ("coded", "report", False),
     "quotes": ("quotes", "report", False),
+    "admitted": ("admitted", "report", False),
     "fit": ("fit", "report", False),  # with the environment that `make peers` makes
     "ours": ("ours", "report", False),
     "preparation": ("ours", "preparation", False),

@@ -1,0 +1,24 @@
+"""The rule by which the default filter was chosen: what it admits beside what orders alone do."""
+
+import pytest
+
+from accounting import Privacy
+from accounting.calibration import calibrate
+from benchmarks.admitted import DELTA, KINDS, MIXES, admitted, filters
+
+NAMES = list(KINDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("budget", "epsilon"), [(1.0, 0.2), (1.0, 0.5), (3.0, 0.2), (3.0, 0.5), (3.0, 1.0)])
+def test_nothing_fits_to_less_than_97_percent_and_gaussian_jobs_to_more(budget: float, epsilon: float) -> None:
+    rules = filters(budget)
+    plans = [calibrate(queries, Privacy(epsilon, DELTA)).plan for queries in KINDS.values()]
+    old, new = ([rules[head].cost(plan) for plan in plans] for head in ("rdp", "gdp_rdp"))
+    for name, members in ({name: (i,) for i, name in enumerate(NAMES)} | MIXES).items():
+        before, now = (
+            admitted(rules[head], tuple(costs[i] for i in members)) for head, costs in (("rdp", old), ("gdp_rdp", new))
+        )
+        assert now > 0.97 * before, name
+        if name.startswith("Gaussian, "):
+            assert now > 1.1 * before
