@@ -17,6 +17,7 @@ Cost = tuple[int, ...]
 
 UNIT = 2**40  # units in 1.0
 MOST = 2**62  # no charge and no sum of charges reaches it, so that every one fits a signed 64-bit column
+NEVER = 2**48  # no threshold of any promise, epsilon at most 100, reaches it: what costs that, or more
 APPROXIMATIONS = 16  # of filter `rdp`; a power of two, so that slack / 16 is exact
 _WORTH = 0.5  # an approximation is taken where it costs less than this share of the true curve
 _FIRST, _ROUNDS = 1 / 16, 4  # of the slack, where the search of a job's part of it begins; and how often it is mended
@@ -86,9 +87,9 @@ def mixed(plan: Curves, orders: Sequence[float], tops: Cost, slack: float) -> Co
     A Gaussian or pure plan is charged exactly. Any other gets a d that is no larger a part of the slack than the rest
     is of each threshold: so the slack never ends before all of them have. Where the arithmetic does not reach such a
     d, the charge is exact, mu what the plan would cost without sampling; but for a plan that would then fit no ledger
-    any d will do. A coordinate that alone would pass its threshold is charged one unit more than that.
+    any d will do.
     """
-    exact = _whole([_squared(plan.gdp_bound()), *plan.rdp(orders)], tops, 0)
+    exact = _whole([_squared(plan.gdp_bound()), *plan.rdp(orders)], 0)
     if plan.gdp() is not None:
         return exact
     found, part = exact, _FIRST
@@ -97,7 +98,7 @@ def mixed(plan: Curves, orders: Sequence[float], tops: Cost, slack: float) -> Co
         near = _approximate(plan, orders, slack / UNIT * units)
         if near is None:
             break
-        found = _whole(near, tops, units)
+        found = _whole(near, units)
         part = share(found[:-1], tops)
         if _SPARE**2 * part * UNIT <= units <= part * UNIT and part <= share(exact[:-1], tops):
             return found
@@ -134,10 +135,9 @@ def _squared(mu: float | None) -> float:
     return math.inf if mu is None else mu * mu
 
 
-def _whole(values: Sequence[float], tops: Cost, slack: int) -> Cost:
-    """In units, none more than one above its threshold."""
-    kept = [min(value, (top + 1) / UNIT) for value, top in zip(values, tops, strict=True)]
-    return (*(min(_units(float(v)), top + 1) for v, top in zip(kept, tops, strict=True)), slack)
+def _whole(values: Sequence[float], slack: int) -> Cost:
+    """In units, `NEVER` at most."""
+    return (*(_units(float(value)) if not value >= NEVER / UNIT else NEVER for value in values), slack)
 
 
 def _units(value: float) -> int:
