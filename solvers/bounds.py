@@ -1,6 +1,8 @@
 """What one record adds to an answer, and how far floating point may take it from the exact one: from public facts.
 
-The door makes its noise by these, methods plan by them. Proof: docs/proofs/oracle.md.
+A per-record bound is how far an answer moves when a record becomes null, the rounding of both answers included; so a
+replaced one moves it by at most two bounds (docs/proofs/relation.md). The door makes its noise by these, methods plan
+by them. Proof: docs/proofs/oracle.md.
 """
 
 import math
@@ -31,8 +33,8 @@ def unfolded_rows(width: int) -> int:
 
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
-    """What one record adds to the mean gradient at a w of norm `reach`, on the computer: G/n, and its rounding."""
-    return problem.G * _long_rows(problem) / problem.n + _unlike(problem, problem.G, reach)
+    """What one record adds to the mean gradient at a w of norm `reach`, computed: G/n, and rounding."""
+    return problem.G * _long_rows(problem) / problem.n + 2 * _unlike(problem, problem.G, reach)
 
 
 def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.0) -> float:

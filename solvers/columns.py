@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.privacy import REPLACE_ONE, Relation, apart
 from solvers.errors import Unsuitable
 
 
@@ -51,10 +52,15 @@ class Columns:
         blocks = len(self.widths) - self.widths.count(1)
         return math.sqrt(float(((self.high - self.low) ** 2).sum()) + 2 * blocks)
 
-    @property
-    def count_bound(self) -> float:
-        """Half of how far, in l2, counts move that hold a row once for each number: from one cell of it to another."""
-        return math.sqrt(2 * self.widths.count(1)) / 2
+    def mean_bound(self, relation: Relation = REPLACE_ONE) -> float:
+        """The per-record bound of a sum of rows without their constants: half the diameter, or the longest of them."""
+        if relation == REPLACE_ONE:
+            return self.diameter / 2
+        return math.sqrt(float((np.maximum(self.high, -self.low) ** 2).sum()) + len(self.widths) - self.widths.count(1))
+
+    def count_bound(self, relation: Relation = REPLACE_ONE) -> float:
+        """That of counts which hold a row once for each number: it leaves a cell, and enters another or none."""
+        return math.sqrt(self.widths.count(1) / apart(relation))
 
     @property
     def low(self) -> NDArray[np.float64]:
@@ -71,13 +77,14 @@ class Columns:
         m = center[self.is_number]
         return np.maximum(self.high - m, m - self.low) ** 2
 
-    def variance_bound(self, center: NDArray[np.float64], radius: float) -> float:
-        """Half of the l2 distance of y o y from y' o y', y the numbers of a row less the center, shortened to `radius`.
+    def variance_bound(self, center: NDArray[np.float64], radius: float, relation: Relation = REPLACE_ONE) -> float:
+        """That of a sum of y o y, y the numbers of a row less the center, shortened to `radius`.
 
         Coordinates lie in [0, farthest_j]; and y o y is nonnegative and no longer than radius^2, so that two of
         them are at most sqrt(2) radius^2 apart. Not shortened where the first bound is the lesser.
         """
-        return min(math.hypot(*self.farthest(center).tolist()), math.sqrt(2) * radius**2) / 2
+        k = apart(relation)
+        return min(math.hypot(*self.farthest(center).tolist()), math.sqrt(k) * radius**2) / k
 
     @property
     def starts(self) -> NDArray[np.int64]:

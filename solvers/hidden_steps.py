@@ -26,14 +26,14 @@ def contraction(problem: Problem, step: float) -> float:
 
 
 def step_bound(problem: Problem, step: float) -> float:
-    """b, half of how far replacing one record moves a step from the same y, the rounding of both runs included."""
+    """b, how far a record that becomes null moves a step from the same y, the rounding of both runs included."""
     limit = reach(problem, step)
     # The distance to the exact map, margins included: steps from different points are compared through it.
-    gradient = step * (problem.G / problem.n + gradient_error(problem, problem.n, limit))
+    gradient = step * (problem.G / problem.n + 2 * gradient_error(problem, problem.n, limit))
     own = (problem.size + 24) * UNIT * (limit + step * problem.G)
     if isinstance(problem.domain, L1Ball | Simplex):
         own += 16 * (problem.size + 8) ** 1.5 * UNIT * problem.domain.diameter(problem.size)
-    return (gradient + own) * (1 + 1e-12)
+    return (gradient + 2 * own) * (1 + 1e-12)
 
 
 def reach(problem: Problem, step: float) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.numbers import finite
+from accounting.privacy import REPLACE_ONE, Relation
 from solvers import kernels
 from solvers.columns import Columns
 from solvers.domains import Domain, Free, Simplex
@@ -44,6 +45,7 @@ class Problem:
     stretch : how many times longer than R what is added up for a record may be before it is centred: 1, or more in a
         released frame, which says it. Only the rounding that noise must cover follows it
     moments : (means, variances, noise stds) of the declared columns if they were released before: see preparation
+    relation : which datasets are neighbors
 
     Raises
     ------
@@ -61,6 +63,7 @@ class Problem:
     slope_limit: float = field(default=1.0, kw_only=True)
     stretch: float = field(default=1.0, kw_only=True)
     moments: tuple[tuple[float, ...], ...] | None = field(default=None, kw_only=True)
+    relation: Relation = field(default=REPLACE_ONE, kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.n) is not int or not 1 <= self.n <= MAX_ROWS:

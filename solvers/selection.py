@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from accounting.divergences.gaussian import gauss_mu
 from accounting.privacy import Privacy
 from solvers.domains import Free
 from solvers.errors import Unsuitable
@@ -22,7 +21,7 @@ from solvers.methods import (
 )
 from solvers.methods.checks import check_loss
 from solvers.methods.run import Strict
-from solvers.methods.tuning import descent_time
+from solvers.methods.tuning import budget_mu, descent_time
 from solvers.potentials import HalfSquaredLp
 from solvers.preparation import Asked, ByMethod, ByProfile, Declared, Preparation, Private
 from solvers.problem import Problem
@@ -177,7 +176,7 @@ def _default_limit(method: Method, problem: Problem, privacy: Privacy) -> float:
     if problem.slope_limit < 1:
         return problem.slope_limit
     suited = method.limits_slopes and problem.loss.takes == "class" and problem.outputs == 1 and problem.is_convex
-    return _LIMIT if suited and problem.n * gauss_mu(privacy.epsilon, privacy.delta) < _FEW * problem.d else 1.0
+    return _LIMIT if suited and problem.n * budget_mu(problem, privacy) < _FEW * problem.d else 1.0
 
 
 def _limited_by_itself(method: Method, problem: Problem, limit: float | None) -> Method:

@@ -124,7 +124,7 @@ def plan(
         raise OutOfRange(f"the run would take more than {limits.answers:g} private answers, the most here")
     if answers * problem.size > limits.coordinates:
         raise OutOfRange(f"the run would draw noise for more than {limits.coordinates:g} coordinates, the most here")
-    release = calibrate(own + moments, privacy)
+    release = calibrate(own + moments, privacy, problem.relation)
     bounds = chosen.bounds(met) | prepared.bounds(problem)
     stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)
     expected = forecast(chosen, met, stds[0])

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import apart
 from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.data_access.standardised import StandardisedOracle
@@ -24,6 +25,7 @@ class StandardisedAttacker:
         self._oracle, self._plan, self._pair, self._n = oracle, plan, (one, two), problem.n
         self._rows = [rows_of(replace(data, scale=np.ones(problem.n))) for data in self._pair]  # as they are stored
         self._columns: Columns = problem.columns
+        self._relation = problem.relation
         self.score = 0.0
 
     def planned(self, query: str) -> PlannedQuery:
@@ -32,24 +34,24 @@ class StandardisedAttacker:
 
     def means(self, query: str) -> Vector:
         """The oracle's."""
-        answer = self._oracle.means(query)
-        return self._scored(query, answer, [x[:, :-1].mean(axis=0) for x in self._rows], self._columns.diameter / 2)
+        answer, bound = self._oracle.means(query), self._columns.mean_bound(self._relation)
+        return self._scored(query, answer, [x[:, :-1].mean(axis=0) for x in self._rows], bound)
 
     def spread(self, query: str, center: Vector) -> float:
         """The oracle's."""
         answer, most = self._oracle.spread(query, center), float(self._columns.farthest(center).sum())
         means = [np.array([(self._numbers(x, center) ** 2).sum() / self._n]) for x in self._rows]
-        return float(self._scored(query, np.array([answer]), means, most / 2)[0])
+        return float(self._scored(query, np.array([answer]), means, most / apart(self._relation))[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.variances(query, center, radius), []
-        cut = float(np.linalg.norm(self._columns.farthest(center))) > np.sqrt(2) * radius**2
+        cut = float(np.linalg.norm(self._columns.farthest(center))) > np.sqrt(apart(self._relation)) * radius**2
         for rows in self._rows:
             squares = self._numbers(rows, center) ** 2
             short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(self._n)
             means.append((squares * short[:, None]).mean(axis=0))
-        return self._scored(query, answer, means, self._columns.variance_bound(center, radius))
+        return self._scored(query, answer, means, self._columns.variance_bound(center, radius, self._relation))
 
     def histograms(self, query: str, bins: int) -> Vector:
         """The oracle's."""
@@ -58,7 +60,7 @@ class StandardisedAttacker:
         for rows in self._rows:
             parts = ((rows[:, :-1][:, self._at] - low) / (high - low) * bins).astype(int).clip(0, bins - 1)
             counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / self._n)
-        return self._scored(query, answer / self._n, counts, self._columns.count_bound) * self._n
+        return self._scored(query, answer / self._n, counts, self._columns.count_bound(self._relation)) * self._n
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """The oracle's."""

@@ -53,7 +53,7 @@ class DataAccess:
     ) -> None:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
-        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer)
+        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
         self.__drawn = False  # whether the rows are drawn with replacement, or have been
         self.__read: range | None = None  # the least range around all positions read since the last release
         self.__spent: dict[str, int] = {}  # where the positions of a parallel query's next part may begin

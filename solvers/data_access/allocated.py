@@ -31,7 +31,7 @@ class AllocatedOracle:
     ) -> None:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
-        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer)
+        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
         self.__allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:

@@ -10,6 +10,7 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import REPLACE_ONE, Relation
 from solvers.problem import Vector
 
 
@@ -21,11 +22,16 @@ class Meter:
     plan : what may be asked
     noise : the randomness
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
+    relation : the problem's, by which bounds are made; the plan must be of the same
     """
 
     __slots__ = ("_answered", "_given", "_horizons", "_on_answer", "noise", "plan")
 
-    def __init__(self, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None, relation: Relation = REPLACE_ONE
+    ) -> None:
+        if plan.relation != relation:
+            raise OutOfPlan("the plan is accounted for between other neighbors")
         self.plan, self.noise, self._on_answer = plan, noise, on_answer
         self._answered: Counter[str] = Counter()
         self._horizons: dict[str, int] = {}

@@ -55,7 +55,7 @@ class PrivateOracle:
     ) -> None:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
-        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer)
+        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
         self.__anchored: tuple[Vector, Vector] | None = None
         self.__walker, self.__hidden = walker, hidden
 

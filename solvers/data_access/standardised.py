@@ -13,6 +13,7 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import apart
 from solvers import kernels
 from solvers.bounds import UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
@@ -35,45 +36,46 @@ class StandardisedOracle:
     Every answer is one use of the Gaussian mechanism over all rows. Parameters as `PrivateOracle`.
     """
 
-    __slots__ = ("__columns", "__data", "__inverse", "__meter", "__problem")
+    __slots__ = ("__apart", "__columns", "__data", "__inverse", "__meter", "__problem", "__relation")
 
     def __init__(
         self, problem: Problem, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
     ) -> None:
         if data.problem != problem or problem.columns is None:
             raise Unsuitable("the data were prepared for another problem, or their columns are not declared")
-        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer)
+        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
         self.__columns: Columns = problem.columns
         self.__inverse: tuple[Frame, Vector] | None = None
+        self.__relation, self.__apart = problem.relation, apart(problem.relation)
 
     def planned(self, query: str) -> PlannedQuery:
         """The query with its noise, as planned: public."""
         return self.__meter.look(query, Gaussian)
 
     def means(self, query: str) -> Vector:
-        """The mean row without its constant, (d - 1,), + noise; replacing a row moves it by the rows' diameter / n."""
+        """The mean row without its constant, (d - 1,), + noise; a replaced row moves it by the rows' diameter / n."""
         planned = self.__meter.take(query, Gaussian)
         total, data, n = np.zeros(self.__problem.d), self.__data, self.__problem.n
         for rows in blocks(n, self.__problem):
             places = np.arange(rows.start, rows.stop)
             total += kernels.weighted_sum(data.records, np.ones(len(places)), places)
         total = total[:-1]
-        return self.__answer(planned, total, self.__columns.diameter / 2, self.__columns.row_norm)
+        return self.__answer(planned, total, self.__columns.mean_bound(self.__relation), self.__columns.row_norm)
 
     def spread(self, query: str, center: Vector) -> float:
         """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `Columns.farthest`."""
         check_center(center, self.__problem)
         planned, most = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
         total = self.__total(lambda rows: np.minimum((self.__numbers(rows, center) ** 2).sum(axis=1), most).sum())
-        return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
+        return float(self.__answer(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The mean of y o y + noise, (p,), y the numbers of x - m, shortened to `radius` if that lets less noise do."""
         check_center(center, self.__problem)
         _check_length(radius)
         planned, longest = self.__meter.take(query, Gaussian), float(np.linalg.norm(self.__farthest(center)))
-        moved, short = self.__columns.variance_bound(center, radius), radius * radius
-        cut = longest > math.sqrt(2) * short
+        moved, short = self.__columns.variance_bound(center, radius, self.__relation), radius * radius
+        cut = longest > math.sqrt(self.__apart) * short
 
         def squares(rows: slice) -> Vector:
             values: Vector = self.__numbers(rows, center) ** 2
@@ -85,7 +87,7 @@ class StandardisedOracle:
 
     def histograms(self, query: str, bins: int) -> Vector:
         """How many records lie in each of so many equal parts of each number's range + noise, (p bins,), number by
-        number: a record is in p of them, and replacing it moves the counts by sqrt(2 p) at most.
+        number: a record is in p of them; replacing it moves the counts by sqrt(2 p), emptying it by sqrt(p).
         """
         low, high = self.__columns.low, self.__columns.high
         if not 1 <= bins <= _BINS or not len(low):
@@ -97,7 +99,7 @@ class StandardisedOracle:
             parts = np.floor((self.__numbers(rows, center) - low) / width * bins)
             places = np.clip(parts, 0, bins - 1).astype(np.int64) + first
             counts += np.bincount(places.ravel(), minlength=len(counts))
-        return self.__meter.answer(planned, counts, self.__columns.count_bound * _SLIP)
+        return self.__meter.answer(planned, counts, self.__columns.count_bound(self.__relation) * _SLIP)
 
     def target_mean(self, query: str) -> float:
         """The mean of y in [-1, 1] + noise."""
@@ -111,14 +113,14 @@ class StandardisedOracle:
             raise Unsuitable("a target lies in [-1, 1]")
         planned, most = self.__meter.take(query, Gaussian), 1 + abs(center)
         total = self.__total(lambda rows: np.abs(np.clip(self.__data.y[rows], -1, 1) - center).sum())
-        return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
+        return float(self.__answer(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
         """The mean of min(|<z, w> - y|, most) + noise."""
         own, points, y = self.__own(frame, most), self.__points(w), self.__data.y
         planned, records = self.__meter.take(query, Gaussian), in_frame(self.__data, own)
         total = self.__total(lambda rows: kernels.residual_sum(records, y, points[0], most, rows.start, rows.stop))
-        return float(self.__answer(planned, np.atleast_1d(total), most / 2, most)[0])
+        return float(self.__answer(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """(1/n) sum_i t_i z_i + noise, z_i in the frame's coordinates and |t_i| <= limit / ||z_i||; flat.
@@ -202,10 +204,10 @@ class StandardisedOracle:
         return total
 
     def __answer(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
-        """total / n made private: replacing a record moves the exact total by 2 `moved`; a term's norm is `longest`."""
+        """total / n made private: `moved` is the per-record bound of the exact total; a term's norm is `longest`."""
         n, most, least = self.__problem.n, block_rows(self.__problem), unfolded_rows(self.__problem.d)
         rounding = (min(most, n) + n / least + 16) * UNIT * longest
-        return self.__meter.answer(planned, total / n, moved * _SLIP / n + rounding)
+        return self.__meter.answer(planned, total / n, moved * _SLIP / n + 2 * rounding)
 
 
 def _check_length(length: float) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
+from accounting.privacy import apart
 from solvers.columns import Columns
 from solvers.doors import Standardised
 from solvers.errors import Unsuitable
@@ -93,23 +94,23 @@ def queries(problem: Problem, means: float, spread: float, variances: float) -> 
 
 
 def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
-    """Of each of them: half its sensitivity at its largest, m an end of each range, rounding aside; its coordinates."""
-    columns, n = columns_of(problem), problem.n
+    """Of each of them its per-record bound at its largest, m an end of each range, rounding aside; its coordinates."""
+    columns, n, k = columns_of(problem), problem.n, apart(problem.relation)
     numbers, widest = int(columns.is_number.sum()), (columns.high - columns.low) ** 2
     every = {
-        "means": (columns.diameter / 2 / n, problem.d - 1),
-        "spread": (float(widest.sum()) / 2 / n, 1),
-        "variances": (math.hypot(*widest.tolist()) / 2 / n, numbers),
+        "means": (columns.mean_bound(problem.relation) / n, problem.d - 1),
+        "spread": (float(widest.sum()) / k / n, 1),
+        "variances": (math.hypot(*widest.tolist()) / k / n, numbers),
     }
     return {query.name: every[query.name] for query in queries(problem, 1.0, 1.0, 1.0)}
 
 
 def noise_stds(problem: Problem, center: Vector, radius: float, multiplier: Callable[[str], float]) -> Vector:
     """Of the variances of numbers, and of the means of blocks, whose variances follow from these: (d - 1,)."""
-    columns, n = columns_of(problem), problem.n
-    found = np.full(problem.d - 1, multiplier("means") * columns.diameter / 2 / n)
+    columns, n, relation = columns_of(problem), problem.n, problem.relation
+    found = np.full(problem.d - 1, multiplier("means") * columns.mean_bound(relation) / n)
     if columns.is_number.any():
-        found[columns.is_number] = multiplier("variances") * columns.variance_bound(center, radius) / n
+        found[columns.is_number] = multiplier("variances") * columns.variance_bound(center, radius, relation) / n
     return found
 
 
@@ -133,7 +134,8 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
     v = center * (1 - center)
     radius = 0.0
     if numbers.any():
-        least = oracle.planned("spread").noise_multiplier * float(columns.farthest(center).sum()) / (2 * n)
+        most = float(columns.farthest(center).sum()) / apart(problem.relation)
+        least = oracle.planned("spread").noise_multiplier * most / n
         spread = min(max(oracle.spread("spread", center), least), FARTHEST * int(numbers.sum()))
         radius = _radius(spread)
         v[numbers] = oracle.variances("variances", center, radius)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from accounting.divergences.gaussian import gauss_mu
 from accounting.plan import Query
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, apart
 from solvers.doors import Standardised
 from solvers.frame import Frame
 from solvers.preparation.moments import Moments
@@ -63,7 +63,8 @@ class ByProfile:
         """
         weights, mu = {query.name: query.weight for query in private}, gauss_mu(privacy.epsilon, privacy.delta)
         total = sum(weights.values())
-        moments = self.moments.coarsened(problem, lambda query: 2 / (mu * math.sqrt(weights[query] / total)))
+        one = apart(problem.relation) * math.sqrt(total) / mu
+        moments = self.moments.coarsened(problem, lambda query: one / math.sqrt(weights[query]))
         return replace(self, moments=moments)
 
     def queries(self, problem: Problem, own: tuple[Query, ...]) -> tuple[Query, ...]:  # noqa: ARG002

@@ -55,9 +55,10 @@ class Profile(StandardisedRun):
         return (*asked, Query("histograms", 1, Gaussian(), _HISTOGRAMS)) if _numbers(problem) else asked
 
     def bounds(self, problem: Problem) -> Bounds:
-        """The moments', and for counts sqrt(2 p) / 2: a record is in one bin of each of p numbers."""
+        """The moments', and for counts sqrt(p / k): a record is in one bin of each of p numbers."""
         found, p = moments.bounds(problem), _numbers(problem)
-        return found | {"histograms": (moments.columns_of(problem).count_bound, p * self.bins)} if p else found
+        moved = moments.columns_of(problem).count_bound(problem.relation)
+        return found | {"histograms": (moved, p * self.bins)} if p else found
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """A pass for each answer."""

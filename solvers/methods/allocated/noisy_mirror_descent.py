@@ -158,9 +158,13 @@ class NoisyMirrorDescentRun(AllocatedRun):
 
 
 def _passes(problem: Problem, privacy: Privacy, batch: int) -> int:
-    """floor(mu^2 / (4 q^2 sinh(1 / z^2) / T)) in [1, 16], mu of the target, z = b / sqrt(d): there sigma^2 d = G^2."""
-    half = _half_pass(problem, batch, "independent")
-    one = 4 * half.rate**2 * math.sinh(min(problem.size / batch**2, 100.0)) / half.slots
+    """floor(mu^2 / (4 q^2 sinh(1 / z^2) / T)) in [1, 16], mu of the target, z = b / sqrt(d): there sigma^2 d = G^2.
+
+    Under zero_out one costs q^2 (e^(1 / z^2) - 1) / T.
+    """
+    half, square = _half_pass(problem, batch, "independent"), min(problem.size / batch**2, 100.0)
+    slot = math.expm1(square) if problem.relation == "zero_out" else 4 * math.sinh(square)
+    one = half.rate**2 * slot / half.slots
     return min(max(int(gauss_mu(privacy.epsilon, privacy.delta) ** 2 / one), 1), _MOST_DEFAULT_PASSES)
 
 
@@ -168,8 +172,8 @@ def _multiplier(problem: Problem, privacy: Privacy, batch: int, passes: int, hal
     """z in the limit of many slots and passes: 4 q^2 sinh(1 / z^2) / T = mu^2 / P; in order, that of T batches."""
     share = gauss_mu(privacy.epsilon, privacy.delta) ** 2 / passes
     if half.form == "ordered":
-        return WithoutReplacement(batch, problem.n).multiplier(share / half.slots)
-    return half.multiplier(share)
+        return WithoutReplacement(batch, problem.n).multiplier(share / half.slots, problem.relation)
+    return half.multiplier(share, problem.relation)
 
 
 def _half_pass(problem: Problem, batch: int, form: Form) -> RandomAllocation:

@@ -8,7 +8,7 @@ import numpy as np
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, apart
 from solvers.bounds import UNIT, gradient_bound, unfolded_rows
 from solvers.domains import Free
 from solvers.doors import Access
@@ -37,8 +37,9 @@ class AdaSsp(Strict):
     Precondition: ||x_i|| <= R, |y_i| <= C, enforced per record; C is the loss's residual bound, the target's scale.
     Pseudo-code: release lambda_min(X'X/n); the upper triangle of X'X/n, off-diagonal entries times sqrt(2); X'y/n;
     then T - 1 times the mean gradient at the w so far.
-    Postcondition: Gaussian releases of per-record bounds R^2 / 2n, R^2 / (sqrt(2) n), and T times R C / n; the rest
-    post-processes. Proof: docs/proofs/ada_ssp.md. In one round no residual is clipped: plain least squares.
+    Postcondition: Gaussian releases of per-record bounds R^2 / (k n), R^2 / (sqrt(k) n), and T times R C / n, k = 2 for
+    replaced records, 1 for zeroed ones; the rest post-processes. Proof: docs/proofs/ada_ssp.md. In one
+    round no residual is clipped: plain least squares.
 
     Parameters
     ----------
@@ -101,12 +102,12 @@ class AdaSspRun(DataRun):
         return (*asked, Query("residual_moments", self.rounds - 1, Gaussian(), each * (self.rounds - 1)))
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Each query's per-record bound, half its sensitivity, and its number of coordinates."""
-        d, square, error = problem.d, problem.row_norm**2, _error(problem)
+        """Each query's per-record bound and its number of coordinates."""
+        d, square, error, k = problem.d, problem.row_norm**2, 2 * _error(problem), apart(problem.relation)
         mixed = problem.row_norm * _target_bound(problem)
         found = {
-            "least_eigenvalue": (square / 2 / problem.n + (error + _eigenvalue_error(problem)) * square, 1),
-            "second_moments": (square / math.sqrt(2) / problem.n + error * square, d * (d + 1) // 2),
+            "least_eigenvalue": (square / k / problem.n + (error + 2 * _eigenvalue_error(problem)) * square, 1),
+            "second_moments": (square / math.sqrt(k) / problem.n + error * square, d * (d + 1) // 2),
             "target_moments": (mixed / problem.n + error * mixed, d),
         }
         return found if self.rounds == 1 else found | {"residual_moments": (gradient_bound(problem), d)}

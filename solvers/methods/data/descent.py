@@ -2,8 +2,8 @@
 
 Phi(w) = (1/m) sum over the m positions of f_i(w) + (s/2) ||w - center||^2 + r(w) over C, r being mu-strongly convex.
 T steps w <- prox_(eta r, C)(w - eta (grad F(w) + s (w - center))), eta <= 2 / (L + 2 s), from a common start: replacing
-one record moves the result by at most 2 G / (m (s + mu)), for every T, which is also the bound for the exact minimizer;
-floating point adds to it. Proof: docs/proofs/descent.md (docs/spec T7').
+one record moves the result by at most 2 G / (m (s + mu)), half of it where one of the two is null, for every T, which
+is also the bound for the exact minimizer; floating point adds to it. Proof: docs/proofs/descent.md (docs/spec T7').
 """
 
 import math
@@ -69,14 +69,15 @@ class Piece:
         return self.step * self.curvature / (1 + self.step * self.problem.mu)
 
     def sensitivity(self, start_norm: float = 0.0) -> float:
-        """How far replacing one record moves what `minimize` returns, rounding included.
+        """How far replacing one record moves what `minimize` returns: two steps by way of the null record, and in each
+        the rounding of two runs.
 
         Parameters
         ----------
         start_norm : ||start|| and ||center||, or more; public
         """
         exact = 2 * self.problem.G / (len(self.rows) * self.curvature)
-        return exact * (1 + 1e-12) + 2 * self.rounding(start_norm)
+        return exact * (1 + 1e-12) + 4 * self.rounding(start_norm)
 
     def reach(self, start_norm: float) -> float:
         """A bound on ||w|| at every iterate: with W the minimizer, ||w_t - W|| <= ||w_0 - W||, and

@@ -81,7 +81,7 @@ class EpochGrowth(Strict):
         noise = cuts.noise_for("epoch_growth", self.noise, privacy)
         kappa = self.kappa or (_SMOOTH if problem.is_smooth else _ROUGH)
         reach = problem.G * distance(problem)
-        a = tuning.spread(noise, privacy, problem.size)
+        a = tuning.spread(noise, privacy, problem)
         T = self.epochs or self._halvings(problem, a, kappa)
         plan, proven = self._epoch(problem, a, T)
         width = tuning.envelope("epoch_growth", problem, self.smoothing, proven)

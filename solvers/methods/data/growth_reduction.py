@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 
-from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, Laplace
 from accounting.plan import Query
 from accounting.privacy import Privacy
@@ -16,6 +15,7 @@ from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
 from solvers.methods.run import UNFINISHED, Bounds, DataRun, Start, Strict
 from solvers.methods.tuning import distance
+from solvers.methods.tuning.phases import spread
 from solvers.problem import Problem, Vector
 from solvers.regularizers import NoRegularizer
 
@@ -75,7 +75,7 @@ class GrowthReduction(Strict):
         noise, D = noise_for("growth_reduction", self.noise, privacy), distance(problem)
         found = []
         for k in range(1, MOST_ROUNDS + 1) if self.rounds is None else (self.rounds,):
-            errors = _errors(problem, _spread(noise, privacy, problem.size, k), k)
+            errors = _errors(problem, _spread(noise, privacy, problem, k), k)
             best = math.sqrt(2 * errors) / D if self.strength is None else self.strength
             found.append((best * D**2 / 2 + errors / best, k, best))
         _, rounds, strength = min(found)
@@ -129,11 +129,9 @@ class GrowthReductionRun(DataRun):
         return Piece(problem, range(problem.n), 2.0**i * self.strength)
 
 
-def _spread(noise: NoiseName, privacy: Privacy, d: int, rounds: int) -> float:
+def _spread(noise: NoiseName, privacy: Privacy, problem: Problem, rounds: int) -> float:
     """a = E||noise||^2 over the squared sensitivity when each of the rounds gets its share of mu^2, or of epsilon."""
-    if noise == "laplace":
-        return 2.0 * d * d * rounds**2 / privacy.epsilon**2
-    return d * rounds / gauss_mu(privacy.epsilon, privacy.delta) ** 2
+    return spread(noise, privacy, problem) * (rounds**2 if noise == "laplace" else rounds)
 
 
 def _errors(problem: Problem, a: float, rounds: int) -> float:

@@ -143,8 +143,8 @@ class InverseSensitivityRun(DataRun):
         return error * problem.n / (2 * problem.G)
 
     def _bound(self, problem: Problem) -> float:
-        """Half of the most by which a computed score moves when a record is replaced."""
-        return (1 + lattice_error(problem)) / 2 + self._rounding(problem)
+        """How far a computed score moves when a record becomes null; twice that when it is replaced."""
+        return (1 + lattice_error(problem)) / 2 + 2 * self._rounding(problem)
 
 
 def _move(problem: Problem, w: Vector, g: Vector, step: float) -> Vector:

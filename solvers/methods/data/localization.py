@@ -79,7 +79,7 @@ class Localization(Strict):
         """
         check_convex("localization", problem)
         noise = cuts.noise_for("localization", self.noise, privacy)
-        D, a = distance(problem), tuning.spread(noise, privacy, problem.size)
+        D, a = distance(problem), tuning.spread(noise, privacy, problem)
         plan = tuning.choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
         width = tuning.envelope("localization", problem, self.smoothing, tuning.risk(LAW, a, plan, D, problem.G))
         return LocalizationRun(plan.count, plan.ratio, plan.step, width, self.steps, noise)

@@ -11,7 +11,7 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
 from accounting.numbers import finite
 from accounting.plan import Query
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, apart
 from solvers.bounds import UNIT, gradient_error
 from solvers.domains import Simplex
 from solvers.doors import Access
@@ -127,7 +127,7 @@ class ObjectivePerturbationRun(DataRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Each query's per-record bound and number of coordinates."""
-        return {"minimizer": (_bound(problem), problem.d), "approximation": (self.radius, problem.d)}
+        return {"minimizer": (_bound(problem), problem.d), "approximation": (self._off(problem), problem.d)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """(T + 1) n."""
@@ -140,7 +140,7 @@ class ObjectivePerturbationRun(DataRun):
         std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)
         lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
         w = self._minimize(access, problem, b, lattice)
-        return problem.domain.project(access.release("approximation", w, self.radius))
+        return problem.domain.project(access.release("approximation", w, self._off(problem)))
 
     def _minimize(self, access: Access, problem: Problem, b: Vector, lattice: float) -> Vector:
         """A point within r of theta: the gradient's norm over m bounds the distance, whatever the steps did.
@@ -166,6 +166,10 @@ class ObjectivePerturbationRun(DataRun):
 
     def _strong(self, problem: Problem) -> float:
         return problem.mu + self.ridge
+
+    def _off(self, problem: Problem) -> float:
+        """The per-record bound of w given theta: both runs may miss it by r, whatever the neighbors are."""
+        return 2 * self.radius / apart(problem.relation)
 
 
 def _bound(problem: Problem) -> float:

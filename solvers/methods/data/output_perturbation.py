@@ -107,6 +107,6 @@ def _balanced(problem: Problem, privacy: Privacy, noise: NoiseName) -> float:
     """argmin over m of m D^2 / 2 + (L / 2) E||noise||^2, less mu; the noise falls as 1 / m^2. A quarter of tuning's D:
     minimizers are nearer than it looks for them, and here the bias is paid in full.
     """
-    variance = spread(noise, privacy, problem.size) * (2 * problem.G / problem.n) ** 2
+    variance = spread(noise, privacy, problem) * (2 * problem.G / problem.n) ** 2
     strong = math.cbrt(2 * problem.L * variance / (distance(problem) / 4) ** 2)
     return min(1e6, max(0.0, strong - problem.mu))

@@ -79,7 +79,7 @@ class PhasedSgd(Strict):
             raise Unsuitable(
                 f"phased_sgd: step must stay below 2/L = {2 / problem.L:.6g} here: its privacy rests on it"
             )
-        facts = tuning.spread(noise, privacy, problem.d), problem.n, distance(problem), problem.G
+        facts = tuning.spread(noise, privacy, problem), problem.n, distance(problem), problem.G
         plan = tuning.choose(LAW, *facts, count=self.phases, ratio=self.ratio, step=self.step, longest=longest)
         return PhasedSgdRun(plan.count, plan.ratio, plan.step, noise)
 
@@ -132,7 +132,8 @@ class PhasedSgdRun(DataRun):
 
 
 def sensitivity(problem: Problem, rows: int, eta: float, start: Vector) -> float:
-    """How far replacing one record moves the mean of one pass: 2 G eta, and twice what `rows` steps may round away.
+    """How far replacing one record moves the mean of one pass, by way of the null record: 2 G eta, and four times what
+    `rows` steps may round away.
 
     The points stay within ||start|| + eta G m of 0, or in C, since the prox keeps 0 where C holds it.
     """
@@ -142,4 +143,4 @@ def sensitivity(problem: Problem, rows: int, eta: float, start: Vector) -> float
     size = reach + eta * problem.G
     one = eta * gradient_error(problem, 1, reach) + step_error(problem) * size
     mean = (rows + problem.d + 8) * UNIT * size  # of summing the points
-    return 2 * problem.G * eta * (1 + 1e-12) + 2 * (rows * one + mean)
+    return 2 * problem.G * eta * (1 + 1e-12) + 4 * (rows * one + mean)

@@ -57,5 +57,5 @@ def parallel(noise: NoiseName, parts: int) -> tuple[Query, ...]:
 
 
 def bound(noise: NoiseName, sensitivity: float, d: int) -> float:
-    """Half an l2 sensitivity, in the mechanism's norm: ||v||_1 <= sqrt(d) ||v||_2."""
+    """Half an l2 sensitivity of replacement, in the mechanism's norm: ||v||_1 <= sqrt(d) ||v||_2."""
     return sensitivity / 2 * (math.sqrt(d) * (1 + 1e-15) if noise == "laplace" else 1.0)

@@ -6,10 +6,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, apart
 from solvers.domains import Free
 from solvers.doors import Standardised
 from solvers.errors import NeedsDelta, Unsuitable
@@ -17,6 +16,7 @@ from solvers.frame import Frame
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count
 from solvers.methods.run import Bounds, StandardisedRun, Strict
+from solvers.methods.tuning import budget_mu
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 
@@ -83,7 +83,7 @@ class AdaptiveGd(Strict):
             raise Unsuitable("adaptive_gd takes the free domain: its coordinates change on the way; use dp_gd")
         if privacy.is_pure:
             raise NeedsDelta("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
-        ratio = problem.n * gauss_mu(privacy.epsilon, privacy.delta) / problem.size
+        ratio = problem.n * budget_mu(problem, privacy) / problem.size
         limit = self.slope_limit or (0.5 if ratio < 200 else 1.0)
         steps = self.steps or (min(max(_STEPS, 2 * problem.d), _LONG) if ratio >= 10 else _STEPS)
         return AdaptiveGdRun(steps, limit, self.residual_limit or min(max(1.0, ratio / 1000), _WIDEST))
@@ -114,7 +114,10 @@ class AdaptiveGdRun(StandardisedRun):
         """At their largest, rounding aside: |m| = 1, and the widest limits."""
         limit = self._limit(problem) if problem.loss.takes == "class" else self.residual_limit
         found = {"gradient": (limit / problem.n, problem.size)} | moments.bounds(problem)
-        return found | (dict.fromkeys(_TARGET, (1 / problem.n, 1)) if problem.loss.takes == "number" else {})
+        if problem.loss.takes == "class":
+            return found
+        spreads = dict.fromkeys(_TARGET, (2 / apart(problem.relation) / problem.n, 1))
+        return found | spreads | {"target_mean": (1 / problem.n, 1)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n, and a pass for each moment."""
@@ -146,7 +149,7 @@ class AdaptiveGdRun(StandardisedRun):
         far, farther = (min(max((signal - low) / width, 0.0), 1.0) for low, width in ((60, 200), (400, 800)))
         center, v = moments.ask(oracle, problem, floor=1 + 2 * far)
         mean = min(max(oracle.target_mean("target_mean"), -1.0), 1.0)
-        least = oracle.planned("target_spread").noise_multiplier * (1 + abs(mean)) / (2 * n)
+        least = oracle.planned("target_spread").noise_multiplier * (1 + abs(mean)) / (apart(problem.relation) * n)
         spread = min(max(oracle.target_spread("target_spread", mean), least), 2.0)
         path = _Path(problem, _frame(center, v, 1 - 0.25 * (far + farther)), _still(problem, mean / _CONSTANT))
         wide, again, eta = max(0.7, math.sqrt(signal / 20)), self._at(_RESIDUALS), 0.5
@@ -159,7 +162,7 @@ class AdaptiveGdRun(StandardisedRun):
             path.move(at, gradient + np.minimum(penalties, 1 / eta) * at, eta, t)
             if t in again:
                 most = min(2.0, 4.5 * limit / wide)
-                least = oracle.planned("residual").noise_multiplier * most / (2 * n)
+                least = oracle.planned("residual").noise_multiplier * most / (apart(problem.relation) * n)
                 scale = min(max(oracle.residual("residual", path.mean_in_frame, path.frame, most), least), spread)
                 limit = min(self.residual_limit, 1.25 * wide * scale)
         return path.raw_mean

@@ -71,7 +71,7 @@ def fill_form(name: str, form: Form | None, problem: Problem, privacy: Privacy, 
 def limit_noise(problem: Problem, privacy: Privacy, batch: int, total: int) -> float:
     """z of `total` changes for their share of mu^2, in the limit of many: what the plan's own is near."""
     share = (1 - SNAPSHOT_SHARE) * gauss_mu(privacy.epsilon, privacy.delta) ** 2 / total
-    return PoissonGaussian(batch / problem.n).multiplier(share)
+    return PoissonGaussian(batch / problem.n).multiplier(share, problem.relation)
 
 
 def fill_step(name: str, step: float | None, problem: Problem, batch: int, longest: float) -> float:

@@ -5,13 +5,18 @@ import math
 import numpy as np
 
 from accounting.divergences.gaussian import gauss_mu
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, apart
 from solvers.errors import NeedsDelta
 from solvers.problem import Problem
 
 _MARGIN = 5.0  # the optimum is looked for at ||w|| up to _MARGIN sqrt(min(d, n)) sup|f'| / R where the domain is silent
 _COST = 0.35  # what one unit of time costs, per direction, in units of the squared noise of a single answer
 _BEARABLE = 0.25  # the share of the untrained model's loss that noise may cost
+
+
+def budget_mu(problem: Problem, privacy: Privacy) -> float:
+    """mu* as noise has it: 2 / z of one Gaussian answer at the whole budget; under zero_out twice the budget's own."""
+    return gauss_mu(privacy.epsilon, privacy.delta) * 2 / apart(problem.relation)
 
 
 def answers_std(problem: Problem, privacy: Privacy) -> float:
@@ -24,7 +29,7 @@ def answers_std(problem: Problem, privacy: Privacy) -> float:
     """
     if privacy.is_pure:
         raise NeedsDelta("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
-    return 2 * problem.G / (problem.n * gauss_mu(privacy.epsilon, privacy.delta))
+    return 2 * problem.G / (problem.n * budget_mu(problem, privacy))
 
 
 def distance(problem: Problem) -> float:

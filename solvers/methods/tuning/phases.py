@@ -13,10 +13,10 @@ Phi being the risk over the distribution that the rows are drawn from, r Lipschi
 import math
 from dataclasses import dataclass
 
-from accounting.divergences.gaussian import gauss_mu
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, apart
 from solvers.errors import Unsuitable
 from solvers.methods.data.phases import MOST_PHASES, NoiseName, Phases
+from solvers.methods.tuning.descent import budget_mu
 from solvers.problem import Problem
 from solvers.regularizers import NoRegularizer
 
@@ -34,11 +34,14 @@ class Law:
     shift: float
 
 
-def spread(noise: NoiseName, privacy: Privacy, d: int) -> float:
-    """a = E||noise||^2 over the squared l2 sensitivity: d / mu*^2, or 2 d^2 / epsilon^2 for Laplace in coordinates."""
+def spread(noise: NoiseName, privacy: Privacy, problem: Problem) -> float:
+    """a = E||noise||^2 over the squared l2 sensitivity of replacement: d / mu*^2, or, for Laplace noise in coordinates,
+    2 d^2 / epsilon^2, under zero_out a quarter of that.
+    """
+    d = problem.size
     if noise == "laplace":
-        return 2.0 * d * d / privacy.epsilon**2
-    return d / gauss_mu(privacy.epsilon, privacy.delta) ** 2
+        return d * d / 2 * (apart(problem.relation) / privacy.epsilon) ** 2
+    return d / budget_mu(problem, privacy) ** 2
 
 
 def _factor(law: Law, a: float, count: int, rows: int, ratio: float) -> float:

@@ -12,6 +12,7 @@ from accounting.mechanisms import RandomAllocation
 from accounting.mechanisms.random_allocation import Form
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
+from accounting.privacy import Relation
 from solvers import Problem, plan, solve
 from solvers.bounds import sampled_bound
 from solvers.data_access import inputs
@@ -222,9 +223,9 @@ def test_planning_calibrates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calibrated: list[int] = []
     whole = calibration._calibrate
 
-    def counted(queries: tuple[Query, ...], privacy: Privacy) -> ReleasePlan:
+    def counted(queries: tuple[Query, ...], privacy: Privacy, relation: Relation) -> ReleasePlan:
         calibrated.append(len(queries))
-        return whole(queries, privacy)
+        return whole(queries, privacy, relation)
 
     monkeypatch.setattr(calibration, "_calibrate", counted)
     plan(NoisyMirrorDescent(), Problem(Hinge(), n=301, d=5, row_norm=1.0), PRIVACY)

@@ -110,7 +110,7 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("owner", "name", "mutant"),
         [
-            (Columns, "count_bound", property(lambda _: math.sqrt(2) / 2)),
+            (Columns, "count_bound", lambda *_: math.sqrt(2) / 2),
             (Columns, "diameter", property(lambda columns: math.sqrt(2 * len(columns.widths)))),
             (Columns, "variance_bound", lambda *_: 0.05),
         ],
