@@ -109,4 +109,4 @@ class Access(Protocol):
         """An access to as many rows, drawn from these with replacement."""
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
-        """`value` made private: replacing a record may move it by 2 `bound` at most, in the mechanism's norm."""
+        """`value` made private: a neighbor may move it by 2 `bound` (null: by `bound`), in the mechanism's norm."""

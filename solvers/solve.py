@@ -223,7 +223,7 @@ def solve(
     preparation: Asked | None = None,
     slope_limit: float | None = None,
 ) -> Release:
-    """An (epsilon, delta)-DP model of the data, for replacement of one row; fresh noise, nobody chooses it.
+    """An (epsilon, delta)-DP model of the data, between the problem's neighbors; fresh noise, nobody chooses it.
 
     Parameters
     ----------

@@ -6,7 +6,6 @@ Postcondition: k/z-DP, delta = 0. Proof: docs/proofs/laplace.md.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -14,26 +13,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.divergences import randomized_response
+from accounting.divergences import laplace, randomized_response
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation, apart
-
-_ROUNDING = 1 + 1e-9  # more than the error of the curve in floats
-_TINY = 1e-3  # below this a epsilon, the curve's own formula loses digits; randomized response is then as good a bound
-
-
-def _renyi(epsilon: float, orders: Sequence[float]) -> NDArray[np.float64]:
-    """rho(a) = ln(a/(2a-1) e^((a-1) epsilon) + (a-1)/(2a-1) e^(-a epsilon)) / (a-1), each a > 1."""
-    a = np.asarray(orders, dtype=float)
-    up, down = (a - 1) * epsilon, -a * epsilon
-    w, v = a / (2 * a - 1), (a - 1) / (2 * a - 1)  # the mean of up and down is 0: taken out, it costs no digits
-    clipped_up, clipped_down = np.minimum(up, 1.0), np.maximum(down, -1e3)
-    near = np.log1p(w * (np.expm1(clipped_up) - clipped_up) + v * (np.expm1(clipped_down) - clipped_down))
-    far = np.logaddexp(np.log(w) + up, np.log(v) + down)
-    exact = np.where((up <= 1) & (down >= -1e3), near, far) / (a - 1) * _ROUNDING
-    return np.where(-down < _TINY, np.inf, exact).clip(max=randomized_response.renyi(epsilon, orders))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +34,7 @@ class Laplace(AbstractMechanism):
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """epsilon = k/z, with the Renyi curve of one coordinate that moves by the whole sensitivity."""
         epsilon = apart(relation) / noise_multiplier
-        return Curves.of_pure(epsilon, partial(_renyi, epsilon))
+        return Curves.of_pure(epsilon, partial(laplace.renyi, epsilon))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one answer spends mu^2."""

@@ -133,8 +133,9 @@ class DataAccess:
         return access
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
-        """`value` made private by the planned mechanism; replacing a record may move it by 2 `bound` at most, in the
-        mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a position).
+        """`value` made private by the planned mechanism; a neighbor may move it by 2 `bound` at most, under zero_out by
+        `bound`, in the mechanism's norm: l2 (Gaussian), l1 (Laplace), or each score (exponential, which answers a
+        position).
 
         Where the mechanism is `Parallel`, the positions read since the last release must come after those of the
         query's earlier parts; where it is `Resampled`, the rows must be drawn ones.

@@ -6,7 +6,7 @@ from typing import Literal
 from accounting.divergences.resampling import run_epsilon
 from accounting.mechanisms import Laplace, Parallel, Resampled
 from accounting.plan import Query
-from accounting.privacy import Privacy
+from accounting.privacy import REPLACE_ONE, Privacy
 from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.data.localization import Localization, LocalizationRun
@@ -50,7 +50,7 @@ class BootstrapReduction(Strict):
         if problem.n < 2:
             raise Unsuitable("bootstrap_reduction needs two rows or more")
         own = Privacy(run_epsilon(privacy.epsilon, problem.n), 0.0)
-        return BootstrapReductionRun(self.inner.resolve(problem, own))
+        return BootstrapReductionRun(self.inner.resolve(replace(problem, relation=REPLACE_ONE), own))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,171 @@
+"""Under zero_out: one record, beside which there is nothing, moves no answer by more than its per-record bound."""
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accounting import Privacy
+from accounting.calibration import calibrate
+from accounting.errors import OutOfPlan
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery, Query
+from solvers import methods
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.access import DataAccess
+from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.domains import LinfBall
+from solvers.frame import Frame
+from solvers.losses import Absolute, Logistic, Loss, Squared
+from solvers.methods import Method
+from solvers.problem import Problem, Vector
+from solvers.regularizers import L2
+from solvers.solve import plan, run
+from solvers.statistics import Profile
+from tests.support.seeded import SeededBits
+
+COLUMNS = Columns((1, 3, 1), ((-0.5, 1.0), (-1.0, 0.25)))
+D, PRIVACY = COLUMNS.d, Privacy(1.0, 1e-6)
+
+
+def one_row(corner: tuple[float, float], category: int) -> Vector:
+    return np.array([[corner[0], *np.eye(3)[category], corner[1], 1.0]])
+
+
+def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns: Columns) -> list[tuple[float, float]]:
+    """For each answer over this record alone how far it is from 0, and its bound."""
+    problem = Problem(loss, n=1, d=D, row_norm=columns.row_norm, columns=columns, relation="zero_out")
+    asked = ("means", "spread", "variances", "gradient", "histograms", "target_mean", "target_spread", "residual")
+    wanted, found = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in asked), "zero_out"), []
+
+    def perturb(_: Gaussian, value: Vector, _z: float, bound: float, _noise: Noise) -> Vector:
+        found.append((float(np.linalg.norm(value)), bound))
+        return value
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Gaussian, "perturb", perturb)
+        door = StandardisedOracle(problem, inputs.of_arrays(x, np.array([y]), problem), wanted, Noise(SeededBits(1)))
+        frame, w = Frame(center, np.ones(D - 1), 0.3), np.linspace(-2, 2, D)
+        door.means("means")
+        door.spread("spread", center)
+        for radius in (0.3, 1.5, 9.0):
+            door.variances("variances", center, radius)
+        door.histograms("histograms", 4)
+        door.gradient("gradient", w, frame, limit)
+        if loss.takes == "number":
+            door.target_mean("target_mean")
+            door.target_spread("target_spread", 0.4)
+            door.residual("residual", w, frame, 0.7)
+    return found
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=lambda loss: str(loss.name))
+@given(data=st.data())
+def test_moments_and_framed_gradients(loss: Loss, data: st.DataObject) -> None:
+    numbers = data.draw(st.floats(-0.5, 1.0)), data.draw(st.floats(-1.0, 0.25))
+    center = np.array([data.draw(st.floats(-0.5, 1)), 0.2, 0.9, 0.0, data.draw(st.floats(-1, 0.25))])
+    x, y = one_row(numbers, data.draw(st.integers(0, 2))), data.draw(st.sampled_from([-1.0, 1.0]))
+    for far, bound in moved(loss, x, y, center, data.draw(st.floats(0.01, 2)), COLUMNS):
+        assert far <= bound
+
+
+def test_their_bounds_are_attained() -> None:
+    center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
+    found = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
+    shares = [far / bound for far, bound in found]
+    assert len(shares) == 10
+    assert min(share for i, share in enumerate(shares) if i not in (2, 3)) > 1 - 1e-9
+    assert min(shares) > 0.7  # squares that are shortened have that l1 norm, and need not be in one coordinate
+
+
+SIZED: dict[str, tuple[Method | Profile, Problem]] = {
+    "dp_gd": (methods.DpGd(steps=3), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "dp_gd_last": (methods.DpGd(steps=3, release="last"), Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0)),
+    "dp_svrg": (methods.DpSvrg(epochs=2, inner_steps=3, batch=10), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "dp_svrg_pp": (methods.DpSvrgPp(epochs=2, inner_steps=3, batch=10), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "dp_acc_md": (methods.DpAccMd(steps=3), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "noisy_sgd": (methods.NoisySgd(steps=3, batch=10), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "noisy_mirror_descent": (
+        methods.NoisyMirrorDescent(passes=1, batch=5),
+        Problem(Logistic(), n=50, d=2, row_norm=1.0),
+    ),
+    "ada_ssp": (methods.AdaSsp(), Problem(Squared(), n=50, d=2, row_norm=1.0)),
+    "objective_perturbation": (methods.ObjectivePerturbation(), Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0)),
+    "output_perturbation": (methods.OutputPerturbation(), Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0)),
+    "growth_reduction": (methods.GrowthReduction(), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "localization": (methods.Localization(phases=1), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "epoch_growth": (methods.EpochGrowth(epochs=1, phases=1), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "phased_sgd": (methods.PhasedSgd(phases=1), Problem(Logistic(), n=50, d=2, row_norm=1.0)),
+    "bootstrap_reduction": (
+        methods.BootstrapReduction(methods.OutputPerturbation()),
+        Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0),
+    ),
+    "inverse_sensitivity": (
+        methods.InverseSensitivity(grid=16),
+        Problem(Absolute(), domain=LinfBall(1.0), n=50, d=1, row_norm=1.0),
+    ),
+    "adaptive_gd": (
+        methods.AdaptiveGd(steps=4),
+        Problem(Squared(), n=50, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS),
+    ),
+    "profile": (Profile(), Problem(Squared(), n=50, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS)),
+}
+
+
+def test_every_method_is_tried() -> None:
+    names = {str(member.__dataclass_fields__["name"].default) for member in get_args(Method)}
+    assert names <= {method.name for method, _ in SIZED.values()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SIZED))
+def test_every_method_runs_by_its_problems_relation_and_through_no_other_door(name: str) -> None:
+    """Its noise is at most that of replace_one; a plan of the other relation is refused."""
+    method, far = SIZED[name]
+    near = replace(far, relation="zero_out")
+    pure = name in ("inverse_sensitivity", "bootstrap_reduction")
+    privacy = Privacy(1.0) if pure else PRIVACY
+    quote, other = (plan(method, problem, privacy) for problem in (near, far))
+    assert quote.release.plan.relation == "zero_out"
+    queries = tuple(Query(q.name, q.count, q.mechanism) for q in quote.release.plan.queries)
+    noises = [calibrate(queries, privacy, relation).plan.queries for relation in ("zero_out", "replace_one")]
+    for less, more in zip(*noises, strict=True):
+        assert less.noise_multiplier <= more.noise_multiplier * (1 + 1e-3)
+    rng = np.random.default_rng(3)
+    if far.columns is not None:
+        ends = (rng.uniform((-0.5, -1), (1, 0.25)) for _ in range(50))
+        rows = np.concatenate([one_row((float(low), float(high)), i % 3) for i, (low, high) in enumerate(ends)])
+    else:
+        rows = rng.normal(size=(50, far.d))
+    y = rng.choice([-1.0, 1.0], 50)
+    data = inputs.of_arrays(rows, y, quote.problem)
+    transcript = run(
+        quote.method, quote.problem, data, quote.release, Noise(SeededBits(2)), preparation=quote.preparation
+    )[1]
+    assert transcript.relation == "zero_out"
+    assert quote.release.plan.covers(transcript)
+    with pytest.raises(OutOfPlan, match="neighbors"):
+        run(
+            quote.method,
+            other.problem,
+            inputs.of_arrays(rows, y, other.problem),
+            quote.release,
+            preparation=quote.preparation,
+        )
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
+def test_doors_take_plans_of_their_problems_neighbors_alone(relation: Any) -> None:
+    problem = Problem(Logistic(), n=4, d=2, row_norm=1.0, relation=relation)
+    data = inputs.of_arrays(np.eye(4)[:, :2], np.ones(4), problem)
+    other = "replace_one" if relation == "zero_out" else "zero_out"
+    for door in (PrivateOracle, DataAccess):
+        door(problem, data, Plan((), relation), Noise())
+        with pytest.raises(OutOfPlan, match="neighbors"):
+            door(problem, data, Plan((), other), Noise())  # type: ignore[arg-type]
