@@ -6,11 +6,16 @@ before it, so no charge was admitted past the filter; and a receipt's release is
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from accounting.errors import AccountingError
+from accounting.filter import Cost, Filter
+from accounting.plan import Plan
 from accounting.records.chain import Entry, Head, verify_whole
+from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, replay
-from accounting.records.receipt import Jwks, Verification, verify
+from accounting.records.receipt import Jwks, Verification, plan_of, verify
 
 
 def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> LedgerState:
@@ -26,7 +31,7 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
 
 
 def verify_receipt(document: Any, trusted: Jwks, ledger: Sequence[Entry], heads: Collection[Head] = ()) -> Verification:
-    """As `receipt.verify`, and whether this ledger holds the release, for a charge of at least what the receipt states.
+    """As `receipt.verify`, and whether this ledger holds the release, for a charge of at least what its queries cost.
 
     Raises
     ------
@@ -44,7 +49,40 @@ def verify_receipt(document: Any, trusted: Jwks, ledger: Sequence[Entry], heads:
         return found
     if entry is None:
         return replace(found, holds=False, chain=False, reason="the ledger ends before this release")
-    charged = next(e.body for e in ledger if e.kind == "charged" and e.body["job"] == stated["job"])
-    if stated["epsilon"] > charged["epsilon"] * (1 + 1e-9) or stated["delta"] > charged["delta"]:
+    charge = next(entry for entry in ledger if entry.kind == "charged" and entry.body["job"] == stated["job"])
+    if stated["epsilon"] > charge.body["epsilon"] * (1 + 1e-9) or stated["delta"] > charge.body["delta"]:
         return replace(found, holds=False, chain=False, reason="the ledger charged less than the receipt states")
+    if stated["neighbors"] != ledger[0].body["neighbors"]:
+        return replace(found, holds=False, chain=False, reason="the ledger counts in another relation")
+    if not _pays(_filter_at(ledger, charge), cost_from_json(charge.body["cost"]), plan_of(stated)):
+        return replace(found, holds=False, chain=False, reason="the ledger charged less than these queries cost")
     return found
+
+
+def shares(ledger: Sequence[Entry], state: LedgerState) -> dict[int, float]:
+    """By the number of its entry, the part of the budget that each live charge takes; all beside what is spent at the
+    end, so that they add up.
+
+    Parameters
+    ----------
+    state : that the ledger leads to
+    """
+    refunded = {entry.body["job"] for entry in ledger if entry.kind == "refunded"}
+    live = [entry for entry in ledger if entry.kind == "charged" and entry.body["job"] not in refunded]
+    part = partial(state.filter.share, spent=state.spent)
+    return {e.sequence: 1.0 if state.whole else part(cost_from_json(e.body["cost"])) for e in live}
+
+
+def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:
+    """The filter that admitted the charge."""
+    said = [entry.body["filter"] for entry in ledger[: charge.sequence] if entry.kind in ("opened", "promised")]
+    return filter_from_json(said[-1])
+
+
+def _pays(rule: Filter, paid: Cost, plan: Plan) -> bool:
+    """Whether the filter charges at most this for the plan, but for another platform's last digits."""
+    try:
+        cost = rule.cost(plan)
+    except AccountingError:  # it has no currency for them, or no charge could hold them
+        return False
+    return all(c <= p + (p >> 30) + 1 for c, p in zip(cost, paid, strict=True))

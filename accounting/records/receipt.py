@@ -210,14 +210,8 @@ def recompute(receipt: Receipt) -> Recomputation:
         if the receipt is malformed, its event tree is not that of its queries, or no accountant covers them.
     """
     from accounting.accountants import ACCOUNTANTS
-    from accounting.records.codec import plan_from_json
 
-    check(receipt)
-    try:
-        own = {"neighbors": receipt["neighbors"]} if receipt["neighbors"] != REPLACE_ONE else {}
-        plan = plan_from_json({"queries": receipt["queries"]} | own)
-    except CodecError as error:
-        raise ReceiptInvalid(str(error)) from error
+    plan = plan_of(check(receipt))
     if not _same(receipt["event"], plan.event()):
         raise ReceiptInvalid("the queries and the event tree differ")
     best: Recomputation | None = None
@@ -230,6 +224,17 @@ def recompute(receipt: Receipt) -> Recomputation:
     if best is None:
         raise ReceiptInvalid("no accountant covers these queries at this delta")
     return best
+
+
+def plan_of(receipt: Receipt) -> "Plan":
+    """The plan that its queries are, under its relation; `ReceiptInvalid` if they are none."""
+    from accounting.records.codec import plan_from_json
+
+    try:
+        own = {"neighbors": receipt["neighbors"]} if receipt["neighbors"] != REPLACE_ONE else {}
+        return plan_from_json({"queries": receipt["queries"]} | own)
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
 
 
 def _within(found: Recomputation, stated: float) -> bool:
@@ -296,6 +301,7 @@ __all__ = [
     "is_signed",
     "jwks",
     "load_key",
+    "plan_of",
     "read",
     "read_key",
     "recompute",

@@ -47,15 +47,24 @@ class Wanted:
 
 
 def rows(ledger: Sequence[Entry], chosen: Iterable[Entry]) -> list[tuple[object, ...]]:
-    """What COLUMNS say of the chosen entries; empty where an entry does not say."""
-    analysts = _analysts(ledger)
+    """What COLUMNS say of the chosen entries; empty where an entry does not say.
+
+    Raises
+    ------
+    LedgerInvalid
+        if the ledger does not hold: nobody can say which share of it a charge is then.
+    """
+    from accounting.records.offline import shares, verify_ledger  # late: what filters need
+
+    analysts, parts = _analysts(ledger), shares(ledger, verify_ledger(ledger))
     return [
         (
             entry.sequence,
             entry.body["at"],
             entry.kind,
             analysts.get(entry.body.get("job", ""), ""),
-            *(entry.body.get(name, "") for name in COLUMNS[4:]),
+            *(entry.body.get(name, "") for name in COLUMNS[4:-1]),
+            parts.get(entry.sequence, ""),
         )
         for entry in chosen
     ]

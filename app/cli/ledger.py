@@ -70,6 +70,8 @@ def show(
 ) -> None:
     """A dataset's entries, oldest first: who was charged what, for which job, and what became of it.
 
+    A charge's share is the part of the budget that it takes; those of all live charges add up to what is spent.
+
     \b
     Examples:
       purse ledger show census
@@ -77,7 +79,7 @@ def show(
     """
     ledger = _fetched(url, dataset)
     chosen = Wanted(analyst, kind, job, since).among(ledger)
-    emit([entry.to_json() for entry in chosen], json, lambda: table(COLUMNS, entries.rows(ledger, chosen)))
+    emit([entry.to_json() for entry in chosen], json, lambda: table(COLUMNS, map(_told, entries.rows(ledger, chosen))))
 
 
 @group.command("export")
@@ -149,7 +151,8 @@ def verify(
     """Replay an exported ledger from the file alone; exit code 1 if it does not hold.
 
     Its chain must be whole and contain every head that is given, and no charge may pass the filter. Without a file:
-    every ledger under PURSE_HOME, against what is stored of it and against every dataset's values; a server may run.
+    every ledger under PURSE_HOME, against what is stored of it, against the epoch and against every dataset's values; a
+    server may run.
 
     \b
     Examples:
@@ -162,7 +165,7 @@ def verify(
         _verify_home(home, kept, json)
         return
     from accounting.records.ledger import remaining_epsilon, spent_epsilon
-    from accounting.records.offline import verify_ledger
+    from accounting.records.offline import shares, verify_ledger
     from app.wire.datasets import PrivacyLoss
 
     ledger = read_entries(file)
@@ -176,6 +179,7 @@ def verify(
         "entries": len(ledger),
         "head": str(ledger[-1].head),
         "jobs": state.charges,
+        "share": sum(shares(ledger, state).values()),
         "state": ", ".join(name for name in ("rolled_back", "frozen") if getattr(state, name)) or "open",
         **{
             name: {"epsilon": epsilon, "delta": promise.delta}
@@ -212,6 +216,12 @@ def read_head(given: str, keys: Path | None) -> Head:
         raise Refusal(f"--head {given}: {error}") from None
 
 
+def _told(row: tuple[object, ...]) -> tuple[object, ...]:
+    """A share in percent."""
+    *said, share = row
+    return (*said, f"{100 * share:.3g} %" if isinstance(share, float) else share)
+
+
 def _fetched(url: str, dataset: str) -> list[Entry]:
     with connect(url) as client:
         return [Entry.from_json(entry.model_dump()) for entry in client.ledger(find_dataset(client, dataset))]
@@ -220,14 +230,15 @@ def _fetched(url: str, dataset: str) -> list[Entry]:
 def _verify_home(home: Path | None, heads: Sequence[Head], as_json: bool) -> None:
     from app.cli.state import opened, settings_of
     from app.datasets import values
-    from app.ledger import audit
+    from app.ledger import audit, epoch
 
     settings = settings_of(home)
     with opened(settings) as database:
         found, whole = audit.verify(database), values.verify(database, settings.home)
-        lacking = audit.lacking(database, heads)
+        lacking, behind = audit.lacking(database, heads), epoch.shortfall(settings, database)
     for dataset in (dataset for dataset, is_whole in whole.items() if not is_whole):
         found[dataset] = found.get(dataset) or "its values are not those that were stored"
+    found |= {of: found.get(of) or wrong for of, wrong in behind.items()}
     found |= {f"head {head}": "no ledger here contains it: one was cut or rewritten" for head in lacking}
     told: list[Any] = [(what, "holds" if wrong is None else wrong) for what, wrong in found.items()]
     emit(found, as_json, lambda: table(("dataset", "ledger"), told))

@@ -157,6 +157,15 @@ class Epoch:
         self._lines += len(heads)
 
 
+def shortfall(settings: Settings, database: Database) -> dict[str, str]:
+    """By ledger, that it lacks the head that was published of it, if so; reads alone, whether a server runs or not."""
+    try:
+        behind = Epoch.found(settings, database).ahead_of(database)
+    except BelowEpoch as error:
+        return {"epoch": str(error)}
+    return {ledger: f"it lacks the head {head} that was published of it" for ledger, head in behind.items()}
+
+
 def _line(document: dict[str, Any]) -> bytes:
     return canonical(document) + b"\n"
 

@@ -230,6 +230,7 @@ def test_an_epoch_that_nobody_can_trust_is_refused(world: World, change: Callabl
     change(world.settings.epoch)
     with pytest.raises(BelowEpoch, match=f"{why}.*PURSE_EPOCH_FILE"):
         _open(world)
+    assert list(epoch.shortfall(world.settings, world.database)) == ["epoch"]
     lost = rollback.accept(world.database, world.settings, "the disk with the epoch is gone")
     assert lost.ledgers == dict.fromkeys(_datasets(world))
     assert _kept(world) == _heads(world)
@@ -310,11 +311,15 @@ def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: p
     _run(world, first)
     published = _kept(world)[first]
     restore().database.close()
+    look = ("ledger", "verify", "--home", str(world.settings.home))
+    code, out, _ = _purse(capsys, *look)
+    assert (code, f"it lacks the head {published}" in out, out.count("holds")) == (1, True, 1)
     code, out, _ = _purse(capsys, *order, "--json")
     assert (code, json.loads(out)) == (0, [{"ledger": first, "lacks": str(published), "is": "frozen"}])
     code, _, err = _purse(capsys, *order)
     assert (code, "there is nothing to accept" in err) == (1, True)
-    code, out, _ = _purse(capsys, "ledger", "verify", "--home", str(world.settings.home), "--head", str(published))
+    assert _purse(capsys, *look)[0] == 0
+    code, out, _ = _purse(capsys, *look, "--head", str(published))
     assert (code, "one was cut or rewritten" in out) == (1, True)
 
 

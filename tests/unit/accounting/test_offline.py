@@ -8,20 +8,31 @@ from typing import Any
 import pytest
 
 from accounting import Privacy
+from accounting.calibration import calibrate
 from accounting.errors import CodecError, LedgerInvalid, ReceiptInvalid
-from accounting.filter import UNIT, Filter
+from accounting.filter import Cost, Filter
 from accounting.records import receipt
 from accounting.records.chain import Entry, Head, from_lines, link, to_lines
 from accounting.records.heads import read_head, sign_head
-from accounting.records.ledger import Charged, JobEvent, Opened, Released, Started, advance
-from accounting.records.offline import verify_ledger, verify_receipt
-from tests.support.receipts import AT, KEY, KEYS, MODEL, make
+from accounting.records.ledger import (
+    Charged,
+    JobEvent,
+    LedgerEvent,
+    Opened,
+    Promised,
+    Refunded,
+    Released,
+    Started,
+    advance,
+)
+from accounting.records.offline import shares, verify_ledger, verify_receipt
+from tests.support.receipts import AT, GD, KEY, KEYS, MODEL, SVRG, make
 
 RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
 
 
-def chain(*events: JobEvent) -> list[Entry]:
-    state, first = advance(None, Opened("d1", 20_000, RULE), AT)
+def chain(*events: LedgerEvent, rule: Filter = RULE) -> list[Entry]:
+    state, first = advance(None, Opened("d1", 20_000, rule), AT)
     entries = [first]
     for event in events:
         state, entry = advance(state, event, AT)
@@ -29,8 +40,11 @@ def chain(*events: JobEvent) -> list[Entry]:
     return entries
 
 
-def job(name: str, epsilon: float = 0.5) -> tuple[JobEvent, ...]:
-    return Charged(name, (UNIT // 100,), Privacy(epsilon, 1e-6)), Started(name, 1), Released(name, 1, MODEL)
+PAID = RULE.cost(calibrate(GD, Privacy(0.5, 1e-6)).plan)
+
+
+def job(name: str, epsilon: float = 0.5, paid: Cost = PAID) -> tuple[JobEvent, ...]:
+    return Charged(name, paid, Privacy(epsilon, 1e-6)), Started(name, 1), Released(name, 1, MODEL)
 
 
 LEDGER = chain(*job("j1"), *job("j2"))
@@ -54,7 +68,7 @@ def test_a_ledger_survives_its_file_and_contains_its_heads() -> None:
     read = from_lines(to_lines(LEDGER))
     assert read == LEDGER
     state = verify_ledger(read, [entry.head for entry in LEDGER])
-    assert (state.sequence, state.charges, state.spent) == (7, 2, (2 * (UNIT // 100),))
+    assert (state.sequence, state.charges, state.spent) == (7, 2, (2 * PAID[0],))
 
 
 def _rewritten() -> list[Entry]:
@@ -88,7 +102,7 @@ def test_what_was_done_to_a_ledger_is_found(made: Callable[[], list[Entry]], why
 
 
 def test_a_ledger_told_anew_holds_by_itself_so_a_head_is_needed() -> None:
-    assert verify_ledger(_rewritten()).spent == (UNIT // 100 + 1,)
+    assert verify_ledger(_rewritten()).spent == (PAID[0] + 1,)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +148,8 @@ NOT_HELD = {
     "ends before": (LEDGER[:3], "the ledger ends before this release"),
     "told anew": (_rewritten(), "the ledger's entry is not this release"),
     "of another job": (chain(*job("j3"), *job("j1")), "the ledger's entry is not this release"),
-    "charged less": (chain(*job("j1", 0.25)), "the ledger charged less than the receipt states"),
+    "charged for less": (chain(*job("j1", 0.25)), "the ledger charged less than the receipt states"),
+    "charged less": (chain(*job("j1", 0.5, (PAID[0] * 9 // 10,))), "the ledger charged less than these queries cost"),
 }
 
 
@@ -152,3 +167,27 @@ def test_a_ledger_that_does_not_hold_is_no_witness() -> None:
         verify_receipt(signed(), KEYS, LEDGER, [Head(4, "0" * 64)])
     with pytest.raises(ReceiptInvalid):
         verify_receipt([], KEYS, LEDGER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["rdp", "gdp_rdp"])
+def test_a_sampled_plan_is_recomputed_in_the_ledgers_own_currency(kind: Any) -> None:
+    """A budget that grew since then does not change what the job cost."""
+    rule, plan = Filter.open(kind, Privacy(2.0, 1e-6)), calibrate(SVRG, Privacy(0.5, 1e-6)).plan
+    for paid, holds in ((rule.cost(plan), True), (tuple(c * 9 // 10 for c in rule.cost(plan)), False)):
+        events = [*job("j1", paid=paid), Promised(rule.raised(Privacy(3.0, 1e-6)), "ada")]
+        ledger = chain(*events, rule=rule)
+        document = signed(queries=SVRG, privacy=Privacy(0.5, 1e-6), entry=ledger[3])
+        assert verify_receipt(document, KEYS, ledger).holds == holds
+
+
+def test_shares_add_up_and_what_was_refunded_has_none() -> None:
+    refunded = (Charged("j3", PAID, Privacy(0.5, 1e-6)), Refunded("j3", PAID, False))
+    ledger = chain(*job("j1"), *refunded, *job("j2", paid=(2 * PAID[0],)))
+    state = verify_ledger(ledger)
+    found = shares(ledger, state)
+    assert list(found) == [2, 7]
+    assert found[7] == pytest.approx(2 * found[2])
+    assert sum(found.values()) == pytest.approx(state.spent[0] / RULE.thresholds[0])
+    whole = chain(Charged("j1", (2 * RULE.thresholds[0],), Privacy(2.0, 1e-6)))
+    assert shares(whole, verify_ledger(whole)) == {2: 1.0}

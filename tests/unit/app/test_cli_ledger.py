@@ -4,28 +4,31 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from accounting import Privacy
-from accounting.filter import UNIT, Filter
+from accounting.calibration import calibrate
+from accounting.filter import Filter
 from accounting.records import receipt
 from accounting.records.heads import sign_head
 from accounting.records.ledger import Charged, Entry, LedgerEvent, Opened, Refunded, Released, Started, advance
 from accounting.records.receipt import to_lines
 from app.cli import main
 from app.cli.entries import COLUMNS, Wanted, as_csv, rows
-from tests.support.receipts import KEY, KEYS, MODEL, make
+from tests.support.receipts import GD, KEY, KEYS, MODEL, make
 
-COST = (UNIT // 100,)
+RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
+COST = RULE.cost(calibrate(GD, Privacy(0.5, 1e-6)).plan)
 
 
 def ledger() -> list[Entry]:
     promise = Privacy(0.5, 1e-6)
     events: list[LedgerEvent] = [
-        Opened("d1", 20_000, Filter.open("gdp", Privacy(2.0, 1e-6))),
+        Opened("d1", 20_000, RULE),
         Charged("j1", COST, promise, "ada", "d1", "dp_gd"),
         Started("j1", 1),
         Released("j1", 1, MODEL),
@@ -65,8 +68,10 @@ def test_csv_holds_no_formula_and_every_hash() -> None:
     assert [tuple(row)[: len(COLUMNS)] for row in told] == [COLUMNS] * 6
     assert [told[1][name] for name in ("epsilon", "job", "analyst", "method")] == ["0.5", "j1", "ada", "dp_gd"]
     assert [row["analyst"] for row in told] == ["", "ada", "ada", "ada", "", ""]
-    sly = [Entry(1, "=cmd()", {"at": "t"}, "", "")]
-    assert next(csv.DictReader(io.StringIO(as_csv(sly, sly).decode())))["kind"] == "'=cmd()"
+    sly = [replace(LEDGER[0], kind="=cmd()")]
+    assert next(csv.DictReader(io.StringIO(as_csv(LEDGER, sly).decode())))["kind"] == "'=cmd()"
+    assert [row["share"] != "" for row in told] == [False, True, False, False, False, False]
+    assert float(told[1]["share"]) == pytest.approx(COST[0] / RULE.thresholds[0])
 
 
 def test_a_table_has_a_cell_for_each_column() -> None:
