@@ -1,5 +1,5 @@
 """The privacy arithmetic: mechanisms, accountants, calibration, filter, ledger, receipts and noise."""
 
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Unit
 
-__all__ = ["Privacy"]
+__all__ = ["Privacy", "Unit"]

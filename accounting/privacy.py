@@ -1,13 +1,61 @@
 """The promise itself: (epsilon, delta), finite and in range."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from accounting.errors import OutOfRange
 from accounting.numbers import finite
 
 EPSILON_RANGE = (1e-3, 100.0)
 DELTA_RANGE = (1e-12, 1e-2)
+MOST_ROWS = 4096
+"""The most rows of one person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What neighbors differ in: one row, or one person, all of up to `max_rows` rows.
+
+    Parameters
+    ----------
+    name : what a record is
+    max_rows : int in [1, 4096], how many of a person's rows are used at most; None for rows
+
+    Raises
+    ------
+    OutOfRange
+        if it is neither.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    name: Literal["row", "person"] = "row"
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ("row", "person") or self.is_person != (self.max_rows is not None):
+            raise OutOfRange("a unit is a row, or a person with max_rows")
+        if self.max_rows is not None and (type(self.max_rows) is not int or not 1 <= self.max_rows <= MOST_ROWS):
+            raise OutOfRange(f"max_rows must be an integer in [1, {MOST_ROWS}]")
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a record is a person's rows, which may be none."""
+        return self.name == "person"
+
+    @property
+    def places(self) -> int:
+        """k: for how many rows a record has room."""
+        return self.max_rows or 1
+
+    def counted(self, n: int) -> dict[str, Any]:
+        """n records, by the name of what they are."""
+        return {f"{self.name}s": n}
+
+    def __str__(self) -> str:
+        most = f"{self.max_rows} row{'' if self.max_rows == 1 else 's'}"
+        return f"one person, up to {most}" if self.is_person else "one row"
+
 
 Relation = Literal["replace_one", "zero_out"]
 """Which datasets are neighbors: those where one record is replaced by another at its position, or by the null record,
@@ -22,7 +70,7 @@ def apart(relation: Relation) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """P(M(D) in S) <= e^epsilon P(M(D') in S) + delta for all S and all neighbors D, D' (see `Relation`).
+    """P(M(D) in S) <= e^epsilon P(M(D') in S) + delta for all S and all neighbors D, D' (see `Relation`, `Unit`).
 
     Parameters
     ----------

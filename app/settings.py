@@ -58,7 +58,7 @@ class Settings(BaseSettings):
     ] = 128
     max_upload_bytes: Annotated[int, Field(ge=1, description="The largest file taken as a dataset.")] = 4 * 2**30
     max_gradient_evaluations: Annotated[
-        float, Field(gt=0, description="The most per-record gradients, or coordinates of noise, that one job may plan.")
+        float, Field(gt=0, description="The most per-row gradients, or coordinates of noise, that one job may plan.")
     ] = 1e11
     max_answers: Annotated[int, Field(gt=0, description="The most private answers that one job may plan.")] = 200_000
     calculations: Annotated[

@@ -38,23 +38,28 @@ def gradient_bound(problem: Problem, reach: float = 0.0) -> float:
 
 
 def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.0) -> float:
-    """The same for a batch of at most n records over the fixed size, where a record adds up to `bound` before division.
+    """The same for a batch of at most n records over the fixed size, where a row adds up to `bound` before division.
 
     Twice the rounding, because both the answer with the record and the answer without it have it.
+
+    Parameters
+    ----------
+    size : of the batch, in records
     """
     long, summing = sampled_factors(problem)
-    slopes = 0.0 if isinstance(problem.loss, OneMargin) else 2 * problem.n * _slopes_error(problem, reach)
-    return (bound * long + bound * summing + slopes) / size
+    slopes = 0.0 if isinstance(problem.loss, OneMargin) else 2 * problem.places * _slopes_error(problem, reach)
+    return (bound * long + bound * summing + slopes) / (size * problem.unit.places)
 
 
 def sampled_factors(problem: Problem) -> tuple[float, float]:
     """The factors of `bound` in `sampled_bound`, which is their sum for a loss with a compiled slope."""
-    return _long_rows(problem), 2 * problem.n * _summing(problem, problem.n, 1.0)
+    return problem.unit.places * _long_rows(problem), 2 * problem.places * _summing(problem, problem.places, 1.0)
 
 
-def gradient_error(problem: Problem, rows: int, reach: float) -> float:
-    """l2 distance of a computed mean gradient over so many rows, at a w of norm `reach`, from the exact one."""
-    return problem.G * (_long_rows(problem) - 1) + _summing(problem, rows, problem.G) + _slopes_error(problem, reach)
+def gradient_error(problem: Problem, records: int, reach: float) -> float:
+    """l2 distance of a computed mean gradient over so many records, at a w of norm `reach`, from the exact one."""
+    summing = _summing(problem, records * problem.unit.places, problem.G)
+    return problem.G * (_long_rows(problem) - 1) + summing + _slopes_error(problem, reach)
 
 
 def _long_rows(problem: Problem) -> float:
@@ -63,12 +68,12 @@ def _long_rows(problem: Problem) -> float:
 
 
 def _unlike(problem: Problem, bound: float, reach: float) -> float:
-    """How far 1/n of a computed sum may be from a sum of one vector per record that no other record can change.
+    """How far 1/(n k) of a computed sum may be from a sum of one vector per row that no other row can change.
 
-    A compiled slope is a function of its record and w, bit for bit, so only the adding up is left. A slope that NumPy
-    computes may depend on the record's place in its block, and is only known to be close to the exact one.
+    A compiled slope is a function of its row and w, bit for bit, so only the adding up is left. A slope that NumPy
+    computes may depend on the row's place in its block, and is only known to be close to the exact one.
     """
-    summing = _summing(problem, problem.n, bound)
+    summing = _summing(problem, problem.places, bound)
     return summing if isinstance(problem.loss, OneMargin) else summing + _slopes_error(problem, reach)
 
 
@@ -96,4 +101,4 @@ def lattice_error(problem: Problem) -> float:
 
 def lattice_bits(problem: Problem) -> int:
     """k: a block's sum stays below 2^53, where floats are exact integers, and the whole below 2^62."""
-    return min(36, 60 - problem.n.bit_length())
+    return min(36, 60 - problem.places.bit_length())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 from solvers.errors import Unsuitable
 
 
@@ -52,11 +52,16 @@ class Columns:
         blocks = len(self.widths) - self.widths.count(1)
         return math.sqrt(float(((self.high - self.low) ** 2).sum()) + 2 * blocks)
 
-    def mean_bound(self, relation: Relation = REPLACE_ONE) -> float:
-        """The per-record bound of a sum of rows without their constants: half the diameter, or the longest of them."""
+    def mean_bound(self, relation: Relation = REPLACE_ONE, unit: Unit = Unit()) -> float:  # noqa: B008
+        """The per-record bound of a sum of rows without their constants: half the diameter, or the longest of them.
+
+        Of persons', whose places may be empty, constants are added up too.
+        """
+        blocks = len(self.widths) - self.widths.count(1)
+        longest = math.sqrt(float((np.maximum(self.high, -self.low) ** 2).sum()) + blocks + unit.is_person)
         if relation == REPLACE_ONE:
-            return self.diameter / 2
-        return math.sqrt(float((np.maximum(self.high, -self.low) ** 2).sum()) + len(self.widths) - self.widths.count(1))
+            return max(self.diameter, longest if unit.is_person else 0.0) / 2
+        return longest
 
     def count_bound(self, relation: Relation = REPLACE_ONE) -> float:
         """That of counts which hold a row once for each number: it leaves a cell, and enters another or none."""

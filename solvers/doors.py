@@ -54,6 +54,11 @@ class Standardised(Protocol):
         """The query with its noise, as planned."""
         ...
 
+    @property
+    def share(self) -> float:
+        """The noisy share of places that hold a row."""
+        ...
+
     def means(self, query: str) -> Vector:
         """Noisy mean row, the constant left out."""
         ...

@@ -1,4 +1,7 @@
-"""min over w in C of F(w) + r(w), F(w) = (1/n) sum_i f(<x_i, w>, y_i): what is public about it."""
+"""min over w in C of F(w) + r(w), F(w) = (1/n) sum_i f(<x_i, w>, y_i): what is public about it.
+
+Where a record is a person of up to k rows, F(w) = (1/n) sum_p (1/k) sum over p's rows of f: docs/proofs/persons.md.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -7,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.numbers import finite
-from accounting.privacy import REPLACE_ONE, Relation
+from accounting.privacy import REPLACE_ONE, Relation, Unit
 from solvers import kernels
 from solvers.columns import Columns
 from solvers.domains import Domain, Free, Simplex
@@ -32,12 +35,12 @@ class Problem:
 
     Symbols: G = R c sup||f'|| bounds the l2 norm of one record's gradient; L = R^2 sup||f''|| is the smoothness of
     every record's loss, hence of F, and infinite if f is not smooth (a smooth r has its own constant and is not in it);
-    mu is the strong convexity of r.
+    mu is the strong convexity of r; k = `unit.places`.
 
     Parameters
     ----------
     loss, regularizer, domain : see their packages
-    n : rows, public
+    n : records, public
     d : columns of X, a constant column included if there is one
     row_norm : R, in [1e-6, 1e6], in the unit of the encoded features; longer rows are scaled down to it
     columns : how a row is laid out, if that is declared; a row of another layout counts as an empty one
@@ -46,6 +49,7 @@ class Problem:
         released frame, which says it. Only the rounding that noise must cover follows it
     moments : (means, variances, noise stds) of the declared columns if they were released before: see preparation
     relation : which datasets are neighbors
+    unit : what a record is: a row, or a person, whose places for rows may be empty
 
     Raises
     ------
@@ -64,10 +68,13 @@ class Problem:
     stretch: float = field(default=1.0, kw_only=True)
     moments: tuple[tuple[float, ...], ...] | None = field(default=None, kw_only=True)
     relation: Relation = field(default=REPLACE_ONE, kw_only=True)
+    unit: Unit = field(default=Unit(), kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.n) is not int or not 1 <= self.n <= MAX_ROWS:
             raise Unsuitable(f"n must be an integer in [1, {MAX_ROWS}]")
+        if self.n * self.unit.places > MAX_ROWS:
+            raise Unsuitable(f"n times max_rows must not exceed {MAX_ROWS}")
         if type(self.d) is not int or not 1 <= self.d <= MAX_DIMENSION:
             raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
         if self.columns is not None and self.columns.d != self.d:
@@ -84,6 +91,11 @@ class Problem:
             raise Unsuitable(f"d times the number of classes must not exceed {MAX_DIMENSION}")
         if self.domain.diameter(self.size) == 0:
             raise Unsuitable("the domain is a single point: there is nothing to learn")
+
+    @property
+    def places(self) -> int:
+        """n k, the places for rows: all that sums, and times, know of how many rows there are."""
+        return self.n * self.unit.places
 
     @property
     def outputs(self) -> int:
@@ -142,13 +154,13 @@ class Problem:
 
     @property
     def directions(self) -> int:
-        """In how many directions noise moves F: size, or n outputs if less and neither C nor r mixes directions.
+        """In how many directions noise moves F: size, or n k outputs if less and neither C nor r mixes directions.
 
-        F depends on the part of w in the span of the n rows alone; with C = R^d and r = 0 every method here keeps that
+        F depends on the part of w in the span of its rows alone; with C = R^d and r = 0 every method here keeps that
         part apart from the rest (docs/proofs/dp_gd.md).
         """
         apart = isinstance(self.domain, Free) and isinstance(self.regularizer, NoRegularizer)
-        return min(self.size, self.n * self.outputs) if apart else self.size
+        return min(self.size, self.places * self.outputs) if apart else self.size
 
     @property
     def start(self) -> Vector:

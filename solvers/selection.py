@@ -97,16 +97,17 @@ class Auto(Strict):
             reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
             return fit(wish, _NON_SMOOTH[currency], problem, privacy), reason
         check_loss("auto", problem)
+        k = problem.unit.places
         if _standardised(problem) and not isinstance(wish.preparation, Declared):
             adaptive = fit(wish, AdaptiveGd(), problem, privacy)
-            if currency == "gaussian" or adaptive.method.gradient_evaluations(problem) <= _MANY_GRADIENTS:
+            if currency == "gaussian" or k * adaptive.method.gradient_evaluations(problem) <= _MANY_GRADIENTS:
                 return adaptive, _STANDARDISED
         full = fit(wish, DpGd(), problem, privacy)
         if not problem.is_convex:
             return full, "the loss is not convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
         facts, met = f"{kind}, n = {problem.n}, d = {problem.size}", full.preparation.prepared(full.problem)
-        evaluations = full.method.gradient_evaluations(met)
+        evaluations = k * full.method.gradient_evaluations(met)
         if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
             reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
             return fit(wish, DpSvrg(), problem, privacy), reason

@@ -18,9 +18,10 @@ from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.walk import Walk
-from solvers.errors import RunFailed
+from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
 from solvers.methods.run import OracleRun
@@ -34,7 +35,7 @@ AS_DECLARED = Declared()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a run may plan: expected per-record gradients, private answers, and coordinates of their noise."""
+    """The most that a run may plan: expected per-row gradients, private answers, and coordinates of their noise."""
 
     evaluations: float = math.inf
     answers: float = math.inf
@@ -47,7 +48,7 @@ class Quote:
 
     Fields: the resolved method; why; how rows are prepared; why; the problem, its slopes limited as they will be; the
     problem that the method meets, of prepared rows; the calibrated plan; per query the noise std of each coordinate (in
-    the gradient's unit, at its largest bound); expected per-record gradients; what theory forecasts of what is met.
+    the gradient's unit, at its largest bound); expected per-row gradients; what theory forecasts of what is met.
     """
 
     method: Run | Profile
@@ -116,9 +117,9 @@ def plan(
     met = prepared.prepared(fitted.problem)
     own = chosen.queries(met)
     moments = prepared.queries(problem, own)
-    evaluations = chosen.gradient_evaluations(met) + float(problem.n) * len(moments)
+    evaluations = problem.unit.places * (chosen.gradient_evaluations(met) + float(problem.n) * len(moments))
     if evaluations > limits.evaluations:
-        raise OutOfRange(f"the run would compute more than {limits.evaluations:g} per-record gradients, the most here")
+        raise OutOfRange(f"the run would compute more than {limits.evaluations:g} per-row gradients, the most here")
     answers = sum(query.answers for query in own + moments)
     if answers > limits.answers:
         raise OutOfRange(f"the run would take more than {limits.answers:g} private answers, the most here")
@@ -222,6 +223,7 @@ def solve(
     privacy: Privacy,
     preparation: Asked | None = None,
     slope_limit: float | None = None,
+    persons: Any = None,
 ) -> Release:
     """An (epsilon, delta)-DP model of the data, between the problem's neighbors; fresh noise, nobody chooses it.
 
@@ -231,10 +233,16 @@ def solve(
         Polars or Arrow table (solvers/data_access/inputs.py)
     y : (n,) numbers, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose coefficients are K blocks
         of d, one for each class
+    persons : for each row whose it is, where the problem's unit is a person; there may then be any number of rows
     """
+    if (persons is not None) != problem.unit.is_person:
+        raise Unsuitable("persons are named where the problem's unit is one, and there alone")
     quote = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
     problem = quote.problem
-    data = Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)
+    if persons is None:
+        data = Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)
+    else:
+        data = of_persons(X, y, persons, problem, Noise())
     coefficients, transcript = run(quote.method, problem, data, quote.release, preparation=quote.preparation)
     release = quote.release
     return Release(

@@ -1,11 +1,11 @@
 """What can happen to a ledger, and how an entry records it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, assert_never
 
 from accounting.errors import LedgerInvalid
 from accounting.filter import Cost, Filter
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Unit
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import text
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
@@ -15,26 +15,30 @@ _NAMES = ("analyst", "dataset", "method")  # of a charge, as far as they were re
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A dataset of n rows is registered under a filter; replace-one neighbors, n public.
+    """A dataset of n records is registered under a filter; replace-one neighbors, n public.
 
     Parameters
     ----------
+    records : n, of rows or of persons
     family : under whose name other datasets of the same people may join; None if none may
+    unit : what a record is; None for a row in a ledger that was opened before there was a choice
     """
 
     dataset: str
-    rows: int
+    records: int
     filter: Filter
     family: str | None = None
+    unit: Unit | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """One more dataset of the same people, of n rows of its own: what it costs is this ledger's. `by` registered it."""
+    """One more dataset of the same people, of n records of its own, on this ledger; `by` registered it."""
 
     dataset: str
-    rows: int
+    records: int
     by: str
+    unit: Unit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +175,11 @@ EntryKind = Literal[
 def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
     """The kind and body of the event's entry; `whole` says how a charge was admitted."""
     match event:
-        case Opened(dataset=dataset, rows=rows, filter=rule, family=family):
-            body = {"dataset": dataset, "rows": rows, "neighbors": "replace_one", "filter": filter_to_json(rule)}
+        case Opened(dataset=dataset, filter=rule, family=family):
+            body = {"dataset": dataset, "neighbors": "replace_one", "filter": filter_to_json(rule), **_counted(event)}
             return "opened", body if family is None else body | {"family": family}
-        case Joined(dataset=dataset, rows=rows, by=by):
-            return "joined", {"dataset": dataset, "rows": rows, "by": by}
+        case Joined(dataset=dataset, by=by):
+            return "joined", {"dataset": dataset, "by": by, **_counted(event)}
         case Promised(filter=rule, by=by):
             return "promised", {"filter": filter_to_json(rule), "by": by}
         case Frozen(is_frozen=is_frozen, by=by):
@@ -209,9 +213,11 @@ def event_of(entry: Entry) -> LedgerEvent:
     body = entry.body
     match entry.kind:
         case "opened":
-            return Opened(body["dataset"], body["rows"], filter_from_json(body["filter"]), body.get("family"))
+            n, unit = _count(body)
+            return Opened(body["dataset"], n, filter_from_json(body["filter"]), body.get("family"), unit)
         case "joined":
-            return Joined(body["dataset"], body["rows"], body["by"])
+            n, unit = _count(body)
+            return Joined(body["dataset"], n, body["by"], unit)
         case "promised":
             return Promised(filter_from_json(body["filter"]), body["by"])
         case "frozen" | "unfrozen":
@@ -237,3 +243,18 @@ def event_of(entry: Entry) -> LedgerEvent:
             return Cancelled(body["job"], body["attempt"])
         case _:
             raise LedgerInvalid("an entry's kind must be one of those this ledger knows")
+
+
+def _counted(event: Opened | Joined) -> dict[str, Any]:
+    """n and the unit, as an entry says them."""
+    if event.unit is None:
+        return {"rows": event.records}
+    return {**event.unit.counted(event.records), "unit": asdict(event.unit)}
+
+
+def _count(body: dict[str, Any]) -> tuple[int, Unit | None]:
+    """What `_counted` said."""
+    if "unit" not in body:
+        return body["rows"], None
+    unit = Unit(**body["unit"])
+    return body[f"{unit.name}s"], unit

@@ -7,11 +7,11 @@ epsilon again from the queries. Importing this module loads no numerical library
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
-from accounting.privacy import REPLACE_ONE
+from accounting.privacy import REPLACE_ONE, Unit
 from accounting.records.chain import Entry, Head, from_lines, to_lines, verify_whole
 from accounting.records.documents import fields, parse
 from accounting.records.signing import (
@@ -76,7 +76,8 @@ def build(
     id: str,
     dataset: str,
     dataset_name: str,
-    rows: int,
+    records: int,
+    unit: Unit,
     analyst: str,
     job: str,
     method: dict[str, Any],
@@ -93,7 +94,7 @@ def build(
     ----------
     id, dataset, job : str, identifiers
     dataset_name, analyst : str
-    rows : int, n
+    records, unit : n, of what
     method : the resolved method as JSON, with its name
     release_plan : what was charged: epsilon, delta, accountant
     transcript : what was really answered; the plan must cover it
@@ -119,7 +120,8 @@ def build(
         "id": id,
         "dataset": dataset,
         "dataset_name": dataset_name,
-        "rows": rows,
+        **unit.counted(records),
+        "unit": asdict(unit),
         "analyst": analyst,
         "job": job,
         "neighbors": transcript.relation,

@@ -1,12 +1,12 @@
 """What a receipt says, field by field; nothing else is read as one. Light: no NumPy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from accounting.errors import CodecError, ReceiptInvalid
-from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Relation
+from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Relation, Unit
 from accounting.records.chain import MOST_ENTRIES
 from accounting.records.documents import canonical, text, typed
 
@@ -19,6 +19,7 @@ def _named(method: dict[str, Any]) -> dict[str, Any]:
 
 
 _Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
+_Count = Annotated[int | None, Field(ge=1, le=2**53 - 1)]
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Time = Annotated[
     str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$")
@@ -42,7 +43,7 @@ class Statement:
     Parameters
     ----------
     id, dataset, dataset_name, analyst, job : what, and whose, the release is
-    rows, neighbors : n, and the relation
+    neighbors : the relation
     epsilon, delta, accountant, accountant_version : what is promised, and who certifies it
     numerics : how the noise was drawn
     method : the resolved method, with its name
@@ -51,6 +52,8 @@ class Statement:
     sequence, previous_hash, hash : the ledger's entry of the release
     issued_at : UTC time, ISO 8601
     profile : the release whose moments rows were standardised by, paid for by a receipt of its own; absent for none
+    unit : what neighbors differ in; absent in a receipt of a time when it was always a row
+    rows, persons : n, that of the unit
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -58,7 +61,6 @@ class Statement:
     id: _Text
     dataset: _Text
     dataset_name: _Text
-    rows: Annotated[int, Field(ge=1, le=2**53 - 1)]
     analyst: _Text
     job: _Text
     neighbors: Relation
@@ -76,6 +78,13 @@ class Statement:
     hash: _Sha256
     issued_at: _Time
     profile: Profile | None = None
+    unit: Unit = field(default_factory=Unit)
+    rows: _Count = None
+    persons: _Count = None
+
+    def __post_init__(self) -> None:
+        if (self.rows is None) != self.unit.is_person or (self.persons is None) == self.unit.is_person:
+            raise CodecError("one of rows and persons says n, the one that the unit names")
 
 
 _STATEMENT = TypeAdapter(Statement)

@@ -41,12 +41,13 @@ class Pace:
 
         Parameters
         ----------
-        evaluations : per-record gradients, of all answers
+        evaluations : per-row gradients, of all answers
         plan : the answers
         problem : its rows, columns and outputs
         """
         answers = sum(query.answers for query in plan.queries)
-        full = float(problem.n) * sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
+        passes = sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
+        full = float(problem.places) * passes
         weighted = full + self.scatter * max(0.0, evaluations - full)
         columns, entries = problem.columns, problem.d
         if columns is not None:

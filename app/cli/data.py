@@ -67,14 +67,19 @@ def budget(
 
 
 def _show(dataset: Dataset) -> None:
-    facts([("dataset", dataset.id), ("name", dataset.name), ("rows", dataset.rows), *_standing(dataset.budget)])
+    counted = (f"{dataset.unit.name}s", dataset.rows or dataset.persons)
+    facts([("dataset", dataset.id), ("name", dataset.name), counted, *_standing(dataset.budget)])
     for warning in dataset.warnings:
         note(f"warning: {warning}")
 
 
 def _list(datasets: list[Dataset]) -> None:
-    rows = [(d.id, d.name, d.rows, d.budget.jobs, loss(d.budget.spent), loss(d.budget.remaining)) for d in datasets]
-    table(("id", "name", "rows", "jobs", "spent", "remaining"), rows)
+    rows = [(d.id, d.name, f"{d.rows or d.persons} {d.unit.name}s", d.budget.jobs, *_left(d.budget)) for d in datasets]
+    table(("id", "name", "records", "jobs", "spent", "remaining"), rows)
+
+
+def _left(status: BudgetStatus) -> tuple[str, str]:
+    return loss(status.spent), loss(status.remaining)
 
 
 def _budget(status: BudgetStatus) -> None:
@@ -86,6 +91,7 @@ def _budget(status: BudgetStatus) -> None:
 def _standing(status: BudgetStatus) -> list[tuple[str, object]]:
     return [
         ("budget", f"epsilon {status.epsilon:.4g} at delta {status.delta:.3g} ({status.filter} filter)"),
+        ("protected", status.unit),
         ("spent", loss(status.spent)),
         ("remaining", f"{loss(status.remaining)}: the largest further job"),
         ("jobs", status.jobs),

@@ -10,7 +10,7 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -22,7 +22,7 @@ from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note
 from app.cli.receipts import show
 from app.client import Client, Receipt
 from app.sources.errors import SourceError
-from app.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec
+from app.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec, PersonUnit
 from app.wire.models import Model
 
 _COLUMNS = TypeAdapter(list[Column])
@@ -34,6 +34,7 @@ class Declared:
 
     columns: list[Column]
     budget: Budget | None = None
+    unit: PersonUnit | None = None
 
 
 def fit(
@@ -54,6 +55,10 @@ def fit(
     budget: Annotated[
         float | None, typer.Option(help="At the file's first fit: epsilon for all its fits together; else this fit's.")
     ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="The column that names whose each row is: then a person is protected.")
+    ] = None,
+    max_rows: Annotated[int | None, typer.Option(help="With --unit: how many rows of a person are used.")] = None,
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="A folder for model.json, receipt.json and keys.json.")
     ] = None,
@@ -70,15 +75,16 @@ def fit(
       purse fit census.csv --target income --epsilon 1 > census.schema.json      # a template; fill in the bounds
       purse fit census.csv --target income --epsilon 1 --schema census.schema.json --out model/
       purse fit census.csv --target income --epsilon 1 --schema census.schema.json --budget 3 --method dp_svrg
+      purse fit visits.csv --target stay --epsilon 1 --schema visits.schema.json --unit patient --max-rows 8
     """
     if schema is None:
         _template(file, target, json)
-    declared = _declared(schema)
+    declared = _of_unit(_declared(schema), unit, max_rows)
     asked = jobs.request(target, epsilon, delta, method, positive, more, preparation)
     with _server(home) as (url, token), Client(url, token) as client:
         dataset = _dataset(client, file, declared, epsilon, delta, budget)
         if delta is None:
-            asked["privacy"]["delta"] = min(dataset.budget.delta, _delta(dataset.rows))
+            asked["privacy"]["delta"] = min(dataset.budget.delta, _delta(dataset.rows or dataset.persons or 1))
         job = client.jobs.submit(dataset=dataset.id, **asked)
         model = job.result(progress=False if json else None)
         receipt = job.receipt()
@@ -149,11 +155,23 @@ def _declared(schema: Path) -> Declared:
     try:
         if isinstance(document, dict):
             spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **document})
-            return Declared(spec.columns, spec.budget if "budget" in document else None)
+            return Declared(spec.columns, spec.budget if "budget" in document else None, spec.unit)
         return Declared(_COLUMNS.validate_python(document))
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
         raise Refusal(f"the schema is not complete: {wrong}") from None
+
+
+def _of_unit(declared: Declared, column: str | None, max_rows: int | None) -> Declared:
+    """With the unit of the command line, if it names one."""
+    if (column is None) != (max_rows is None):
+        raise Refusal("--unit and --max-rows go together")
+    if column is None:
+        return declared
+    try:
+        return replace(declared, unit=PersonUnit.model_validate({"column": column, "max_rows": max_rows}))
+    except ValidationError as error:
+        raise Refusal(f"--unit, --max-rows: {error.errors()[0]['msg']}") from None
 
 
 def _dataset(
@@ -173,7 +191,10 @@ def _dataset(
         f"first fit of this file: epsilon {chosen.epsilon:g} at delta {chosen.delta:.3g} is the budget of all its fits"
         + ("" if budget is not None or declared.budget is not None else "; --budget would have chosen another")
     )
-    spec = DatasetSpec(name=name, columns=declared.columns, budget=chosen)
+    try:
+        spec = DatasetSpec(name=name, columns=declared.columns, budget=chosen, unit=declared.unit)
+    except ValidationError as error:
+        raise Refusal(f"the schema does not fit: {error.errors()[0]['msg']}") from None
     return client.datasets.upload(file, spec=spec)
 
 
@@ -183,14 +204,16 @@ def _again(known: Dataset, declared: Declared, budget: float | None) -> Dataset:
             "this file was fitted before under another schema, and its charges are kept under that one; "
             "use the same schema (no two declarations share a budget)"
         )
+    if known.unit.max_rows != (declared.unit and declared.unit.max_rows):
+        raise Refusal(f"this file was fitted before with {known.unit} protected: fit it so, or keep to that budget")
     if budget is not None and budget != known.budget.epsilon:
         fixed = f"epsilon {known.budget.epsilon:g}"
         raise Refusal(f"this file's budget was fixed at its first fit: {fixed}; leave out --budget")
     return known
 
 
-def _delta(rows: int) -> float:
-    return min(1e-6, 1 / (10 * rows))
+def _delta(n: int) -> float:
+    return min(1e-6, 1 / (10 * n))
 
 
 def _count(file: Path, declared: Declared) -> int:
@@ -198,8 +221,11 @@ def _count(file: Path, declared: Declared) -> int:
     import pyarrow.parquet as pq  # late: no other command needs it
 
     from app.sources import csv as csv_source
+    from app.sources.persons import count_persons
 
     try:
+        if declared.unit is not None:
+            return max(1, count_persons(file, declared.unit))
         if _is_parquet(file):
             return max(1, int(pq.ParquetFile(file).metadata.num_rows))
         return max(1, sum(len(batch[0]) for batch in csv_source.batches(file, declared.columns[:1])))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from accounting.privacy import Unit
 from app.cli.common import (
     DEFAULT_URL,
     Dataset,
@@ -70,7 +71,7 @@ def show_profile(found: DatasetProfile) -> None:
     privacy = found.privacy
     facts(
         [
-            ("profile", f"{found.job}, of {privacy.rows} records"),
+            ("profile", f"{found.job}, of {privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"),
             ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}"),
         ]
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from accounting.privacy import Unit
 from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, read_json
 from app.cli.ledger import Heads, read_entries, read_head
 from app.client import Receipt, load
@@ -93,10 +94,12 @@ def _released(document: Any) -> Model | DatasetProfile:
 def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:
     """A receipt for people."""
     said = receipt.facts
+    unit = Unit(**said.get("unit", {}))
     facts(
         [
             ("receipt", said["id"]),
-            ("dataset", f"{said['dataset_name']} ({said['rows']} rows)"),
+            ("dataset", f"{said['dataset_name']} ({said[f'{unit.name}s']} {unit.name}s)"),
+            ("protected", unit),
             ("analyst, job", f"{said['analyst']}, {said['job']}"),
             ("privacy", f"epsilon {said['epsilon']:.6g} at delta {said['delta']:.3g}, {said['neighbors']}"),
             ("method", said["method"]["name"]),

@@ -2,6 +2,8 @@
 
 import sqlalchemy as sa
 
+from accounting.privacy import Unit
+from accounting.records.events import Opened, event_of
 from app.http.errors import ApiError
 from app.ledger import store as ledger
 from app.wire.datasets import DatasetSpec
@@ -21,6 +23,10 @@ def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
     promised = (rule.kind, rule.privacy.epsilon, rule.privacy.delta, rule.slack)
     if promised != (asked.filter, asked.epsilon, asked.delta, rule.slack if asked.slack is None else asked.slack):
         raise ApiError("family_mismatch", f"The family's budget is {_said(*promised)}: state it as it is.")
+    opened = event_of(ledger.entries(connection, ledger_id, 0, 1)[0])
+    unit = (opened.unit if isinstance(opened, Opened) else None) or Unit()
+    if unit != spec.protected:
+        raise ApiError("family_mismatch", f"The family's budget protects {unit}: state the unit as it is.")
     return ledger_id
 
 

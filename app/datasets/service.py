@@ -1,5 +1,6 @@
 """Registering datasets, and telling how their budgets stand."""
 
+import re
 import threading
 from pathlib import Path
 
@@ -26,6 +27,9 @@ from app.wire.problems import Violation
 
 # Each file that is being read may take some 300 MB.
 _reading = threading.BoundedSemaphore(2)
+_IDENTIFIERS = frozenset(
+    ("id", "ids", "uid", "uuid", "guid", "pid", "ssn", "nino", "mrn", "mail", "email", "phone", "passport", "user")
+) | {"username", "userid", "person", "patient", "customer", "client", "member", "subject", "participant"}
 
 
 def create(database: Database, settings: Settings, principal: Principal, upload: Upload) -> Dataset:
@@ -48,9 +52,9 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
         families.find(connection, spec)
     made = upload.file.with_name("columns")
     # What a column takes on the disk is at most what a CSV file of the largest size could unfold to.
-    rows = _read(upload.file, spec, made, 8 * settings.max_upload_bytes)
+    n, known = _read(upload.file, spec, made, 8 * settings.max_upload_bytes)
     upload.file.unlink()
-    row = _register(database, settings.home, principal, made, spec, rule, rows)
+    row = _register(database, settings.home, principal, made, spec, rule, n, values.content(spec, known))
     with database.read() as connection:
         return described(connection, row, principal)
 
@@ -85,14 +89,19 @@ def opened(budget: Budget, where: str = "spec.budget") -> Filter:
         ) from None
 
 
-def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> int:
-    from app.sources.ingest import ingest  # late: Arrow, which no start should wait for
+def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> tuple[int, str]:
+    """n, and the fingerprint of the file's rows."""
+    from app.sources import ingest, persons  # late: Arrow, which no start should wait for
 
     try:
         with _reading:
-            return ingest(file, spec.columns, folder, most_bytes)
+            if spec.unit is not None:
+                return persons.ingest_persons(file, spec.columns, spec.unit, folder, most_bytes)
+            return ingest.ingest(file, spec.columns, folder, most_bytes), fingerprint(folder)
     except Mismatch as error:
-        wrong = Violation(where=f"spec.columns.{error.index}.name", what=error.what)
+        is_unit = error.index == len(spec.columns)
+        where = "spec.unit.column" if is_unit else f"spec.columns.{error.index}.name"
+        wrong = Violation(where=where, what=error.what)
         raise ApiError("invalid_request", error.detail, violations=[wrong]) from None
     except TooLarge as error:
         raise ApiError("too_large", error.detail) from None
@@ -101,17 +110,23 @@ def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> int:
 
 
 def _register(
-    database: Database, home: Path, steward: Principal, made: Path, spec: DatasetSpec, rule: Filter, rows: int
+    database: Database,
+    home: Path,
+    steward: Principal,
+    made: Path,
+    spec: DatasetSpec,
+    rule: Filter,
+    n: int,
+    known: str,
 ) -> DatasetRow:
     dataset_id, sha256 = new_id("ds"), checksum(made)
-    known = values.content(spec, fingerprint(made))
     try:
         with database.write() as connection:
             store.refuse_name(connection, spec.name)
             shared = families.find(connection, spec)
             store.refuse_content(connection, known, shared)
-            alone = Opened(dataset_id, rows, rule, spec.family)
-            event = Joined(dataset_id, rows, steward.name) if shared else alone
+            alone = Opened(dataset_id, n, rule, spec.family, spec.protected)
+            event = Joined(dataset_id, n, steward.name, spec.protected) if shared else alone
             row = store.add(connection, event, spec, known, dataset_id, database.timestamp(), shared)
             values.note(connection, dataset_id, sha256)
             folders.publish(made, home, dataset_id)
@@ -134,23 +149,38 @@ def described(connection: sa.Connection, row: DatasetRow, principal: Principal) 
         id=row.id,
         name=row.name,
         family=None if principal.role == "analyst" else row.spec.family,
-        rows=row.rows,
+        rows=None if row.spec.unit else row.n,
+        persons=row.n if row.spec.unit else None,
+        unit=row.spec.protected,
         data=row.data,
         columns=row.spec.columns,
         budget=_status(connection, row, principal),
-        warnings=warnings(row.state.filter.privacy, row.rows),
+        warnings=warnings(row.state.filter.privacy, row.spec, row.n),
         profile=profiles.latest(connection, row.id),
         created_at=row.created_at,
     )
 
 
-def warnings(budget: Privacy, rows: int) -> list[str]:
+def warnings(budget: Privacy, spec: DatasetSpec, n: int) -> list[str]:
     """What a steward should think of again; a function of the declaration and of n."""
-    if budget.delta * rows < 1:
-        return []
-    return [
-        "delta is 1/n or more: such a promise would allow publishing some record whole. Far less than 1/n is usual."
-    ]
+    found = []
+    if budget.delta * n >= 1:
+        found.append(
+            "delta is 1/n or more: such a promise would allow publishing some record whole. Far less than 1/n is usual."
+        )
+    named = [column.name for column in spec.columns if _names_somebody(column.name)]
+    if spec.unit is None and named:
+        found.append(
+            f"What is protected is one row, and {named[0]!r} looks as if it named whose rows are whose: with several "
+            "rows of one person take that column for the `unit`, and a person is protected."
+        )
+    return found
+
+
+def _names_somebody(column: str) -> bool:
+    """Whether a column's name is one of an identifier's: patient_id, userId, SSN, e-mail."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column).casefold()
+    return not _IDENTIFIERS.isdisjoint(re.findall(r"[a-z0-9]+", words)) or "email" in re.sub(r"[^a-z]", "", words)
 
 
 def _status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> BudgetStatus:
@@ -165,6 +195,7 @@ def _status(connection: sa.Connection, row: DatasetRow, principal: Principal) ->
         epsilon=promise.epsilon,
         delta=promise.delta,
         neighbors="replace_one",
+        unit=row.spec.protected,
         filter=state.filter.kind,
         spent=PrivacyLoss(epsilon=spent_epsilon(state), delta=promise.delta),
         remaining=PrivacyLoss(epsilon=remaining_epsilon(state), delta=promise.delta),

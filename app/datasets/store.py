@@ -26,7 +26,7 @@ class DatasetRow:
 
     Parameters
     ----------
-    rows : int, n, public
+    n : how many records, rows or persons; public
     ledger_id : the dataset that opened its ledger; itself, or another of its family
     folder : name of its folder; `app.datasets.folders.path` says where that is
     data : whether the values are still there
@@ -36,7 +36,7 @@ class DatasetRow:
     id: str
     ledger_id: str
     name: str
-    rows: int
+    n: int
     spec: DatasetSpec
     folder: str
     state: LedgerState
@@ -126,7 +126,7 @@ def add(
             id=event.dataset,
             ledger_id=ledger_id or event.dataset,
             name=spec.name,
-            rows=event.rows,
+            rows=event.records,
             spec=_text(spec.model_dump()),
             content_sha256=content_sha256,
             folder=folder,

@@ -105,12 +105,13 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
 
 
 def _promise(result: Result) -> PrivacyStatement:
-    plan = result.spec.release_plan
+    plan, problem = result.spec.release_plan, result.spec.problem
     return PrivacyStatement(
         epsilon=plan.epsilon,
         delta=plan.delta,
         neighbors="replace_one",
-        rows=result.spec.problem.n,
+        **problem.unit.counted(problem.n),
+        unit=problem.unit,
         event=result.transcript.event(),
         accountant=plan.accountant,
         accountant_version=plan.accountant_version,
@@ -136,7 +137,8 @@ def receipt(
         id=new_id("rcpt"),
         dataset=dataset.id,
         dataset_name=dataset.name,
-        rows=dataset.rows,
+        records=dataset.n,
+        unit=dataset.spec.protected,
         analyst=job.analyst,
         job=job.id,
         method=result.spec.model_dump(mode="json", include={"method"})["method"],

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from accounting.errors import AccountingError
 from accounting.records.chain import Entry, Head
+from accounting.records.events import Joined, Opened, event_of
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState, replay
 from app.ledger import store
@@ -67,8 +68,9 @@ def _wrong(connection: sa.Connection, dataset: str) -> str | None:
 
 
 def _listed(entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
-    """The datasets of a ledger: their rows, and whether the values are there."""
-    found = {e.body["dataset"]: (e.body["rows"], "stored") for e in entries if e.kind in ("opened", "joined")}
+    """The datasets of a ledger: how many records they have, and whether the values are there."""
+    begun = [event for event in map(event_of, entries) if isinstance(event, Opened | Joined)]
+    found = {event.dataset: (event.records, "stored") for event in begun}
     for e in entries:
         if e.kind in ("deleted", "withdrawn"):
             found[e.body["dataset"]] = (found[e.body["dataset"]][0], e.kind)

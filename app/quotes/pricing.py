@@ -10,7 +10,7 @@ from typing import Any, Literal
 import solvers
 from accounting.errors import AccountingError, BudgetExhausted, LedgerFrozen, OutOfRange
 from accounting.filter import Cost, Filter
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Unit
 from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon
 from app.calculation.questions import Answer, Price, Refused, sentence
 from app.calculation.questions import Priced as Calculated
@@ -97,7 +97,9 @@ class Priced:
             ],
             gradient_evaluations=self.planned.gradient_evaluations,
             forecast=self._forecast(),
-            rows=problem.n,
+            rows=None if problem.unit.is_person else problem.n,
+            persons=problem.n if problem.unit.is_person else None,
+            unit=problem.unit,
             dimension=problem.size,
             row_norm=problem.row_norm,
             gradient_bound=None if self._is_profile else problem.G,
@@ -213,8 +215,8 @@ def _remaining(state: LedgerState) -> PrivacyLoss:
 
 
 def _problem(dataset: DatasetRow, design: Design | Table, loss: Loss, **rest: Any) -> Problem:
-    facts: dict[str, Any] = {"n": dataset.rows, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
-    return Problem(loss, **facts, **rest)
+    facts: dict[str, Any] = {"n": dataset.n, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
+    return Problem(loss, **facts, unit=dataset.spec.protected, **rest)
 
 
 def _prepared(
@@ -230,7 +232,8 @@ def _prepared(
         )
         raise _wrong("invalid_request", "preparation", f"cannot be had: {named}")
     found = {told.column.name: told for told in known.document.columns}
-    if (known.document.dataset, known.document.privacy.rows) != (dataset.id, dataset.rows):
+    said, unit = known.document.privacy, dataset.spec.protected
+    if (known.document.dataset, said.persons or said.rows, said.unit or Unit()) != (dataset.id, dataset.n, unit):
         raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another dataset")
     if known.document.privacy.neighbors != "replace_one":  # the only one there is now
         raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another relation")
@@ -276,7 +279,7 @@ def _loss(request: JobRequest, design: Design) -> Loss:
 
 def _warnings(design: Design | Table, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:
     found: list[str] = []
-    if privacy.delta * dataset.rows >= 1:
+    if privacy.delta * dataset.n >= 1:
         found.append("delta is 1/n or more: such a promise would allow publishing some record whole.")
     if isinstance(design, Table):
         return tuple(found)

@@ -13,9 +13,8 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyarrow import csv
 
-from app.sources.encoding import locate
+from app.sources.encoding import Named, locate
 from app.sources.errors import Unreadable
-from app.wire.datasets import Column
 
 # Bounds the memory, which is some fifty times this, and the longest record.
 BLOCK_BYTES = 4 * 2**20
@@ -28,7 +27,7 @@ _FIELD = re.compile(rb'(?:"((?:[^"]++|"")*+)"|([^",\r\n]*+))(,|\r\n|\n|\r|\Z)')
 _RECORDS = re.compile(rb'(?:[^"\r\n]*+(?:(?:(?<=[^,\r\n"])"++|"[^"]*+")[^"\r\n]*+)*+[\r\n]++)*+')
 
 
-def batches(path: Path, columns: Sequence[Column]) -> Iterator[list[pa.Array]]:
+def batches(path: Path, columns: Sequence[Named]) -> Iterator[list[pa.Array]]:
     """The declared columns of the file's records as arrays of strings, block by block, in the file's order.
 
     Raises

@@ -10,6 +10,7 @@ What is missing or does not parse becomes the column's default. Nothing counts h
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -92,10 +93,10 @@ class CategoryEncoder:
         """The code of each value, shape (len(values),)."""
         if pa.types.is_dictionary(values.type):
             return _each(self, values)
-        texts = _texts(values)
-        codes = pc.index_in(texts, self.categories)
+        found = texts(values)
+        codes = pc.index_in(found, self.categories)
         if codes.null_count:
-            codes = pc.coalesce(codes, pc.index_in(pc.ascii_trim_whitespace(texts), self.categories))
+            codes = pc.coalesce(codes, pc.index_in(pc.ascii_trim_whitespace(found), self.categories))
         return _plain(codes.cast(pa.float64()), self.missing)
 
 
@@ -107,7 +108,15 @@ def encoder(column: Column) -> Encoder:
     return NumberEncoder(column) if isinstance(column, NumberColumn) else CategoryEncoder.of(column)
 
 
-def locate(names: Sequence[str], columns: Sequence[Column]) -> list[int]:
+class Named(Protocol):
+    """A column of the file."""
+
+    @property
+    def name(self) -> str:
+        """As the file's header has it."""
+
+
+def locate(names: Sequence[str], columns: Sequence[Named]) -> list[int]:
     """Where each declared column stands in a file with these column names: an exact match, else one of trimmed names.
 
     Raises
@@ -163,7 +172,7 @@ def _parsed(text: pa.Array) -> pa.Array:
         return known.cast(pa.float64())
 
 
-def _texts(values: pa.Array) -> pa.Array:
+def texts(values: pa.Array) -> pa.Array:
     """Strings: true and false, integers and decimals as they are written, floats in their shortest form (1 for 1.0)."""
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, values.type))

@@ -4,20 +4,24 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from app.sources import csv, parquet
-from app.sources.encoding import encoder
+from app.sources.encoding import Named, encoder
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.matrix import META, CodedWriter, Floats, code_count, sync_folder
 from app.wire.datasets import Column
 
+if TYPE_CHECKING:
+    from app.sources.persons import People
+
 FORMAT = 2
 
 
-def ingest(file: Path, columns: Sequence[Column], folder: Path, most_bytes: int) -> int:
+def ingest(file: Path, columns: Sequence[Column], folder: Path, most_bytes: int, people: "People | None" = None) -> int:
     """Reads, encodes and stores the declared columns of every record; returns n, the number of records.
 
     Memory is bounded whatever the file's size. Record i of the file is row i of the matrix. On return the folder is
@@ -29,6 +33,7 @@ def ingest(file: Path, columns: Sequence[Column], folder: Path, most_bytes: int)
     columns : the public declaration
     folder : a new folder
     most_bytes : the most that the matrix may take
+    people : is told whose each row is; then the folder is no dataset's yet (`app.sources.persons`)
 
     Raises
     ------
@@ -38,8 +43,11 @@ def ingest(file: Path, columns: Sequence[Column], folder: Path, most_bytes: int)
     encoders = [encoder(column) for column in columns]
     most_rows = most_bytes // (8 * len(columns))
     folder.mkdir()
+    named: list[Named] = [*columns] if people is None else [*columns, people.unit]
     with CodedWriter(folder, [code_count(column) for column in columns]) as matrix:
-        for batch in _batches(file, columns, most_rows):
+        for batch in batches(file, named, most_rows):
+            if people is not None:
+                people.add(batch.pop())
             block: Floats = np.empty((len(batch[0]), len(columns)))
             for position, values in enumerate(batch):
                 block[:, position] = encoders[position].encode(values)
@@ -49,12 +57,13 @@ def ingest(file: Path, columns: Sequence[Column], folder: Path, most_bytes: int)
     pa.default_memory_pool().release_unused()
     if matrix.rows == 0:
         raise Unreadable("The file has no records.")
-    _write_meta(folder / META, columns, matrix.rows)
+    write_meta(folder, columns, {"rows": matrix.rows})
     sync_folder(folder)
     return matrix.rows
 
 
-def _batches(file: Path, columns: Sequence[Column], most_rows: int) -> Iterator[list[pa.Array]]:
+def batches(file: Path, columns: Sequence[Named], most_rows: int) -> Iterator[list[pa.Array]]:
+    """The values of these columns of all records, in order, block by block; raises as `ingest`."""
     with file.open("rb") as opened:
         magic = opened.read(len(parquet.MAGIC))
     if not magic:
@@ -62,9 +71,10 @@ def _batches(file: Path, columns: Sequence[Column], most_rows: int) -> Iterator[
     return parquet.batches(file, columns, most_rows) if magic == parquet.MAGIC else csv.batches(file, columns)
 
 
-def _write_meta(path: Path, columns: Sequence[Column], rows: int) -> None:
-    document = {"format": FORMAT, "rows": rows, "columns": [column.model_dump() for column in columns]}
-    with path.open("x", encoding="utf-8") as file:
+def write_meta(folder: Path, columns: Sequence[Column], size: dict[str, int]) -> None:
+    """What the folder holds, for whoever finds it."""
+    document = {"format": FORMAT, **size, "columns": [column.model_dump() for column in columns]}
+    with (folder / META).open("x", encoding="utf-8") as file:
         json.dump(document, file, allow_nan=False)
         file.flush()
         os.fsync(file.fileno())

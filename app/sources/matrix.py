@@ -23,7 +23,7 @@ from solvers.data_access.rows import Coded, code_bytes
 
 Floats = NDArray[np.float64]
 
-META, NUMBERS, CODES = "meta.json", "numbers.npy", "codes.npy"
+META, NUMBERS, CODES, PRESENT = "meta.json", "numbers.npy", "codes.npy", "present.npy"
 VALUES = "values.npy"
 """The one matrix of an earlier form."""
 
@@ -150,11 +150,17 @@ def open_coded(folder: Path, scratch: Path) -> Coded:
     return coded
 
 
+def held(folder: Path) -> NDArray[np.bool_] | None:
+    """Which places of persons hold a row; None where records are rows."""
+    path = folder / PRESENT
+    return _opened(path, 1, np.uint8)[:, 0] > 0 if path.exists() else None
+
+
 def checksum(folder: Path) -> str:
     """The SHA-256 of the files that hold the records, one after the other, and of what says how they are laid out."""
     names = (VALUES,) if (folder / VALUES).exists() else (META, NUMBERS, CODES)
     found = hashlib.sha256()
-    for name in names:
+    for name in (*names, PRESENT) if (folder / PRESENT).exists() else names:
         with (folder / name).open("rb") as file:
             while piece := file.read(2**20):
                 found.update(piece)

@@ -11,9 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.sources.encoding import locate
+from app.sources.encoding import Named, locate
 from app.sources.errors import Mismatch, TooLarge, Unreadable
-from app.wire.datasets import Column
 
 MAGIC = b"PAR1"
 MOST_FOOTER_BYTES = 64 * 2**20
@@ -26,7 +25,7 @@ _DAMAGED = "The file begins like Parquet but is damaged, encrypted, or not Parqu
 _NAMES = "The file has a column whose name is not UTF-8."
 
 
-def batches(path: Path, columns: Sequence[Column], most_rows: int) -> Iterator[list[pa.Array]]:
+def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[list[pa.Array]]:
     """The declared columns of the file's records, batch by batch, in the file's order.
 
     Text comes dictionary-encoded, so that one long value that is repeated a million times costs no more than once.
@@ -75,7 +74,7 @@ def _check_footer_length(path: Path) -> None:
         raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES} bytes.")
 
 
-def _judge(file: pq.ParquetFile, columns: Sequence[Column], most_rows: int) -> tuple[list[str], list[str]]:
+def _judge(file: pq.ParquetFile, columns: Sequence[Named], most_rows: int) -> tuple[list[str], list[str]]:
     """The names in the file of the declared columns, and of those among them that are text."""
     schema = file.schema_arrow
     names = [schema.names[position] for position in locate(schema.names, columns)]
@@ -92,7 +91,7 @@ def _judge(file: pq.ParquetFile, columns: Sequence[Column], most_rows: int) -> t
     return names, texts
 
 
-def _check_row_groups(metadata: pq.FileMetaData, wanted: dict[str, int], columns: Sequence[Column]) -> None:
+def _check_row_groups(metadata: pq.FileMetaData, wanted: dict[str, int], columns: Sequence[Named]) -> None:
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         total = 0

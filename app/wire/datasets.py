@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from accounting.privacy import MOST_ROWS, Unit
 from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Title, Wire
 
 MAX_COLUMNS = 4096
@@ -137,6 +138,31 @@ class Budget(Wire):
     ] = None
 
 
+class PersonUnit(Wire):
+    """Whose rows are whose: neighbors then differ in one person, all of that person's rows."""
+
+    column: Annotated[
+        Name, Field(description="The file's column that names each row's person; it groups rows and is not stored.")
+    ]
+    max_rows: Annotated[
+        int, Field(ge=1, le=MOST_ROWS, description="k: of each person the first k rows of the file are used.")
+    ]
+    persons: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=10**10,
+            description="n, public: people without a row count, more than these in the file refuse it. If null, how "
+            "many are in the file: every one is then known to have a row.",
+        ),
+    ] = None
+
+    @property
+    def name(self) -> str:
+        """The column's."""
+        return self.column
+
+
 class DatasetSpec(Wire):
     """The public declaration that goes with an upload. Nothing of it is read off the data."""
 
@@ -154,11 +180,23 @@ class DatasetSpec(Wire):
         ),
     ] = None
 
+    unit: Annotated[
+        PersonUnit | None,
+        Field(description="What is protected: a person, all rows of one up to a cap; a single row, if null."),
+    ] = None
+
+    @property
+    def protected(self) -> Unit:
+        """What neighbors differ in."""
+        return Unit() if self.unit is None else Unit("person", self.unit.max_rows)
+
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         names = [c.name for c in self.columns]
         if len(set(names)) < len(names):
             raise ValueError("column names must be distinct")
+        if self.unit is not None and self.unit.column in names:
+            raise ValueError("the unit's column must not be stored: leave it out of the columns")
         return self
 
     def settled(self) -> "DatasetSpec":
@@ -229,6 +267,7 @@ class BudgetStatus(Wire):
     epsilon: Annotated[float, Field(description="The budget's epsilon.")]
     delta: Annotated[float, Field(description="The budget's delta.")]
     neighbors: Annotated[Literal["replace_one"], Field(description="The neighboring relation; n is public.")]
+    unit: Annotated[Unit, Field(description="What neighbors differ in: one row, or one person, up to max_rows rows.")]
     filter: Annotated[FilterKind, Field(description="The privacy filter that enforces the budget.")]
     spent: Annotated[PrivacyLoss, Field(description="What all charges so far guarantee at the budget's delta.")]
     remaining: Annotated[
@@ -254,7 +293,11 @@ class Dataset(Wire):
         Name | None,
         Field(description="Whose budget and ledger it shares; an analyst is not told."),
     ] = None
-    rows: Annotated[int, Field(description="n, public.")]
+    rows: Annotated[
+        int | None, Field(description="n, public. Null where a person is the unit: how many rows there are is secret.")
+    ]
+    persons: Annotated[int | None, Field(description="n, public, where a person is the unit.")] = None
+    unit: Annotated[Unit, Field(description="What neighbors differ in: one row, or one person, up to max_rows rows.")]
     data: Annotated[
         Literal["stored", "deleted", "withdrawn"],
         Field(description="Whether its values are still there; withdrawn, it is a dataset no more, and its name free."),

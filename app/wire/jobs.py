@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 
+from accounting.privacy import Unit
 from app.wire.base import Delta, Epsilon, Identifier, Name, Sha256, Timestamp, Wire
 from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
 from solvers.domains import Domain, Free
@@ -214,12 +215,16 @@ class Quote(Wire):
     accountant_version: Annotated[str, Field(description="Its version.")]
     queries: Annotated[list[QueryPrice], Field(description="Everything that will be asked of the data.")]
     gradient_evaluations: Annotated[
-        float, Field(description="Expected number of per-record gradients that the run computes.")
+        float, Field(description="Expected number of per-row gradients that the run computes.")
     ]
     forecast: Annotated[
         Forecast | None, Field(description="What to expect; null for a job priced before there were forecasts.")
     ] = None
-    rows: Annotated[int, Field(description="n")]
+    rows: Annotated[int | None, Field(description="n; null where a person is the unit.")]
+    persons: Annotated[int | None, Field(description="n, where a person is the unit.")] = None
+    unit: Annotated[
+        Unit, Field(description="What neighbors differ in: one row, or one person, up to max_rows rows.")
+    ] = Unit()
     dimension: Annotated[int, Field(description="Coordinates of w, intercepts included; for softmax, of all classes.")]
     row_norm: Annotated[float, Field(description="Bound on each row that the method meets, prepared.")]
     gradient_bound: Annotated[

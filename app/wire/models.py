@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from accounting.privacy import Unit
 from app.wire.base import Identifier, Name, Sha256, Wire
 from app.wire.datasets import Column
 
@@ -14,7 +15,15 @@ class PrivacyStatement(Wire):
     epsilon: Annotated[float, Field(description="epsilon")]
     delta: Annotated[float, Field(description="delta")]
     neighbors: Annotated[Literal["replace_one"], Field(description="The neighboring relation.")]
-    rows: Annotated[int, Field(description="n, public.")]
+    rows: Annotated[int | None, Field(description="n, public, of rows.", exclude_if=lambda n: n is None)] = None
+    persons: Annotated[int | None, Field(description="n, public, of persons.", exclude_if=lambda n: n is None)] = None
+    unit: Annotated[
+        Unit | None,
+        Field(
+            description="What neighbors differ in; a row, if not said.",
+            exclude_if=lambda unit: unit is None,  # models of earlier versions keep their digests
+        ),
+    ] = None
     event: Annotated[dict[str, object], Field(description="The mechanism tree (DpEvent).")]
     accountant: Annotated[str, Field(description="Who certifies epsilon at delta.")]
     accountant_version: Annotated[str, Field(description="Its version.")]

@@ -20,7 +20,7 @@ class Interval(Wire):
 class Quantile(Wire):
     """The end of the first bin up to which a share of the records lies."""
 
-    share: Annotated[float, Field(description="Of the records, from 0 to 1.")]
+    share: Annotated[float, Field(description="Of the rows, from 0 to 1.")]
     at: Annotated[Interval, Field(description="Where, in the column's unit, on the bins' ends.")]
 
 
@@ -30,7 +30,10 @@ class ColumnProfile(Wire):
     column: Annotated[Column, Field(description="The declaration that it was released under.")]
     counts: Annotated[
         list[float],
-        Field(description="Noisy number of records of each declared category and last of other; or in each bin."),
+        Field(
+            description="Noisy number of rows of each declared category and last of other; or in each bin. Where a "
+            "person is the unit, a row counts 1/max_rows."
+        ),
     ]
     counts_noise_std: Annotated[float, Field(description="Of each of them.")]
     edges: Annotated[

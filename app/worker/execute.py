@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from accounting.records.codec import plan_to_json
-from app.sources.matrix import checksum
+from app.sources.matrix import checksum, held
 from app.sources.spec import JobSpec
 from app.wire.base import Wire
 from app.worker.engine import DAMAGED, FAILED, FULL
@@ -60,7 +60,8 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
 
 
 def _run(spec: JobSpec, folder: Path, scratch: Path, on_answer: Callable[[int], None] | None) -> str:
-    data = Data.coded(*spec.design.load(folder, scratch), spec.problem)
+    rows, y = spec.design.load(folder, scratch)
+    data = Data.coded(rows, y, spec.problem, held(folder))
     coefficients, transcript = solve(
         spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation
     )

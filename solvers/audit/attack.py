@@ -1,8 +1,9 @@
 """Attackers on a worst-case neighboring pair: of a run's whole transcript, and of its release alone.
 
-Two datasets differ in one row; every other row is zero and has no gradient. The attacker of transcripts sees every
-private answer (more than any release), knows both candidate rows, and scores a run by the exact log-likelihood ratio of
-the answers. The attacker of releases scores a run by a given number of the released model.
+Two datasets differ in one row, or in one person, whose rows are all alike; every other row is zero and has no gradient.
+The attacker of transcripts sees every private answer (more than any release), knows both candidate rows, and scores a
+run by the exact log-likelihood ratio of the answers. The attacker of releases scores a run by a given number of the
+released model.
 """
 
 import math
@@ -246,12 +247,13 @@ def _tilt(answer: Vector, mean: Vector, std: float) -> float:
 
 
 def neighbor(problem: Problem, row: Row, position: int = 0, others: Row | None = None) -> Data:
-    """Rows all alike, zeros if none is named, but for one."""
-    X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
+    """Rows all alike, zeros if none is named, but for one, or for all k of one person."""
+    X, y, k = np.zeros((problem.places, problem.d)), np.zeros(problem.places), problem.unit.places
     if others is not None:
         X[:], y[:] = others.x, others.y
-    X[position], y[position] = row.x, row.y
-    return inputs.of_arrays(X, y, problem)
+    mine = slice(k * position, k * position + k)
+    X[mine], y[mine] = row.x, row.y
+    return inputs.of_arrays(X, y, problem, np.ones(problem.places, np.bool_) if problem.unit.is_person else None)
 
 
 def scores(

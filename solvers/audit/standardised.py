@@ -22,8 +22,8 @@ class StandardisedAttacker:
     def __init__(self, oracle: StandardisedOracle, problem: Problem, plan: Plan, one: Data, two: Data) -> None:
         if problem.columns is None:
             raise Unsuitable("the columns must be declared")
-        self._oracle, self._plan, self._pair, self._n = oracle, plan, (one, two), problem.n
-        self._rows = [rows_of(replace(data, scale=np.ones(problem.n))) for data in self._pair]  # as they are stored
+        self._oracle, self._plan, self._pair, self._n, self._unit = oracle, plan, (one, two), problem.n, problem.unit
+        self._rows = [rows_of(replace(data, scale=np.ones(problem.places))) for data in self._pair]  # as stored
         self._columns: Columns = problem.columns
         self._relation = problem.relation
         self.score = 0.0
@@ -32,16 +32,23 @@ class StandardisedAttacker:
         """The oracle's."""
         return self._oracle.planned(query)
 
+    @property
+    def share(self) -> float:
+        """The oracle's; here every place holds a row."""
+        return self._oracle.share
+
     def means(self, query: str) -> Vector:
         """The oracle's."""
-        answer, bound = self._oracle.means(query), self._columns.mean_bound(self._relation)
-        return self._scored(query, answer, [x[:, :-1].mean(axis=0) for x in self._rows], bound)
+        answer, bound = self._oracle.means(query), self._columns.mean_bound(self._relation, self._unit)
+        self._scored(query, answer * self.share, [x[:, :-1].mean(axis=0) for x in self._rows], bound)
+        return answer
 
     def spread(self, query: str, center: Vector) -> float:
         """The oracle's."""
         answer, most = self._oracle.spread(query, center), float(self._columns.farthest(center).sum())
-        means = [np.array([(self._numbers(x, center) ** 2).sum() / self._n]) for x in self._rows]
-        return float(self._scored(query, np.array([answer]), means, most / apart(self._relation))[0])
+        means = [np.array([(self._numbers(x, center) ** 2).sum() / len(x)]) for x in self._rows]
+        self._scored(query, np.array([answer * self.share]), means, most / apart(self._relation))
+        return answer
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The oracle's."""
@@ -49,9 +56,10 @@ class StandardisedAttacker:
         cut = float(np.linalg.norm(self._columns.farthest(center))) > np.sqrt(apart(self._relation)) * radius**2
         for rows in self._rows:
             squares = self._numbers(rows, center) ** 2
-            short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(self._n)
+            short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(len(rows))
             means.append((squares * short[:, None]).mean(axis=0))
-        return self._scored(query, answer, means, self._columns.variance_bound(center, radius, self._relation))
+        self._scored(query, answer * self.share, means, self._columns.variance_bound(center, radius, self._relation))
+        return answer
 
     def histograms(self, query: str, bins: int) -> Vector:
         """The oracle's."""
@@ -59,17 +67,19 @@ class StandardisedAttacker:
         low, high = self._columns.low, self._columns.high
         for rows in self._rows:
             parts = ((rows[:, :-1][:, self._at] - low) / (high - low) * bins).astype(int).clip(0, bins - 1)
-            counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / self._n)
-        return self._scored(query, answer / self._n, counts, self._columns.count_bound(self._relation)) * self._n
+            counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / len(rows))
+        self._scored(query, answer / self._n, counts, self._columns.count_bound(self._relation))
+        return answer
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.gradient(query, w, frame, limit), []
         for data, rows in zip(self._pair, self._rows, strict=True):
-            z = np.column_stack(((rows[:, :-1] - frame.center) * frame.scale, np.full(self._n, frame.constant)))
+            z = np.column_stack(((rows[:, :-1] - frame.center) * frame.scale, np.full(len(rows), frame.constant)))
             allowed, s = limit / np.linalg.norm(z, axis=1), 1 / (1 + np.exp(data.y * (z @ w)))
-            means.append((-data.y * s * np.minimum(1, allowed / np.maximum(s, 1 - s))) @ z / self._n)
-        return self._scored(query, answer, means, limit)
+            means.append((-data.y * s * np.minimum(1, allowed / np.maximum(s, 1 - s))) @ z / len(rows))
+        self._scored(query, answer, means, limit)
+        return answer
 
     def target_mean(self, query: str) -> float:
         """The oracle's: not scored, classes have none."""
@@ -91,9 +101,8 @@ class StandardisedAttacker:
         numbers: Vector = (rows[:, :-1] - center)[:, self._at]
         return numbers
 
-    def _scored(self, query: str, answer: Vector, means: list[Vector], bound: float) -> Vector:
-        """ln of N(mean of one, std) over N(mean of two, std) at the answer."""
+    def _scored(self, query: str, answer: Vector, means: list[Vector], bound: float) -> None:
+        """Adds ln of N(mean of one, std) over N(mean of two, std) at the answer."""
         std = self._plan.query(query).noise_multiplier * bound / self._n
         one, two = means
         self.score += float((answer - (one + two) / 2) @ (one - two)) / std**2
-        return answer

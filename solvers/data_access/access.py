@@ -68,48 +68,55 @@ class DataAccess:
         data = self.__seen_by(problem)
         self.__reads(rows)
         self.__meter.pulse()
-        pieces = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks(len(rows), self.__problem))
-        return gradient_sum(data, pieces, w) / len(rows)
+        k = self.__problem.unit.places
+        first, count = k * rows.start, k * len(rows)
+        pieces = (slice(first + b.start, first + b.stop) for b in blocks(count, self.__problem))
+        return gradient_sum(data, pieces, w) / count
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
-        """The mean of w_0 = start, .., w_(m-1), w_j = prox(w_(j-1) - step grad f_j(w_(j-1)), step), a step a position,
-        in order; without noise: never to be returned by a method.
+        """The mean of w_0 = start, .., w_(m-1), w_j = prox(w_(j-1) - step grad F_j(w_(j-1)), step), a step a position,
+        F_j the mean of its record's k losses; in order; without noise: never to be returned by a method.
         """
         self.__reads(rows)
         problem, data, w, total = self.__problem, self.__data, start, start.copy()
         loss = problem.compiled
         if loss is None:
             raise Unsuitable("one record a step needs a loss of one margin")
-        few = min(_PULSE, unfolded_rows(problem.d))
-        for j in rows[:-1]:
-            if (at := (j - rows.start) % few) == 0:
+        few, k = min(_PULSE, unfolded_rows(problem.d)), problem.unit.places
+        first, last = k * rows.start, k * (rows.stop - 1)
+        moved = np.zeros(problem.d)
+        for place in range(first, last):
+            if (at := (place - first) % few) == 0:
                 self.__meter.pulse()
-                unfolded = rows_of(data, slice(j, min(j + few, rows.stop)))
+                unfolded = rows_of(data, slice(place, min(place + few, last)))
             x = unfolded[at]
-            w = problem.prox(w - (step * kernels.slope(loss, x @ w, data.y[j])) * x, step)
-            total += w
+            moved += (step / k * kernels.slope(loss, x @ w, data.y[place])) * x
+            if place % k == k - 1:
+                w = problem.prox(w - moved, step)
+                total += w
+                moved[:] = 0.0
         return total / len(rows)
 
     def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean of grad f_i over all rows at each point, (m, d), every record's first rounded to a lattice: see
+        """The mean of grad f_i over all records at each point, (m, d), every row's first rounded to a lattice: see
         `lattice_sums.lattice_mean_gradients`; without noise: never to be returned by a method.
         """
         self.__reads(range(self.__problem.n))
         return lattice_mean_gradients(self.__data, points, self.__meter.pulse)
 
     def moments(self, limit: float) -> tuple[NDArray[np.float64], Vector]:
-        """X'X/n and X'y/n of the scaled rows and the targets clipped to [-limit, limit], without noise: never to be
-        returned by a method.
+        """X'X/(n k) and X'y/(n k) of the scaled rows and the targets clipped to [-limit, limit], without noise: never
+        to be returned by a method.
         """
         problem, data = self.__problem, self.__data
         self.__reads(range(problem.n))
         second, mixed = np.zeros((problem.d, problem.d)), np.zeros(problem.d)
-        for rows in cut(problem.n, problem.d):
+        for rows in cut(problem.places, problem.d):
             self.__meter.pulse()
             X = rows_of(data, rows)
             second += X.T @ X
             mixed += X.T @ np.clip(data.y[rows], -limit, limit)
-        return second / problem.n, mixed / problem.n
+        return second / problem.places, mixed / problem.places
 
     def planned(self, query: str) -> PlannedQuery:
         """The query with its noise, as planned."""

@@ -43,8 +43,8 @@ class AllocatedOracle:
         """
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, RandomAllocation)
-        rows, size = self.__slot(planned)
-        value = gradient_sum(self.__data, pieces(rows, self.__problem), w) / size
+        records, size = self.__slot(planned)
+        value = gradient_sum(self.__data, pieces(records, self.__problem), w) / (size * self.__problem.unit.places)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def transcript(self) -> Plan:
@@ -52,7 +52,7 @@ class AllocatedOracle:
         return self.__meter.transcript()
 
     def __slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
-        """The rows of the slot whose turn it is, and the fixed number that their sum is divided by."""
+        """The records of the slot whose turn it is, and the fixed number that stands for how many they are."""
         mechanism, n = planned.mechanism, self.__problem.n
         if not isinstance(mechanism, RandomAllocation):
             raise OutOfPlan(f"query {planned.name!r} is not allocated")

@@ -26,7 +26,7 @@ def framed(data: Data, frame: Frame, row_norm: float) -> Data:
     """
     problem, own = data.problem, checked(frame, data.problem)
     records = in_frame(data, own)
-    scale = np.minimum(1.0, row_norm * kernels.inverse_norms(records))
+    scale = np.minimum(1.0, row_norm * kernels.inverse_norms(records)) * data.present()
     longest = min(1.0, row_norm / own.constant) * own.longest(problem.columns) / row_norm
     met = replace(problem, row_norm=row_norm, columns=None, stretch=max(1.0, longest))
     return replace(data, records=records, scale=scale, problem=met)

@@ -93,25 +93,26 @@ def targets(y: Any, problem: Problem) -> Vector:
     return found
 
 
-def of_arrays(X: NDArray[np.float64], y: Vector, problem: Problem) -> Data:
+def of_arrays(X: NDArray[np.float64], y: Vector, problem: Problem, present: NDArray[np.bool_] | None = None) -> Data:
     """The data of a problem, from unfolded rows.
 
     Parameters
     ----------
-    X : (n, d) float64; a row-major memory map is read in place (a copy is made only if a row has to be zeroed),
+    X : (n k, d) float64; a row-major memory map is read in place (a copy is made only if a row has to be zeroed),
         unless columns are declared: then codes are kept
-    y : (n,) float64
+    y : (n k,) float64
+    present : (n k,), which places of persons hold a row; for them alone
 
     Raises
     ------
     Unsuitable
         if shapes or types are not the problem's.
     """
-    if X.shape != (problem.n, problem.d) or y.shape != (problem.n,):
+    if X.shape != (problem.places, problem.d) or y.shape != (problem.places,):
         raise Unsuitable("X must be of shape (n, d) and y of shape (n,), with the problem's n and d")
     if X.dtype != np.float64 or y.dtype != np.float64:
         raise Unsuitable("X and y must be float64")
-    return Data.coded(plain(X) if problem.columns is None else folded(X, problem.columns), y, problem)
+    return Data.coded(plain(X) if problem.columns is None else folded(X, problem.columns), y, problem, present)
 
 
 def plain(X: NDArray[np.float64]) -> Coded:

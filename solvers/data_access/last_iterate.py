@@ -36,7 +36,7 @@ def last_iterate(data: Data, meter: Meter, query: str, steps: int, step: float) 
     w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
     for _ in range(steps):
         meter.pulse()
-        gradient = gradient_sum(data, blocks(problem.n, problem), w) / problem.n
+        gradient = gradient_sum(data, blocks(problem.places, problem), w) / problem.places
         y = meter.perturb(planned, w - step * gradient, bound)
         w = problem.prox(pulled_back(y, limit), step)
     return meter.count(w)

@@ -22,7 +22,7 @@ def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Calla
     """
     problem, total = data.problem, np.zeros(points.shape, dtype=np.int64)
     unit, bound = problem.G * 2.0 ** -lattice_bits(problem), problem.slope_bound
-    for block in cut(problem.n, problem.d):
+    for block in cut(problem.places, problem.d):
         columns, y = rows_of(data, block).T.copy(), data.y[block]
         for j, w in enumerate(points):
             if j % _PULSE == 0:
@@ -32,5 +32,5 @@ def lattice_mean_gradients(data: Data, points: NDArray[np.float64], pulse: Calla
                 margins += column * coordinate
             slopes = np.clip(problem.loss.slope(margins, y), -bound, bound)
             total[j] += np.rint(columns * slopes / unit).sum(axis=1).astype(np.int64)
-    means: NDArray[np.float64] = total.astype(np.float64) * (unit / problem.n)
+    means: NDArray[np.float64] = total.astype(np.float64) * (unit / problem.places)
     return means

@@ -18,7 +18,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import gradient_bound, sampled_bound
 from solvers.centred import centred_bound, centres, check_centred
-from solvers.data_access.data import Data, blocks
+from solvers.data_access.data import Data, blocks, places_of
 from solvers.data_access.meter import Meter
 from solvers.data_access.sums import center, gradient_sum, pieces, reach
 from solvers.errors import Unsuitable
@@ -72,7 +72,7 @@ class PrivateOracle:
         """
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, Gaussian | RandomIterate)
-        value = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem), w) / self.__problem.n
+        value = self.__mean_gradient(w)
         return self.__meter.answer(planned, value, gradient_bound(self.__problem, norm))
 
     def horizon(self, query: str) -> int:
@@ -87,8 +87,8 @@ class PrivateOracle:
         """
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, PoissonGaussian)
-        rows, size = self.__batch(planned)
-        value = gradient_sum(self.__data, pieces(rows, self.__problem), w) / size
+        batch, size = self.__batch(planned)
+        value = gradient_sum(self.__data, pieces(batch, self.__problem), w) / (size * self.__problem.unit.places)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -105,8 +105,8 @@ class PrivateOracle:
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
             return self.__meter.count(np.zeros(problem.size))
-        rows, size = self.__batch(planned)
-        value = gradient_sum(self.__data, pieces(rows, problem), w, anchor, bound / problem.row_norm) / size
+        (batch, size), k = self.__batch(planned), problem.unit.places
+        value = gradient_sum(self.__data, pieces(batch, problem), w, anchor, bound / problem.row_norm) / (size * k)
         return self.__meter.answer(planned, value, sampled_bound(problem, size, bound, norm))
 
     def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -124,9 +124,10 @@ class PrivateOracle:
         if not centres(problem, distance):
             return self.sampled_change(query, w, anchor)
         planned = self.__meter.take(query, PoissonGaussian)
-        rows, size = self.__batch(planned)
-        sums = gradient_sum(self.__data, pieces(rows, problem), moved, anchor, 0.0, problem.loss.curvature_bound)
-        value = sums / size + center(problem, moved, len(rows) / size)
+        (batch, size), k = self.__batch(planned), problem.unit.places
+        sums = gradient_sum(self.__data, pieces(batch, problem), moved, anchor, 0.0, problem.loss.curvature_bound)
+        held = np.count_nonzero(self.__data.scale[places_of(batch, problem)])
+        value = sums / (size * k) + center(problem, moved, held / (size * k))
         return self.__meter.answer(planned, value, centred_bound(problem, size, problem.L * distance / 2))
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -140,18 +141,22 @@ class PrivateOracle:
         mechanism = planned.mechanism
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
             raise OutOfPlan(f"query {query!r} is planned for another number of rows")
-        rows, widest = draws.distinct_rows(self.__meter.noise, n, mechanism.batch), 2 * self.__problem.G
-        changes = pieces(rows, self.__problem)
-        change = gradient_sum(self.__data, changes, w, anchor, widest / self.__problem.row_norm) / mechanism.batch
+        batch, widest = draws.distinct_rows(self.__meter.noise, n, mechanism.batch), 2 * self.__problem.G
+        changes, k = pieces(batch, self.__problem), self.__problem.unit.places
+        change = gradient_sum(self.__data, changes, w, anchor, widest / self.__problem.row_norm) / (mechanism.batch * k)
         bound = sampled_bound(self.__problem, mechanism.batch, widest, norm)
         return self.__meter.answer(planned, np.stack([change, self.__at_anchor(anchor)]), bound)
 
     def __at_anchor(self, anchor: Vector) -> Vector:
         """The exact grad F(anchor), summed once for each anchor. For answers that add noise, and for them alone."""
         if self.__anchored is None or not np.array_equal(self.__anchored[0], anchor):
-            total = gradient_sum(self.__data, blocks(self.__problem.n, self.__problem), anchor)
-            self.__anchored = anchor.copy(), total / self.__problem.n
+            self.__anchored = anchor.copy(), self.__mean_gradient(anchor)
         return self.__anchored[1]
+
+    def __mean_gradient(self, w: Vector) -> Vector:
+        """The exact grad F(w). For answers that add noise, and for them alone."""
+        places = self.__problem.places
+        return gradient_sum(self.__data, blocks(places, self.__problem), w) / places
 
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
@@ -190,7 +195,7 @@ class PrivateOracle:
         return self.__meter.transcript()
 
     def __batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
-        """A fresh batch and its fixed expected size."""
+        """The records of a fresh batch, and its fixed expected size."""
         if not isinstance(planned.mechanism, PoissonGaussian):
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate

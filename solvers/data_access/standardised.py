@@ -33,10 +33,12 @@ _RANGE = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse un
 class StandardisedOracle:
     """Noisy answers about rows whose layout is public: their moments, and gradients in a released frame.
 
-    Every answer is one use of the Gaussian mechanism over all rows. Parameters as `PrivateOracle`.
+    Every answer is one use of the Gaussian mechanism over all rows. Parameters as `PrivateOracle`. Where a record is a
+    person, sums are divided by n k, and means of what is not a gradient by the share of places that hold a row, which
+    `means` releases with its own answer: then they are means over rows.
     """
 
-    __slots__ = ("__apart", "__columns", "__data", "__inverse", "__meter", "__problem", "__relation")
+    __slots__ = ("__apart", "__columns", "__data", "__inverse", "__meter", "__problem", "__relation", "__share")
 
     def __init__(
         self, problem: Problem, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
@@ -47,27 +49,41 @@ class StandardisedOracle:
         self.__columns: Columns = problem.columns
         self.__inverse: tuple[Frame, Vector] | None = None
         self.__relation, self.__apart = problem.relation, apart(problem.relation)
+        self.__share = 1.0
+
+    @property
+    def share(self) -> float:
+        """The noisy share of places that hold a row, in (0, 1], as `means` has answered it; 1 before, and for rows."""
+        return self.__share
 
     def planned(self, query: str) -> PlannedQuery:
         """The query with its noise, as planned: public."""
         return self.__meter.look(query, Gaussian)
 
     def means(self, query: str) -> Vector:
-        """The mean row without its constant, (d - 1,), + noise; a replaced row moves it by the rows' diameter / n."""
-        planned = self.__meter.take(query, Gaussian)
-        total, data, n = np.zeros(self.__problem.d), self.__data, self.__problem.n
-        for rows in blocks(n, self.__problem):
+        """The mean row without its constant, (d - 1,), + noise; a replaced row moves it by the rows' diameter / n.
+
+        Of persons the constant is in the answer: its mean is the share of places that hold a row.
+        """
+        planned, problem = self.__meter.take(query, Gaussian), self.__problem
+        total, data, is_person = np.zeros(problem.d), self.__data, problem.unit.is_person
+        for rows in blocks(problem.places, problem):
             places = np.arange(rows.start, rows.stop)
-            total += kernels.weighted_sum(data.records, np.ones(len(places)), places)
-        total = total[:-1]
-        return self.__answer(planned, total, self.__columns.mean_bound(self.__relation), self.__columns.row_norm)
+            total += kernels.weighted_sum(data.records, data.present(rows).astype(np.float64), places)
+        total, moved = total if is_person else total[:-1], self.__columns.mean_bound(problem.relation, problem.unit)
+        answer = self.__answer(planned, total, moved, self.__columns.row_norm)
+        if not is_person:
+            return answer
+        least = planned.noise_multiplier * moved / problem.n
+        self.__share = min(1.0, max(float(answer[-1]), least))
+        return answer[:-1] / self.__share
 
     def spread(self, query: str, center: Vector) -> float:
         """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `Columns.farthest`."""
         check_center(center, self.__problem)
         planned, most = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
         total = self.__total(lambda rows: np.minimum((self.__numbers(rows, center) ** 2).sum(axis=1), most).sum())
-        return float(self.__answer(planned, np.atleast_1d(total), most / self.__apart, most)[0])
+        return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The mean of y o y + noise, (p,), y the numbers of x - m, shortened to `radius` if that lets less noise do."""
@@ -83,11 +99,12 @@ class StandardisedOracle:
                 values *= (short / np.maximum(values.sum(axis=1), short))[:, None]
             return np.asarray(values.sum(axis=0))
 
-        return self.__answer(planned, self.__total(squares), moved, min(longest, short) if cut else longest)
+        return self.__mean(planned, self.__total(squares), moved, min(longest, short) if cut else longest)
 
     def histograms(self, query: str, bins: int) -> Vector:
         """How many records lie in each of so many equal parts of each number's range + noise, (p bins,), number by
-        number: a record is in p of them; replacing it moves the counts by sqrt(2 p), emptying it by sqrt(p).
+        number: a record is in p of them; replacing it moves the counts by sqrt(2 p), emptying it by sqrt(p). A
+        person's row counts 1/k.
         """
         low, high = self.__columns.low, self.__columns.high
         if not 1 <= bins <= _BINS or not len(low):
@@ -95,32 +112,37 @@ class StandardisedOracle:
         planned, first = self.__meter.take(query, Gaussian), bins * np.arange(len(low))
         width, center = np.where(high > low, high - low, 1.0), np.zeros(self.__problem.d - 1)
         counts = np.zeros(len(low) * bins)
-        for rows in cut(self.__problem.n, self.__problem.d):
+        k = self.__problem.unit.places
+        for rows in cut(self.__problem.places, self.__problem.d):
             parts = np.floor((self.__numbers(rows, center) - low) / width * bins)
             places = np.clip(parts, 0, bins - 1).astype(np.int64) + first
-            counts += np.bincount(places.ravel(), minlength=len(counts))
-        return self.__meter.answer(planned, counts, self.__columns.count_bound(self.__relation) * _SLIP)
+            here = np.repeat(self.__data.present(rows), len(low)).astype(np.float64)
+            counts += np.bincount(places.ravel(), here, minlength=len(counts))
+        return self.__meter.answer(planned, counts, k * self.__columns.count_bound(self.__relation) * _SLIP) / k
 
     def target_mean(self, query: str) -> float:
         """The mean of y in [-1, 1] + noise."""
         planned = self.__meter.take(query, Gaussian)
-        total = self.__total(lambda rows: np.clip(self.__data.y[rows], -1, 1).sum())
-        return float(self.__answer(planned, np.atleast_1d(total), 1.0, 1.0)[0])
+        total = self.__total(lambda rows: (np.clip(self.__data.y[rows], -1, 1) * self.__data.present(rows)).sum())
+        return float(self.__mean(planned, np.atleast_1d(total), 1.0, 1.0)[0])
 
     def target_spread(self, query: str, center: float) -> float:
         """The mean of |y - c| + noise, y and c in [-1, 1]: between 0 and 1 + |c|."""
         if not abs(center) <= 1:
             raise Unsuitable("a target lies in [-1, 1]")
         planned, most = self.__meter.take(query, Gaussian), 1 + abs(center)
-        total = self.__total(lambda rows: np.abs(np.clip(self.__data.y[rows], -1, 1) - center).sum())
-        return float(self.__answer(planned, np.atleast_1d(total), most / self.__apart, most)[0])
+        y, here = self.__data.y, self.__data.present
+        total = self.__total(lambda rows: (np.abs(np.clip(y[rows], -1, 1) - center) * here(rows)).sum())
+        return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
         """The mean of min(|<z, w> - y|, most) + noise."""
         own, points, y = self.__own(frame, most), self.__points(w), self.__data.y
-        planned, records = self.__meter.take(query, Gaussian), in_frame(self.__data, own)
-        total = self.__total(lambda rows: kernels.residual_sum(records, y, points[0], most, rows.start, rows.stop))
-        return float(self.__answer(planned, np.atleast_1d(total), most / self.__apart, most)[0])
+        planned, records, here = self.__meter.take(query, Gaussian), in_frame(self.__data, own), self.__data.scale
+        total = self.__total(
+            lambda rows: kernels.residual_sum(records, y, here, points[0], most, rows.start, rows.stop)
+        )
+        return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """(1/n) sum_i t_i z_i + noise, z_i in the frame's coordinates and |t_i| <= limit / ||z_i||; flat.
@@ -139,7 +161,7 @@ class StandardisedOracle:
         planned, records, allowed = self.__meter.take(query, Gaussian), in_frame(self.__data, own), self.__allowed(own)
         sums = np.zeros(points.shape)
         for block in of_each(
-            lambda rows: self.__sum(records, points, allowed, limit, rows), blocks(problem.n, problem)
+            lambda rows: self.__sum(records, points, allowed, limit, rows), blocks(problem.places, problem)
         ):
             sums += block
         added = limit * (1 + (problem.d + 2 * problem.outputs + 16) * UNIT)
@@ -172,7 +194,7 @@ class StandardisedOracle:
         return np.ascontiguousarray(w.reshape(-1, self.__problem.d))
 
     def __allowed(self, own: Frame) -> Vector:
-        """1 / ||z_i|| for every row; a frame is used for many answers."""
+        """1 / ||z_i|| for every row, 0 for none; a frame is used for many answers."""
         last = self.__inverse
         same = (
             last is not None
@@ -181,15 +203,15 @@ class StandardisedOracle:
             and np.array_equal(last[0].scale, own.scale)
         )
         if last is None or not same:
-            last = own, kernels.inverse_norms(in_frame(self.__data, own))
+            last = own, kernels.inverse_norms(in_frame(self.__data, own)) * self.__data.present()
             self.__inverse = last
         return last[1]
 
     def __numbers(self, rows: slice, center: Vector) -> Vector:
-        """The numbers of x - m, (rows, p)."""
+        """The numbers of x - m, (rows, p); zeros where there is no row."""
         at, records = self.__columns.is_number, self.__data.records
         numbers: Vector = records[0][rows, records[3][:-1][at]] - center[at]
-        return numbers
+        return numbers * self.__data.present(rows)[:, None]
 
     def __farthest(self, center: Vector) -> Vector:
         """The most of each number's squared difference, with the rounding of a difference, a square and a norm."""
@@ -199,15 +221,19 @@ class StandardisedOracle:
     def __total(self, of: Callable[[slice], Vector | float]) -> Vector:
         """The sum over all rows, some at a time."""
         total = np.zeros(())
-        for rows in cut(self.__problem.n, self.__problem.d):
+        for rows in cut(self.__problem.places, self.__problem.d):
             total = total + of(rows)
         return total
 
+    def __mean(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
+        """The answer as a mean over the places that hold a row."""
+        return self.__answer(planned, total, moved, longest) / self.__share
+
     def __answer(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
-        """total / n made private: `moved` is the per-record bound of the exact total; a term's norm is `longest`."""
-        n, most, least = self.__problem.n, block_rows(self.__problem), unfolded_rows(self.__problem.d)
-        rounding = (min(most, n) + n / least + 16) * UNIT * longest
-        return self.__meter.answer(planned, total / n, moved * _SLIP / n + 2 * rounding)
+        """total / (n k) made private: `moved` bounds what a row moves the exact total by; `longest` a term's norm."""
+        problem, most, least = self.__problem, block_rows(self.__problem), unfolded_rows(self.__problem.d)
+        rounding = (min(most, problem.places) + problem.places / least + 16) * UNIT * longest
+        return self.__meter.answer(planned, total / problem.places, moved * _SLIP / problem.n + 2 * rounding)
 
 
 def _check_length(length: float) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import FARTHEST
-from solvers.data_access.data import Data, blocks, of_each
+from solvers.data_access.data import Data, blocks, of_each, places_of
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -82,13 +82,14 @@ def clip(slopes: Vector, bound: float) -> Vector:
 
 
 def center(problem: Problem, moved: Vector, share: float) -> Vector:
-    """(L/2) u (1 - |B|/b), share = |B|/b: what centred changes of a batch B miss of the mean change, and add back."""
+    """(L/2) u (1 - |B|/b), share = |B|/b, in rows: what centred changes of a batch B miss of the mean, and add back."""
     return (problem.L / 2 * (1 - share)) * moved
 
 
-def pieces(rows: NDArray[np.int64], problem: Problem) -> Iterable[Rows]:
-    """A batch cut as the whole is."""
-    return (rows[block] for block in blocks(len(rows), problem))
+def pieces(records: NDArray[np.int64], problem: Problem) -> Iterable[Rows]:
+    """A batch's places, cut as the whole is."""
+    places = places_of(records, problem)
+    return (places[block] for block in blocks(len(places), problem))
 
 
 def reach(problem: Problem, w: Vector) -> float:

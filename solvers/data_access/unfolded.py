@@ -10,6 +10,6 @@ from solvers.data_access.data import Data
 def rows_of(data: Data, places: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
     """Scaled, (m, d)."""
     if isinstance(places, slice):
-        places = np.arange(*places.indices(data.problem.n))
+        places = np.arange(*places.indices(data.problem.places))
     found: NDArray[np.float64] = kernels.rows(data.records, data.scale, places)
     return found

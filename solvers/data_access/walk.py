@@ -21,7 +21,7 @@ from accounting.plan import PlannedQuery
 from solvers import kernels
 from solvers.bounds import sampled_factors
 from solvers.centred import centred_factors
-from solvers.data_access.data import Data
+from solvers.data_access.data import Data, places_of
 from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
@@ -51,7 +51,7 @@ class Walk:
         )
         if loss is None or not problem.is_smooth or not isinstance(mechanism, PoissonGaussian):
             return None
-        size = mechanism.rate * problem.n
+        size = mechanism.rate * problem.n * problem.unit.places
         if size > _SMALL or not batch_sizes.fits(problem.n, int(mechanism.rate * 2.0**64)):
             return None
         if not isinstance(regularizer, NoRegularizer | L2) or not isinstance(domain, Free | L2Ball):
@@ -67,7 +67,8 @@ class Walk:
     def __call__(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
         """The `count` points after w, shape (count, d)."""
         problem, d = self.data.problem, self.data.problem.d
-        ends, places = batches.poisson_batches(noise, problem.n, self.rate, count)
+        ends, drawn = batches.poisson_batches(noise, problem.n, self.rate, count)
+        ends, places = problem.unit.places * ends, places_of(drawn, problem)
         tails = noise.tails(count * d)
         points, rounded = np.empty((count, d)), np.empty(d)
         w, anchor, snapshot = (np.array(v, dtype=np.float64) for v in (w, anchor, snapshot))

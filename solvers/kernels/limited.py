@@ -14,6 +14,7 @@ from solvers.kernels.records import RECORDS, Records, add_records, inward, margi
 from solvers.kernels.slopes import ANSWER, NUMBERS, Vector
 from solvers.kernels.sums import TOGETHER
 
+LEAST = 1e-300  # below every limit on a row: where there is none, with the limit 0, nothing is divided by 0
 _SEVERAL = types.Array(types.float64, 2, "C", readonly=True)
 
 
@@ -80,7 +81,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
         for k in range(outputs):
             p[k] *= weight
             square += p[k] * p[k]
-        cut = allowed / max(math.sqrt(square), allowed)
+        cut = allowed / max(math.sqrt(square), allowed, LEAST)
         for k in range(outputs):
             s[0] = p[k] * cut
             add_records(total[k], numbers, codes, fields, constant, s, at, 1)
@@ -90,13 +91,13 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
     return found
 
 
-@compiled(types.float64(RECORDS, NUMBERS, NUMBERS, types.float64, types.int64, types.int64))
-def residual_sum(records: Records, y: Vector, w: Vector, most: float, start: int, stop: int) -> float:
-    """Sum over start <= i < stop of min(|<z_i, w> - y_i|, most)."""
+@compiled(types.float64(RECORDS, NUMBERS, NUMBERS, NUMBERS, types.float64, types.int64, types.int64))
+def residual_sum(records: Records, y: Vector, scale: Vector, w: Vector, most: float, start: int, stop: int) -> float:
+    """Sum over start <= i < stop with scale_i > 0 of min(|<z_i, w> - y_i|, most)."""
     numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
     v, total, m, at = inward(records, w), 0.0, np.empty(1), np.empty(1, np.int64)
     for i in range(start, stop):
         at[0] = i
         margins(m, numbers, codes, fields, constant, at, 1, v)
-        total += min(abs(m[0] - y[i]), most)
+        total += min(abs(m[0] - y[i]), most) * (1.0 if scale[i] > 0.0 else 0.0)
     return total

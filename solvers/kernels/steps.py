@@ -104,9 +104,10 @@ def walk(
             if not (given and t == start) and not round_tails(noise, sizes, negative, t * d, std / spacing):
                 return t, std / spacing
             total[:] = 0.0
-            inner, low, high = inward(records, moved if centred else w), -bound / R, bound / R
+            inner, low, high, held = inward(records, moved if centred else w), -bound / R, bound / R, 0.0
             for i in places[ends[t] : ends[t + 1]]:
                 at[0] = i
+                held += 1.0 if scale[i] > 0.0 else 0.0
                 margins(m, numbers, codes, fields, constant, at, 1, inner)
                 entries(m, pairs, values, numbers.shape[0], at, 1, inner)
                 if near:
@@ -122,7 +123,7 @@ def walk(
                 m[0] *= scale[i]
                 add_records(total, numbers, codes, fields, constant, m, at, 1)
                 add_entries(total, pairs, values, numbers.shape[0], m, at, 1)
-            v, back = outward(records, total), L / 2 * (1 - (ends[t + 1] - ends[t]) / size) if centred else 0.0
+            v, back = outward(records, total), L / 2 * (1 - held / size) if centred else 0.0
             for j in range(d):
                 value = v[j] / size + back * moved[j]
                 steps = np.rint(min(max(value / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0

@@ -98,17 +98,24 @@ def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
     columns, n, k = columns_of(problem), problem.n, apart(problem.relation)
     numbers, widest = int(columns.is_number.sum()), (columns.high - columns.low) ** 2
     every = {
-        "means": (columns.mean_bound(problem.relation) / n, problem.d - 1),
+        "means": (columns.mean_bound(problem.relation, problem.unit) / n, problem.d - (not problem.unit.is_person)),
         "spread": (float(widest.sum()) / k / n, 1),
         "variances": (math.hypot(*widest.tolist()) / k / n, numbers),
     }
     return {query.name: every[query.name] for query in queries(problem, 1.0, 1.0, 1.0)}
 
 
-def noise_stds(problem: Problem, center: Vector, radius: float, multiplier: Callable[[str], float]) -> Vector:
-    """Of the variances of numbers, and of the means of blocks, whose variances follow from these: (d - 1,)."""
-    columns, n, relation = columns_of(problem), problem.n, problem.relation
-    found = np.full(problem.d - 1, multiplier("means") * columns.mean_bound(relation) / n)
+def noise_stds(
+    problem: Problem, center: Vector, radius: float, multiplier: Callable[[str], float], share: float = 1.0
+) -> Vector:
+    """Of the variances of numbers, and of the means of blocks, whose variances follow from these: (d - 1,).
+
+    Parameters
+    ----------
+    share : of places that hold a row
+    """
+    columns, n, relation = columns_of(problem), problem.n * share, problem.relation
+    found = np.full(problem.d - 1, multiplier("means") * columns.mean_bound(relation, problem.unit) / n)
     if columns.is_number.any():
         found[columns.is_number] = multiplier("variances") * columns.variance_bound(center, radius, relation) / n
     return found
@@ -124,13 +131,14 @@ def ask(oracle: Standardised, problem: Problem, floor: float) -> tuple[Vector, V
 
 def answered(oracle: Standardised, problem: Problem) -> Moments:
     """The moments, as the oracle answers."""
-    columns, n = columns_of(problem), problem.n
+    columns = columns_of(problem)
     if problem.d == 1:
         return Moments((), (), ())
     numbers = columns.is_number
     low, high = np.zeros(problem.d - 1), np.ones(problem.d - 1)
     low[numbers], high[numbers] = columns.low, columns.high
     center = np.clip(oracle.means("means"), low, high)
+    n = problem.n * oracle.share
     v = center * (1 - center)
     radius = 0.0
     if numbers.any():
@@ -139,7 +147,7 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
         spread = min(max(oracle.spread("spread", center), least), FARTHEST * int(numbers.sum()))
         radius = _radius(spread)
         v[numbers] = oracle.variances("variances", center, radius)
-    stds = noise_stds(problem, center, radius, lambda query: oracle.planned(query).noise_multiplier)
+    stds = noise_stds(problem, center, radius, lambda query: oracle.planned(query).noise_multiplier, oracle.share)
     return Moments(tuple(center.tolist()), tuple(np.clip(v, 0.0, FARTHEST).tolist()), tuple(stds.tolist()))
 
 

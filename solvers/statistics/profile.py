@@ -70,19 +70,21 @@ class Profile(StandardisedRun):
 
     def size(self, problem: Problem) -> int:
         """How many numbers `run` gives."""
-        return 3 * (problem.d - 1) + _numbers(problem) * self.bins
+        return 3 * (problem.d - 1) + _numbers(problem) * self.bins + problem.unit.is_person
 
     def run(self, oracle: Standardised, problem: Problem) -> Vector:
-        """Center, variances and their noise stds, then the counts number by number: flat."""
+        """Center, variances and their noise stds, the counts number by number, persons' share of full places: flat."""
         found = moments.answered(oracle, problem)
         counts = oracle.histograms("histograms", self.bins) if _numbers(problem) else np.zeros(0)
-        return np.concatenate((found.center, found.variances, found.noise, counts))
+        share = [oracle.share] if problem.unit.is_person else []
+        return np.concatenate((found.center, found.variances, found.noise, counts, share))
 
-    def parted(self, problem: Problem, answers: Vector) -> tuple[Moments, Vector]:
-        """What `run` gave: the moments, and the counts, (p, bins)."""
+    def parted(self, problem: Problem, answers: Vector) -> tuple[Moments, Vector, float]:
+        """What `run` gave: the moments, the counts, (p, bins), and the share, 1 where records are rows."""
         d, p = problem.d - 1, _numbers(problem)
+        counts = answers[3 * d : 3 * d + p * self.bins].reshape(p, self.bins)
         center, variances, noise = (tuple(part.tolist()) for part in answers[: 3 * d].reshape(3, d))
-        return Moments(center, variances, noise), answers[3 * d :].reshape(p, self.bins)
+        return Moments(center, variances, noise), counts, float(answers[-1]) if problem.unit.is_person else 1.0
 
 
 def _numbers(problem: Problem) -> int:

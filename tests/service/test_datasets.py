@@ -54,7 +54,8 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
     assert response.status_code == 201, response.text
     made = response.json()
     assert set(made) == {
-        *("id", "name", "family", "rows", "data", "columns", "budget", "warnings", "created_at", "profile")
+        *("id", "name", "family", "rows", "persons", "unit", "data", "columns", "budget", "warnings", "created_at"),
+        "profile",
     }
     assert (made["name"], made["rows"], made["warnings"], made["profile"]) == ("people", 200, [], None)
     extra: dict[str, Any] = {"number": {"origin": None, "scale": None}, "category": {}}
@@ -64,6 +65,7 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
         "epsilon": 3.0,
         "delta": 1e-6,
         "neighbors": "replace_one",
+        "unit": {"name": "row", "max_rows": None},
         "filter": "rdp",
         "spent": {"epsilon": 0.0, "delta": 1e-6},
         "remaining": {"epsilon": 3.0, "delta": 1e-6},

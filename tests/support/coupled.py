@@ -5,6 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.mechanisms import SvrgStep
 from accounting.noise import Noise
@@ -18,11 +19,18 @@ from solvers.solve import Quote, run
 from tests.support.seeded import SeededBits
 
 
-def complaints(quote: Quote, X: Vector, y: Vector, other: tuple[Vector, float]) -> list[str]:
+def complaints(
+    quote: Quote,
+    X: Vector,
+    y: Vector,
+    other: tuple[Vector, Vector | float],
+    present: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+) -> list[str]:
     """Values before noise that are more than 2b apart, bounds, frames and results that are not the same.
 
-    Row 7 is replaced by the other. Answers are the values of the first run plus noise; batches are the same. The
-    published SVRG step hands over two vectors: a batch's change, and a mean over all rows, which moves by b batch / n.
+    Record 7 is replaced by the other: a row, or what a person has in k places, `present` before and after. Answers are
+    the values of the first run plus noise; batches are the same. The published SVRG step hands over two vectors: a
+    batch's change, and a mean over all rows, which moves by b batch / n.
     """
     rng, found = np.random.default_rng(6), []
     told: list[tuple[str, Vector, float, Vector]] = []
@@ -54,13 +62,14 @@ def complaints(quote: Quote, X: Vector, y: Vector, other: tuple[Vector, float]) 
         return answer.copy()
 
     results: list[Any] = []
+    problem, k = quote.problem, quote.problem.unit.places
+    at, here = slice(7 * k, 7 * k + k), present or (None, None)
     with patch.object(frames, "framed", recorded):
-        for perturb, (x, target) in ((first, (X[7], y[7])), (again, other)):
+        for perturb, (x, target), held in zip((first, again), ((X[at], y[at]), other), here, strict=True):
             mine, targets = X.copy(), y.copy()
-            mine[7], targets[7] = x, target
+            mine[at], targets[at] = x, target
             with patch.object(Meter, "perturb", perturb):
-                problem = quote.problem
-                data = inputs.of_arrays(mine, targets, problem)
+                data = inputs.of_arrays(mine, targets, problem, held)
                 done = run(
                     quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation
                 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from accounting import Privacy
+from accounting import Privacy, Unit
 from accounting.calibration import calibrate
 from accounting.filter import Filter
 from accounting.mechanisms import Gaussian, PoissonGaussian
@@ -35,7 +35,8 @@ def make(queries: tuple[Query, ...] = GD, privacy: Privacy = Privacy(0.5, 1e-6),
         "id": "r1",
         "dataset": "d1",
         "dataset_name": "Censüs\u00a02026",
-        "rows": 20_000,
+        "records": 20_000,
+        "unit": Unit(),
         "analyst": "ada",
         "job": "j1",
         "method": {"name": "dp_gd", "steps": 100, "step": 0.25},

@@ -21,7 +21,7 @@ from solvers.regularizers import L2
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
 FLOORS = ("accounting", "solvers")
-MOST_FRAME, MOST_SLICE = 1300, 2600
+MOST_FRAME, MOST_SLICE = 1300, 2700
 DOORS = {
     "oracle": "solvers.data_access.oracle",
     "allocated": "solvers.data_access.allocated",

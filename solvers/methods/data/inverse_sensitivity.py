@@ -63,9 +63,15 @@ class InverseSensitivity(Strict):
         Raises
         ------
         Unsuitable
-            if d > 3, the domain is not bounded, the loss is not convex, or the grid is too large or too fine.
+            if d > 3, a record has several rows, the domain is not bounded, the loss is not convex, or the grid is too
+            large or too fine.
         """
         check_scalar("inverse_sensitivity", problem)
+        if problem.unit.places > 1:
+            raise Unsuitable(
+                "inverse_sensitivity counts records of one gradient each; here a record is a person of several rows, "
+                "for whom its score is not proven"
+            )
         if problem.d > MOST_DIMENSIONS:
             raise Unsuitable(
                 f"inverse_sensitivity needs at most {MOST_DIMENSIONS} coefficients, the intercept included; here there "

@@ -36,8 +36,9 @@ class ObjectivePerturbation(Strict):
 
     Precondition: f smooth and convex, a function of one margin; r none or l2 of strength mu; m = mu + ridge > 0.
     Pseudo-code: draw b; T accelerated gradient steps from 0, enough to come within r; release w + noise.
-    Postcondition: the composition of ObjectivePerturbation(L / (n m)) at z = s / G with one Gaussian release of
-    per-record bound r. Proof: docs/proofs/objective_perturbation.md.
+    Postcondition: the composition of ObjectivePerturbation(L / (n m)) at z = s / G, for persons of k rows (1 + L /
+    (k n m))^k - 1 in place of L / (n m), with one Gaussian release of per-record bound r. Proof:
+    docs/proofs/objective_perturbation.md.
 
     Symbols: F is the mean loss, so the summed objective has Lambda = n m. The noise in the objective does not grow with
     1 / m in directions where the data is curved, which is why this is the strongest of the classical baselines.
@@ -45,7 +46,7 @@ class ObjectivePerturbation(Strict):
     Parameters
     ----------
     steps : T; by default, and at least, what the rate of Nesterov's method needs to come within r; up to 100000
-    ridge : added to r's strength, in [0, 1e6]; by default what keeps ln(1 + L / (n m)) within a tenth of epsilon
+    ridge : added to r's strength, in [0, 1e6]; by default what keeps k ln(1 + L / (k n m)) within a tenth of epsilon
     radius : r, positive; by default a hundredth of G / (n (L + m)), which is less than the noise in the objective moves
         theta, and what the lattice of b and the rounding of a gradient allow
 
@@ -83,7 +84,8 @@ class ObjectivePerturbation(Strict):
             raise Unsuitable("objective_perturbation takes regularizer none or l2, and a domain around 0")
         ridge = self.ridge
         if ridge is None:
-            ridge = max(0.0, problem.L / (problem.n * math.expm1(_DETERMINANT * privacy.epsilon)) - problem.mu)
+            allowed = problem.unit.places * math.expm1(_DETERMINANT * privacy.epsilon / problem.unit.places)
+            ridge = max(0.0, problem.L / (problem.n * allowed) - problem.mu)
         if problem.mu + ridge <= 0:
             raise Unsuitable("objective_perturbation needs a strongly convex objective: l2, or a ridge above 0")
         std = _AMPLE * problem.G / gauss_mu(privacy.epsilon, privacy.delta)
@@ -119,7 +121,9 @@ class ObjectivePerturbationRun(DataRun):
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """The minimizer, and the noise that hides the solver's distance from it."""
-        ratio = problem.L / (problem.n * self._strong(problem)) * (1 + 1e-9)
+        k = problem.unit.places
+        rank_one = problem.L / (problem.n * self._strong(problem)) * (1 + 1e-9)
+        ratio = math.expm1(k * math.log1p(rank_one / k)) * (1 + 1e-12) if k > 1 else rank_one
         return (
             Query("minimizer", 1, mechanisms.ObjectivePerturbation(ratio), 1 - _SHARE),
             Query("approximation", 1, Gaussian(), _SHARE),

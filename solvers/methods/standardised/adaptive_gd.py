@@ -128,26 +128,28 @@ class AdaptiveGdRun(StandardisedRun):
         return self._classes(oracle, problem) if problem.loss.takes == "class" else self._numbers(oracle, problem)
 
     def _classes(self, oracle: Standardised, problem: Problem) -> Vector:
-        n, signal = problem.n, self._signal(oracle, problem)
+        signal = self._signal(oracle, problem)
         few = min(max((signal - 8) / 8, 0.0), 1.0)
         center, v = moments.ask(oracle, problem, floor=3 - 2 * few)
+        share = oracle.share
         path = _Path(problem, _frame(center, v, 0.5 + 0.5 * few), _still(problem, 0.0))
         limit, reallocated = self._limit(problem), self._at(_REALLOCATED)
-        single = oracle.planned("gradient").noise_multiplier * limit / (n * math.sqrt(self.steps))
+        single = oracle.planned("gradient").noise_multiplier * limit / (problem.n * share * math.sqrt(self.steps))
         ridge, l1 = min(1.0, 1 / signal) * single, min(1.0, signal / 5) * single
         eta = 3.0 if problem.outputs == 1 else 1.5
         for t in range(1, self.steps + 1):
             at = path.ahead(eta * single)
-            gradient = oracle.gradient("gradient", at, path.frame, limit)
+            gradient = oracle.gradient("gradient", at, path.frame, limit) / share
             path.move(at, gradient + np.minimum(path.penalties(ridge, l1, 0.1, t), 1 / eta) * at, eta, t)
             if t in reallocated:
                 path.change(_reallocated(path.mean, v, center))
         return path.raw_mean
 
     def _numbers(self, oracle: Standardised, problem: Problem) -> Vector:
-        n, signal = problem.n, self._signal(oracle, problem)
+        signal = self._signal(oracle, problem)
         far, farther = (min(max((signal - low) / width, 0.0), 1.0) for low, width in ((60, 200), (400, 800)))
         center, v = moments.ask(oracle, problem, floor=1 + 2 * far)
+        share, n = oracle.share, problem.n * oracle.share
         mean = min(max(oracle.target_mean("target_mean"), -1.0), 1.0)
         least = oracle.planned("target_spread").noise_multiplier * (1 + abs(mean)) / (apart(problem.relation) * n)
         spread = min(max(oracle.target_spread("target_spread", mean), least), 2.0)
@@ -157,7 +159,7 @@ class AdaptiveGdRun(StandardisedRun):
         for t in range(1, self.steps + 1):
             single = oracle.planned("gradient").noise_multiplier * limit / (n * math.sqrt(self.steps))
             at = path.ahead(eta * (8 if signal < 30 else 3) * single)
-            gradient = oracle.gradient("gradient", at, path.frame, limit)
+            gradient = oracle.gradient("gradient", at, path.frame, limit) / share
             penalties = path.penalties(min(1.0, 1 / signal) * single, 0.7 * single, 0.1 * spread, t)
             path.move(at, gradient + np.minimum(penalties, 1 / eta) * at, eta, t)
             if t in again:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from joserfc import jws
 from joserfc.jwk import ECKey, OctKey, OKPKey
 
-from accounting import Privacy
+from accounting import Privacy, Unit
 from accounting.accountants import ACCOUNTANTS
 from accounting.calibration import calibrate
 from accounting.errors import CodecError, ReceiptInvalid
@@ -32,6 +32,7 @@ from accounting.records.codec import MAX_QUERIES
 from accounting.records.documents import canonical
 from accounting.records.ledger import Entry
 from accounting.records.signing import SigningKey, check_json
+from accounting.records.statement import check
 from tests.support.receipts import ENTRY, GD, KEY, KEYS, MODEL, SVRG, make, release_entry
 
 
@@ -75,8 +76,9 @@ def test_a_receipt_makes_the_whole_privacy_statement() -> None:
     assert set(built) == {
         "id", "dataset", "dataset_name", "rows", "analyst", "job", "neighbors", "epsilon", "delta", "accountant",
         "accountant_version", "event", "queries", "sequence", "previous_hash", "hash", "issued_at", "numerics",
-        "model_sha256", "method",
+        "model_sha256", "method", "unit",
     }  # fmt: skip
+    assert built["unit"] == {"name": "row", "max_rows": None}
     assert built["neighbors"] == "replace_one"
     assert built["numerics"] == "exactly rounded"
     assert [sorted(q) for q in built["queries"]] == [
@@ -84,6 +86,18 @@ def test_a_receipt_makes_the_whole_privacy_statement() -> None:
         ["count", "mechanism", "name", "noise_multiplier", "rate"],
     ]
     assert built["event"]["type"] == "ComposedDpEvent"
+
+
+def test_a_receipt_says_its_unit_once_and_one_without_it_is_of_rows() -> None:
+    person = make(records=500, unit=Unit("person", 8))
+    assert "rows" not in person
+    assert (person["persons"], person["unit"]) == (500, {"name": "person", "max_rows": 8})
+    assert receipt.verify(document(person), KEYS).holds
+    assert check({key: value for key, value in make().items() if key != "unit"})["rows"] == 20_000
+    counted = {key: value for key, value in person.items() if key != "persons"}
+    for wrong in (person | {"rows": 4000}, counted, counted | {"rows": 500}, person | {"unit": {"name": "person"}}):
+        with pytest.raises(ReceiptInvalid):
+            check(wrong)
 
 
 def test_the_signature_is_a_compact_jws_over_the_canonical_receipt() -> None:
@@ -153,7 +167,7 @@ def test_no_field_can_be_changed(field: str) -> None:
     try:
         found = receipt.verify(forged, KEYS)
     except ReceiptInvalid:
-        assert field in ("neighbors", "numerics")
+        assert field in ("neighbors", "numerics", "unit")
         return
     assert not found.holds
     assert not found.signature
@@ -379,9 +393,10 @@ def test_extreme_but_well_formed_events_are_answered(z: float, rate: float) -> N
     built = make() | {
         "event": plan.event(),
         "queries": receipt.build(
-            **{k: GOOD["receipt"][k] for k in ("id", "dataset", "dataset_name", "rows", "analyst", "job", "method",
+            **{k: GOOD["receipt"][k] for k in ("id", "dataset", "dataset_name", "analyst", "job", "method",
                                                "model_sha256", "issued_at")},
-            release_plan=ReleasePlan(plan, 100.0, 1e-6, "rdp", "1"), transcript=plan, entry=ENTRY,
+            records=20_000, unit=Unit(), transcript=plan, entry=ENTRY,
+            release_plan=ReleasePlan(plan, 100.0, 1e-6, "rdp", "1"),
         )["queries"],
     }  # fmt: skip
     found = receipt.verify({"receipt": built, "signature": receipt.sign(built, KEY)}, KEYS)
@@ -464,7 +479,7 @@ def test_malformed_fields_are_refused_with_their_name(field: str, value: Any) ->
     assert field in str(caught.value) or "canonical" in str(caught.value)
 
 
-@pytest.mark.parametrize("field", sorted(GOOD["receipt"]))
+@pytest.mark.parametrize("field", sorted(GOOD["receipt"].keys() - {"unit"}))
 def test_a_missing_field_is_refused(field: str) -> None:
     less = {k: v for k, v in GOOD["receipt"].items() if k != field}
     with pytest.raises(ReceiptInvalid, match=field):

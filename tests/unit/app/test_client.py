@@ -21,6 +21,7 @@ import rfc8785
 from accounting.errors import ReceiptInvalid
 from accounting.mechanisms import Gaussian
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.privacy import Unit
 from accounting.records import receipt as receipts
 from accounting.records.chain import GENESIS, Entry, link
 from app.client import (
@@ -599,7 +600,8 @@ def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
         id="rcpt_a",
         dataset="ds_a",
         dataset_name="census",
-        rows=100,
+        records=100,
+        unit=Unit(),
         analyst="alice",
         job="job_a",
         method={"name": "dp_gd"},

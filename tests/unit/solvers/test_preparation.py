@@ -186,6 +186,8 @@ def test_answers_that_are_all_noise_still_make_a_frame() -> None:
     """Clamped to public ranges: a mean far outside, a negative or a huge variance."""
 
     class Told:
+        share = 1.0
+
         def __init__(self, number: float) -> None:
             self.number = number
 
@@ -360,6 +362,8 @@ def test_what_is_added_up_for_a_record_is_no_longer_than_was_planned_for() -> No
     problem = Problem(Logistic(), n=10**7, d=wide.d, row_norm=wide.row_norm, columns=wide)
 
     class Told:
+        share = 1.0
+
         def planned(self, query: str) -> PlannedQuery:
             return PlannedQuery(query, 1, Gaussian(), 1e-3)
 

@@ -1,0 +1,114 @@
+"""Files whose rows are persons': stored in places of which only the number of persons and the cap can be told.
+
+Read as any file, in the file's order, then laid out anew: person p's first k rows, in this order, and for those that
+are not there empty places, from place k pi(p) on, pi one secret uniform permutation. What is stored, and how long it
+takes to read, follows from n and k and not from how many rows there are. Proof: docs/proofs/persons.md.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from accounting.noise import Noise
+from app.sources.encoding import texts
+from app.sources.errors import TooLarge, Unreadable
+from app.sources.ingest import batches, ingest, write_meta
+from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, fingerprint, open_coded, sync_folder
+from app.wire.datasets import Column, PersonUnit
+from solvers.data_access.persons import places
+
+_BLOCK = 2**16  # places that are written at a time
+_NAME_BYTES = 16  # of a digest, by which a person is known again: two names share one with a chance below 2^-60
+
+
+class People:
+    """Whose each row is: persons are numbered as they appear. Keeps eight bytes of a row, and of a name its digest.
+
+    Parameters
+    ----------
+    unit : names the column; names are compared as text without outer white space
+    """
+
+    def __init__(self, unit: PersonUnit) -> None:
+        self.unit = unit
+        self._known: dict[bytes, int] = {}
+        self._owners: list[NDArray[np.int64]] = []
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._known)
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """For each row, in the file's order, its person's number."""
+        return np.concatenate(self._owners)
+
+    def add(self, values: pa.Array) -> None:
+        """The names of some more rows; `Unreadable` if one has none."""
+        found = pc.dictionary_encode(pc.ascii_trim_whitespace(texts(values)))
+        names = found.dictionary.to_pylist()
+        if found.indices.null_count or None in names or "" in names:
+            raise Unreadable(f"A row says nothing in {self.unit.column!r}, which must say whose it is.")
+        digests = (hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest() for name in names)
+        numbers = np.array([self._known.setdefault(digest, len(self._known)) for digest in digests], dtype=np.int64)
+        self._owners.append(numbers[found.indices.to_numpy(zero_copy_only=False)])
+
+
+def ingest_persons(
+    file: Path, columns: Sequence[Column], unit: PersonUnit, folder: Path, most_bytes: int
+) -> tuple[int, str]:
+    """Reads, encodes and stores the declared columns; returns n, the number of persons, and the rows' fingerprint.
+
+    Parameters as `ingest`, whose memory it takes and that of `People` and the places, and for a while twice the disk.
+
+    Raises
+    ------
+    SourceError
+        as `ingest`; Unreadable, too, if a row names no person, or there are more persons than declared.
+    """
+    people, rows = People(unit), folder.with_name("rows")
+    ingest(file, columns, rows, most_bytes, people)
+    n = people.count if unit.persons is None else unit.persons
+    if people.count > n:
+        raise Unreadable("The file has rows of more persons than the unit declares.")
+    most = most_bytes // (8 * len(columns))
+    if n * unit.max_rows > most:
+        raise TooLarge(f"With these columns persons times max_rows may be at most {most}.")
+    known = fingerprint(rows)
+    _lay_out(rows, folder, places(people.owners, n, unit.max_rows, Noise()))
+    write_meta(folder, columns, {"persons": n, "max_rows": unit.max_rows})
+    sync_folder(folder)
+    shutil.rmtree(rows)
+    return n, known
+
+
+def count_persons(file: Path, unit: PersonUnit) -> int:
+    """n, as `ingest_persons` would count it."""
+    people = People(unit)
+    for (names,) in batches(file, [unit], 2**62):
+        people.add(names)
+    return unit.persons or people.count
+
+
+def _lay_out(rows: Path, folder: Path, found: NDArray[np.int64]) -> None:
+    """Writes the given row into each place, and zeros where there is none."""
+    stored = open_coded(rows, rows)
+    folder.mkdir()
+    with (
+        MatrixWriter(folder / NUMBERS, stored.numbers.shape[1]) as numbers,
+        MatrixWriter(folder / CODES, stored.codes.shape[1], "|u1") as codes,
+        MatrixWriter(folder / PRESENT, 1, "|u1") as present,
+    ):
+        for start in range(0, len(found), _BLOCK):
+            some = found[start : start + _BLOCK]
+            held, at = (some >= 0)[:, None].astype(np.uint8), np.maximum(some, 0)
+            numbers.append(stored.numbers[at] * held)
+            codes.append(stored.codes[at] * held)
+            present.append(held)

@@ -1,0 +1,74 @@
+"""Rows of persons: of each the first k, in k places of its own; which ones, a secret permutation says.
+
+Promise: places are a function of whose rows there are and of fresh bits; replacing one person's rows, all of them,
+replaces what is in that person's places, and the law of all other places stays. Proof: docs/proofs/persons.md.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.noise import Noise, draws
+from accounting.privacy import Unit
+from solvers import kernels
+from solvers.data_access import inputs
+from solvers.data_access.data import Data
+from solvers.data_access.rows import kept, taken
+from solvers.errors import Unsuitable
+from solvers.problem import Problem, Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Placed:
+    """Records in their places."""
+
+    placed: "kernels.Records"
+
+    def records(self, problem: Problem) -> "kernels.Records":  # noqa: ARG002
+        """As they are."""
+        return self.placed
+
+
+def places(owners: NDArray[np.int64], n: int, k: int, noise: Noise) -> NDArray[np.int64]:
+    """(n k,), for each place the row that it holds, -1 for none: person p's first k rows, then none, from place k pi(p)
+    on, pi a uniform permutation of 0..n-1.
+
+    Parameters
+    ----------
+    owners : for each row, in order, whose it is, in [0, n)
+    """
+    order = np.argsort(owners, kind="stable")
+    mine = owners[order]
+    turn = np.arange(len(mine)) - np.searchsorted(mine, mine)  # how many of its person's rows come before it
+    first = turn < k
+    found = np.full(n * k, -1, dtype=np.int64)
+    found[k * draws.ordered_rows(noise, n, n)[mine[first]] + turn[first]] = order[first]
+    return found
+
+
+def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data:
+    """The data of a problem whose records are persons, from rows as `inputs.records` takes them.
+
+    Parameters
+    ----------
+    ids : for each row the name of its person, a whole number or text; persons without rows are those that n has more
+
+    Raises
+    ------
+    Unsuitable
+        if X and y are not rows of the problem's, or there are more persons than its n.
+    """
+    named = np.asarray(ids)
+    if named.dtype.kind not in "iuUS" or named.ndim != 1:
+        raise Unsuitable("persons are named by whole numbers or text, one for each row")
+    names, owners = np.unique(named, return_inverse=True)
+    if len(names) > problem.n:
+        raise Unsuitable("there are more persons than the problem's n")
+    rows = replace(problem, n=len(named), unit=Unit())
+    found = places(owners.astype(np.int64), problem.n, problem.unit.places, noise)
+    present, at = found >= 0, np.maximum(found, 0)
+    targets: Vector = np.where(present, inputs.targets(y, rows)[at], 0.0)
+    records = kept(taken(inputs.records(X, rows).records(rows), at), ~present)
+    return Data.coded(_Placed(records), targets, problem, present)

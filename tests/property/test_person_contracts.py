@@ -1,0 +1,141 @@
+"""Contracts of every method where a record is a person: no value moves by more than its bound if all rows of one do."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting import Privacy, Unit
+from accounting.noise import Noise
+from solvers import Problem, plan
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.data import Data
+from solvers.domains import Free, LinfBall
+from solvers.errors import Unsuitable
+from solvers.losses import Hinge, Logistic, Softmax, Squared
+from solvers.methods import DpGd, DpSvrg, Method
+from solvers.preparation import Declared
+from solvers.problem import Vector
+from solvers.regularizers import L2
+from solvers.solve import run
+from solvers.statistics import Profile
+from tests.property.test_method_contracts import ASKED, PROMISES
+from tests.support.coupled import complaints
+from tests.support.seeded import SeededBits
+
+N, K = 400, 3
+PERSON = Unit("person", K)
+COLUMNS = Columns((1, 3))
+PROBLEMS = [
+    Problem(loss, L2(0.05), domain, n=N, d=2, row_norm=1.0, unit=PERSON)
+    for loss in (Logistic(), Squared(), Hinge())
+    for domain in (Free(), LinfBall(1.0))
+]
+PROBLEMS += [
+    Problem(loss, L2(0.05), n=N, d=5, row_norm=math.sqrt(3), columns=COLUMNS, unit=PERSON)
+    for loss in (Logistic(), Squared(), Softmax(3))
+]
+METHODS = [
+    *ASKED,
+    Profile(bins=4),
+    DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
+    DpSvrg(batch=40, form="centred"),
+]
+FULL, ONE, NONE = (True, True, True), (True, False, False), (False, False, False)
+
+
+def rows(problem: Problem, seed: int) -> tuple[Vector, Vector]:
+    """What stands in all places, and targets."""
+    rng = np.random.default_rng(seed)
+    if problem.columns is None:
+        X = rng.normal(size=(problem.places, problem.d))
+    else:
+        block = np.eye(3)[rng.integers(3, size=problem.places)]
+        X = np.column_stack((rng.uniform(-1, 1, problem.places), block, np.ones(problem.places)))
+    y = rng.integers(3, size=problem.places).astype(float) if problem.outputs > 1 else np.sign(X[:, 0] - 0.1)
+    return X, y
+
+
+def far(problem: Problem, upwards: bool) -> Vector:
+    """A row as far out as there are."""
+    if problem.columns is None:
+        return np.array([5.0, 5.0]) * (1 if upwards else -1)
+    return np.array([1.0, 1, 0, 0, 1] if upwards else [-1.0, 0, 0, 1, 1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method", METHODS, ids=lambda method: f"{method.name}-{getattr(method, 'form', '')}".strip("-")
+)
+def test_replacing_all_rows_of_a_person_moves_no_value_by_more_than_its_bound_says(method: Method | Profile) -> None:
+    tried = 0
+    for problem in PROBLEMS:
+        for privacy in PROMISES:
+            try:
+                quote = plan(method, problem, privacy)
+            except Unsuitable:
+                continue
+            X, y = rows(problem, 8)
+            held = np.random.default_rng(9).random(problem.places) < 0.6
+            mine = slice(7 * K, 7 * K + K)
+            X[mine], y[mine], held[mine] = far(problem, True), 1.0, FULL
+            for upwards, target, after in (
+                (False, 1.0, FULL),
+                (True, -1.0, FULL),
+                (False, 0.0, ONE),
+                (True, 1.0, NONE),
+            ):
+                other = held.copy()
+                other[mine] = after
+                replaced = np.tile(far(problem, upwards), (K, 1)), max(target, 0.0) if problem.outputs > 1 else target
+                assert complaints(quote, X, y, replaced, (held, other)) == []
+                tried += 1
+    assert tried or method.name == "inverse_sensitivity"
+
+
+@pytest.mark.parametrize(
+    "method", METHODS, ids=lambda method: f"{method.name}-{getattr(method, 'form', '')}".strip("-")
+)
+def test_persons_of_one_row_each_are_rows(method: Method | Profile) -> None:
+    """To the last bit, but where the means of persons hold the share of places with a row."""
+    for problem in (PROBLEMS[0], PROBLEMS[3], PROBLEMS[-3]):
+        person, row = replace(problem, unit=Unit("person", 1)), replace(problem, unit=Unit())
+        X, y = rows(row, 3)
+        found = []
+        for own, here in ((person, np.ones(N, np.bool_)), (row, None)):
+            try:
+                asked: Any = {} if isinstance(method, Profile) or method.standardises else {"preparation": Declared()}
+                quote = plan(method, own, PROMISES[0], **asked)
+            except Unsuitable:
+                continue
+            assert quote.gradient_evaluations == plan(method, row, PROMISES[0], **asked).gradient_evaluations
+            data = inputs.of_arrays(X, y, quote.problem, here)
+            found.append(run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(3))))
+        if found and not isinstance(method, Profile) and not method.standardises:
+            assert np.array_equal(found[0][0], found[1][0])
+
+
+def test_a_place_without_a_row_adds_nothing_whatever_stands_there() -> None:
+    for problem in PROBLEMS:
+        for method in (DpGd(), Profile(bins=4), ASKED[1]):
+            try:
+                quote = plan(method, problem, Privacy(1.0, 1e-6))
+            except Unsuitable:
+                continue
+            X, y = rows(problem, 1)
+            held = np.random.default_rng(2).random(problem.places) < 0.5
+            found = []
+            for seed in (3, 4):
+                other, labels = rows(problem, seed)
+                mine, targets = np.where(held[:, None], X, other), np.where(held, y, labels)
+                data: Data = inputs.of_arrays(mine, targets, quote.problem, held)
+                found.append(
+                    run(
+                        quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), None, quote.preparation
+                    )[0]
+                )
+            assert np.isfinite(found[0]).all()
+            assert np.array_equal(found[0], found[1])

@@ -1,0 +1,180 @@
+"""A person as the unit, through the real application: what is protected, and that nothing tells how many rows are."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.datasets import folders
+from app.persistence.tables import datasets, jobs
+from app.sources.matrix import PRESENT, held
+from solvers.methods import InverseSensitivity
+from tests.support.service import JOB, SPEC, Service, people
+from tests.support.stored import stored_matrix
+
+K, N = 3, 50
+UNIT = {"column": "patient", "max_rows": K}
+PERSON = {"name": "person", "max_rows": K}
+VISITS: dict[str, Any] = SPEC | {"unit": UNIT}
+
+
+def visits(most: int, persons: int = N) -> bytes:
+    """Rows of so many patients, 1 to `most` of each, mixed."""
+    rng = np.random.default_rng(most)
+    whose = np.concatenate([np.full(1 + p % most, p) for p in range(persons)])
+    lines = (
+        f"p{p},{20 + i % 60},{'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}"
+        for i, p in enumerate(rng.permutation(whose))
+    )
+    return ("patient,age,sex,income\n" + "\n".join(lines) + "\n").encode()
+
+
+def register(service: Service, name: str, file: bytes, **unit: Any) -> dict[str, Any]:
+    answer = service.upload(VISITS | {"name": name, "unit": UNIT | unit}, file)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def told(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> tuple[list[str], list[Any]]:
+    """Everything that is said of a dataset, and of a job on it, but for names, times and noise."""
+    request = JOB | {"dataset": dataset["id"], "method": method}
+    quote = service.call("analyst", "POST", "/v1/quotes", json=request)
+    wrong = service.call(
+        "analyst", "POST", "/v1/quotes", json=request | {"method": {"name": "dp_svrg", "batch": 10**6}}
+    )
+    made = service.call("analyst", "POST", "/v1/jobs", json=request)
+    job = service.finished(made.json()["id"])
+    assert job["state"] == "done"
+    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
+    model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    entries = service.call("auditor", "GET", f"/v1/datasets/{dataset['id']}/ledger").json()["items"]
+    of_noise = ("id", "issued_at", "hash", "previous_hash", "head", "model_sha256")
+    said = [service.call("steward", "GET", f"/v1/datasets/{dataset['id']}{part}").json() for part in ("", "/budget")]
+    said += [quote.json(), wrong.json(), {k: v for k, v in receipt.items() if k not in of_noise}]
+    said += [model | {"coefficients": len(model["coefficients"]), "intercept": 0}]
+    said += [job | {"created_at": "", "started_at": "", "finished_at": ""}]
+    said += [{k: v for k, v in entry["body"].items() if k not in ("at", "model_sha256")} for entry in entries]
+    with service.database.read() as connection:
+        [row] = connection.execute(jobs.select().where(jobs.c.id == job["id"])).all()
+        [own] = connection.execute(datasets.select().where(datasets.c.id == dataset["id"])).all()
+    said += [row.spec, row.charge, own.rows, own.spec]
+    folder = folders.path(service.home, dataset["id"])
+    sizes = sorted((path.name, path.stat().st_size) for path in folder.iterdir())
+    names = ((job["id"], "JOB"), (dataset["id"], "DATASET"), (dataset["name"], "NAME"), (dataset["created_at"], "AT"))
+    text = json.dumps(said)
+    for name, instead in names:
+        text = text.replace(name, instead)
+    return text.split(", "), sizes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [{"name": "dp_gd", "steps": 5}, {"name": "adaptive_gd", "steps": 5}], ids=str)
+def test_files_that_differ_in_how_many_rows_there_are_cannot_be_told_apart(service: Service, method: Any) -> None:
+    few, many = register(service, "few", visits(2)), register(service, "many", visits(40))
+    one, two = told(service, few, method), told(service, many, method)
+    assert [a for a, b in zip(*(x[0] for x in (one, two)), strict=True) if a != b] == []
+    assert one[1] == two[1]
+
+
+@pytest.mark.slow
+def test_what_is_promised_is_said_everywhere(service: Service) -> None:
+    made = register(service, "visits", visits(5))
+    assert (made["rows"], made["persons"], made["unit"], made["warnings"]) == (None, N, PERSON, [])
+    assert made["budget"]["unit"] == PERSON
+    job = service.finished(service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": made["id"]}).json()["id"])
+    assert (job["quote"]["rows"], job["quote"]["persons"], job["quote"]["unit"]) == (None, N, PERSON)
+    assert job["quote"]["gradient_evaluations"] % (N * K) == 0
+    privacy = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()["privacy"]
+    assert (privacy["persons"], privacy["unit"], "rows" in privacy) == (N, PERSON, False)
+    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert (receipt["receipt"]["persons"], receipt["receipt"]["unit"]) == (N, PERSON)
+    assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+    first = service.call("auditor", "GET", f"/v1/datasets/{made['id']}/ledger").json()["items"][0]["body"]
+    assert (first["persons"], first["unit"], "rows" in first) == (N, PERSON, False)
+
+
+def test_what_is_stored_are_places_of_persons_and_no_names(service: Service) -> None:
+    dataset = register(service, "visits", visits(5))["id"]
+    folder = folders.path(service.home, dataset)
+    here = held(folder)
+    assert here is not None
+    assert here.shape == (N * K,)
+    assert here.reshape(N, K).sum(axis=1).tolist().count(K) == sum(1 + p % 5 >= K for p in range(N))
+    assert not stored_matrix(folder)[~here].any()
+    assert all(b"p49" not in path.read_bytes() and b"patient" not in path.read_bytes() for path in folder.iterdir())
+    (folder / PRESENT).write_bytes(b"")
+    answer = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
+    assert service.finished(answer.json()["id"])["state"] == "failed"
+
+
+def test_declared_persons_are_n_and_more_than_these_are_refused(service: Service) -> None:
+    assert register(service, "visits", visits(3), persons=N + 7)["persons"] == N + 7
+    refused = service.upload(VISITS | {"name": "fewer", "unit": UNIT | {"persons": N - 1}}, visits(4))
+    assert (refused.status_code, refused.json()["code"]) == (422, "unreadable_file")
+    assert str(N) not in refused.json()["detail"]
+
+
+def test_files_that_do_not_say_whose_rows_are_are_refused(service: Service) -> None:
+    nobody = visits(3) + b" ,30,f,low\n"
+    refused = service.upload(VISITS, nobody)
+    assert (refused.status_code, refused.json()["code"]) == (422, "unreadable_file")
+    unknown = service.upload(VISITS | {"unit": UNIT | {"column": "doctor"}}, visits(3))
+    assert unknown.json()["violations"][0]["where"] == "spec.unit.column"
+    for unit in (
+        {"column": "sex", "max_rows": 2},
+        UNIT | {"max_rows": 0},
+        UNIT | {"max_rows": 4097},
+        UNIT | {"persons": 0},
+        {"column": "patient"},
+    ):
+        answer = service.upload(VISITS | {"unit": unit}, visits(3))
+        assert (answer.status_code, answer.json()["code"] in ("invalid_request", "out_of_range")) == (422, True)
+
+
+def test_the_same_rows_are_no_second_budget_under_another_unit(service: Service) -> None:
+    register(service, "visits", visits(3))
+    for spec in (VISITS | {"name": "again"}, VISITS | {"name": "rows", "unit": None}):
+        assert service.upload(spec, visits(3)).json()["code"] == "duplicate_dataset"
+
+
+def test_a_family_protects_one_unit(service: Service) -> None:
+    register(service, "first", visits(3))
+    family = {"family": "visits"}
+    assert service.upload(VISITS | family | {"name": "a"}, visits(4)).status_code == 201
+    refused = service.upload(VISITS | family | {"name": "b", "unit": None}, visits(5))
+    assert refused.json()["code"] == "family_mismatch"
+    assert "one person, up to 3 rows" in refused.json()["detail"]
+    assert service.upload(VISITS | family | {"name": "c"}, visits(6)).status_code == 201
+
+
+def test_a_method_whose_proof_is_for_one_row_is_refused_with_the_reason(service: Service) -> None:
+    spec = VISITS | {"columns": [SPEC["columns"][2]]}
+    dataset = service.upload(spec, visits(3)).json()["id"]
+    asked = JOB | {
+        "dataset": dataset, "features": [], "method": {"name": InverseSensitivity().name},
+        "domain": {"name": "linf_ball", "radius": 1.0}, "preparation": {"name": "declared"},
+    }  # fmt: skip
+    answer = service.call("analyst", "POST", "/v1/quotes", json=asked)
+    assert answer.json()["code"] == "unsupported_combination", answer.text
+    assert "several rows" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "suspect"),
+    [
+        ("patient_id", True),
+        ("userId", True),
+        ("SSN", True),
+        ("E-Mail", True),
+        ("age", False),
+        ("paid", False),
+        ("width", False),
+    ],
+)
+def test_a_column_named_like_an_identifier_is_warned_of(service: Service, name: str, suspect: bool) -> None:
+    column = {"name": name, "type": "number", "lower": 0, "upper": 100}
+    made = service.upload(SPEC | {"columns": [column, *SPEC["columns"][1:]]}, people().replace(b"age", name.encode()))
+    assert made.status_code == 201, made.text
+    assert any(repr(name) in warning for warning in made.json()["warnings"]) == suspect

@@ -1,0 +1,124 @@
+"""Rows of persons: which are kept, where they stand, and what a solution of them is."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from accounting import Privacy, Unit
+from accounting.errors import OutOfRange
+from accounting.noise import Noise
+from solvers import Problem, methods, plan, solve
+from solvers.columns import Columns
+from solvers.data_access.data import places_of
+from solvers.data_access.persons import of_persons, places
+from solvers.data_access.unfolded import rows_of
+from solvers.errors import Unsuitable
+from solvers.losses import Logistic, Squared
+from solvers.methods import ObjectivePerturbation
+from solvers.preparation import Declared
+from solvers.regularizers import L2
+from tests.support.seeded import SeededBits
+
+WIDE = Privacy(100.0, 1e-2)
+
+
+def test_each_person_has_its_first_rows_in_places_of_its_own() -> None:
+    owners, k = np.array([2, 0, 2, 2, 1, 2, 0]), 3
+    found = places(owners, 5, k, Noise(SeededBits(1))).reshape(5, k)
+    assert sorted(map(tuple, found.tolist())) == [(-1, -1, -1), (-1, -1, -1), (0, 2, 3), (1, 6, -1), (4, -1, -1)]
+
+
+def test_every_order_of_persons_is_as_likely_whatever_the_file_s() -> None:
+    """Six orders, 6,000 draws of each of two numberings: 6 stds of a count are 173."""
+    noise = Noise(SeededBits(2))
+    for owners in (np.array([0, 1, 2]), np.array([2, 2, 1, 0])):
+        last = len(owners) - 1
+        seen = Counter(tuple(places(owners, 3, 1, noise).tolist()) for _ in range(6000))
+        assert len(seen) == 6
+        assert all(abs(count - 1000) < 173 for count in seen.values())
+        assert all(last in order for order in seen)
+
+
+def test_records_are_taken_with_all_their_places() -> None:
+    problem = Problem(Logistic(), n=5, d=1, row_norm=1.0, unit=Unit("person", 3))
+    assert places_of(np.array([4, 1]), problem).tolist() == [12, 13, 14, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "unit", [("row", 3), ("person", None), ("person", 0), ("person", 4097), ("person", True), ("x", 1)]
+)
+def test_a_unit_is_a_row_or_a_person_with_a_cap(unit: tuple[str, int | None]) -> None:
+    with pytest.raises(OutOfRange):
+        Unit(*unit)  # type: ignore[arg-type]
+    assert (str(Unit()), str(Unit("person", 1))) == ("one row", "one person, up to 1 row")
+
+
+def test_the_loss_is_the_mean_over_persons_of_their_rows_over_the_cap() -> None:
+    """The noise of epsilon 100 over 4,000 persons leaves the minimizer: that of sums over n k, missing rows being 0."""
+    rng = np.random.default_rng(3)
+    n, k, l2 = 4000, 2, 0.5
+    ids = np.concatenate((np.arange(n - 500), rng.integers(0, n - 500, 3000)))
+    X = rng.uniform(-1, 1, (len(ids), 2))
+    y = np.clip(X @ [0.5, -0.3] + 0.1, -1, 1)
+    problem = Problem(Squared(), L2(l2), n=n, d=2, row_norm=math.sqrt(2), unit=Unit("person", k))
+    turn = Counter[int]()
+    kept = np.zeros(len(ids), np.bool_)
+    for i, person in enumerate(ids.tolist()):
+        kept[i] = turn[person] < k
+        turn[person] += 1
+    least = np.linalg.solve(X[kept].T @ X[kept] / (n * k) + l2 * np.eye(2), X[kept].T @ y[kept] / (n * k))
+    for method in (methods.OutputPerturbation(ridge=0.0), methods.ObjectivePerturbation(ridge=0.0)):
+        found = solve(method, problem, X, y, WIDE, Declared(), persons=ids)
+        assert np.linalg.norm(found.coefficients - least) < 0.01
+
+
+def test_rows_of_a_table_are_grouped_too() -> None:
+    columns = Columns((1, 3))
+    problem = Problem(Squared(), n=3, d=5, row_norm=columns.row_norm, columns=columns, unit=Unit("person", 2))
+    X = np.array([[0.5, 1, 0, 0, 1], [-0.5, 0, 1, 0, 1], [1, 0, 0, 1, 1], [0, 1, 0, 0, 1]])
+    data = of_persons(X, np.arange(4.0), ["a", "b", "a", "a"], problem, Noise(SeededBits(4)))
+    shown = rows_of(data).reshape(3, 10)
+    assert sorted(shown.tolist()) == sorted([[*X[0], *X[2]], [*X[1], *[0.0] * 5], [0.0] * 10])
+    assert data.present().sum() == 3
+
+
+def test_what_is_said_of_persons_must_fit() -> None:
+    person = Problem(Squared(), n=2, d=1, row_norm=1.0, unit=Unit("person", 2))
+    row = Problem(Squared(), n=3, d=1, row_norm=1.0)
+    X, y = np.ones((3, 1)), np.ones(3)
+    for problem, ids, what in (
+        (person, None, "persons are named"),
+        (row, [1, 1, 2], "persons are named"),
+        (person, [1, 2, 3], "more persons"),
+        (person, [1.5, 2.5, 2.5], "whole numbers or text"),
+        (person, [1, 2], "shape"),
+    ):
+        with pytest.raises(Unsuitable, match=what):
+            solve(methods.DpGd(), problem, X, y, Privacy(1.0, 1e-6), persons=ids)
+    with pytest.raises(Unsuitable, match="n times max_rows"):
+        Problem(Squared(), n=10**8, d=1, row_norm=1.0, unit=Unit("person", 200))
+
+
+def test_a_perturbed_objective_pays_for_the_rank_of_a_person() -> None:
+    """ln(1 + the ratio) is k ln(1 + L / (k n m)): between those of rank one and of k such records."""
+    ratios = []
+    for k in (1, 8, 4096):
+        problem = Problem(Logistic(), L2(1e-3), n=1000, d=2, row_norm=1.0, unit=Unit("person", k))
+        own = plan(ObjectivePerturbation(ridge=0.0), problem, Privacy(1.0, 1e-6), preparation=Declared())
+        [mechanism] = [query.mechanism for query in own.release.plan.queries if query.name == "minimizer"]
+        ratios.append(mechanism.curvature_ratio)  # type: ignore[union-attr]
+    one = 0.25 / (1000 * 1e-3)
+    assert ratios[0] == pytest.approx(one)
+    assert ratios[1] == pytest.approx((1 + one / 8) ** 8 - 1)
+    assert ratios[2] == pytest.approx(math.expm1(one), rel=1e-4)
+
+
+def test_work_and_forecasts_follow_the_places() -> None:
+    row = Problem(Logistic(), n=500, d=2, row_norm=1.0)
+    person = Problem(Logistic(), n=500, d=2, row_norm=1.0, unit=Unit("person", 4))
+    for method in (methods.DpGd(steps=7), methods.NoisySgd(steps=9, batch=50), methods.PhasedSgd()):
+        one, four = (plan(method, p, Privacy(1.0, 1e-6), preparation=Declared()) for p in (row, person))
+        assert four.gradient_evaluations == 4 * one.gradient_evaluations
+        assert four.noise_stds == pytest.approx(one.noise_stds, rel=1e-9)  # rounding aside: n is that of persons
