@@ -14,7 +14,7 @@ from accounting.records.receipt import Entry, Head, Verification, read, verify
 from app.client.errors import ClientError
 from app.wire.models import Model
 from app.wire.profiles import DatasetProfile
-from app.wire.receipts import KeySet, ReceiptDocument
+from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument
 
 
 class NotVerified(ClientError):
@@ -48,7 +48,7 @@ class Receipt:
         self,
         keys: KeySet | None = None,
         model: Model | DatasetProfile | None = None,
-        ledger: Sequence[Entry] | None = None,
+        ledger: Sequence[Entry | LedgerEntry] | None = None,
         heads: Collection[Head] = (),
     ) -> Verification:
         """Signature and recomputed epsilon, with no server in reach.
@@ -57,7 +57,8 @@ class Receipt:
         ----------
         keys : the keys to trust instead of those that came with the download
         model : also check that the receipt is for this model, or profile
-        ledger : also check that this exported ledger holds by itself, and holds the release and its charge
+        ledger : also check that this ledger, exported or as `Client.ledger` answers, holds by itself, and holds the
+            release and its charge
         heads : also check that the ledger contains these
 
         Raises
@@ -107,14 +108,17 @@ def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
     return path
 
 
-def _found(document: Any, trusted: Any, ledger: Sequence[Entry] | None, heads: Collection[Head]) -> Verification:
+def _found(
+    document: Any, trusted: Any, ledger: Sequence[Entry | LedgerEntry] | None, heads: Collection[Head]
+) -> Verification:
     if ledger is None:
         if heads:
             raise NotVerified("heads are looked up in a ledger, and there is none")
         return verify(document, trusted)
     from accounting.records.offline import verify_receipt  # late: it replays, and so loads what filters need
 
-    return verify_receipt(document, trusted, ledger, heads)
+    entries = [entry if isinstance(entry, Entry) else Entry.from_json(entry.model_dump()) for entry in ledger]
+    return verify_receipt(document, trusted, entries, heads)
 
 
 def _digest(model: Model | DatasetProfile) -> str:

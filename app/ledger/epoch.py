@@ -109,11 +109,14 @@ class Epoch:
             return {ledger: head for ledger, head in self.heads.items() if not store.contains(connection, head, ledger)}
 
     def begin(self, database: Database) -> None:
-        """The heads of now; and from here on every commit is followed by its heads."""
+        """The heads of now; and from here on every commit is followed by its heads. `StartRefused` without a place."""
         with database.read() as connection:
             known = connection.scalars(sa.select(ledgers.c.id)).all()
             self.heads = {ledger: store.head(connection, ledger) for ledger in known}
-        self._write(self.heads)
+        try:
+            self._write(self.heads)
+        except OSError as error:
+            raise StartRefused(f"{self.file} cannot be written ({error.strerror}): see PURSE_EPOCH_FILE") from None
         with database.write() as connection:
             connection.execute(sa.update(service).values(has_epoch=True))
         database.after_commit = self.publish

@@ -21,6 +21,7 @@ from app.cli import main
 from app.jobs import rollback
 from app.ledger import audit, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
+from app.persistence.files import StartRefused
 from tests.service.conftest import MakeService
 from tests.support.patience import PATIENCE
 from tests.support.world import World
@@ -246,6 +247,13 @@ def test_a_service_of_before_gets_one_and_misses_it_from_then_on(tmp_path: Path)
     assert not (tmp_path / "home" / "epoch").exists()
     world.settings.epoch.unlink()
     with pytest.raises(BelowEpoch, match="is missing"):
+        _open(world)
+    world.database.close()
+
+
+def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home", epoch_file=tmp_path / "no disk here" / "epoch")
+    with pytest.raises(StartRefused, match=r"no disk here/epoch cannot be written .*PURSE_EPOCH_FILE"):
         _open(world)
     world.database.close()
 

@@ -672,7 +672,12 @@ def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
             with pytest.raises(ProblemError) as refused:
                 await purse.jobs.submit(**asked | {"privacy": {"epsilon": 1.0}})
             assert refused.value.code == "budget_exhausted"
-            return model, [entry.kind for entry in await purse.ledger(dataset.id)]
+            ledger, head = await purse.ledger(dataset.id), await purse.ledger_head(dataset.id)
+            assert (head.sequence, head.hash) == (receipt.head.sequence, receipt.head.hash)
+            assert receipt.verify(ledger=ledger, heads=[receipt.head]).chain
+            with pytest.raises(NotVerified, match="its end is lost"):
+                receipt.verify(ledger=ledger[:-1], heads=[receipt.head])
+            return model, [entry.kind for entry in ledger]
 
     with live(tmp_path / "home") as running:
         model, kinds = asyncio.run(scenario(running))
