@@ -7,7 +7,7 @@ from accounting.errors import LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy, Unit
 from accounting.records.chain import Entry, Head
-from accounting.records.documents import text
+from accounting.records.documents import number, text
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
 _NAMES = ("analyst", "dataset", "method")  # of a charge, as far as they were recorded
@@ -50,6 +50,7 @@ class Charged:
     guarantee : the job's own (epsilon, delta), for the rule of the empty ledger
     analyst, dataset, method : whose job it is, on which dataset of the ledger's, and what runs; None before they were
         recorded
+    share : its part of the budget, as `ledger.share` reads it right after this charge; None before it was recorded
     """
 
     job: str
@@ -58,6 +59,7 @@ class Charged:
     analyst: str | None = None
     dataset: str | None = None
     method: str | None = None
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,8 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
         case Charged(job=job, cost=cost, guarantee=own):
             body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
             said = {name: getattr(event, name) for name in _NAMES}
-            return "charged", body | {name: text(value, name) for name, value in said.items() if value is not None}
+            body |= {name: text(value, name) for name, value in said.items() if value is not None}
+            return "charged", body if event.share is None else body | {"share": event.share}
         case Started(job=job, attempt=attempt):
             return "started", {"job": job, "attempt": attempt}
         case Refunded(job=job, cost=cost, whole=refund_whole):
@@ -229,8 +232,9 @@ def event_of(entry: Entry) -> LedgerEvent:
         case "rolled_back":
             return RolledBack(body["reason"], Head.parse(body["lacks"]) if "lacks" in body else None)
         case "charged":
-            own, names = Privacy(body["epsilon"], body["delta"]), (body.get(name) for name in _NAMES)
-            return Charged(body["job"], cost_from_json(body["cost"]), own, *names)
+            own, (analyst, dataset, method) = Privacy(body["epsilon"], body["delta"]), map(body.get, _NAMES)
+            share = None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
+            return Charged(body["job"], cost_from_json(body["cost"]), own, analyst, dataset, method, share)
         case "started":
             return Started(body["job"], body["attempt"])
         case "refunded":

@@ -151,6 +151,16 @@ def remaining_epsilon(state: LedgerState) -> float:
     return 0.0 if state.whole else state.filter.remaining_epsilon(state.spent)
 
 
+def share(state: LedgerState, cost: Cost) -> float:
+    """The part of the budget that a live charge, or a sum of them, takes: all of it if it was admitted whole.
+
+    Parts add up: of all live charges, and of what remains, to 1 (`Filter.share`).
+    """
+    if state.whole:
+        return 1.0 if any(cost) else 0.0
+    return state.filter.share(cost, state.spent)
+
+
 def replay(entries: Sequence[Entry]) -> LedgerState:
     """The state that a whole chain leads to, by advancing through it; every entry must come out as it stands.
 
@@ -238,8 +248,11 @@ def _after(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> L
             return state
         case RolledBack():
             return replace(state, frozen=True, rolled_back=True)
-        case Charged(cost=cost, guarantee=guarantee):
-            return _charge(state, cost, guarantee)
+        case Charged(cost=cost, guarantee=guarantee, share=stated):
+            after = _charge(state, cost, guarantee)
+            if stated is not None and stated != share(after, cost):
+                raise LedgerInvalid("a charge states the share that it takes")
+            return after
         case Refunded(cost=cost, whole=whole):
             return _refund(state, cost, whole)
         case Started() | Released() | Failed() | Cancelled():
@@ -309,6 +322,7 @@ __all__ = [
     "advance",
     "remaining_epsilon",
     "replay",
+    "share",
     "spent_epsilon",
     "verify_chain",
 ]

@@ -87,6 +87,7 @@ def build(
     entry: Entry,
     issued_at: str,
     profile: dict[str, str] | None = None,
+    share: float | None = None,
 ) -> Receipt:
     """The receipt of one release; everything in it is public or already private.
 
@@ -100,6 +101,7 @@ def build(
     transcript : what was really answered; the plan must cover it
     model_sha256 : str, of the model as published
     profile : whose release rows were standardised by, if one's
+    share : the part of the budget that the job took
     entry : the ledger's "released" entry
     issued_at : str, UTC time
 
@@ -139,7 +141,8 @@ def build(
         "hash": entry.hash,
         "issued_at": issued_at,
     }
-    return check(receipt if profile is None else receipt | {"profile": profile})
+    more = {"profile": profile, "share": share}
+    return check(receipt | {name: value for name, value in more.items() if value is not None})
 
 
 def sign(receipt: Receipt, key: SigningKey) -> str:

@@ -51,6 +51,8 @@ class Statement:
     model_sha256 : of the model, or the profile, as published
     sequence, previous_hash, hash : the ledger's entry of the release
     issued_at : UTC time, ISO 8601
+    share : the part of the dataset's budget that the job took, as it was read right after its charge; absent before
+        shares were told
     profile : the release whose moments rows were standardised by, paid for by a receipt of its own; absent for none
     unit : what neighbors differ in; absent in a receipt of a time when it was always a row
     rows, persons : n, that of the unit
@@ -78,6 +80,7 @@ class Statement:
     hash: _Sha256
     issued_at: _Time
     profile: Profile | None = None
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
     unit: Unit = field(default_factory=Unit)
     rows: _Count = None
     persons: _Count = None

@@ -73,6 +73,11 @@ def number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def percent(share: float) -> str:
+    """A part of a budget, for people."""
+    return f"{100 * share:.3g} %"
+
+
 def loss(value: PrivacyLoss | Promise | Remaining | None) -> str:
     """An (epsilon, delta) in words."""
     return "-" if value is None else f"epsilon {value.epsilon:.4g} at delta {value.delta:.3g}"

@@ -8,7 +8,20 @@ import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.common import DEFAULT_URL, Json, Url, connect, emit, facts, find_dataset, loss, note, read_json, table
+from app.cli.common import (
+    DEFAULT_URL,
+    Json,
+    Url,
+    connect,
+    emit,
+    facts,
+    find_dataset,
+    loss,
+    note,
+    percent,
+    read_json,
+    table,
+)
 from app.wire.datasets import BudgetStatus, Dataset
 
 
@@ -75,23 +88,25 @@ def _show(dataset: Dataset) -> None:
 
 def _list(datasets: list[Dataset]) -> None:
     rows = [(d.id, d.name, f"{d.rows or d.persons} {d.unit.name}s", d.budget.jobs, *_left(d.budget)) for d in datasets]
-    table(("id", "name", "records", "jobs", "spent", "remaining"), rows)
+    table(("id", "name", "records", "jobs", "share", "remaining"), rows)
 
 
 def _left(status: BudgetStatus) -> tuple[str, str]:
-    return loss(status.spent), loss(status.remaining)
+    return percent(status.share), loss(status.remaining)
 
 
 def _budget(status: BudgetStatus) -> None:
     facts(_standing(status))
     if status.analysts:
-        table(("analyst", "jobs", "spent"), [(a.analyst, a.jobs, loss(a.spent)) for a in status.analysts])
+        rows = [(a.analyst, a.jobs, percent(a.share), loss(a.spent)) for a in status.analysts]
+        table(("analyst", "jobs", "share", "spent"), rows)
 
 
 def _standing(status: BudgetStatus) -> list[tuple[str, object]]:
     return [
         ("budget", f"epsilon {status.epsilon:.4g} at delta {status.delta:.3g} ({status.filter} filter)"),
         ("protected", status.unit),
+        ("share", f"{percent(status.share)} is spent, {percent(1 - status.share)} remains"),
         ("spent", loss(status.spent)),
         ("remaining", f"{loss(status.remaining)}: the largest further job"),
         ("jobs", status.jobs),

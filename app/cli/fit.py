@@ -186,7 +186,7 @@ def _dataset(
     chosen = declared.budget
     if chosen is None or budget is not None:
         slack = delta if delta is not None else chosen.delta if chosen is not None else _delta(_count(file, declared))
-        chosen = Budget(epsilon=budget or epsilon, delta=slack, filter="rdp" if chosen is None else chosen.filter)
+        chosen = Budget(epsilon=budget or epsilon, delta=slack, filter="gdp_rdp" if chosen is None else chosen.filter)
     note(
         f"first fit of this file: epsilon {chosen.epsilon:g} at delta {chosen.delta:.3g} is the budget of all its fits"
         + ("" if budget is not None or declared.budget is not None else "; --budget would have chosen another")

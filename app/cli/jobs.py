@@ -20,6 +20,7 @@ from app.cli.common import (
     loss,
     note,
     number,
+    percent,
     read_json,
     table,
     write_json,
@@ -209,6 +210,7 @@ def show_quote(price: wire.Quote) -> None:
             ("protected", price.unit),
             ("gradients", f"{price.gradient_evaluations:.3g}"),
             *_expected(price.forecast),
+            *([] if price.share is None else [("takes", f"{percent(price.share)} of the budget")]),
             ("remains now", loss(price.remaining)),
             ("remains after", loss(price.remaining_after) if price.fits else "does not fit"),
         ]
@@ -236,13 +238,14 @@ def _expected(forecast: wire.Forecast | None) -> list[tuple[str, str]]:
 
 def show_job(job: wire.Job) -> None:
     """A job for people."""
+    share = job.quote.share
     facts(
         [
             ("job", job.id),
             ("state", f"{job.state}{f' ({job.error})' if job.error else ''}"),
             ("steps", _steps(job)),
             ("method", job.quote.method.name),
-            ("charged", _price(job.quote)),
+            ("charged", _price(job.quote) + ("" if share is None else f", {percent(share)} of the budget")),
         ]
     )
 

@@ -25,6 +25,7 @@ from app.cli.common import (
     find_dataset,
     loss,
     note,
+    percent,
     read_json,
     table,
     write_json,
@@ -219,7 +220,7 @@ def read_head(given: str, keys: Path | None) -> Head:
 def _told(row: tuple[object, ...]) -> tuple[object, ...]:
     """A share in percent."""
     *said, share = row
-    return (*said, f"{100 * share:.3g} %" if isinstance(share, float) else share)
+    return (*said, percent(share) if isinstance(share, float) else share)
 
 
 def _fetched(url: str, dataset: str) -> list[Entry]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from accounting.privacy import Unit
-from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, read_json
+from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, percent, read_json
 from app.cli.ledger import Heads, read_entries, read_head
 from app.client import Receipt, load
 from app.wire.models import Model
@@ -102,6 +102,7 @@ def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:
             ("protected", unit),
             ("analyst, job", f"{said['analyst']}, {said['job']}"),
             ("privacy", f"epsilon {said['epsilon']:.6g} at delta {said['delta']:.3g}, {said['neighbors']}"),
+            *([("takes", f"{percent(said['share'])} of the budget")] if "share" in said else []),
             ("method", said["method"]["name"]),
             *([("standardised by", said["profile"]["job"])] if "profile" in said else []),
             ("accountant", f"{said['accountant']} {said['accountant_version']}"),

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.ledger import Joined, LedgerState, Opened, remaining_epsilon, spent_epsilon
+from accounting.records.ledger import Joined, LedgerState, Opened, remaining_epsilon, share, spent_epsilon
 from app.datasets import families, folders, profiles, store, values
 from app.datasets.store import DatasetRow, Spend
 from app.datasets.upload import MAX_SPEC_BYTES, Upload
@@ -197,6 +197,7 @@ def _status(connection: sa.Connection, row: DatasetRow, principal: Principal) ->
         neighbors="replace_one",
         unit=row.spec.protected,
         filter=state.filter.kind,
+        share=share(state, state.spent),
         spent=PrivacyLoss(epsilon=spent_epsilon(state), delta=promise.delta),
         remaining=PrivacyLoss(epsilon=remaining_epsilon(state), delta=promise.delta),
         jobs=state.charges,
@@ -213,4 +214,5 @@ def _spent(state: LedgerState, spend: Spend) -> AnalystSpend:
     """One analyst's part. If one charge took the whole budget, it is the only one there is."""
     epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(spend.spent)
     loss = PrivacyLoss(epsilon=epsilon, delta=state.filter.privacy.delta)
-    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, spent=loss)
+    part = share(state, spend.spent)
+    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, share=part, spent=loss)

@@ -1,5 +1,6 @@
 """From a worker's output to what is published: the model, and the receipt that its charge is stated in."""
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -148,6 +149,7 @@ def receipt(
         entry=entry,
         issued_at=at,
         profile=None if used is None else {"job": used.job, "sha256": used.sha256},
+        share=json.loads(job.quote).get("share"),
     )
     return _text({"receipt": document, "signature": keys.sign(document)})
 

@@ -146,7 +146,9 @@ def _reserve(
         raise ApiError("budget_exhausted", remaining=pricing.remaining(state))
     job_id, at = new_id("job"), database.timestamp()
     names = {"analyst": owner.name, "dataset": dataset.id, "method": quote.method.name}
-    ledger.apply(connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee, **names), at, owner.id)
+    ledger.apply(
+        connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee, **names, share=quote.share), at, owner.id
+    )
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),

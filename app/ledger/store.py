@@ -23,6 +23,11 @@ def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None
     return None if document is None else LedgerState.from_json(json.loads(document))
 
 
+def states(connection: sa.Connection) -> list[LedgerState]:
+    """Where every ledger stands."""
+    return [LedgerState.from_json(json.loads(document)) for document in connection.scalars(sa.select(ledgers.c.state))]
+
+
 def of_family(connection: sa.Connection, family: str | None) -> str | None:
     """The ledger that the datasets of a family share; its id is that of the dataset that opened it."""
     return connection.scalar(sa.select(ledgers.c.id).where(ledgers.c.family == family)) if family else None

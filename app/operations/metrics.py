@@ -7,6 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from accounting.records.ledger import share
+from app.ledger.store import states
 from app.persistence.session import Database
 from app.persistence.tables import jobs
 
@@ -56,6 +58,14 @@ class _Jobs(Collector):
         yield from _families(counts)
         what = "Jobs that a worker's disk had no room for, to be tried again."
         yield GaugeMetricFamily("purse_jobs_without_room", what, value=self.without_room())
+        what = "The largest part of a budget that is spent, 0 to 1, over all ledgers."
+        yield GaugeMetricFamily("purse_largest_share", what, value=self._largest_share())
+
+    def _largest_share(self) -> float:
+        if self.database is None:
+            return 0.0
+        with self.database.read() as connection:
+            return max((share(state, state.spent) for state in states(connection)), default=0.0)
 
 
 def _families(counts: dict[str, int]) -> Iterator[GaugeMetricFamily]:

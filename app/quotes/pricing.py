@@ -11,7 +11,7 @@ import solvers
 from accounting.errors import AccountingError, BudgetExhausted, LedgerFrozen, OutOfRange
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy, Unit
-from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon
+from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon, share
 from app.calculation.questions import Answer, Price, Refused, sentence
 from app.calculation.questions import Priced as Calculated
 from app.datasets.profiles import Released
@@ -105,6 +105,7 @@ class Priced:
             gradient_bound=None if self._is_profile else problem.G,
             slope_limit=problem.slope_limit,
             fits=after is not None,
+            share=self._share(state, after),
             remaining=_remaining(state),
             remaining_after=None if after is None else _remaining(after),
             warnings=list(self.warnings),
@@ -126,6 +127,17 @@ class Priced:
     def _is_profile(self) -> bool:
         """A problem's loss is a model's."""
         return isinstance(self.planned.method, Profile)
+
+    def _share(self, state: LedgerState, after: LedgerState | None) -> float | None:
+        """As the ledger reads it right after the charge, or would, if there were room."""
+        if self.cost is None:
+            return None
+        if after is None:
+            total = tuple(a + b for a, b in zip(state.spent, self.cost, strict=True))
+            part = state.filter.share(self.cost, total)
+        else:
+            part = share(after, self.cost)
+        return part if part <= 1 else None
 
     def _after(self, state: LedgerState) -> LedgerState | None:
         if self.cost is None:

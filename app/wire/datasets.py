@@ -125,7 +125,7 @@ class Budget(Wire):
             description="gdp_rdp (any mechanism, Gaussian ones nearly as under gdp), rdp (any mechanism), gdp "
             "(Gaussian mechanisms alone), pure (delta = 0)."
         ),
-    ] = "rdp"
+    ] = "gdp_rdp"
     slack: Annotated[
         float | None,
         Field(
@@ -250,6 +250,7 @@ class AnalystSpend(Wire):
 
     analyst: Name
     jobs: Annotated[int, Field(description="Charged jobs of this analyst.")]
+    share: Annotated[float, Field(description="This analyst's part of the budget, 0 to 1.")]
     spent: Annotated[PrivacyLoss, Field(description="What this analyst's charges alone guarantee.")]
 
 
@@ -269,6 +270,13 @@ class BudgetStatus(Wire):
     neighbors: Annotated[Literal["replace_one"], Field(description="The neighboring relation; n is public.")]
     unit: Annotated[Unit, Field(description="What neighbors differ in: one row, or one person, up to max_rows rows.")]
     filter: Annotated[FilterKind, Field(description="The privacy filter that enforces the budget.")]
+    share: Annotated[
+        float,
+        Field(
+            description="The part of the budget that is spent, 0 to 1, on the filter's coordinate with the most room. "
+            "The parts of all analysts are read there too, and add up to it."
+        ),
+    ]
     spent: Annotated[PrivacyLoss, Field(description="What all charges so far guarantee at the budget's delta.")]
     remaining: Annotated[
         PrivacyLoss, Field(description="The largest epsilon of one more Gaussian-type job that would be admitted.")

@@ -234,6 +234,13 @@ class Quote(Wire):
         float, Field(description="The share of the loss's bound that slopes are shortened to; adaptive_gd has its own.")
     ] = 1.0
     fits: Annotated[bool, Field(description="Whether the dataset's filter would admit it now.")]
+    share: Annotated[
+        float | None,
+        Field(
+            description="The part of the budget that it takes, on the filter's coordinate that then has the most room; "
+            "null if it would take more than all, or was priced before shares were told."
+        ),
+    ] = None
     remaining: Annotated[PrivacyLoss, Field(description="What remains now.")]
     remaining_after: Annotated[
         PrivacyLoss | None, Field(description="What would remain after it; null if it does not fit.")

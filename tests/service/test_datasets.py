@@ -66,7 +66,8 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
         "delta": 1e-6,
         "neighbors": "replace_one",
         "unit": {"name": "row", "max_rows": None},
-        "filter": "rdp",
+        "filter": "gdp_rdp",
+        "share": 0.0,
         "spent": {"epsilon": 0.0, "delta": 1e-6},
         "remaining": {"epsilon": 3.0, "delta": 1e-6},
         "jobs": 0,
@@ -92,7 +93,7 @@ def test_its_ledger_begins_with_its_filter(service: Service) -> None:
     assert entry.body["rows"] == rows
     assert replay(entries) == state
     assert state is not None
-    assert state.filter == Filter.open("rdp", Privacy(3.0, 1e-6))
+    assert state.filter == Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
 
 
 def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service) -> None:

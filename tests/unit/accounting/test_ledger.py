@@ -36,6 +36,7 @@ from accounting.records.ledger import (
     advance,
     remaining_epsilon,
     replay,
+    share,
     spent_epsilon,
     verify_chain,
 )
@@ -65,6 +66,20 @@ def cost(share: float, rule: Filter = RULE) -> Cost:
 
 def charge(job: str, share: float, guarantee: Privacy | None = None) -> Charged:
     return Charged(job, cost(share), guarantee or Privacy(share, 1e-6))
+
+
+def test_a_charge_may_state_its_share_and_then_states_the_right_one() -> None:
+    """It replays; another one is refused; one that states none stays as it was."""
+    told = replace(charge("a", 0.25), share=share(run(charge("a", 0.25))[0], cost(0.25)))
+    state, entries = run(charge("z", 0.5), told)
+    assert told.share == pytest.approx(0.25, rel=1e-6)
+    assert [entry.body.get("share") for entry in entries] == [None, None, told.share]
+    assert replay(entries) == state
+    with pytest.raises(LedgerInvalid, match="share"):
+        run(replace(told, share=0.2))
+    whole, _ = run(replace(Charged("a", cost(1.5), BUDGET), share=1.0))
+    assert (share(whole, cost(1.5)), share(whole, RULE.nothing)) == (1.0, 0.0)
+    assert share(opened()[0], RULE.nothing) == 0.0
 
 
 def test_a_new_ledger_is_empty() -> None:
