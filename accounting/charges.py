@@ -95,15 +95,21 @@ def mixed(plan: Curves, orders: Sequence[float], tops: Cost, slack: float) -> Co
     found, part = exact, _FIRST
     for _ in range(_ROUNDS):
         units = math.floor(part * UNIT)
-        near = _approximate(plan, orders, slack / UNIT * units)
+        near = mixed_at(plan, orders, slack, units)
         if near is None:
             break
-        found = _whole(near, units)
+        found = near
         part = share(found[:-1], tops)
         if _SPARE**2 * part * UNIT <= units <= part * UNIT and part <= share(exact[:-1], tops):
             return found
         part = min(_SPARE * part, 1.0)
     return found if share(exact[:-1], tops) > 1 else exact
+
+
+def mixed_at(plan: Curves, orders: Sequence[float], slack: float, units: int) -> Cost | None:
+    """What a plan costs whose d is so many units of the slack; None where the arithmetic does not reach it."""
+    near = _approximate(plan, orders, slack / UNIT * units)
+    return None if near is None else _whole(near, units)
 
 
 def share(cost: Cost, tops: Cost) -> float:

@@ -140,6 +140,20 @@ class Filter:
             case _:
                 assert_never(self.kind)
 
+    def pays(self, paid: Cost, plan: Curves) -> bool:
+        """Whether a charge covers the plan's, but for another platform's last digits; with an approximation, of as much
+        of the slack as was paid.
+
+        Raises
+        ------
+        FilterMismatch, BudgetExhausted
+            as `cost`.
+        """
+        near = self.kind == "gdp_rdp" and self.vector(paid)[-1] > 0
+        cost = charges.mixed_at(plan, self.orders, self.slack, paid[-1]) if near else self.cost(plan)
+        digits = 10 if near else 30  # another last digit may end the loss one cell of its grid further
+        return cost is not None and all(c <= p + (p >> digits) + 1 for c, p in zip(cost, paid, strict=True))
+
     def admits(self, spent: Cost, cost: Cost) -> bool:
         """Whether the live charges and this one together stay within some threshold, and all within 2^62.
 

@@ -80,9 +80,8 @@ def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:
 
 
 def _pays(rule: Filter, paid: Cost, plan: Plan) -> bool:
-    """Whether the filter charges at most this for the plan, but for another platform's last digits."""
+    """Whether the charge covers the plan in the filter's currency."""
     try:
-        cost = rule.cost(plan)
+        return rule.pays(paid, plan)
     except AccountingError:  # it has no currency for them, or no charge could hold them
         return False
-    return all(c <= p + (p >> 30) + 1 for c, p in zip(cost, paid, strict=True))

@@ -140,6 +140,15 @@ def test_every_kind_has_a_charge(kind: str) -> None:
     assert (cost[0] == charges.NEVER) == (kind == "perturbed"), "which alone has no Gaussian pair"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_charge_pays_for_its_plan_and_for_no_dearer_one(kind: str) -> None:
+    made = plan(kind)
+    cost = RULE.cost(made)
+    assert RULE.pays(cost, made)
+    dearer = Plan(tuple(replace(query, noise_multiplier=query.noise_multiplier * 0.98) for query in made.queries))
+    assert not RULE.pays(cost, dearer)
+
+
 def test_gaussian_plans_are_charged_exactly() -> None:
     made = plan("gaussian")
     assert RULE.cost(made)[0] == Filter.open("gdp", BUDGET).cost(made)[0]
