@@ -186,8 +186,7 @@ class Filter:
         """The least epsilon whose filter of the same orders and delta would hold these charges, rounded up; under
         `gdp_rdp` what they guarantee had they been fixed beforehand, each coordinate with all of delta.
 
-        0 for no charges. Never above the budget's epsilon, which every sum of live charges keeps (one that no
-        threshold holds is a single job within the budget by its own guarantee, see `accounting.records.ledger`).
+        0 for no charges. At most the budget's epsilon where a threshold holds them.
         """
         if not any(self.vector(spent)):
             return 0.0
@@ -205,7 +204,7 @@ class Filter:
                 value = _up(max(Fraction(0), Fraction(budget) - Fraction(max(self._left(spent)), UNIT)))
             case _:
                 assert_never(self.kind)
-        return min(value, budget)
+        return min(value, budget) if self.admits(self.nothing, spent) else value
 
     def remaining_epsilon(self, spent: Cost) -> float:
         """The largest epsilon, at the budget's delta, of one more job that is admitted, rounded down.

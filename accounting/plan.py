@@ -2,9 +2,10 @@
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,24 +87,16 @@ class PlannedQuery:
         return self.mechanism.curves(self.noise_multiplier, relation)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The adaptive composition of its queries' answers, and between which neighbors it is accounted for."""
+class AbstractComposition(ABC):
+    """Uses of mechanisms, perhaps each chosen after the answers before it, and what they cost together."""
 
-    queries: tuple[PlannedQuery, ...]
-    relation: Relation = REPLACE_ONE
+    __slots__ = ()
 
+    @abstractmethod
     def parts(self) -> tuple[tuple[int, Curves], ...]:
-        """For each query how often it is used, and what one use costs."""
-        return tuple((query.count, query.curves(self.relation)) for query in self.queries)
+        """For each kind of use how many there are, and what one costs."""
 
-    def query(self, name: str) -> PlannedQuery:
-        """The planned query of that name; `OutOfPlan` if there is none."""
-        for query in self.queries:
-            if query.name == name:
-                return query
-        raise OutOfPlan(f"the plan holds no query {name!r}")
-
+    @final
     def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
         """rho(a) = sum over queries of count * rho_query(a), an upper bound of the Renyi divergence at each order."""
         total = np.zeros(len(orders))
@@ -113,6 +106,7 @@ class Plan:
             raise OutOfRange("a Renyi curve is nonnegative and never NaN")
         return total
 
+    @final
     def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
         """The Renyi curve of a composition that the plan's differs from with probability at most `slack`.
 
@@ -131,6 +125,7 @@ class Plan:
             total += count * curve
         return total if (total >= 0).all() else None
 
+    @final
     def losses(self, rough: bool = False) -> tuple[Losses, ...]:
         """The losses whose sum is that of the plan: once, or, where the order of the neighbors matters, for each order.
 
@@ -149,14 +144,17 @@ class Plan:
             for mirrored in orders
         )
 
+    @final
     def gdp(self) -> float | None:
         """mu with mu^2 = sum count * mu_query^2, or None when a query is not Gaussian-DP."""
         return self._mu(lambda curves: curves.gdp)
 
+    @final
     def gdp_bound(self) -> float | None:
         """mu of a Gaussian pair that dominates the whole plan, mu^2 = sum count * mu_query^2; None if there is none."""
         return self._mu(lambda curves: curves.gdp_bound)
 
+    @final
     def pure(self) -> float | None:
         """epsilon at delta = 0, the sum of count * epsilon_query, or None when a query has none."""
         total = 0.0
@@ -165,6 +163,35 @@ class Plan:
                 return None
             total += count * curves.pure
         return total
+
+    @final
+    def _mu(self, of: Callable[[Curves], float | None]) -> float | None:
+        total = 0.0
+        for count, curves in self.parts():
+            mu = of(curves)
+            if mu is None:
+                return None
+            total += count * mu * mu
+        return math.sqrt(total)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(AbstractComposition):
+    """The adaptive composition of its queries' answers, and between which neighbors it is accounted for."""
+
+    queries: tuple[PlannedQuery, ...]
+    relation: Relation = REPLACE_ONE
+
+    def parts(self) -> tuple[tuple[int, Curves], ...]:
+        """For each query how often it is used, and what one use costs."""
+        return tuple((query.count, query.curves(self.relation)) for query in self.queries)
+
+    def query(self, name: str) -> PlannedQuery:
+        """The planned query of that name; `OutOfPlan` if there is none."""
+        for query in self.queries:
+            if query.name == name:
+                return query
+        raise OutOfPlan(f"the plan holds no query {name!r}")
 
     def event(self) -> Event:
         """The plan as an event tree, multipliers as noise std over the per-record bound."""
@@ -183,15 +210,6 @@ class Plan:
             and q.count <= mine[q.name].count
             for q in other.queries
         )
-
-    def _mu(self, of: Callable[[Curves], float | None]) -> float | None:
-        total = 0.0
-        for count, curves in self.parts():
-            mu = of(curves)
-            if mu is None:
-                return None
-            total += count * mu * mu
-        return math.sqrt(total)
 
 
 @dataclass(frozen=True, slots=True)

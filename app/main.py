@@ -49,6 +49,7 @@ from app.operations.metrics import Metrics
 from app.persistence.clock import Clock
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
+from app.quotes import calibrations
 from app.quotes import routes as quotes
 from app.settings import Settings, forget_secrets
 from app.stewardship import routes as stewardship
@@ -61,6 +62,7 @@ ROUTERS = (
     sharing.router,
     stewardship.router,
     quotes.router,
+    calibrations.router,
     jobs.router,
     ledger.router,
     operations.router,

@@ -152,8 +152,27 @@ class RolledBack:
     lacks: Head | None
 
 
+@dataclass(frozen=True, slots=True)
+class External:
+    """What a mechanism that ran elsewhere, on a dataset of this ledger, costs; its loss has happened.
+
+    Parameters
+    ----------
+    label : the steward's own name for it, one of a kind on this ledger
+    event : what ran, see `accounting.records.outside`
+    exceeds : it does not fit the budget; the ledger is frozen by it
+    """
+
+    dataset: str
+    label: str
+    event: dict[str, Any]
+    cost: Cost
+    exceeds: bool
+    by: str
+
+
 JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
-StewardEvent = Joined | Promised | Frozen | Renamed | Emptied
+StewardEvent = Joined | Promised | Frozen | Renamed | Emptied | External
 LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent
 EntryKind = Literal[
     "opened",
@@ -164,6 +183,7 @@ EntryKind = Literal[
     "renamed",
     "deleted",
     "withdrawn",
+    "external",
     "rolled_back",
     "charged",
     "started",
@@ -190,6 +210,9 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
             return "renamed", {"dataset": dataset, "name": name, "by": by}
         case Emptied(dataset=dataset, withdrawn=withdrawn, by=by):
             return "withdrawn" if withdrawn else "deleted", {"dataset": dataset, "by": by}
+        case External(cost=cost):
+            named = {name: getattr(event, name) for name in ("dataset", "label", "event", "exceeds", "by")}
+            return "external", named | {"cost": cost_to_json(cost)}
         case RolledBack(reason=reason, lacks=head):
             return "rolled_back", {"reason": text(reason, "reason")} | ({} if head is None else {"lacks": str(head)})
         case Charged(job=job, cost=cost, guarantee=own):
@@ -229,6 +252,9 @@ def event_of(entry: Entry) -> LedgerEvent:
             return Renamed(body["dataset"], body["name"], body["by"])
         case "deleted" | "withdrawn":
             return Emptied(body["dataset"], entry.kind == "withdrawn", body["by"])
+        case "external":
+            named = {name: body[name] for name in ("dataset", "label", "event", "exceeds", "by")}
+            return External(cost=cost_from_json(body["cost"]), **named)
         case "rolled_back":
             return RolledBack(body["reason"], Head.parse(body["lacks"]) if "lacks" in body else None)
         case "charged":

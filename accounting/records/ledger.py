@@ -21,6 +21,7 @@ from accounting.records.events import (
     Cancelled,
     Charged,
     Emptied,
+    External,
     Failed,
     Frozen,
     JobEvent,
@@ -70,6 +71,11 @@ class LedgerState:
     def is_charged(self) -> bool:
         """Whether there is a live charge, or may have been one that was lost."""
         return self.charges > 0 or self.rolled_back
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether charges from outside have passed the budget."""
+        return not self.whole and not self.filter.admits(self.filter.nothing, self.spent)
 
     def to_json(self) -> dict[str, Any]:
         """`{filter, spent, charges, whole, sequence, head}`, `spent` in decimals; `frozen`, `rolled_back` if so."""
@@ -122,6 +128,8 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     LedgerInvalid
         if the event does not fit the state: a refund of more than is live, a job's step in an empty ledger, a ledger
         opened twice.
+    OutOfRange
+        if an external charge is larger than a ledger can hold.
     """
     if isinstance(event, Opened):
         if state is not None:
@@ -198,6 +206,8 @@ def _follow(jobs: dict[str, tuple[str, Cost]], datasets: dict[str, bool], event:
             known = dataset in datasets
             datasets[dataset] = True
             return not known
+        case External(dataset=dataset):  # its values may be gone
+            return dataset in datasets
         case Renamed(dataset=dataset):
             return datasets.get(dataset, False)
         case Emptied(dataset=dataset):
@@ -246,6 +256,8 @@ def _after(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> L
             if withdrawn and state.is_charged:
                 raise LedgerInvalid("what is withdrawn was not charged for")
             return state
+        case External(cost=cost, exceeds=exceeds):
+            return _charge_external(state, cost, exceeds)
         case RolledBack():
             return replace(state, frozen=True, rolled_back=True)
         case Charged(cost=cost, guarantee=guarantee, share=stated):
@@ -273,6 +285,20 @@ def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
         raise BudgetExhausted("the remaining budget does not admit this charge")
     spent = tuple(a + b for a, b in zip(state.spent, cost, strict=True))
     return replace(state, spent=spent, charges=state.charges + 1, whole=not fits)
+
+
+def _charge_external(state: LedgerState, cost: Cost, exceeds: bool) -> LedgerState:
+    """The loss has happened: also where it does not fit it is added, but said so, and then all else stops."""
+    if not _consistent(state.filter, state.filter.vector(cost), 1):
+        raise LedgerInvalid("a charge is at least one unit of each threshold, and at most the slack of one job")
+    fits = state.filter.admits(state.spent, cost) and not state.whole
+    if not fits and not exceeds:
+        raise BudgetExhausted("the remaining budget does not admit this charge")
+    if fits and exceeds:
+        raise LedgerInvalid("this charge is within the budget")
+    spent = state.filter.vector(tuple(a + b for a, b in zip(state.spent, cost, strict=True)))
+    frozen = state.frozen or exceeds
+    return replace(state, spent=spent, charges=state.charges + 1, whole=False, frozen=frozen)
 
 
 def _promise(state: LedgerState, rule: Filter) -> LedgerState:
@@ -306,6 +332,7 @@ __all__ = [
     "Charged",
     "Emptied",
     "Entry",
+    "External",
     "Failed",
     "Frozen",
     "JobEvent",

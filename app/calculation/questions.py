@@ -6,9 +6,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 import solvers
-from accounting.errors import AccountingError, BudgetExhausted, FilterMismatch, OutOfRange, ReceiptInvalid
+from accounting.calibration import calibrate
+from accounting.errors import (
+    AccountingError,
+    BudgetExhausted,
+    CalibrationFailed,
+    FilterMismatch,
+    OutOfRange,
+    ReceiptInvalid,
+)
 from accounting.filter import Cost, Filter
-from accounting.privacy import Privacy
+from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
+from accounting.plan import Query, ReleasePlan
+from accounting.privacy import Privacy, Relation
 from accounting.records import receipt as receipts
 from app.calculation.pace import pace
 from solvers.errors import NeedsDelta
@@ -68,6 +78,25 @@ class Recomputed:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibrate:
+    """The least noise for so many answers."""
+
+    mechanism: Annotated[Gaussian | Laplace | PoissonGaussian, Field(discriminator="name")]
+    count: int
+    privacy: Privacy
+    relation: Relation
+    kind: Literal["calibrate"] = "calibrate"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """The plan of it, certified."""
+
+    release: ReleasePlan
+    kind: Literal["calibrated"] = "calibrated"
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """No answer, for a reason that the caller may hear: a code of `app.http.errors`, and a sentence."""
 
@@ -76,8 +105,8 @@ class Refused:
     kind: Literal["refused"] = "refused"
 
 
-Question = Price | Recompute
-Answer = Priced | Recomputed | Refused
+Question = Price | Recompute | Calibrate
+Answer = Priced | Recomputed | Calibrated | Refused
 
 QUESTION: TypeAdapter[Question] = TypeAdapter(Annotated[Question, Field(discriminator="kind")])
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])
@@ -90,6 +119,8 @@ def answer(question: Question) -> Answer:
             return _price(question)
         case Recompute():
             return _recompute(question)
+        case Calibrate():
+            return _calibrate(question)
 
 
 def too_long(seconds: int) -> Refused:
@@ -136,6 +167,16 @@ def _recompute(question: Recompute) -> Answer:
         return Recomputed(receipts.recompute(question.receipt))
     except ReceiptInvalid as error:
         return Refused("invalid_request", f"Not a receipt: {error}.")
+
+
+def _calibrate(question: Calibrate) -> Answer:
+    query = Query("answer", question.count, question.mechanism)
+    try:
+        return Calibrated(calibrate((query,), question.privacy, question.relation))
+    except CalibrationFailed as error:
+        return Refused("unsupported_combination", sentence(error))
+    except (AccountingError, ValueError) as error:
+        return Refused("out_of_range", sentence(error))
 
 
 def sentence(error: Exception) -> str:

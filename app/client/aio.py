@@ -26,6 +26,7 @@ from app.wire.datasets import BudgetStatus, Dataset
 from app.wire.grants import Grant
 from app.wire.jobs import Job, JobEvent, JobState, Quote
 from app.wire.models import Model
+from app.wire.outside import Calibration, ExternalCharged
 from app.wire.profiles import DatasetProfile
 from app.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
 from app.wire.tokens import NewToken, Role, Scope, Token
@@ -77,6 +78,17 @@ class AsyncClient:
         """What a job would cost; touches no data and charges nothing."""
         request = _request(dataset, target, privacy, rest)
         return await self._sender.send(post(at("quotes"), request, Quote, repeatable=True))
+
+    async def calibrate(self, /, mechanism: object, *, epsilon: float, **rest: Any) -> Calibration:
+        """The least noise for a target; no dataset has a part in it.
+
+        Parameters
+        ----------
+        mechanism : such as `{"name": "gaussian"}` or `{"name": "poisson_gaussian", "rate": 0.01}`
+        rest : delta, count, neighbors
+        """
+        request = {"mechanism": mechanism, "epsilon": epsilon, **rest}
+        return await self._sender.send(post(at("calibrations"), request, Calibration, repeatable=True))
 
     async def ledger(self, dataset: str) -> list[LedgerEntry]:
         """The dataset's hash chain, from its first entry."""
@@ -136,6 +148,17 @@ class AsyncDatasets:
     async def revoke(self, dataset: str, analyst: str) -> None:
         """From now on the dataset is not there for the analyst; own jobs, and what they release, remain."""
         await self._sender.send(Call("DELETE", at("datasets", dataset, "grants", analyst), nothing))
+
+    async def charge(self, dataset: str, *, label: str, event: object, exceeds: bool = False) -> ExternalCharged:
+        """Charges what ran elsewhere on the same people, once for each label.
+
+        Parameters
+        ----------
+        event : such as `{"type": "GaussianDpEvent", "noise_multiplier": 12.0}`
+        exceeds : record it also if it does not fit; the ledger is frozen by that
+        """
+        body = {"label": label, "event": event, "exceeds": exceeds}
+        return await self._sender.send(post(at("datasets", dataset, "charges"), body, ExternalCharged, repeatable=True))
 
     async def amend(
         self, dataset: str, *, name: str | None = None, budget: object = None, frozen: bool | None = None

@@ -103,6 +103,7 @@ class Datasets:
     grant = _run(AsyncDatasets.grant)
     grants = _run(AsyncDatasets.grants)
     revoke = _run(AsyncDatasets.revoke)
+    charge = _run(AsyncDatasets.charge)
     amend = _run(AsyncDatasets.amend)
     erase = _run(AsyncDatasets.erase)
 
@@ -171,6 +172,7 @@ class Client:
 
     close = _run(AsyncClient.close)
     quote = _run(AsyncClient.quote)
+    calibrate = _run(AsyncClient.calibrate)
     ledger = _run(AsyncClient.ledger)
     ledger_head = _run(AsyncClient.ledger_head)
     keys = _run(AsyncClient.keys)

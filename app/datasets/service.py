@@ -206,6 +206,7 @@ def _status(connection: sa.Connection, row: DatasetRow, principal: Principal) ->
             for made, since in ledger.promises(connection, row.id)
         ],
         frozen=state.frozen,
+        exceeded=state.is_exceeded,
         analysts=[_spent(state, spend) for spend in shown],
     )
 

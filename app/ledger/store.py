@@ -4,17 +4,18 @@ Every function works inside the caller's transaction, so that an entry stands or
 """
 
 import json
+from typing import Any
 
 import sqlalchemy as sa
 
 from accounting.errors import LedgerInvalid
 from accounting.filter import Cost
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Relation
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import Charged, LedgerEvent, LedgerState, Opened, Refunded, advance
-from app.persistence.tables import PROMISES, analyst_spend, datasets, ledger_entries, ledgers
+from accounting.records.ledger import Charged, External, LedgerEvent, LedgerState, Opened, Refunded, advance
+from app.persistence.tables import EXTERNAL, PROMISES, analyst_spend, datasets, ledger_entries, ledgers
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
@@ -41,6 +42,20 @@ def forget_family(connection: sa.Connection, dataset_id: str) -> None:
 def exists(connection: sa.Connection, dataset_id: str) -> bool:
     """Whether there is, or was, such a dataset."""
     return connection.scalar(sa.select(_of(dataset_id))) is not None
+
+
+def external(connection: sa.Connection, dataset_id: str, label: str) -> Entry | None:
+    """The charge from outside that goes by this name on the ledger."""
+    mine = (ledger_entries.c.ledger_id == _of(dataset_id)) & EXTERNAL
+    named = sa.func.json_extract(ledger_entries.c.body, "$.label") == label
+    row = connection.execute(sa.select(ledger_entries).where(mine, named)).one_or_none()
+    return None if row is None else _entry(row)
+
+
+def neighbors(connection: sa.Connection, dataset_id: str) -> Relation:
+    """Between which datasets the ledger's promise is."""
+    found: Relation = entries(connection, dataset_id, limit=1)[0].body["neighbors"]
+    return found
 
 
 def promises(connection: sa.Connection, dataset_id: str) -> list[tuple[Privacy, str]]:
@@ -81,7 +96,7 @@ def apply(
     connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=_text(after.to_json())))
     _append(connection, row.id, entry)
     match event:
-        case Charged(cost=cost):
+        case Charged(cost=cost) | External(cost=cost):
             _add(connection, row.id, owner_id, 1, cost)
         case Refunded(cost=cost):
             _add(connection, row.id, owner_id, -1, tuple(-c for c in cost))
@@ -118,7 +133,11 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
         .order_by(ledger_entries.c.sequence)
         .limit(limit)
     )
-    return [Entry(row.sequence, row.kind, json.loads(row.body), row.previous_hash, row.hash) for row in rows]
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: sa.Row[Any]) -> Entry:
+    return Entry(row.sequence, row.kind, json.loads(row.body), row.previous_hash, row.hash)
 
 
 def contains(connection: sa.Connection, head: Head, ledger_id: str | None = None) -> bool:

@@ -108,6 +108,10 @@ ledger_entries = sa.Table(
 PROMISES = sa.literal_column("kind").in_([sa.literal_column("'opened'"), sa.literal_column("'promised'")])
 sa.Index("ix_ledger_entries_promises", ledger_entries.c.ledger_id, ledger_entries.c.sequence, sqlite_where=PROMISES)
 
+# And those of charges from outside.
+EXTERNAL = sa.literal_column("kind") == sa.literal_column("'external'")
+sa.Index("ix_ledger_entries_external", ledger_entries.c.ledger_id, ledger_entries.c.sequence, sqlite_where=EXTERNAL)
+
 # Each life of each dispatcher, and a counter that it moves while it lives (app.jobs.leases).
 holders = sa.Table(
     "holders",

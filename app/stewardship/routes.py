@@ -8,9 +8,10 @@ from app.datasets.routes import Base, Chosen, Manager
 from app.http.body import json_body
 from app.http.errors import responses
 from app.jobs.routes import Waker, waker
-from app.stewardship import service
+from app.stewardship import charges, service
 from app.wire.base import Identifier
 from app.wire.datasets import Amendment, Dataset
+from app.wire.outside import ExternalCharge, ExternalCharged
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 Dispatching = Annotated[Waker, Depends(waker)]
@@ -37,6 +38,35 @@ def amend(
     changed = service.amend(base, principal, dataset_id, body)
     dispatcher.wake()
     return changed
+
+
+@router.post(
+    "/{dataset_id}/charges",
+    status_code=201,
+    summary="Charge what ran elsewhere",
+    responses=responses(
+        "not_found",
+        "invalid_request",
+        "out_of_range",
+        "method_filter_mismatch",
+        "budget_exhausted",
+        "dataset_changed",
+        "idempotency_conflict",
+        "disk_full",
+    ),
+)
+def charge(
+    base: Base,
+    principal: Manager,
+    dataset_id: Identifier,
+    body: Annotated[ExternalCharge, Depends(json_body(ExternalCharge))],
+) -> ExternalCharged:
+    """What a mechanism cost that ran on the same people outside of this service, in the currency of the ledger.
+
+    What does not fit is refused: with `exceeds` it is recorded all the same, for it has happened. The budget is then
+    exceeded, which it tells, and the ledger frozen. A charge from outside is never taken back.
+    """
+    return charges.charge(base, principal, dataset_id, body)
 
 
 @router.delete(

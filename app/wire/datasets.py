@@ -287,6 +287,9 @@ class BudgetStatus(Wire):
         Field(description="Each budget that was promised, the first one first; the last one is in force."),
     ]
     frozen: Annotated[bool, Field(description="Whether the steward has stopped all spending.")]
+    exceeded: Annotated[
+        bool, Field(description="Whether what ran elsewhere has passed the budget: then the promise is broken.")
+    ]
     analysts: Annotated[
         list[AnalystSpend], Field(description="Per analyst; an analyst sees own, steward and auditor see all.")
     ]

@@ -73,6 +73,7 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
         "jobs": 0,
         "promises": [{"epsilon": 3.0, "delta": 1e-6, "since": made["created_at"]}],
         "frozen": False,
+        "exceeded": False,
         "analysts": [],
     }
     for role in ("steward", "analyst", "auditor"):

@@ -49,6 +49,8 @@ RULES = {
     ("GET", "/v1/datasets/{dataset_id}/grants"): {"steward"},
     ("GET", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
     ("DELETE", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
+    ("POST", "/v1/calibrations"): ALL,
+    ("POST", "/v1/datasets/{dataset_id}/charges"): {"steward"},
     ("PATCH", "/v1/datasets/{dataset_id}"): {"steward"},
     ("DELETE", "/v1/datasets/{dataset_id}"): {"steward"},
     ("GET", "/v1/datasets/{dataset_id}/ledger"): {"steward", "auditor"},
@@ -65,6 +67,7 @@ RULES = {
 }
 # With which part of a token: to read is to GET, all else is what stewards alone do, except
 SCOPED = {
+    ("POST", "/v1/calibrations"): {"read"},
     ("POST", "/v1/quotes"): {"quote"},
     ("POST", "/v1/jobs"): {"quote", "submit"},
     ("DELETE", "/v1/jobs/{job_id}"): {"submit"},

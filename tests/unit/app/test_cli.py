@@ -94,6 +94,8 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
     assert names == {
         "audit",
         "budget",
+        "calibrate",
+        "charge",
         "dataset amend",
         "dataset erase",
         "dataset freeze",
@@ -466,3 +468,26 @@ def test_a_steward_amends_freezes_and_erases_a_dataset(run: Run, people: tuple[P
     assert "say --yes" in run("dataset", "erase", dataset)[2]
     assert re.search("^values +withdrawn$", run("dataset", "erase", dataset, "--yes")[1], re.M)
     assert _document(run("budget", "persons", "--json"), 1)["code"] == "not_found"
+
+
+@pytest.mark.slow
+def test_the_calculator_and_a_charge_of_what_ran_elsewhere(
+    run: Run, people: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    file, spec, name = people
+    assert run("upload", str(file), "--spec", str(spec))[0] == 0
+    target = ("--epsilon", "0.5", "--delta", "1e-6", "--count", "12")
+    noise = _document(run("calibrate", "gaussian", *target, "--json"))["noise_multiplier"]
+    assert re.search(r"^certified +epsilon 0\.\d+ at delta 1e-06, zero_out$", run("calibrate", "poisson_gaussian",
+        "--rate", "0.1", "--neighbors", "zero_out", *target)[1], re.M)  # fmt: skip
+    asked = ("charge", name, "--label", "report", "--gaussian", str(noise))
+    made = _document(run(*asked, "--count", "12", "--json"))
+    assert made["budget"]["spent"]["epsilon"] == pytest.approx(0.5, rel=0.5)
+    assert "exceeds    no" in run(*asked, "--count", "12")[1]
+    (tmp_path / "event.json").write_text(json.dumps(made["event"]))
+    again = _document(run("charge", name, "--label", "report", "--event", str(tmp_path / "event.json"), "--json"))
+    assert again == made
+    assert "say one of" in run(*asked, "--pure", "0.1")[2]
+    sampled = ("charge", name, "--label", "sampled", "--gaussian", "0.1", "--rate", "0.5", "--count", "9")
+    assert _document(run(*sampled, "--json"), 1)["code"] == "budget_exhausted"
+    assert re.search("^exceeds +yes", run(*sampled, "--exceeds")[1], re.M)

@@ -1,0 +1,57 @@
+"""The calculator: a mechanism and a target give the noise. No dataset has a part in it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+
+from accounting.privacy import Privacy
+from app.calculation.dependencies import pool
+from app.calculation.pool import Pool
+from app.calculation.questions import Calibrate, Calibrated, Refused
+from app.http.body import json_body
+from app.http.callers import while_connected
+from app.http.errors import ApiError, responses
+from app.identity.dependencies import Principal, require
+from app.wire.outside import Calibration, CalibrationRequest
+
+router = APIRouter(prefix="/v1", tags=["calculator"])
+Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
+Calculations = Annotated[Pool, Depends(pool)]
+
+
+async def room(calculations: Calculations, principal: Anyone) -> None:
+    """Refused before the body is read."""
+    calculations.check(principal.id)
+
+
+@router.post(
+    "/calibrations",
+    summary="Calculate noise",
+    responses=responses(
+        "invalid_request", "out_of_range", "unsupported_combination", "too_many_requests", "overloaded"
+    ),
+)
+async def calibrate(
+    request: Request,
+    calculations: Calculations,
+    principal: Anyone,
+    _room: Annotated[None, Depends(room)],
+    body: Annotated[CalibrationRequest, Depends(json_body(CalibrationRequest))],
+) -> Calibration:
+    """The least noise with which so many answers are (epsilon, delta)-DP, and the accountant that certifies it."""
+    privacy = Privacy(body.epsilon, body.delta)
+    question = Calibrate(body.mechanism, body.count, privacy, body.neighbors)
+    found = await while_connected(request, calculations.answer(principal.id, question))
+    if isinstance(found, Refused):
+        raise ApiError(found.code, found.detail)
+    assert isinstance(found, Calibrated)
+    release = found.release
+    return Calibration(
+        noise_multiplier=release.plan.queries[0].noise_multiplier,
+        epsilon=release.epsilon,
+        delta=release.delta,
+        neighbors=body.neighbors,
+        accountant=release.accountant,
+        accountant_version=release.accountant_version,
+        event=release.plan.event(),
+    )

@@ -1,0 +1,139 @@
+"""What ran elsewhere is charged once, truthfully, and to the ledger of the people whom it was about; the calculator."""
+
+from typing import Any
+
+import pytest
+
+from accounting.filter import UNIT
+from app.ledger import audit
+from tests.support.service import JOB, Service
+
+GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 10.0}
+GD = JOB | {"method": {"name": "dp_gd", "steps": 3}, "preparation": {"name": "declared"}}
+
+
+def _charge(service: Service, dataset: str, event: dict[str, Any], label: str = "report", **more: Any) -> Any:
+    body = {"label": label, "event": event} | more
+    return service.call("steward", "POST", f"/v1/datasets/{dataset}/charges", json=body)
+
+
+def _many(count: int) -> dict[str, Any]:
+    return {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": count}
+
+
+@pytest.mark.slow
+def test_a_charge_from_outside_is_an_entry_and_spends_the_familys_budget(service: Service) -> None:
+    dataset, other = service.dataset(family="people"), service.dataset(family="people")
+    made = _charge(service, dataset, GAUSSIAN)
+    assert made.status_code == 201, made.text
+    told = made.json()
+    assert (told["dataset"], told["label"], told["event"], told["exceeds"]) == (dataset, "report", GAUSSIAN, False)
+    assert told["budget"] == service.call("steward", "GET", f"/v1/datasets/{other}/budget").json()
+    assert told["budget"]["jobs"] == 1
+    assert 0 < told["budget"]["spent"]["epsilon"] < 3.0
+    assert [spend["analyst"] for spend in told["budget"]["analysts"]] == ["bootstrap"]
+    [*_, entry] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    assert (entry["kind"], entry["sequence"], entry["hash"]) == ("external", told["sequence"], told["hash"])
+    assert entry["body"].items() >= {"by": "bootstrap", "label": "report", "event": GAUSSIAN}.items()
+    if told["budget"]["filter"] != "rdp":  # mu^2 = (2/10)^2, exactly
+        assert 0 <= int(entry["body"]["cost"][0]) - UNIT * 4 // 100 < UNIT // 10**6
+    audit.refuse_unsound(service.database)
+
+
+def test_the_same_label_is_the_same_charge(service: Service) -> None:
+    dataset = service.dataset()
+    first, again = _charge(service, dataset, GAUSSIAN), _charge(service, dataset, GAUSSIAN)
+    assert first.json() == again.json()
+    before = service.durable(dataset)
+    refused = _charge(service, dataset, GAUSSIAN | {"noise_multiplier": 11.0})
+    assert (refused.status_code, refused.json()["code"]) == (409, "idempotency_conflict")
+    assert service.durable(dataset) == before
+    assert _charge(service, dataset, GAUSSIAN, "another").json()["budget"]["jobs"] == 2
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_is_recorded_only_on_demand_and_freezes(service: Service) -> None:
+    dataset = service.dataset()
+    before = service.durable(dataset)
+    refused = _charge(service, dataset, _many(200))
+    assert (refused.status_code, refused.json()["code"]) == (409, "budget_exhausted")
+    assert refused.json()["remaining"] == {"epsilon": 3.0, "delta": 1e-6}
+    assert service.durable(dataset) == before
+    budget = _charge(service, dataset, _many(200), exceeds=True).json()["budget"]
+    assert (budget["exceeded"], budget["frozen"], budget["remaining"]["epsilon"]) == (True, True, 0.0)
+    assert budget["spent"]["epsilon"] > 3.0
+    job = GD | {"dataset": dataset}
+    assert service.call("analyst", "POST", "/v1/jobs", json=job).json()["code"] == "dataset_frozen"
+    service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"frozen": False})
+    assert service.call("analyst", "POST", "/v1/jobs", json=job).json()["code"] == "budget_exhausted"
+    larger = {"budget": {"epsilon": 100.0, "delta": 1e-6}}
+    assert not service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json=larger).json()["budget"]["exceeded"]
+    assert service.call("analyst", "POST", "/v1/jobs", json=job).json()["state"] == "queued"
+    assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}").json()["data"] == "deleted"
+    audit.refuse_unsound(service.database)
+
+
+@pytest.mark.parametrize(
+    ("event", "more", "code"),
+    [
+        (GAUSSIAN | {"noise_multiplier": "ten"}, {}, "invalid_request"),
+        (GAUSSIAN | {"noise_multiplier": 0.0}, {}, "out_of_range"),
+        ({"type": "NonPrivateDpEvent"}, {}, "invalid_request"),
+        ({"type": "EpsilonDeltaDpEvent", "epsilon": 1.0, "delta": 1e-6}, {}, "out_of_range"),
+        (GAUSSIAN, {"label": "a\nb"}, "invalid_request"),
+        (GAUSSIAN, {"seed": 1}, "invalid_request"),
+        (GAUSSIAN | {"noise_multiplier": 1e-3}, {"exceeds": True}, "out_of_range"),
+    ],
+)
+def test_nothing_but_an_event_is_charged(service: Service, event: dict[str, Any], more: Any, code: str) -> None:
+    dataset = service.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": "gdp"})
+    before = service.durable(dataset)
+    refused = _charge(service, dataset, event if code != "out_of_range" or not more else _huge(event), **more)
+    assert (refused.status_code, refused.json()["code"]) == (422, code)
+    assert service.durable(dataset) == before
+
+
+def _huge(event: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "SelfComposedDpEvent", "event": event, "count": 10**9}
+
+
+def test_a_pure_ledger_takes_pure_events_alone(service: Service) -> None:
+    dataset = service.dataset(budget={"epsilon": 1.0, "delta": 0.0, "filter": "pure"})
+    refused = _charge(service, dataset, GAUSSIAN)
+    assert (refused.status_code, refused.json()["code"]) == (422, "method_filter_mismatch")
+    made = _charge(service, dataset, {"type": "EpsilonDeltaDpEvent", "epsilon": 0.25})
+    assert made.json()["budget"]["spent"]["epsilon"] == pytest.approx(0.25, rel=1e-9)
+
+
+CALIBRATION = {"mechanism": {"name": "gaussian"}, "count": 100, "epsilon": 1.0, "delta": 1e-6}
+
+
+def test_the_calculator_gives_noise_that_its_own_charge_keeps(shared: Service) -> None:
+    for role in ("analyst", "auditor", "steward"):
+        answer = shared.call(role, "POST", "/v1/calibrations", json=CALIBRATION)
+        assert answer.status_code == 200, answer.text
+    found = answer.json()
+    half = shared.call("auditor", "POST", "/v1/calibrations", json=CALIBRATION | {"neighbors": "zero_out"}).json()
+    assert half["noise_multiplier"] == pytest.approx(found["noise_multiplier"] / 2, rel=1e-6)
+    assert found["epsilon"] <= 1.0
+    assert found["accountant"] == "exact_gaussian"
+    one = {"type": "GaussianDpEvent", "noise_multiplier": found["noise_multiplier"]}
+    assert found["event"] == {"type": "SelfComposedDpEvent", "count": 100, "event": one}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"mechanism": {"name": "exponential"}}, "invalid_request"),
+        ({"mechanism": {"name": "poisson_gaussian", "rate": 0.0}}, "out_of_range"),
+        ({"mechanism": {"name": "poisson_gaussian"}}, "invalid_request"),
+        ({"count": 0}, "out_of_range"),
+        ({"epsilon": 0.0}, "out_of_range"),
+        ({"delta": 0.0}, "unsupported_combination"),
+        ({"neighbors": "add_remove"}, "invalid_request"),
+        ({"seed": 1}, "invalid_request"),
+    ],
+)
+def test_the_calculator_refuses_what_it_cannot_answer(shared: Service, changes: dict[str, Any], code: str) -> None:
+    answer = shared.call("analyst", "POST", "/v1/calibrations", json=CALIBRATION | changes)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
