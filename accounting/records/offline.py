@@ -15,7 +15,10 @@ from accounting.plan import Plan
 from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, replay
-from accounting.records.receipt import Jwks, Verification, plan_of, verify
+from accounting.records.receipt import Jwks, Receipt, Verification, plan_of, verify
+
+_CHARGES = ("charged", "external")
+_SAME = ("neighbors", "unit", "rows", "persons")  # what a registration and a receipt both say
 
 
 def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> LedgerState:
@@ -47,16 +50,8 @@ def verify_receipt(document: Any, trusted: Jwks, ledger: Sequence[Entry], heads:
     found = verify(document, trusted, entry)
     if not found.holds:
         return found
-    if entry is None:
-        return replace(found, holds=False, chain=False, reason="the ledger ends before this release")
-    charge = next(entry for entry in ledger if entry.kind == "charged" and entry.body["job"] == stated["job"])
-    if stated["epsilon"] > charge.body["epsilon"] * (1 + 1e-9) or stated["delta"] > charge.body["delta"]:
-        return replace(found, holds=False, chain=False, reason="the ledger charged less than the receipt states")
-    if stated["neighbors"] != ledger[0].body["neighbors"]:
-        return replace(found, holds=False, chain=False, reason="the ledger counts in another relation")
-    if not _pays(_filter_at(ledger, charge), cost_from_json(charge.body["cost"]), plan_of(stated)):
-        return replace(found, holds=False, chain=False, reason="the ledger charged less than these queries cost")
-    return found
+    wrong = "the ledger ends before this release" if entry is None else _wrong(ledger, stated)
+    return found if wrong is None else replace(found, holds=False, chain=False, reason=wrong)
 
 
 def shares(ledger: Sequence[Entry], state: LedgerState) -> dict[int, float]:
@@ -68,9 +63,31 @@ def shares(ledger: Sequence[Entry], state: LedgerState) -> dict[int, float]:
     state : that the ledger leads to
     """
     refunded = {entry.body["job"] for entry in ledger if entry.kind == "refunded"}
-    live = [entry for entry in ledger if entry.kind == "charged" and entry.body["job"] not in refunded]
+    live = [entry for entry in ledger if entry.kind in _CHARGES and entry.body.get("job") not in refunded]
     part = partial(state.filter.share, spent=state.spent)
     return {e.sequence: 1.0 if state.whole else part(cost_from_json(e.body["cost"])) for e in live}
+
+
+def _wrong(ledger: Sequence[Entry], stated: Receipt) -> str | None:
+    """What the ledger records otherwise than the receipt of a release that is in it, or None."""
+    charge = next(entry for entry in ledger if entry.kind == "charged" and entry.body["job"] == stated["job"])
+    names = {"analyst": stated["analyst"], "dataset": stated["dataset"], "method": stated["method"]["name"]}
+    if stated["epsilon"] > charge.body["epsilon"] * (1 + 1e-9) or stated["delta"] > charge.body["delta"]:
+        return "the ledger charged less than the receipt states"
+    if any(charge.body.get(name, value) != value for name, value in names.items()):
+        return "the ledger charged another analyst, dataset or method"
+    if not _is_registered(ledger, stated):
+        return "the ledger is of other records, or other neighbors"
+    if not _pays(_filter_at(ledger, charge), cost_from_json(charge.body["cost"]), plan_of(stated)):
+        return "the ledger charged less than these queries cost"
+    return None
+
+
+def _is_registered(ledger: Sequence[Entry], stated: Receipt) -> bool:
+    """Whether the ledger has the receipt's dataset, of as many records, in the same relation."""
+    known = (ledger[0].body | e.body for e in ledger if e.kind in ("opened", "joined"))
+    body = next((body for body in known if body["dataset"] == stated["dataset"]), {})
+    return bool(body) and all(body[name] == stated[name] for name in _SAME if name in body and name in stated)
 
 
 def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:

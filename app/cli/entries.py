@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from accounting.records.receipt import Entry, to_lines
 
-COLUMNS = ("sequence", "at", "kind", "analyst", "job", "method", "epsilon", "delta", "share")
+COLUMNS = ("sequence", "at", "kind", "who", "what", "method", "epsilon", "delta", "share")
+_WHAT = ("job", "label", "reason", "name", "dataset")  # what an entry is about, the first that it has
 _CALCULATED = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would take for a formula
 
 
@@ -47,7 +48,7 @@ class Wanted:
 
 
 def rows(ledger: Sequence[Entry], chosen: Iterable[Entry]) -> list[tuple[object, ...]]:
-    """What COLUMNS say of the chosen entries; empty where an entry does not say.
+    """What COLUMNS say of the chosen entries: who, an analyst or a steward, did what; empty where one does not say.
 
     Raises
     ------
@@ -62,8 +63,9 @@ def rows(ledger: Sequence[Entry], chosen: Iterable[Entry]) -> list[tuple[object,
             entry.sequence,
             entry.body["at"],
             entry.kind,
-            analysts.get(entry.body.get("job", ""), ""),
-            *(entry.body.get(name, "") for name in COLUMNS[4:-1]),
+            analysts.get(entry.body.get("job", ""), entry.body.get("by", "")),
+            next((entry.body[name] for name in _WHAT if name in entry.body), ""),
+            *(entry.body.get(name, "") for name in ("method", "epsilon", "delta")),
             parts.get(entry.sequence, ""),
         )
         for entry in chosen

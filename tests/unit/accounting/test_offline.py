@@ -17,6 +17,7 @@ from accounting.records.heads import read_head, sign_head
 from accounting.records.ledger import (
     Charged,
     JobEvent,
+    Joined,
     LedgerEvent,
     Opened,
     Promised,
@@ -31,8 +32,8 @@ from tests.support.receipts import AT, GD, KEY, KEYS, MODEL, SVRG, make
 RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
 
 
-def chain(*events: LedgerEvent, rule: Filter = RULE) -> list[Entry]:
-    state, first = advance(None, Opened("d1", 20_000, rule), AT)
+def chain(*events: LedgerEvent, rule: Filter = RULE, dataset: str = "d1", records: int = 20_000) -> list[Entry]:
+    state, first = advance(None, Opened(dataset, records, rule), AT)
     entries = [first]
     for event in events:
         state, entry = advance(state, event, AT)
@@ -148,6 +149,12 @@ NOT_HELD = {
     "ends before": (LEDGER[:3], "the ledger ends before this release"),
     "told anew": (_rewritten(), "the ledger's entry is not this release"),
     "of another job": (chain(*job("j3"), *job("j1")), "the ledger's entry is not this release"),
+    "another dataset's": (chain(*job("j1"), dataset="d2"), "the ledger is of other records, or other neighbors"),
+    "of fewer records": (chain(*job("j1"), records=19_999), "the ledger is of other records, or other neighbors"),
+    "another analyst's": (
+        chain(Charged("j1", PAID, Privacy(0.5, 1e-6), "bob"), *job("j1")[1:]),
+        "the ledger charged another analyst, dataset or method",
+    ),
     "charged for less": (chain(*job("j1", 0.25)), "the ledger charged less than the receipt states"),
     "charged less": (chain(*job("j1", 0.5, (PAID[0] * 9 // 10,))), "the ledger charged less than these queries cost"),
 }
@@ -155,7 +162,7 @@ NOT_HELD = {
 
 @pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
 def test_a_receipt_that_the_ledger_does_not_hold_is_found(ledger: list[Entry], why: str) -> None:
-    document = signed(entry=ledger[3]) if "less" in why else signed()
+    document = signed() if "release" in why else signed(entry=ledger[3])
     found = verify_receipt(document, KEYS, ledger)
     assert (found.holds, found.signature, found.chain, found.reason) == (False, True, False, why)
 
@@ -191,3 +198,10 @@ def test_shares_add_up_and_what_was_refunded_has_none() -> None:
     assert sum(found.values()) == pytest.approx(state.spent[0] / RULE.thresholds[0])
     whole = chain(Charged("j1", (2 * RULE.thresholds[0],), Privacy(2.0, 1e-6)))
     assert shares(whole, verify_ledger(whole)) == {2: 1.0}
+
+
+def test_a_receipt_is_of_a_dataset_of_the_family() -> None:
+    joined = chain(*job("j1"), Joined("d2", 50, "ada"), *job("j2"), dataset="d0")
+    for dataset, rows, holds in (("d0", 20_000, True), ("d2", 50, True), ("d2", 20_000, False), ("d1", 50, False)):
+        document = signed(entry=joined[7], job="j2", dataset=dataset, records=rows)
+        assert verify_receipt(document, KEYS, joined).holds == holds

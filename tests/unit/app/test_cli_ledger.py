@@ -66,8 +66,8 @@ def test_csv_holds_no_formula_and_every_hash() -> None:
     told = list(csv.DictReader(io.StringIO(as_csv(LEDGER, LEDGER).decode())))
     assert [row["hash"] for row in told] == [entry.hash for entry in LEDGER]
     assert [tuple(row)[: len(COLUMNS)] for row in told] == [COLUMNS] * 6
-    assert [told[1][name] for name in ("epsilon", "job", "analyst", "method")] == ["0.5", "j1", "ada", "dp_gd"]
-    assert [row["analyst"] for row in told] == ["", "ada", "ada", "ada", "", ""]
+    assert [told[1][name] for name in ("epsilon", "what", "who", "method")] == ["0.5", "j1", "ada", "dp_gd"]
+    assert [row["who"] for row in told] == ["", "ada", "ada", "ada", "", ""]
     sly = [replace(LEDGER[0], kind="=cmd()")]
     assert next(csv.DictReader(io.StringIO(as_csv(LEDGER, sly).decode())))["kind"] == "'=cmd()"
     assert [row["share"] != "" for row in told] == [False, True, False, False, False, False]
