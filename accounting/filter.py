@@ -42,7 +42,7 @@ _UP = 1 + 1e-12  # more than a logarithm may lose
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The admission rule of one dataset for an overall (epsilon, delta); replace-one neighbors, n public.
+    """The admission rule of one dataset for an overall (epsilon, delta), whatever its neighbors; n is public.
 
     Make one with `Filter.open`, or read one back with `accounting.records.filters`.
 

@@ -1,11 +1,11 @@
 """What can happen to a ledger, and how an entry records it."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, assert_never, get_args
 
 from accounting.errors import LedgerInvalid
 from accounting.filter import Cost, Filter
-from accounting.privacy import Privacy, Unit
+from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import number, text
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
@@ -15,7 +15,7 @@ _NAMES = ("analyst", "dataset", "method")  # of a charge, as far as they were re
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A dataset of n records is registered under a filter; replace-one neighbors, n public.
+    """A dataset of n records is registered under a filter, with its neighbors; n is public.
 
     Parameters
     ----------
@@ -29,6 +29,7 @@ class Opened:
     filter: Filter
     family: str | None = None
     unit: Unit | None = None
+    neighbors: Relation = REPLACE_ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +198,8 @@ EntryKind = Literal[
 def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
     """The kind and body of the event's entry; `whole` says how a charge was admitted."""
     match event:
-        case Opened(dataset=dataset, filter=rule, family=family):
-            body = {"dataset": dataset, "neighbors": "replace_one", "filter": filter_to_json(rule), **_counted(event)}
+        case Opened(dataset=dataset, filter=rule, family=family, neighbors=neighbors):
+            body = {"dataset": dataset, "neighbors": neighbors, "filter": filter_to_json(rule), **_counted(event)}
             return "opened", body if family is None else body | {"family": family}
         case Joined(dataset=dataset, by=by):
             return "joined", {"dataset": dataset, "by": by, **_counted(event)}
@@ -240,7 +241,8 @@ def event_of(entry: Entry) -> LedgerEvent:
     match entry.kind:
         case "opened":
             n, unit = _count(body)
-            return Opened(body["dataset"], n, filter_from_json(body["filter"]), body.get("family"), unit)
+            rule = filter_from_json(body["filter"])
+            return Opened(body["dataset"], n, rule, body.get("family"), unit, _neighbors(body))
         case "joined":
             n, unit = _count(body)
             return Joined(body["dataset"], n, body["by"], unit)
@@ -288,3 +290,10 @@ def _count(body: dict[str, Any]) -> tuple[int, Unit | None]:
         return body["rows"], None
     unit = Unit(**body["unit"])
     return body[f"{unit.name}s"], unit
+
+
+def _neighbors(body: dict[str, Any]) -> Relation:
+    found: Relation = body["neighbors"]
+    if found not in get_args(Relation):
+        raise LedgerInvalid("a ledger is opened for neighbors of replace_one or of zero_out")
+    return found

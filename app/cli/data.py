@@ -23,6 +23,7 @@ from app.cli.common import (
     table,
 )
 from app.wire.datasets import BudgetStatus, Dataset
+from app.wire.neighbors import lines
 
 
 def upload(
@@ -106,6 +107,7 @@ def _standing(status: BudgetStatus) -> list[tuple[str, object]]:
     return [
         ("budget", f"epsilon {status.epsilon:.4g} at delta {status.delta:.3g} ({status.filter} filter)"),
         ("protected", status.unit),
+        *lines(status.neighbors, status.epsilon, status.delta),
         ("share", f"{percent(status.share)} is spent, {percent(1 - status.share)} remains"),
         ("spent", loss(status.spent)),
         ("remaining", f"{loss(status.remaining)}: the largest further job"),

@@ -28,6 +28,7 @@ from app.cli.common import (
 from app.cli.common import Dataset as DatasetName
 from app.wire import jobs as wire
 from app.wire.models import Model
+from app.wire.neighbors import lines
 
 Target = Annotated[str, typer.Option("--target", "-t", help="The declared column to predict.")]
 Method = Annotated[str | None, typer.Option("--method", "-m", help="dp_gd, dp_acc_md, dp_svrg, dp_svrg_pp or auto.")]
@@ -206,6 +207,7 @@ def show_quote(price: wire.Quote) -> None:
             *_prepared(price.preparation),
             *([] if price.slope_limit == 1 else [("slopes", f"limited to {price.slope_limit:g} of their bound")]),
             ("privacy", f"{_price(price)}, certified by {price.accountant}"),
+            *lines(price.neighbors, price.epsilon, price.delta),
             (f"{price.unit.name}s, dimension", f"{price.rows or price.persons}, {price.dimension}"),
             ("protected", price.unit),
             ("gradients", f"{price.gradient_evaluations:.3g}"),
@@ -246,6 +248,7 @@ def show_job(job: wire.Job) -> None:
             ("steps", _steps(job)),
             ("method", job.quote.method.name),
             ("charged", _price(job.quote) + ("" if share is None else f", {percent(share)} of the budget")),
+            *lines(job.quote.neighbors, job.quote.epsilon, job.quote.delta),
         ]
     )
 
@@ -257,7 +260,9 @@ def show_model(found: Model) -> None:
     classes = f", P({found.classes[1]})" if found.classes and not several else ""
     out_of = f"{found.loss} loss, link {found.link}{classes}"
     privacy = found.privacy
-    facts([("model", out_of), ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}")])
+    promised = f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}"
+    between = lines(privacy.neighbors, privacy.epsilon, privacy.delta)
+    facts([("model", out_of), ("privacy", promised), *between])
     margins = np.column_stack([np.atleast_2d(found.coefficients), np.atleast_1d(found.intercept)])
     heads = found.classes if several and found.classes else ["coefficient"]
     table(("input", *heads), [(name, *values) for name, values in zip([*names, "intercept"], margins.T, strict=True)])

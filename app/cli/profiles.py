@@ -23,6 +23,7 @@ from app.cli.common import (
     write_json,
 )
 from app.cli.jobs import show_quote
+from app.wire.neighbors import lines
 from app.wire.profiles import ColumnProfile, DatasetProfile, Interval
 
 
@@ -73,6 +74,7 @@ def show_profile(found: DatasetProfile) -> None:
         [
             ("profile", f"{found.job}, of {privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"),
             ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}"),
+            *lines(privacy.neighbors, privacy.epsilon, privacy.delta),
         ]
     )
     numbers = [told for told in found.columns if told.edges is not None]

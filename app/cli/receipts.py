@@ -11,6 +11,7 @@ from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, pe
 from app.cli.ledger import Heads, read_entries, read_head
 from app.client import Receipt, load
 from app.wire.models import Model
+from app.wire.neighbors import lines
 from app.wire.profiles import DatasetProfile
 
 group = typer.Typer(no_args_is_help=True, help="Save receipts, and verify them without a server.")
@@ -101,7 +102,8 @@ def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:
             ("dataset", f"{said['dataset_name']} ({said[f'{unit.name}s']} {unit.name}s)"),
             ("protected", unit),
             ("analyst, job", f"{said['analyst']}, {said['job']}"),
-            ("privacy", f"epsilon {said['epsilon']:.6g} at delta {said['delta']:.3g}, {said['neighbors']}"),
+            ("privacy", f"epsilon {said['epsilon']:.6g} at delta {said['delta']:.3g}"),
+            *lines(said["neighbors"], said["epsilon"], said["delta"]),
             *([("takes", f"{percent(said['share'])} of the budget")] if "share" in said else []),
             ("method", said["method"]["name"]),
             *([("standardised by", said["profile"]["job"])] if "profile" in said else []),

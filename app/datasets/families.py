@@ -19,6 +19,9 @@ def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
         return None
     state = ledger.load_state(connection, ledger_id)
     assert state is not None
+    neighbors = ledger.entries(connection, ledger_id, limit=1)[0].body["neighbors"]
+    if spec.neighbors != neighbors:
+        raise ApiError("family_mismatch", f"The family's neighbors are those of {neighbors}: state them as they are.")
     rule, asked = state.filter, spec.budget
     promised = (rule.kind, rule.privacy.epsilon, rule.privacy.delta, rule.slack)
     if promised != (asked.filter, asked.epsilon, asked.delta, rule.slack if asked.slack is None else asked.slack):

@@ -23,6 +23,7 @@ from app.sources.errors import Mismatch, SourceError, TooLarge
 from app.sources.matrix import checksum, fingerprint
 from app.wire.base import Page
 from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss, Promise
+from app.wire.neighbors import between
 from app.wire.problems import Violation
 
 # Each file that is being read may take some 300 MB.
@@ -125,7 +126,7 @@ def _register(
             store.refuse_name(connection, spec.name)
             shared = families.find(connection, spec)
             store.refuse_content(connection, known, shared)
-            alone = Opened(dataset_id, n, rule, spec.family, spec.protected)
+            alone = Opened(dataset_id, n, rule, spec.family, spec.protected, spec.neighbors)
             event = Joined(dataset_id, n, steward.name, spec.protected) if shared else alone
             row = store.add(connection, event, spec, known, dataset_id, database.timestamp(), shared)
             values.note(connection, dataset_id, sha256)
@@ -194,7 +195,7 @@ def _status(connection: sa.Connection, row: DatasetRow, principal: Principal) ->
     return BudgetStatus(
         epsilon=promise.epsilon,
         delta=promise.delta,
-        neighbors="replace_one",
+        **between(row.spec.neighbors, promise.epsilon, promise.delta),
         unit=row.spec.protected,
         filter=state.filter.kind,
         share=share(state, state.spent),

@@ -110,7 +110,7 @@ def _promise(result: Result) -> PrivacyStatement:
     return PrivacyStatement(
         epsilon=plan.epsilon,
         delta=plan.delta,
-        neighbors="replace_one",
+        neighbors=plan.plan.relation,
         **problem.unit.counted(problem.n),
         unit=problem.unit,
         event=result.transcript.event(),

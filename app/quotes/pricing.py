@@ -23,6 +23,7 @@ from app.sources.spec import JobSpec
 from app.wire.datasets import CategoryColumn, PrivacyLoss
 from app.wire.jobs import Asked as Requested
 from app.wire.jobs import Forecast, FromProfile, JobRequest, Prepared, QueryPrice, Quote, UsedProfile
+from app.wire.neighbors import between
 from app.wire.problems import Remaining, Violation
 from solvers import preparation
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
@@ -82,6 +83,7 @@ class Priced:
             ),
             epsilon=release.epsilon,
             delta=release.delta,
+            **between(release.plan.relation, release.epsilon, release.delta),
             accountant=release.accountant,
             accountant_version=release.accountant_version,
             queries=[
@@ -228,7 +230,7 @@ def _remaining(state: LedgerState) -> PrivacyLoss:
 
 def _problem(dataset: DatasetRow, design: Design | Table, loss: Loss, **rest: Any) -> Problem:
     facts: dict[str, Any] = {"n": dataset.n, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
-    return Problem(loss, **facts, unit=dataset.spec.protected, **rest)
+    return Problem(loss, relation=dataset.spec.neighbors, unit=dataset.spec.protected, **facts, **rest)
 
 
 def _prepared(
@@ -247,7 +249,7 @@ def _prepared(
     said, unit = known.document.privacy, dataset.spec.protected
     if (known.document.dataset, said.persons or said.rows, said.unit or Unit()) != (dataset.id, dataset.n, unit):
         raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another dataset")
-    if known.document.privacy.neighbors != "replace_one":  # the only one there is now
+    if known.document.privacy.neighbors != dataset.spec.neighbors:
         raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another relation")
     if any(feature.name not in found or found[feature.name].column != feature for feature in design.features):
         raise _wrong("invalid_request", "preparation", "cannot be had: that profile is of another declaration")

@@ -46,6 +46,8 @@ class JobSpec(Wire):
             raise ValueError("the problem is not that of the matrix")
         if isinstance(self.method, Profile) != isinstance(design, Table):
             raise ValueError("a statistic is of a whole table, a method has a target")
+        if self.release_plan.plan.relation != problem.relation:
+            raise ValueError("the plan is accounted for between other neighbors than the problem's")
         if not set(self.preparation.bounds(problem)) <= {query.name for query in self.release_plan.plan.queries}:
             raise ValueError("the plan does not hold what the preparation asks")
         return self

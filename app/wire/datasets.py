@@ -4,8 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from accounting.privacy import MOST_ROWS, Unit
+from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
 from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Title, Wire
+from app.wire.neighbors import Meaning, Neighbors, Other
 
 MAX_COLUMNS = 4096
 MAX_CATEGORIES = 2**17
@@ -172,11 +173,12 @@ class DatasetSpec(Wire):
         Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep; others are not stored."),
     ]
     budget: Annotated[Budget, Field(description="The budget, enforced from now on.")]
+    neighbors: Neighbors = REPLACE_ONE
     family: Annotated[
         Title | None,
         Field(
             description="Datasets about the same people, under one name: they share the budget and the ledger of the "
-            "first of them, and each must state that budget."
+            "first of them, and each must state that budget and those neighbors."
         ),
     ] = None
 
@@ -267,7 +269,9 @@ class BudgetStatus(Wire):
 
     epsilon: Annotated[float, Field(description="The budget's epsilon.")]
     delta: Annotated[float, Field(description="The budget's delta.")]
-    neighbors: Annotated[Literal["replace_one"], Field(description="The neighboring relation; n is public.")]
+    neighbors: Neighbors
+    meaning: Meaning
+    elsewhere: Other
     unit: Annotated[Unit, Field(description="What neighbors differ in: one row, or one person, up to max_rows rows.")]
     filter: Annotated[FilterKind, Field(description="The privacy filter that enforces the budget.")]
     share: Annotated[

@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 
-from accounting.privacy import Unit
+from accounting.privacy import REPLACE_ONE, Unit
 from app.wire.base import Delta, Epsilon, Identifier, Name, Sha256, Timestamp, Wire
 from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
+from app.wire.neighbors import Meaning, Neighbors, Other
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
 from solvers.methods import Method, Run
@@ -211,6 +212,9 @@ class Quote(Wire):
     ] = None
     epsilon: Annotated[float, Field(description="What the accountant certifies at delta.")]
     delta: Annotated[float, Field(description="delta")]
+    neighbors: Neighbors = REPLACE_ONE
+    meaning: Meaning = None
+    elsewhere: Other = None
     accountant: Annotated[str, Field(description="Whose certificate allowed the least noise.")]
     accountant_version: Annotated[str, Field(description="Its version.")]
     queries: Annotated[list[QueryPrice], Field(description="Everything that will be asked of the data.")]

@@ -7,6 +7,7 @@ from pydantic import Field
 from accounting.privacy import Unit
 from app.wire.base import Identifier, Name, Sha256, Wire
 from app.wire.datasets import Column
+from app.wire.neighbors import Neighbors
 
 
 class PrivacyStatement(Wire):
@@ -14,7 +15,7 @@ class PrivacyStatement(Wire):
 
     epsilon: Annotated[float, Field(description="epsilon")]
     delta: Annotated[float, Field(description="delta")]
-    neighbors: Annotated[Literal["replace_one"], Field(description="The neighboring relation.")]
+    neighbors: Neighbors
     rows: Annotated[int | None, Field(description="n, public, of rows.", exclude_if=lambda n: n is None)] = None
     persons: Annotated[int | None, Field(description="n, public, of persons.", exclude_if=lambda n: n is None)] = None
     unit: Annotated[

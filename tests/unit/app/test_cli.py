@@ -235,7 +235,8 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     code, out, _ = run("model", job)
     assert re.search(r"^sex = \(other\) +-?\d", out, re.M)
     code, out, _ = run("receipt", "get", job, "--out", str(tmp_path))
-    assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06, replace_one$", out, re.M)
+    assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", out, re.M)
+    assert re.search(r"^neighbors +replace_one: Promised between .* Under zero_out: epsilon 0\.\d+ at .*$", out, re.M)
     for arguments in (("budget",), ("budget", name), ("jobs", "list"), ("jobs", "show", job), ("token", "list")):
         code, out, err = run(*arguments)
         assert (code, err) == (0, "")

@@ -1,0 +1,115 @@
+"""A dataset's neighbors are its steward's choice, for good: told everywhere, priced by, recomputed from its receipts."""
+
+import copy
+import math
+from typing import Any
+
+import pytest
+
+from accounting.errors import ReceiptInvalid
+from accounting.records.receipt import recompute, verify
+from app.sources.spec import JobSpec
+from app.wire.neighbors import MEANING
+from tests.support.service import JOB, SPEC, Service, people
+from tests.support.world import World, check_books
+
+GD = JOB | {"method": {"name": "dp_gd", "steps": 3}, "preparation": {"name": "declared"}}
+ZERO: dict[str, Any] = {"neighbors": "zero_out"}
+
+
+def _post(service: Service, path: str, dataset: str, body: dict[str, Any]) -> dict[str, Any]:
+    answer = service.call("analyst", "POST", f"/v1/{path}", json=body | {"dataset": dataset})
+    assert answer.status_code in (200, 202), answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def _worth(said: dict[str, Any]) -> None:
+    """Two steps through the blank record."""
+    assert said["neighbors"] == "zero_out"
+    assert said["meaning"] == MEANING["zero_out"]
+    there, epsilon = said["elsewhere"], said["epsilon"]
+    assert there["neighbors"] == "replace_one"
+    assert there["epsilon"] == 2 * epsilon
+    assert there["delta"] == pytest.approx((1 + math.exp(epsilon)) * said["delta"])
+
+
+@pytest.mark.slow
+def test_a_dataset_of_blank_records_from_its_ledger_to_its_receipt(service: Service) -> None:
+    near, far = service.dataset(**ZERO), service.dataset()
+    for where in (f"/v1/datasets/{near}/budget", f"/v1/datasets/{near}"):
+        found = service.call("analyst", "GET", where).json()
+        _worth(found.get("budget", found))
+    plain = service.call("analyst", "GET", f"/v1/datasets/{far}/budget").json()
+    same = {"neighbors": "zero_out", "epsilon": plain["epsilon"], "delta": plain["delta"]}
+    assert (plain["neighbors"], plain["elsewhere"]) == ("replace_one", same)
+    ledger = service.call("auditor", "GET", f"/v1/datasets/{near}/ledger").json()["items"]
+    assert ledger[0]["body"]["neighbors"] == "zero_out"
+
+    quotes = {dataset: _post(service, "quotes", dataset, GD) for dataset in (near, far)}
+    _worth(quotes[near])
+    less, more = (quotes[dataset]["queries"][0] for dataset in (near, far))
+    assert less["noise_multiplier"] == pytest.approx(more["noise_multiplier"] / 2, rel=1e-6)
+
+    job = service.finished(_post(service, "jobs", near, GD)["id"])
+    assert job["state"] == "done"
+    _worth(job["quote"])
+    model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    assert model["privacy"]["neighbors"] == "zero_out"
+    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert receipt["receipt"]["neighbors"] == "zero_out"
+    report = service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()
+    assert (report["valid"], report["chain"]) == (True, True)
+    check_books(service.database, service.app.state.services.keys.jwks())
+
+    keys = service.call(None, "GET", "/v1/keys").json()
+    assert verify(receipt, keys).holds
+    forged = copy.deepcopy(receipt)
+    forged["receipt"]["neighbors"] = "replace_one"
+    assert not verify(forged, keys).signature
+    assert recompute(forged["receipt"]).epsilon > 1.8 * recompute(receipt["receipt"]).epsilon
+    with pytest.raises(ReceiptInvalid):
+        recompute(receipt["receipt"] | {"neighbors": "add_remove"})
+
+
+@pytest.mark.slow
+def test_a_profile_tells_its_neighbors(service: Service) -> None:
+    dataset = service.dataset(**ZERO)
+    asked: dict[str, Any] = {"method": {"name": "profile", "bins": 4}, "privacy": {"epsilon": 0.3}}
+    job = service.finished(_post(service, "jobs", dataset, asked)["id"])
+    profile = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/profile").json()
+    assert profile["privacy"]["neighbors"] == "zero_out"
+    reused = GD | {"preparation": {"name": "profile"}}
+    assert _post(service, "quotes", dataset, reused)["neighbors"] == "zero_out"
+
+
+def test_it_is_one_of_two_and_never_changes(service: Service) -> None:
+    for wrong in ("add_remove", "", None, 1, ["zero_out"]):
+        refused = service.upload(SPEC | {"neighbors": wrong})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    dataset = service.dataset(**ZERO)
+    changed = service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"neighbors": "replace_one"})
+    assert changed.status_code == 422
+    assert service.call("steward", "GET", f"/v1/datasets/{dataset}").json()["budget"]["neighbors"] == "zero_out"
+
+
+def test_a_family_has_one_relation(service: Service) -> None:
+    service.dataset(family="survey", **ZERO)
+    refused = service.upload(SPEC | {"name": "next month", "family": "survey"}, people(333))
+    assert (refused.status_code, refused.json()["code"]) == (409, "family_mismatch")
+    assert "zero_out" in refused.json()["detail"]
+    assert service.upload(SPEC | {"name": "next month", "family": "survey"} | ZERO, people(333)).status_code == 201
+
+
+def test_a_job_holds_a_plan_of_its_problems_neighbors(tmp_path: Any) -> None:
+    world = World.at(tmp_path)
+    priced = world.priced(world.dataset(**ZERO))
+    text = priced.spec.to_json()
+    assert JobSpec.model_validate_json(text) == priced.spec
+    for forged in (
+        text.replace('"relation":"zero_out"', '"relation":"replace_one"'),
+        text.replace('"neighbors":"zero_out",', ""),
+    ):
+        assert forged != text
+        with pytest.raises(ValueError, match="neighbors"):
+            JobSpec.model_validate_json(forged)
