@@ -26,6 +26,7 @@ from app.ledger import store as ledger
 from app.persistence.tables import datasets, stored_values
 from app.sources.matrix import CODES, NUMBERS, VALUES
 from app.wire.datasets import DatasetSpec
+from app.wire.neighbors import MEANING
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.stored import stored_matrix
@@ -66,6 +67,8 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
         "delta": 1e-6,
         "neighbors": "replace_one",
         "unit": {"name": "row", "max_rows": None},
+        "meaning": MEANING["replace_one"],
+        "elsewhere": {"neighbors": "zero_out", "epsilon": 3.0, "delta": 1e-6},
         "filter": "gdp_rdp",
         "share": 0.0,
         "spent": {"epsilon": 0.0, "delta": 1e-6},

@@ -1,4 +1,4 @@
-"""A dataset's neighbors are its steward's choice, for good: told everywhere, priced by, recomputed from its receipts."""
+"""A dataset's neighbors are its steward's choice, for good: told everywhere, priced by, and found in its receipts."""
 
 import copy
 import math
