@@ -18,24 +18,20 @@ delta - slack, d is slack / 16, and the last coordinate counts such jobs up to 1
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, assert_never
+from typing import assert_never
 
 import numpy as np
 
-from accounting import charges
+from accounting import charges, thresholds
 from accounting.charges import APPROXIMATIONS, MOST, UNIT, Cost, Curves
-from accounting.divergences.gaussian import gauss_epsilon, gauss_mu, rdp_epsilons
+from accounting.divergences.gaussian import gauss_epsilon, rdp_epsilons
 from accounting.errors import OutOfRange
 from accounting.numbers import finite
 from accounting.privacy import EPSILON_RANGE, Privacy
-
-Kind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
+from accounting.thresholds import LEAST_ORDER, SHARES, Kind
 
 MOST_ORDERS = 3
-_SHARES = {"rdp": (0.55, 1.0, 1.8), "gdp_rdp": (1.0, 1.8)}  # of a*, the orders of a new filter
-_MIXED = {1: (24 / 64, 40 / 64), 2: (24 / 64, 25 / 64, 15 / 64)}  # weights of mu^2 and of so many orders
 _SLACK, _LITTLE = 1 / 16, 0.01  # of delta, the slack where none is named; and at most of that share of epsilon
-_LEAST_ORDER = 1.01  # nearer to 1 a threshold could not be computed to one unit; none would be positive there
 _ROOM = 1 - 1e-9  # kept free by `remaining_epsilon` for the rounding of the charge that will be asked
 _UP = 1 + 1e-12  # more than a logarithm may lose
 
@@ -78,11 +74,11 @@ class Filter:
         """
         if kind == "gdp_rdp" and slack == 0.0:
             slack = min(privacy.delta, privacy.epsilon * _LITTLE) * _SLACK
-        if kind not in _SHARES or privacy.is_pure:
+        if kind not in SHARES or privacy.is_pure:
             return checked(kind, privacy, (), (), slack)
         rest = _rest(kind, privacy, slack)
-        orders = _orders(kind, privacy.epsilon, rest, rest if kind == "rdp" else privacy.delta)
-        return checked(kind, privacy, orders, _weights(kind, len(orders)), slack)
+        orders = thresholds.orders(kind, privacy.epsilon, rest, rest if kind == "rdp" else privacy.delta)
+        return checked(kind, privacy, orders, thresholds.weights(kind, len(orders)), slack)
 
     @property
     def nothing(self) -> Cost:
@@ -231,76 +227,38 @@ def checked(
     """The filter with the thresholds that its parameters allow; `OutOfRange` if there is no such filter."""
     if (kind == "pure") != privacy.is_pure:
         raise OutOfRange("delta must be 0 under filter 'pure', and positive under any other")
-    if len(orders) + (kind == "gdp_rdp") != len(weights) or (kind in _SHARES) != bool(orders):
+    if len(orders) + (kind == "gdp_rdp") != len(weights) or (kind in SHARES) != bool(orders):
         raise OutOfRange("the filters that have orders, and no other, have weights: one for each, and one for mu^2")
-    if any(a < _LEAST_ORDER for a in orders) or any(w <= 0 for w in weights) or sum(map(Fraction, weights)) > 1:
+    if any(a < LEAST_ORDER for a in orders) or any(w <= 0 for w in weights) or sum(map(Fraction, weights)) > 1:
         raise OutOfRange("orders must be above 1, weights positive and at most 1 in total")
     rest, (epsilon, delta) = _rest(kind, privacy, slack), (privacy.epsilon, privacy.delta)
     match kind:
         case "rdp":
-            thresholds = tuple(_renyi_threshold(epsilon, rest, a, w) for a, w in zip(orders, weights, strict=True))
+            tops = tuple(thresholds.renyi(epsilon, rest, a, w) for a, w in zip(orders, weights, strict=True))
         case "gdp":
-            thresholds = (_gaussian_threshold(epsilon, delta),)
+            tops = (thresholds.gaussian(epsilon, delta),)
         case "gdp_rdp":
             lowered = math.nextafter(epsilon + math.log1p(-slack) * _UP, 0.0)
             weighed = zip(orders, weights[1:], strict=True)
-            own = _gaussian_threshold(lowered, math.nextafter(rest * weights[0], 0.0))
-            thresholds = (own, *(_renyi_threshold(epsilon, rest, a, w) for a, w in weighed))
+            own = thresholds.gaussian(lowered, math.nextafter(rest * weights[0], 0.0))
+            tops = (own, *(thresholds.renyi(epsilon, rest, a, w) for a, w in weighed))
         case "pure":
-            thresholds = (math.floor(Fraction(epsilon) * UNIT),)
+            tops = (math.floor(Fraction(epsilon) * UNIT),)
         case _:
             assert_never(kind)
-    if min(thresholds) <= 0:
+    if min(tops) <= 0:
         raise OutOfRange("this budget is too small: no charge would ever fit it")
     last = () if not slack else (UNIT,) if kind == "gdp_rdp" else (APPROXIMATIONS,)
-    return Filter(kind, privacy, orders, weights, thresholds + last, slack)
+    return Filter(kind, privacy, orders, weights, tops + last, slack)
 
 
 def _rest(kind: Kind, privacy: Privacy, slack: float) -> float:
     """What is left of delta once the slack is set aside, rounded down; `OutOfRange` if it cannot be."""
     if slack == 0.0 and kind != "gdp_rdp":
         return privacy.delta
-    if kind not in _SHARES or not 0 < finite(slack, "slack") <= privacy.delta / 2:
+    if kind not in SHARES or not 0 < finite(slack, "slack") <= privacy.delta / 2:
         raise OutOfRange("a slack lies in (0, delta / 2], and only filters 'rdp' and 'gdp_rdp' have one")
     return math.nextafter(privacy.delta - slack, 0.0)
-
-
-def _orders(kind: Kind, epsilon: float, delta: float, alone: float) -> tuple[float, ...]:
-    """Shares of a*, less the dead: while a threshold is not positive, the least is dropped.
-
-    a* maximizes 2 B(a) / a, the total mu^2 of Gaussian jobs that the order a alone would admit, at delta = `alone`.
-    """
-    grid = 1 + np.geomspace(1e-2, 1e7, 20_001)
-    best = max(grid, key=lambda a: _renyi_budget(epsilon, alone, float(a), 1.0) / a)
-    orders = [a for a in (float(f"{share * best:.4g}") for share in _SHARES[kind]) if a >= _LEAST_ORDER]
-    while orders:
-        weighed = zip(orders, _weights(kind, len(orders))[-len(orders) :], strict=True)
-        budgets = [_renyi_threshold(epsilon, delta, a, w) for a, w in weighed]
-        if min(budgets) > 0:
-            break
-        orders.pop(budgets.index(min(budgets)))
-    return tuple(orders)
-
-
-def _weights(kind: Kind, orders: int) -> tuple[float, ...]:
-    """Equal ones under `rdp`: for 1, 2 and 3 the float is not above the quotient, so they add up to at most 1.
-
-    Under `gdp_rdp` so that each order keeps 97 % of what it has there (docs/decisions/0016-default-filter.md).
-    """
-    return _MIXED.get(orders, ()) if kind == "gdp_rdp" else (1.0 / orders,) * orders if orders else ()
-
-
-def _gaussian_threshold(epsilon: float, delta: float) -> int:
-    return math.floor(Fraction(gauss_mu(epsilon, delta)) ** 2 * UNIT) if epsilon > 0 else 0
-
-
-def _renyi_budget(epsilon: float, delta: float, a: float, weight: float) -> float:
-    """B(a) in floats, off by less than half a unit where B(a) > 0 and a >= 1.01 (docs/proofs/filter.md)."""
-    return epsilon - math.log1p(-1 / a) + math.log(a * weight * delta) / (a - 1)
-
-
-def _renyi_threshold(epsilon: float, delta: float, a: float, weight: float) -> int:
-    return math.floor(Fraction(_renyi_budget(epsilon, delta, a, weight)) * UNIT) - 1
 
 
 def _mu(squared: int) -> float:

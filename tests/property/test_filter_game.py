@@ -12,6 +12,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from accounting import Privacy
@@ -116,6 +118,22 @@ def test_no_adaptive_player_breaks_the_promise(jobs: tuple[Pair, ...]) -> None:
         assert (cost[-1] > 0) == (job.rare > 0)
     found = most(jobs, costs, rule.admits)
     assert BUDGET.delta / 100 < found <= BUDGET.delta
+
+
+@given(
+    p=st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4),
+    cuts=st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=2, max_size=3),
+)
+def test_what_all_splits_of_a_job_have_in_common_lacks_no_more_than_they_do_together(
+    p: list[float], cuts: list[list[bool]]
+) -> None:
+    """The lemma of several splits; and that one of them does not stand for the others."""
+    law = np.array(p) / sum(p)
+    kept = [np.where(cut, 0.0, law) for cut in cuts if not all(cut)]
+    lacking = 1 - np.min(kept, axis=0).sum() if kept else 0.0
+    assert lacking <= sum(1 - k.sum() for k in kept) + 1e-12
+    two = [law * [0, 1, 1, 1], law * [1, 0, 1, 1]]
+    assert 1 - np.min(two, axis=0).sum() > max(1 - k.sum() for k in two)
 
 
 def test_the_player_sees_a_budget_four_times_too_large() -> None:

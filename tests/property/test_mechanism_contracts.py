@@ -16,13 +16,16 @@ from hypothesis import strategies as st
 
 from accounting.accountants import ACCOUNTANTS, GaussianAccountant, PldAccountant
 from accounting.calibration import certify
+from accounting.charges import NEVER, UNIT, share
 from accounting.divergences import randomized_response
 from accounting.errors import CodecError, OutOfRange
+from accounting.filter import Filter
 from accounting.mechanisms import Mechanism, SvrgStep
 from accounting.mechanisms.mechanism import AbstractMechanism
 from accounting.noise import Noise
 from accounting.numbers import finite
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.privacy import Privacy, Relation
 from accounting.records.codec import plan_from_json, plan_to_json, release_plan_from_json, release_plan_to_json
 from accounting.records.documents import canonical, parse
 from accounting.records.receipt import recompute
@@ -31,6 +34,7 @@ from tests.support.seeded import SeededBits
 
 MEMBERS = get_args(Mechanism)
 PROOFS = Path(__file__).parents[2] / "docs" / "proofs"
+RULE = Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
 ORDERS = [1.05, 1.5, 2.0, 5.0, 22.0, 64.0]
 BAD_VALUES: tuple[Any, ...] = (math.nan, math.inf, True, "1", None, [], {}, -1, 10**400)
 
@@ -146,6 +150,23 @@ def test_what_it_says_in_one_currency_fits_the_others(member: type[Any], data: s
         assert gdp is not None
         assert gdp <= randomized_response.gdp(pure) * (1 + 1e-12)
         assert mechanism.pure(z * 1.1) <= pure
+
+
+@every_mechanism
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_the_default_filter_has_a_charge_for_it(
+    member: type[Any], data: st.DataObject, z: float, relation: Relation
+) -> None:
+    """In every coordinate, the less the more noise there is; and what fits alone keeps the promise."""
+    mechanism, count = data.draw(of(member)), data.draw(st.integers(1, 3))
+    plan, quieter = (Plan((PlannedQuery("asked", count, mechanism, noise),), relation) for noise in (z, 1.5 * z))
+    cost, less = RULE.cost(plan), RULE.cost(quieter)
+    assert all(1 <= c <= NEVER for c in RULE.curve(cost))
+    assert 0 <= cost[-1] <= UNIT
+    assert RULE.pays(cost, plan)
+    assert share(RULE.curve(less), RULE.curve(RULE.thresholds)) <= share(RULE.curve(cost), RULE.curve(RULE.thresholds))
+    if RULE.admits(RULE.nothing, cost):
+        assert certify(plan, RULE.privacy.delta)[0] <= RULE.privacy.epsilon * 1.02
 
 
 @every_mechanism
