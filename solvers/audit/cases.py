@@ -6,13 +6,13 @@ then every answer moves by its whole sensitivity. The same attack with half the 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Unit
 from solvers import methods
 from solvers.audit.attack import Row, Statistic, halved, law, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
@@ -27,6 +27,7 @@ from solvers.statistics import Profile
 
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
+_PERSON = Unit("person", 3)
 _FLAT = Problem(Squared(1.0), n=_N, d=2, row_norm=1.0)
 _CURVED = Problem(Squared(1.0), L2(30.0), n=_N, d=1, row_norm=1.0)  # the minimizer stays near 0, the slopes at 1
 _LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
@@ -104,6 +105,11 @@ CASES: dict[str, Case | ExactCase] = {
     ),
     # Columns are counted and averaged; the two records are in other bins than one another, and than the zeros.
     "profile": Case(Profile(bins=4), _CODED, corners=_CORNERS),
+    # A person, all of whose rows pull one way, then the other.
+    "dp_gd_persons": Case(methods.DpGd(steps=3, step=0.01), replace(_FLAT, unit=_PERSON)),
+    "noisy_sgd_persons": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), replace(_FLAT, unit=_PERSON)),
+    "output_perturbation_persons": Case(methods.OutputPerturbation(steps=3), replace(_CURVED, unit=_PERSON), first),
+    "profile_persons": Case(Profile(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0, form="safeguarded"), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0, form="safeguarded"), _WIDE),

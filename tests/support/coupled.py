@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from accounting.mechanisms import SvrgStep
 from accounting.noise import Noise
 from accounting.plan import PlannedQuery
+from accounting.privacy import apart
 from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
@@ -26,7 +27,7 @@ def complaints(
     other: tuple[Vector, Vector | float],
     present: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
 ) -> list[str]:
-    """Values before noise that are more than 2b apart, bounds, frames and results that are not the same.
+    """Values before noise more than 2b apart (b under zero_out), bounds, frames and results that are not the same.
 
     Record 7 is replaced by the other: a row, or what a person has in k places, `present` before and after. Answers are
     the values of the first run plus noise; batches are the same. The published SVRG step hands over two vectors: a
@@ -53,7 +54,7 @@ def complaints(
         if (planned.name, bound) != (name, stated):
             found.append(f"{name}: its bound depends on the data")
         # objective_perturbation's "approximation" is of a minimizer that moves, at the price of its own mechanism
-        most = [2 * bound]
+        most = [apart(problem.relation) * bound]
         if isinstance(planned.mechanism, SvrgStep):
             most.append(bound * planned.mechanism.batch / planned.mechanism.rows)
         moved = np.linalg.norm(np.atleast_2d(value - before), axis=1)

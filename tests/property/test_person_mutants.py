@@ -1,0 +1,146 @@
+"""What is wrong for persons is seen: a weight forgotten, rows sampled, positions by the file."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy, Unit
+from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian, RandomAllocation, SvrgStep
+from accounting.noise import Noise, draws
+from accounting.plan import Plan, PlannedQuery
+from solvers import Problem, bounds, methods, plan
+from solvers.data_access import access, data, inputs, oracle, persons, sums, walk
+from solvers.data_access.allocated import AllocatedOracle
+from solvers.data_access.data import places_of
+from solvers.data_access.meter import Meter
+from solvers.data_access.oracle import PrivateOracle
+from solvers.losses import Squared
+from solvers.preparation import Declared
+from solvers.problem import Vector
+from tests.property.test_person_contracts import FULL, MINE, NONE, PROBLEMS, K, far, rows
+from tests.support.coupled import complaints
+from tests.support.seeded import SeededBits
+
+N = 40
+OWN = Problem(Squared(), n=N, d=N, row_norm=1.0, unit=Unit("person", K))
+Places = Callable[[NDArray[np.int64], Problem], NDArray[np.int64]]
+
+
+def found(method: methods.Method) -> list[str]:
+    """What the contract says of a person who loses all rows."""
+    quote = plan(method, PROBLEMS[2], Privacy(1.0, 1e-6), preparation=Declared())
+    X, y = rows(PROBLEMS[2], 8)
+    held = np.ones(len(X), np.bool_)
+    X[MINE], y[MINE] = far(PROBLEMS[2], True), 1.0
+    other = held.copy()
+    other[MINE] = NONE
+    held[MINE] = FULL
+    turned = np.tile(far(PROBLEMS[2], False), (K, 1)), 1.0
+    return complaints(quote, X, y, turned, (held, held)) + complaints(quote, X, y, turned, (held, other))
+
+
+@pytest.mark.parametrize(
+    "method", [methods.NoisySgd(steps=4, batch=300), methods.DpSvrg(epochs=1, inner_steps=4, batch=300)], ids=str
+)
+def test_a_batch_s_sum_over_its_persons_alone_is_seen(method: methods.Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1/k forgotten in the bound: noise for one row of a person."""
+    assert found(method) == []
+    monkeypatch.setattr(bounds, "_long_rows", lambda _: 1 / K)
+    assert found(method)
+
+
+def test_a_mean_over_persons_without_the_weight_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sums.gradient_sum
+    for module in (oracle, access):
+        monkeypatch.setattr(module, "gradient_sum", lambda *given: K * whole(*given))
+    assert found(methods.DpGd(steps=2))
+    assert found(methods.OutputPerturbation(steps=3, ridge=0.5))
+
+
+def test_a_step_of_a_pass_without_the_weight_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, one_pass = methods.PhasedSgd(phases=4, ratio=2.0, step=1e-3), access.DataAccess.one_pass
+    assert found(method) == []
+    monkeypatch.setattr(access.DataAccess, "one_pass", lambda door, r, start, step: one_pass(door, r, start, K * step))
+    assert found(method)
+
+
+def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
+    """How many rows of each person are in each answer of every door, where all of a person's are alike and its own."""
+    seen: list[Vector] = []
+
+    def perturb(_: Meter, _planned: PlannedQuery, value: Vector, _bound: float) -> Vector:
+        seen.append(np.atleast_2d(value)[0])
+        return value
+
+    monkeypatch.setattr(Meter, "perturb", perturb)
+    X = np.repeat(np.eye(N), K, axis=0)
+    all_of = inputs.of_arrays(X, np.ones(N * K), OWN, np.ones(N * K, np.bool_))
+    queries: dict[str, Mechanism] = {
+        "sampled": PoissonGaussian(0.5),
+        "printed": SvrgStep(20, N),
+        "slot": RandomAllocation(1.0, 4, "independent"),
+        "whole": Gaussian(),
+    }
+    wanted = Plan(tuple(PlannedQuery(name, 8, mechanism, 1.0) for name, mechanism in queries.items()))
+    door = PrivateOracle(OWN, all_of, wanted, Noise(SeededBits(1)))
+    w = np.zeros(N)
+    for _ in range(4):
+        door.sampled_gradient("sampled", w)
+        door.sampled_change("sampled", w + 0.1, w)
+        door.printed_change("printed", w + 0.1, w)
+    slots = AllocatedOracle(OWN, all_of, wanted, Noise(SeededBits(2)))
+    for _ in range(4):
+        slots.allocated_gradient("slot", w)
+    drawn = access.DataAccess(OWN, all_of, wanted, Noise(SeededBits(3))).redrawn()
+    seen.append(drawn.mean_gradient(range(N), w))
+    return seen
+
+
+def whole_persons(values: list[Vector]) -> bool:
+    """Whether every answer holds a whole number of times what all rows of a person add."""
+    for value in values:
+        parts = np.abs(value[np.abs(value) > 1e-12])
+        times = parts / parts.min()
+        if not np.allclose(times, np.rint(times), rtol=0, atol=1e-6):
+            return False
+    return True
+
+
+def by_rows(right: Places) -> Places:
+    """The mutant: each of a batch's rows for itself, two of three."""
+    chosen = np.random.default_rng(5)
+    return lambda records, problem: (where := right(records, problem))[chosen.random(len(where)) < 2 / 3]
+
+
+def test_batches_slots_and_draws_hold_whole_persons(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert whole_persons(held_by_person(monkeypatch))
+    for module in (sums, data, oracle, walk):
+        monkeypatch.setattr(module, "places_of", by_rows(places_of))
+    assert not whole_persons(held_by_person(monkeypatch))
+
+
+def test_without_the_permutation_one_person_s_rows_move_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files of the same persons, whose first one has lost a row: with the same draws for the same persons, numbers
+    by first appearance put others elsewhere. The law of who stands where is the same for both only by the permutation.
+    """
+
+    def first_places(owners: list[int]) -> Vector:
+        noise = Noise(SeededBits(7))
+        draw = (persons.places(np.array(owners), 4, 1, noise) for _ in range(3000))
+        return np.mean([[order.tolist().index(owners.index(person)) for person in range(4)] for order in draw], axis=0)
+
+    one, two = [0, 1, 2, 3], [3, 1, 0, 2]  # the same persons, numbered as the files name them
+    assert np.abs(first_places(one) - 1.5).max() < 0.15
+    assert np.abs(first_places(two) - 1.5).max() < 0.15
+    monkeypatch.setattr(draws, "ordered_rows", lambda _noise, n, count: np.arange(n)[:count])
+    assert np.abs(first_places(one) - 1.5).max() > 1
+
+
+def test_problems_of_other_units_do_not_share_data() -> None:
+    rows_of_it = replace(OWN, n=N * K, unit=Unit())
+    made = inputs.of_arrays(np.zeros((N * K, N)), np.zeros(N * K), rows_of_it)
+    with pytest.raises(Exception, match="another problem"):
+        PrivateOracle(OWN, made, Plan(()), Noise(SeededBits(1)))
