@@ -139,6 +139,23 @@ def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
     _only_the_first_token_is_left(home)
 
 
+def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:
+    people.write_bytes(people.read_bytes().replace(b"secret", b"p").replace(b"note", b"who"))
+    people.write_text(re.sub(r"p([0-9]+)", lambda found: f"p{int(found[1]) % 400}", people.read_text()))
+    asked = ["--epsilon", "0.5", "--schema", str(people.parent / "schema.json"), "--json"]
+    code, out, err = fit(*asked, "--unit", "who", "--max-rows", "3")
+    assert code == 0, err
+    document = json.loads(out)
+    person = {"name": "person", "max_rows": 3}
+    assert [document["dataset"][name] for name in ("rows", "persons", "unit")] == [None, 400, person]
+    assert [document["receipt"]["receipt"][name] for name in ("persons", "unit")] == [400, person]
+    assert "1500" not in out + err
+    code, out, err = fit(*asked)
+    assert (code, "one person, up to 3 rows" in err) == (1, True)
+    code, out, err = fit(*asked, "--unit", "who")
+    assert (code, "go together" in err) == (1, True)
+
+
 def _only_the_first_token_is_left(home: Path) -> None:
     from app.identity import service
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from accounting.noise import Noise, Tails, lattice
 from accounting.noise import source as noises
 from accounting.noise.lattice import Lattice, fineness
 from accounting.plan import Plan, PlannedQuery
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Unit
 from solvers import bounds, centred, kernels, plan, solve
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
@@ -102,9 +103,10 @@ def _problem(loss: Loss, regularizer: Regularizer | None = None, domain: Domain 
 
 def _data(problem: Problem) -> Data:
     rng = np.random.default_rng(4)
-    X = rng.standard_normal((N, D))
+    X = rng.standard_normal((problem.places, D))
     y = X @ rng.standard_normal(D)
-    return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem)
+    held = rng.random(problem.places) < 0.6 if problem.unit.is_person else None
+    return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem, held)
 
 
 def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000) -> PrivateOracle:
@@ -123,7 +125,20 @@ def test_points_are_those_of_asking_one_by_one(
     centring: bool, loss: Loss, regularizer: Regularizer, domain: Domain
 ) -> None:
     """From the anchor, near it and beyond: with the same batches and the same normal draws, the same points."""
-    problem, count, step = _problem(loss, regularizer, domain), 700, 0.02
+    far = _compared(centring, _problem(loss, regularizer, domain), 700)
+    assert 0 < far < 700 if isinstance(domain, Free) else far < 700
+
+
+@pytest.mark.parametrize("centring", [False, True])
+def test_points_of_persons_are_those_of_asking_one_by_one(centring: bool) -> None:
+    """Batches of all places of persons, some of them empty."""
+    problem = replace(_problem(Logistic()), unit=Unit("person", 3))
+    assert 0 < _compared(centring, problem, 300) < 300
+
+
+def _compared(centring: bool, problem: Problem, count: int) -> int:
+    """How many of the points lie so far from the anchor that gradients are asked for; all are those of asking."""
+    step, domain = 0.02, problem.domain
     recorded, anchor = Recorded(5), np.full(D, 0.1)
     snapshot = np.linspace(-0.2, 0.2, D)
     multiplier = 12.0 if centring else 0.4
@@ -142,7 +157,7 @@ def test_points_are_those_of_asking_one_by_one(
         w = problem.prox(w - step * v, step)
         np.testing.assert_allclose(points[t], w, rtol=0, atol=0 if isinstance(domain, Free) else 1e-12)
         w = points[t]
-    assert 0 < far < count if isinstance(domain, Free) else far < count
+    return far
 
 
 def test_a_walk_clips_as_asking_does_where_a_slope_falls(monkeypatch: pytest.MonkeyPatch) -> None:
