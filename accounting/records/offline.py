@@ -6,7 +6,6 @@ before it, so no charge was admitted past the filter; and a receipt's release is
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from accounting.errors import AccountingError
@@ -14,7 +13,7 @@ from accounting.filter import Cost, Filter
 from accounting.plan import Plan
 from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
-from accounting.records.ledger import LedgerState, replay
+from accounting.records.ledger import LedgerState, replay, share
 from accounting.records.receipt import Jwks, Receipt, Verification, plan_of, verify
 
 _CHARGES = ("charged", "external")
@@ -64,8 +63,7 @@ def shares(ledger: Sequence[Entry], state: LedgerState) -> dict[int, float]:
     """
     refunded = {entry.body["job"] for entry in ledger if entry.kind == "refunded"}
     live = [entry for entry in ledger if entry.kind in _CHARGES and entry.body.get("job") not in refunded]
-    part = partial(state.filter.share, spent=state.spent)
-    return {e.sequence: 1.0 if state.whole else part(cost_from_json(e.body["cost"])) for e in live}
+    return {entry.sequence: share(state, cost_from_json(entry.body["cost"])) for entry in live}
 
 
 def _wrong(ledger: Sequence[Entry], stated: Receipt) -> str | None:

@@ -192,6 +192,7 @@ def verify(
         },
     }
     said = {name: loss(PrivacyLoss(**value)) if isinstance(value, dict) else value for name, value in told.items()}
+    said["share"] = percent(told["share"])
     emit(told, json, lambda: facts([("ledger", "holds"), *said.items(), *[("contains", str(h)) for h in kept]]))
 
 

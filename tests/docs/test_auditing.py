@@ -43,6 +43,17 @@ def test_the_session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
         _run(command, shown, names, capsys)
 
 
+OPERATIONS = PAGE.with_name("operations.md").read_text()
+COMMANDS = re.findall(r"^purse (.*)$", OPERATIONS, re.MULTILINE) + re.findall(r"`purse (.*?)(?: \.\.\.)?`", OPERATIONS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_operators_commands_exist_with_these_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*shlex.split(command), "--help"])
+    assert (ended.value.code, "Usage: purse" in capsys.readouterr().out) == (0, True)
+
+
 def _run(command: str, shown: str, names: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     given, expected = (HEAD.sub(names["head"], JOB.sub(names["job"], text)) for text in (command, shown))
     with pytest.raises(SystemExit) as ended:

@@ -16,6 +16,7 @@ from accounting.records.chain import Entry, Head, from_lines, link, to_lines
 from accounting.records.heads import read_head, sign_head
 from accounting.records.ledger import (
     Charged,
+    External,
     JobEvent,
     Joined,
     LedgerEvent,
@@ -190,11 +191,13 @@ def test_a_sampled_plan_is_recomputed_in_the_ledgers_own_currency(kind: Any) -> 
 
 def test_shares_add_up_and_what_was_refunded_has_none() -> None:
     refunded = (Charged("j3", PAID, Privacy(0.5, 1e-6)), Refunded("j3", PAID, False))
-    ledger = chain(*job("j1"), *refunded, *job("j2", paid=(2 * PAID[0],)))
+    outside = External("d1", "report", {"type": "GaussianDpEvent", "noise_multiplier": 40.0}, PAID, False, "eve")
+    ledger = chain(*job("j1"), *refunded, *job("j2", paid=(2 * PAID[0],)), outside)
     state = verify_ledger(ledger)
     found = shares(ledger, state)
-    assert list(found) == [2, 7]
+    assert list(found) == [2, 7, 10]
     assert found[7] == pytest.approx(2 * found[2])
+    assert found[10] == found[2]
     assert sum(found.values()) == pytest.approx(state.spent[0] / RULE.thresholds[0])
     whole = chain(Charged("j1", (2 * RULE.thresholds[0],), Privacy(2.0, 1e-6)))
     assert shares(whole, verify_ledger(whole)) == {2: 1.0}
