@@ -51,6 +51,12 @@ def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.
     return (bound * long + bound * summing + slopes) / (size * problem.unit.places)
 
 
+def printed_bound(problem: Problem, batch: int, reach: float = 0.0) -> float:
+    """The same for a printed step: changes up to 2 G over the batch; b / 2n of it is no less than `gradient_bound`."""
+    whole = 2 * problem.n / batch * gradient_bound(problem, reach)
+    return max(sampled_bound(problem, batch, 2 * problem.G, reach), whole)
+
+
 def sampled_factors(problem: Problem) -> tuple[float, float]:
     """The factors of `bound` in `sampled_bound`, which is their sum for a loss with a compiled slope."""
     return problem.unit.places * _long_rows(problem), 2 * problem.places * _summing(problem, problem.places, 1.0)

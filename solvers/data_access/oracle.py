@@ -16,7 +16,7 @@ from accounting.mechanisms import Gaussian, PoissonGaussian, RandomIterate, Svrg
 from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
-from solvers.bounds import gradient_bound, sampled_bound
+from solvers.bounds import gradient_bound, printed_bound, sampled_bound
 from solvers.centred import centred_bound, centres, check_centred
 from solvers.data_access.data import Data, blocks, places_of
 from solvers.data_access.meter import Meter
@@ -144,7 +144,7 @@ class PrivateOracle:
         batch, widest = draws.distinct_rows(self.__meter.noise, n, mechanism.batch), 2 * self.__problem.G
         changes, k = pieces(batch, self.__problem), self.__problem.unit.places
         change = gradient_sum(self.__data, changes, w, anchor, widest / self.__problem.row_norm) / (mechanism.batch * k)
-        bound = sampled_bound(self.__problem, mechanism.batch, widest, norm)
+        bound = printed_bound(self.__problem, mechanism.batch, norm)
         return self.__meter.answer(planned, np.stack([change, self.__at_anchor(anchor)]), bound)
 
     def __at_anchor(self, anchor: Vector) -> Vector:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
-from solvers.bounds import gradient_bound, sampled_bound
+from solvers.bounds import gradient_bound, printed_bound, sampled_bound
 from solvers.doors import Oracle
 from solvers.methods.run import Bounds
 from solvers.methods.tuning.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
@@ -40,7 +40,7 @@ def queries(problem: Problem, snapshots: int, changes: int, batch: int, form: Fo
 def bounds(problem: Problem, batch: int, form: Form) -> Bounds:
     """Of a snapshot and of a batch's mean at its largest, or of a printed step."""
     if form == "printed":
-        return {"step": (sampled_bound(problem, batch, 2 * problem.G), problem.size)}
+        return {"step": (printed_bound(problem, batch), problem.size)}
     change = sampled_bound(problem, batch, problem.G)
     return {"snapshot": (gradient_bound(problem), problem.size), "change": (change, problem.size)}
 
