@@ -83,6 +83,7 @@ class Services:
     settings: Settings
     database: Database
     keys: SigningKeys
+    epoch: Epoch
     engine: Engine
     dispatcher: Dispatcher
     calculators: Calculators
@@ -119,7 +120,7 @@ def create_app(
             application.state.refused = error
             raise
         application.state.services = services
-        metrics.watch(services.database, lambda: len(services.dispatcher.without_room()))
+        metrics.watch(services.database, lambda: len(services.dispatcher.without_room()), lambda: services.epoch.behind)
         warming = (services.ready, services.calculators, lambda: _begin_work(services))
         threading.Thread(target=_warm_up, args=warming, name="warm-up", daemon=True).start()
         try:
@@ -194,7 +195,7 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
         database = open_database(settings, clock)
         refuse_unsound(database)
         keys = SigningKeys.beside(home, database)
-        Epoch.open(settings, database)
+        epoch = Epoch.open(settings, database)
         running = engine or Coming(lambda: _cluster(settings))
         if settings.scheduler is not None and isinstance(running, Coming):
             running.start()  # somebody else's: a mistake in its address is told at once
@@ -214,7 +215,7 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
     pool = Pool(calculating.ask, settings.calculations)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
     ready = threading.Event()
-    return Services(settings, database, keys, running, dispatcher, calculating, pool, streams, ready, lock)
+    return Services(settings, database, keys, epoch, running, dispatcher, calculating, pool, streams, ready, lock)
 
 
 def check_free(settings: Settings) -> None:

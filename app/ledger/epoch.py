@@ -121,6 +121,11 @@ class Epoch:
             connection.execute(sa.update(service).values(has_epoch=True))
         database.after_commit = self.publish
 
+    @property
+    def behind(self) -> int:
+        """How many ledgers have a newer head than the file: more than none for long, and it cannot be written."""
+        return len(self._waiting)
+
     def publish(self, heads: Mapping[str, Head]) -> None:
         """Keeps these heads, one write for all that wait. Where it cannot, it says so and tries again with the next."""
         with self._known:

@@ -31,9 +31,11 @@ class Metrics:
         self._jobs = _Jobs()
         self._registry.register(self._jobs)
 
-    def watch(self, database: Database, without_room: Callable[[], int]) -> None:
-        """From now on the jobs in this database are counted, too, whenever asked, and those that found a disk full."""
-        self._jobs.database, self._jobs.without_room = database, without_room
+    def watch(self, database: Database, without_room: Callable[[], int], behind: Callable[[], int]) -> None:
+        """From now on the jobs in this database are counted, too, whenever asked, those that found a disk full, and the
+        ledgers whose head is newer than the epoch's.
+        """
+        self._jobs.database, self._jobs.without_room, self._jobs.behind = database, without_room, behind
 
     def count(self, method: str, route: str, status: int) -> None:
         """One request more. Methods and routes are of closed lists, so that nobody can grow the table."""
@@ -47,6 +49,7 @@ class Metrics:
 class _Jobs(Collector):
     database: Database | None = None
     without_room: Callable[[], int] = staticmethod(lambda: 0)
+    behind: Callable[[], int] = staticmethod(lambda: 0)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One grouped count, over an index."""
@@ -58,6 +61,8 @@ class _Jobs(Collector):
         yield from _families(counts)
         what = "Jobs that a worker's disk had no room for, to be tried again."
         yield GaugeMetricFamily("purse_jobs_without_room", what, value=self.without_room())
+        what = "Ledgers whose newest head is not in the epoch: it cannot be written, if that lasts."
+        yield GaugeMetricFamily("purse_epoch_behind", what, value=self.behind())
         what = "The largest part of a budget that is spent, 0 to 1, over all ledgers."
         yield GaugeMetricFamily("purse_largest_share", what, value=self._largest_share())
 

@@ -24,6 +24,7 @@ from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence.files import StartRefused
 from tests.service.conftest import MakeService
 from tests.support.patience import PATIENCE
+from tests.support.service import Service
 from tests.support.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -204,6 +205,20 @@ def test_what_cannot_be_written_is_told_and_written_with_the_next(
     assert {record.getMessage() for record in caplog.records} == {"epoch_not_written OSError"}
     _run(world, second)
     assert _kept(world) == _heads(world)
+
+
+@pytest.mark.slow
+def test_a_monitor_sees_that_the_file_lags(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(epoch, "write_whole", fail)
+        patch.setattr(os, "fdatasync", fail)
+        service.dataset()
+        assert "purse_epoch_behind 1.0" in service.client.get("/metrics").text
+    service.dataset()
+    assert "purse_epoch_behind 0.0" in service.client.get("/metrics").text
 
 
 def test_late_heads_do_not_go_back_and_all_are_written(world: World) -> None:
