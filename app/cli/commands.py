@@ -88,6 +88,7 @@ purse.add_typer(ledger.group, name="ledger")
 purse.add_typer(keys.group, name="keys")
 purse.add_typer(tokens.group, name="token")
 purse.add_typer(sharing.grants, name="grant")
+purse.add_typer(sharing.allotments, name="allot")
 
 
 def run(given: Sequence[str], begun: Begun | None = None) -> NoReturn:

@@ -1,14 +1,17 @@
-"""purse grant set, list, revoke."""
+"""purse grant and purse allot: set, list, revoke."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from app.cli.common import DEFAULT_URL, Dataset, Json, Url, connect, emit, find_dataset, note, table
+from app.wire.allotments import Allotment
 
 Analyst = Annotated[str, typer.Argument(help="An analyst's name, or the id of its identity.")]
 
 grants = typer.Typer(no_args_is_help=True, help="Say which analysts know of a dataset.")
+allotments = typer.Typer(no_args_is_help=True, help="Say what one analyst may spend of a dataset's budget.")
 
 
 @grants.command("set")
@@ -49,3 +52,65 @@ def revoke(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Jso
     with connect(url) as client:
         client.datasets.revoke(find_dataset(client, dataset), analyst)
     emit({"dataset": dataset, "analyst": analyst, "revoked": True}, json, lambda: note(f"{dataset}: revoked {analyst}"))
+
+
+@allotments.command("set")
+def allot(
+    dataset: Dataset,
+    analyst: Analyst,
+    share: Annotated[float | None, typer.Option(help="A part of the budget: 0.25 is a quarter.")] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="Or an epsilon that all jobs keep.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", "-d", help="With it; the dataset's if left out.")] = None,
+    reserved: Annotated[
+        bool, typer.Option("--reserved", help="Keep it for this analyst; else it is a cap on what others leave.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """From now on the analyst's jobs together spend at most this of the budget.
+
+    \b
+    Examples:
+      purse allot set census alice --share 0.25
+      purse allot set census alice --epsilon 0.5 --reserved
+    """
+    said = {"share": share, "epsilon": epsilon, "delta": delta, "mode": "reserved" if reserved else "shared"}
+    with connect(url) as client:
+        asked = {name: value for name, value in said.items() if value is not None}
+        found = client.datasets.allot(find_dataset(client, dataset), analyst, **asked)
+    emit(found, json, lambda: _show([found]))
+
+
+@allotments.command("list")
+def list_allotments(dataset: Dataset, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """What each analyst may spend of the budget, and how much of that is spent.
+
+    \b
+    Example:
+      purse allot list census
+    """
+    with connect(url) as client:
+        found = client.datasets.allotments(find_dataset(client, dataset))
+    emit(found, json, lambda: _show(found))
+
+
+@allotments.command("revoke")
+def deallot(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Json = False) -> None:
+    """From now on the analyst spends of what nobody has reserved.
+
+    \b
+    Example:
+      purse allot revoke census alice
+    """
+    with connect(url) as client:
+        client.datasets.deallot(find_dataset(client, dataset), analyst)
+    emit({"dataset": dataset, "analyst": analyst, "revoked": True}, json, lambda: note(f"{dataset}: revoked {analyst}"))
+
+
+def _show(found: Sequence[Allotment]) -> None:
+    promise = (f"epsilon {one.epsilon:.4g} at delta {one.delta:.3g}" for one in found)
+    rows = [
+        (one.analyst, one.mode, f"{one.share:.2%}", said, f"{one.used:.2%}")
+        for one, said in zip(found, promise, strict=True)
+    ]
+    table(("analyst", "mode", "of the budget", "guarantees", "used"), rows)

@@ -15,12 +15,13 @@ from typing import Any, Self, final
 import httpx
 
 from app.client import prediction
-from app.client.calls import Call, Source, Spec, act, at, get, nothing, patch, post, upload
+from app.client.calls import Call, Source, Spec, act, at, get, nothing, post, say, upload
 from app.client.errors import JobNotReleased
 from app.client.events import FINISHED, EventStream, as_event
 from app.client.progress import Watch, watching
 from app.client.receipts import Receipt
 from app.client.sending import TIMEOUT, Driver, Sender, Waiting
+from app.wire.allotments import Allotment
 from app.wire.base import Page
 from app.wire.datasets import BudgetStatus, Dataset
 from app.wire.grants import Grant
@@ -145,6 +146,23 @@ class AsyncDatasets:
         """Which analysts know of the dataset."""
         return await self._sender.all(at("datasets", dataset, "grants"), Page[Grant])
 
+    async def allot(self, dataset: str, analyst: str, /, **said: Any) -> Allotment:
+        """From now on the analyst's jobs together spend at most this of the budget: see `AllotmentRequest`.
+
+        Parameters
+        ----------
+        said : `share`, or `epsilon` and perhaps `delta`; and `mode`, "shared" or "reserved"
+        """
+        return await self._sender.send(say("PUT", at("datasets", dataset, "allotments", analyst), said, Allotment))
+
+    async def allotments(self, dataset: str) -> Sequence[Allotment]:
+        """What each analyst may spend of the budget."""
+        return await self._sender.all(at("datasets", dataset, "allotments"), Page[Allotment])
+
+    async def deallot(self, dataset: str, analyst: str) -> None:
+        """From now on the analyst spends of what nobody has reserved."""
+        await self._sender.send(Call("DELETE", at("datasets", dataset, "allotments", analyst), nothing))
+
     async def revoke(self, dataset: str, analyst: str) -> None:
         """From now on the dataset is not there for the analyst; own jobs, and what they release, remain."""
         await self._sender.send(Call("DELETE", at("datasets", dataset, "grants", analyst), nothing))
@@ -172,7 +190,7 @@ class AsyncDatasets:
         """
         asked = {"name": name, "budget": budget, "frozen": frozen}
         changes = {key: value for key, value in asked.items() if value is not None}
-        return await self._sender.send(patch(at("datasets", dataset), changes, Dataset))
+        return await self._sender.send(say("PATCH", at("datasets", dataset), changes, Dataset))
 
     async def erase(self, dataset: str) -> Dataset:
         """Ends the dataset's jobs and deletes its values; `data` says whether its ledger stays or it is withdrawn."""

@@ -60,10 +60,10 @@ def page(path: str, answer: type[M], cursor: str | None) -> Call[M]:
     return Call("GET", path, _reader(answer), params=params, repeatable=True)
 
 
-def patch(path: str, body: object, answer: type[M]) -> Call[M]:
-    """Changes what is named; twice is as good as once."""
+def say(method: str, path: str, body: object, answer: type[M]) -> Call[M]:
+    """How something is from now on (PUT), or what is named of it (PATCH); twice is as good as once."""
     headers = {"Content-Type": "application/json"}
-    return Call("PATCH", path, _reader(answer), body=_json(body).encode(), headers=headers, repeatable=True)
+    return Call(method, path, _reader(answer), body=_json(body).encode(), headers=headers, repeatable=True)
 
 
 def post(path: str, body: object, answer: type[M], key: str | None = None, repeatable: bool = False) -> Call[M]:

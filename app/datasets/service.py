@@ -9,18 +9,21 @@ import sqlalchemy as sa
 from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.ledger import Joined, LedgerState, Opened, remaining_epsilon, share, spent_epsilon
-from app.datasets import families, folders, profiles, store, values
+from accounting.records.allotments import Standing
+from accounting.records.ledger import Joined, Opened, spent_epsilon
+from app.datasets import allotments, families, folders, profiles, store, values
 from app.datasets.store import DatasetRow, Spend
 from app.datasets.upload import MAX_SPEC_BYTES, Upload
 from app.http.body import parse_json
 from app.http.errors import ApiError
 from app.identity.store import Principal
+from app.ledger import allotments as allotted
 from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources.errors import Mismatch, SourceError, TooLarge
 from app.sources.matrix import checksum, fingerprint
+from app.wire.allotments import Allotment
 from app.wire.base import Page
 from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss, Promise
 from app.wire.neighbors import between
@@ -187,34 +190,44 @@ def _names_somebody(column: str) -> bool:
 def _status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> BudgetStatus:
     state = row.state
     promise = state.filter.privacy
-    shown = [
-        spend
-        for spend in store.spends(connection, row.ledger_id)
-        if principal.role != "analyst" or spend.owner_id == principal.id
-    ]
+    standing = Standing(state)  # to who watches over it, the whole
+    if principal.role == "analyst":
+        standing = allotted.stands(connection, row.ledger_id, state, principal.id)
     return BudgetStatus(
-        epsilon=promise.epsilon,
+        epsilon=standing.epsilon,
         delta=promise.delta,
-        **between(row.spec.neighbors, promise.epsilon, promise.delta),
+        **between(row.spec.neighbors, standing.epsilon, promise.delta),
         unit=row.spec.protected,
         filter=state.filter.kind,
-        share=share(state, state.spent),
-        spent=PrivacyLoss(epsilon=spent_epsilon(state), delta=promise.delta),
-        remaining=PrivacyLoss(epsilon=remaining_epsilon(state), delta=promise.delta),
-        jobs=state.charges,
+        share=standing.share(standing.account.spent),
+        spent=PrivacyLoss(epsilon=standing.spent_epsilon(), delta=promise.delta),
+        remaining=PrivacyLoss(epsilon=standing.remaining_epsilon(), delta=promise.delta),
+        jobs=standing.account.charges,
         promises=[
             Promise(epsilon=made.epsilon, delta=made.delta, since=since)
             for made, since in ledger.promises(connection, row.id)
         ],
         frozen=state.frozen,
         exceeded=state.is_exceeded,
-        analysts=[_spent(state, spend) for spend in shown],
+        analysts=_analysts(connection, row, principal, standing),
     )
 
 
-def _spent(state: LedgerState, spend: Spend) -> AnalystSpend:
+def _analysts(
+    connection: sa.Connection, row: DatasetRow, principal: Principal, standing: Standing
+) -> list[AnalystSpend]:
+    """Who has spent, or may spend so much; to an analyst, the own part."""
+    spent = {spend.owner_id: spend for spend in store.spends(connection, row.ledger_id)}
+    parts = allotments.described(connection, row)
+    names = {who: spend.analyst for who, spend in spent.items()} | {who: part.analyst for who, part in parts.items()}
+    shown = [who for who in sorted(names, key=names.__getitem__) if principal.role != "analyst" or who == principal.id]
+    nothing = row.state.filter.nothing
+    return [_spent(standing, spent.get(who) or Spend(who, names[who], 0, nothing), parts.get(who)) for who in shown]
+
+
+def _spent(standing: Standing, spend: Spend, allotment: Allotment | None) -> AnalystSpend:
     """One analyst's part. If one charge took the whole budget, it is the only one there is."""
+    state, part = standing.state, standing.share(spend.spent)
     epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(spend.spent)
-    loss = PrivacyLoss(epsilon=epsilon, delta=state.filter.privacy.delta)
-    part = share(state, spend.spent)
-    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, share=part, spent=loss)
+    loss = PrivacyLoss(epsilon=min(epsilon, standing.epsilon), delta=state.filter.privacy.delta)
+    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, share=part, spent=loss, allotment=allotment)

@@ -1,13 +1,15 @@
-"""Who may know of a dataset, for stewards."""
+"""Who may know of a dataset, and what one of them may spend of its budget, for stewards."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from app.datasets import grants
+from app.datasets import allotments, grants
+from app.http.body import json_body
 from app.http.errors import responses
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
+from app.wire.allotments import Allotment, AllotmentRequest
 from app.wire.base import Identifier, Name, Page
 from app.wire.grants import Grant
 
@@ -16,6 +18,8 @@ router = APIRouter(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
+Cursor = Annotated[Identifier | None, Query(description="`next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")]
 
 
 @router.put("/grants/{analyst}", summary="Grant a dataset", responses=responses("not_found", "disk_full"))
@@ -29,8 +33,8 @@ def listing(
     base: Base,
     _principal: Steward,
     dataset_id: Identifier,
-    cursor: Annotated[Identifier | None, Query(description="`next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")] = 100,
+    cursor: Cursor = None,
+    limit: Limit = 100,
 ) -> Page[Grant]:
     """The analysts who know of the dataset, in the order in which they got their first tokens."""
     return grants.page(base, dataset_id, cursor, limit)
@@ -48,4 +52,49 @@ def read(base: Base, _principal: Steward, dataset_id: Identifier, analyst: Name)
 def revoke(base: Base, _principal: Manager, dataset_id: Identifier, analyst: Name) -> Response:
     """At once: the dataset is not there for the analyst. Jobs go on and stay the analyst's, with what they release."""
     grants.revoke(base, dataset_id, analyst)
+    return Response(status_code=204)
+
+
+@router.put(
+    "/allotments/{analyst}",
+    summary="Allot a part of the budget",
+    responses=responses("not_found", "invalid_request", "out_of_range", "overallotted", "disk_full"),
+)
+def allot(
+    base: Base,
+    principal: Manager,
+    dataset_id: Identifier,
+    analyst: Name,
+    body: Annotated[AllotmentRequest, Depends(json_body(AllotmentRequest))],
+) -> Allotment:
+    """From now on the analyst's jobs together spend at most this of the budget, in the place of what was said before.
+
+    It takes a grant to spend at all. The datasets of a family share allotments, as they share the budget.
+    """
+    return allotments.put(base, principal, dataset_id, analyst, body)
+
+
+@router.get("/allotments", summary="List allotments", responses=responses("not_found", "invalid_request"))
+def allotted(
+    base: Base, principal: Steward, dataset_id: Identifier, cursor: Cursor = None, limit: Limit = 100
+) -> Page[Allotment]:
+    """What each analyst may spend of the budget, and how much of that is spent."""
+    return allotments.page(base, principal, dataset_id, cursor, limit)
+
+
+@router.get("/allotments/{analyst}", summary="Read an allotment", responses=responses("not_found"))
+def allotment(base: Base, principal: Steward, dataset_id: Identifier, analyst: Name) -> Allotment:
+    """What the analyst, by name or id, may spend of the budget; 404 if nothing was said."""
+    return allotments.get(base, principal, dataset_id, analyst)
+
+
+@router.delete(
+    "/allotments/{analyst}",
+    status_code=204,
+    summary="Take an allotment back",
+    responses=responses("not_found", "disk_full"),
+)
+def deallot(base: Base, principal: Manager, dataset_id: Identifier, analyst: Name) -> Response:
+    """From now on the analyst spends of what nobody has reserved. What was spent stays spent."""
+    allotments.delete(base, principal, dataset_id, analyst)
     return Response(status_code=204)

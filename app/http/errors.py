@@ -48,6 +48,11 @@ CODES: Mapping[str, Code] = {
     "budget_exhausted": Code(
         409, "The dataset's budget does not admit this", "Nothing was charged; `remaining` says what would fit."
     ),
+    "overallotted": Code(
+        409,
+        "More would be allotted than there is",
+        "Reservations hold what their analysts have spent, and fit the budget beside what all others have.",
+    ),
     "idempotency_conflict": Code(
         409, "This Idempotency-Key stands for another request", "Use a new key for a new request."
     ),

@@ -149,7 +149,7 @@ def receipt(
         entry=entry,
         issued_at=at,
         profile=None if used is None else {"job": used.job, "sha256": used.sha256},
-        share=json.loads(job.quote).get("share"),
+        share=json.loads(job.charge).get("share"),
     )
     return _text({"receipt": document, "signature": keys.sign(document)})
 

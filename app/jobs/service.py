@@ -5,18 +5,20 @@ What a running job goes through is in `app.jobs.attempts`. Nothing here shows an
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import Cancelled, Charged, Refunded
+from accounting.records.ledger import Cancelled, Charged, Refunded, share
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.jobs import store
 from app.jobs.store import JobRow
+from app.ledger import allotments
 from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
@@ -133,22 +135,22 @@ def _reserve(
     spec: str,
 ) -> Job:
     request, dataset = priced.request, priced.dataset
-    state = ledger.load_state(connection, dataset.id)
-    assert state is not None
     now = datasets.visible(connection, dataset.id, owner)
     for is_so, code in ((now.data != "stored", "dataset_deleted"), (now.is_damaged, "dataset_damaged")):
         if is_so:
             raise ApiError(code)
-    if state.frozen:
+    if now.state.frozen:
         raise ApiError("dataset_frozen")
-    quote = priced.quote(state)
-    if priced.cost is None or not quote.fits:
-        raise ApiError("budget_exhausted", remaining=pricing.remaining(state))
+    standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
+    quote = priced.quote(standing)
     job_id, at = new_id("job"), database.timestamp()
-    names = {"analyst": owner.name, "dataset": dataset.id, "method": quote.method.name}
-    ledger.apply(
-        connection, dataset.id, Charged(job_id, priced.cost, priced.guarantee, **names, share=quote.share), at, owner.id
-    )
+    names = (owner.name, dataset.id, quote.method.name)
+    charged = None if priced.cost is None else Charged(job_id, priced.cost, priced.guarantee, *names)
+    after = None if charged is None else standing.after(charged)
+    if charged is None or after is None:
+        raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
+    taken = share(after.state, charged.cost)  # of the whole budget, whatever part of it the owner is told of
+    ledger.apply(connection, dataset.id, replace(charged, share=taken), at, owner.id)
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
@@ -159,7 +161,7 @@ def _reserve(
         idempotency_key=key,
         request_sha256=digest,
         quote=_text(quote.model_dump(mode="json")),
-        charge=_text({"cost": cost_to_json(priced.cost)}),
+        charge=_text({"cost": cost_to_json(charged.cost), "share": taken}),
         state="queued",
         attempt=0,
         lost=0,

@@ -8,13 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.errors import LedgerInvalid
+from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.filter import Cost
 from accounting.privacy import Privacy, Relation
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Charged, External, LedgerEvent, LedgerState, Opened, Refunded, advance
+from app.ledger import allotments
 from app.persistence.tables import EXTERNAL, PROMISES, analyst_spend, datasets, ledger_entries, ledgers
 
 
@@ -88,11 +89,15 @@ def apply(
     Raises
     ------
     BudgetExhausted, LedgerInvalid
-        as `accounting.records.ledger.advance`; nothing is written then.
+        as `accounting.records.ledger.advance`, or as the owner's allotment says; nothing is written then.
     """
     row = connection.execute(sa.select(ledgers).where(ledgers.c.id == _of(dataset_id))).one_or_none()
-    after, entry = advance(None if row is None else LedgerState.from_json(json.loads(row.state)), event, at)
+    before = None if row is None else LedgerState.from_json(json.loads(row.state))
+    after, entry = advance(before, event, at)
     assert row is not None
+    assert before is not None
+    if isinstance(event, Charged) and not allotments.stands(connection, row.id, before, owner_id).holds(event.cost):
+        raise BudgetExhausted("what is allotted does not admit this charge")
     connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=_text(after.to_json())))
     _append(connection, row.id, entry)
     match event:

@@ -84,6 +84,22 @@ grants = sa.Table(
     sa.Column("granted_at", sa.String(40), nullable=False),
 )
 
+# What one analyst may spend of a ledger: a share of its filter, or what keeps an (epsilon, delta).
+allotments = sa.Table(
+    "allotments",
+    metadata,
+    sa.Column("ledger_id", sa.ForeignKey("ledgers.id"), primary_key=True),
+    sa.Column("identity_id", sa.ForeignKey("identities.id"), primary_key=True),
+    sa.Column("mode", sa.String(16), nullable=False),
+    sa.Column("share", sa.Float),
+    sa.Column("epsilon", sa.Float),
+    sa.Column("delta", sa.Float),
+    sa.Column("set_by", sa.String(200), nullable=False),
+    sa.Column("set_at", sa.String(40), nullable=False),
+    sa.CheckConstraint("mode in ('reserved', 'shared')", name="mode"),
+    sa.CheckConstraint("(share is null) = (epsilon is not null) and (epsilon is null) = (delta is null)", name="part"),
+)
+
 # The checksum of a dataset's file of values, and since when that file is another.
 stored_values = sa.Table(
     "stored_values",

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import solvers
-from accounting.errors import AccountingError, BudgetExhausted, LedgerFrozen, OutOfRange
+from accounting.errors import AccountingError, OutOfRange
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy, Unit
-from accounting.records.ledger import Charged, LedgerState, advance, remaining_epsilon, share
+from accounting.records.allotments import Standing
+from accounting.records.events import Charged
 from app.calculation.questions import Answer, Price, Refused, sentence
 from app.calculation.questions import Priced as Calculated
 from app.datasets.profiles import Released
@@ -65,12 +66,12 @@ class Priced:
     seconds: float
     warnings: tuple[str, ...]
 
-    def quote(self, state: LedgerState) -> Quote:
+    def quote(self, standing: Standing) -> Quote:
         """The quote as the ledger stands; `ApiError` dataset_changed if its filter is not the one that was priced."""
-        if state.filter != self.dataset.state.filter:  # the cost would be one of other orders
+        if standing.state.filter != self.dataset.state.filter:  # the cost would be one of other orders
             raise ApiError("dataset_changed")
         release, problem, prepared = self.planned.release, self.planned.met, self.planned.preparation
-        after = self._after(state)
+        after = self._after(standing)
         return Quote(
             dataset=self.request.dataset,
             method=self.planned.method,
@@ -107,8 +108,8 @@ class Priced:
             gradient_bound=None if self._is_profile else problem.G,
             slope_limit=problem.slope_limit,
             fits=after is not None,
-            share=self._share(state, after),
-            remaining=_remaining(state),
+            share=self._share(standing, after),
+            remaining=_remaining(standing),
             remaining_after=None if after is None else _remaining(after),
             warnings=list(self.warnings),
         )
@@ -130,24 +131,21 @@ class Priced:
         """A problem's loss is a model's."""
         return isinstance(self.planned.method, Profile)
 
-    def _share(self, state: LedgerState, after: LedgerState | None) -> float | None:
-        """As the ledger reads it right after the charge, or would, if there were room."""
+    def _share(self, standing: Standing, after: Standing | None) -> float | None:
+        """As the ledger reads it right after the charge, or would, if there were room; of what is told of."""
         if self.cost is None:
             return None
-        if after is None:
-            total = tuple(a + b for a, b in zip(state.spent, self.cost, strict=True))
-            part = state.filter.share(self.cost, total)
+        if after is None and not standing.is_apart:
+            total = tuple(a + b for a, b in zip(standing.state.spent, self.cost, strict=True))
+            part = standing.state.filter.share(self.cost, total)
         else:
-            part = share(after, self.cost)
+            part = (after or standing).share(self.cost)
         return part if part <= 1 else None
 
-    def _after(self, state: LedgerState) -> LedgerState | None:
+    def _after(self, standing: Standing) -> Standing | None:
         if self.cost is None:
             return None
-        try:
-            return advance(state, Charged(self.request.dataset, self.cost, self.guarantee), "now")[0]
-        except (BudgetExhausted, LedgerFrozen):
-            return None
+        return standing.after(Charged(self.request.dataset, self.cost, self.guarantee))
 
 
 def ask(dataset: DatasetRow, request: Requested, settings: Settings, known: Released | None = None) -> Asked:
@@ -219,13 +217,13 @@ def priced(asked: Asked, answer: Answer) -> Priced:
     )
 
 
-def remaining(state: LedgerState) -> Remaining:
+def remaining(standing: Standing) -> Remaining:
     """What the ledger would still admit, as an error tells it."""
-    return Remaining(epsilon=remaining_epsilon(state), delta=state.filter.privacy.delta)
+    return Remaining(epsilon=standing.remaining_epsilon(), delta=standing.state.filter.privacy.delta)
 
 
-def _remaining(state: LedgerState) -> PrivacyLoss:
-    return PrivacyLoss(epsilon=remaining_epsilon(state), delta=state.filter.privacy.delta)
+def _remaining(standing: Standing) -> PrivacyLoss:
+    return PrivacyLoss(**remaining(standing).model_dump())
 
 
 def _problem(dataset: DatasetRow, design: Design | Table, loss: Loss, **rest: Any) -> Problem:

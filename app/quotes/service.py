@@ -7,7 +7,7 @@ from app.datasets import profiles
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.identity.store import Principal
-from app.ledger import store as ledger
+from app.ledger import allotments
 from app.persistence.session import Database
 from app.quotes import pricing
 from app.quotes.pricing import Asked, Priced
@@ -31,7 +31,7 @@ async def price(database: Database, settings: Settings, pool: Pool, principal: P
 async def quote(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Quote:
     """The price of a request as the dataset's ledger stands; touches no data."""
     priced = await price(database, settings, pool, principal, request)
-    return await run_in_threadpool(_quoted, database, priced)
+    return await run_in_threadpool(_quoted, database, principal, priced)
 
 
 def _asked(database: Database, settings: Settings, principal: Principal, request: Requested) -> Asked:
@@ -47,8 +47,8 @@ def _asked(database: Database, settings: Settings, principal: Principal, request
     return pricing.ask(dataset, request, settings, known)
 
 
-def _quoted(database: Database, priced: Priced) -> Quote:
+def _quoted(database: Database, principal: Principal, priced: Priced) -> Quote:
     with database.read() as connection:
-        state = ledger.load_state(connection, priced.dataset.id)
-    assert state is not None
-    return priced.quote(state)
+        row = datasets.visible(connection, priced.dataset.id, principal)
+        standing = allotments.stands(connection, row.ledger_id, row.state, principal.id)
+    return priced.quote(standing)

@@ -12,6 +12,7 @@ from app.datasets.service import described
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.identity.store import Principal
+from app.ledger import allotments
 from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.quotes import pricing
@@ -66,9 +67,10 @@ def _entered(
     connection: sa.Connection, row: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
 ) -> Entry:
     fits = row.state.filter.admits(row.state.spent, cost) and not row.state.whole
-    if not fits and not asked.exceeds:
+    standing = allotments.stands(connection, row.ledger_id, row.state, steward.id)
+    if not (fits and standing.holds(cost)) and not asked.exceeds:
         detail = "It does not fit the budget. If it has happened, record it with `exceeds`, or freeze the dataset now."
-        raise ApiError("budget_exhausted", detail, remaining=pricing.remaining(row.state))
+        raise ApiError("budget_exhausted", detail, remaining=pricing.remaining(standing))
     event = External(row.id, asked.label, event_to_json(asked.event), cost, not fits, steward.name)
     try:
         return ledger.apply(connection, row.id, event, at, steward.id)

@@ -13,7 +13,7 @@ from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.ledger import Emptied, Frozen, Promised, Renamed
-from app.datasets import folders, store
+from app.datasets import allotments, folders, store
 from app.datasets.service import described, opened
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
@@ -33,7 +33,8 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
     Raises
     ------
     ApiError
-        not_found; name_taken; already_charged for what only an uncharged ledger allows; out_of_range for the budget.
+        not_found; name_taken; already_charged for what only an uncharged ledger allows; out_of_range or overallotted
+        for the budget.
     """
     with database.write() as connection:
         row, at = store.visible(connection, dataset_id, steward), database.timestamp()
@@ -46,6 +47,7 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
             rule = _promised(row, change.budget)
             if rule != row.state.filter:
                 ledger.apply(connection, row.id, Promised(rule, steward.name), at)
+                allotments.refuse_over(connection, store.visible(connection, dataset_id, steward))
         if change.frozen is not None and change.frozen != row.state.frozen:
             ledger.apply(connection, row.id, Frozen(change.frozen, steward.name), at)
         return described(connection, store.visible(connection, dataset_id, steward), steward)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
+from app.wire.allotments import Allotment
 from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Title, Wire
 from app.wire.neighbors import Meaning, Neighbors, Other
 
@@ -254,6 +255,7 @@ class AnalystSpend(Wire):
     jobs: Annotated[int, Field(description="Charged jobs of this analyst.")]
     share: Annotated[float, Field(description="This analyst's part of the budget, 0 to 1.")]
     spent: Annotated[PrivacyLoss, Field(description="What this analyst's charges alone guarantee.")]
+    allotment: Annotated[Allotment | None, Field(description="What this analyst may spend, if that was said.")] = None
 
 
 class Promise(Wire):
@@ -267,7 +269,10 @@ class Promise(Wire):
 class BudgetStatus(Wire):
     """A dataset's budget: an odometer (spent) and a filter (remaining)."""
 
-    epsilon: Annotated[float, Field(description="The budget's epsilon.")]
+    epsilon: Annotated[
+        float,
+        Field(description="The budget's epsilon; where allotments are reserved, to an analyst that of what is theirs."),
+    ]
     delta: Annotated[float, Field(description="The budget's delta.")]
     neighbors: Neighbors
     meaning: Meaning

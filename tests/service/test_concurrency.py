@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from accounting.errors import BudgetExhausted
+from accounting.records.allotments import Standing
 from accounting.records.documents import canonical
 from accounting.records.ledger import Charged, advance
 from app.http.errors import ApiError
@@ -83,7 +84,7 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
         with world.database.read() as connection:
             seen = ledger.load_state(connection, dataset)
         assert seen is not None
-        if not priced.quote(seen).fits:
+        if not priced.quote(Standing(seen)).fits:
             return False
         with world.database.write() as connection:
             now = ledger.load_state(connection, dataset)

@@ -92,6 +92,9 @@ COMMANDS = dict(_walk(typer.main.get_command(commands)))
 def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
     names = {" ".join(path) for path in COMMANDS}
     assert names == {
+        "allot list",
+        "allot revoke",
+        "allot set",
         "audit",
         "budget",
         "calibrate",

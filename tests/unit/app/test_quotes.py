@@ -12,6 +12,7 @@ from accounting.errors import CalibrationFailed, FilterMismatch, OutOfRange
 from accounting.filter import Filter
 from accounting.plan import Plan
 from accounting.privacy import Privacy
+from accounting.records.allotments import Standing
 from accounting.records.ledger import Charged, LedgerState, Opened, advance
 from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
@@ -53,7 +54,7 @@ def priced(
 
 def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
     row = row or dataset()
-    return priced(row, **changes).quote(row.state)
+    return priced(row, **changes).quote(Standing(row.state))
 
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:
@@ -207,13 +208,13 @@ class TestPrice:
     def test_what_remains_is_what_the_ledger_says_after_the_charge(self) -> None:
         row = dataset()
         found = priced(row)
-        quote = found.quote(row.state)
+        quote = found.quote(Standing(row.state))
         assert quote.fits
         assert quote.remaining.epsilon == 3.0
         assert found.cost is not None
         after, _ = advance(row.state, Charged("job_1", found.cost, found.guarantee), "now")
         assert quote.remaining_after is not None
-        assert quote.remaining_after.epsilon == pricing.remaining(after).epsilon < 3.0
+        assert quote.remaining_after.epsilon == pricing.remaining(Standing(after)).epsilon < 3.0
 
     def test_one_that_does_not_fit_is_still_priced(self) -> None:
         quote = quoted(privacy={"epsilon": 3.5})

@@ -1,0 +1,59 @@
+"""Allotments in the database: what is allotted of a ledger, and how it stands for one who spends on it.
+
+Every function works inside the caller's transaction.
+"""
+
+import json
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from accounting.filter import Filter
+from accounting.privacy import Privacy
+from accounting.records.allotments import Account, Allotment, Part, Standing, standing, within
+from accounting.records.filters import cost_from_json
+from accounting.records.ledger import LedgerState
+from app.persistence.tables import allotments, analyst_spend
+from app.wire.allotments import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An allotment as a steward has said it: a share of the budget, or an epsilon and delta."""
+
+    identity_id: str
+    mode: Mode
+    share: float | None
+    epsilon: float | None
+    delta: float | None
+    set_by: str
+    set_at: str
+
+    def of(self, rule: Filter) -> Allotment:
+        """What it comes to under a filter."""
+        if self.epsilon is not None and self.delta is not None:
+            part = within(rule, Privacy(self.epsilon, self.delta))
+        else:
+            part = Part.of(rule, self.share or 0.0)
+        return Allotment(part, self.mode == "reserved")
+
+
+def rows(connection: sa.Connection, ledger_id: str) -> dict[str, Row]:
+    """What is allotted of a ledger, by identity."""
+    columns = [column for column in allotments.c if column.name != "ledger_id"]
+    found = connection.execute(sa.select(*columns).where(allotments.c.ledger_id == ledger_id))
+    return {row.identity_id: Row(**row._mapping) for row in found}
+
+
+def accounts(connection: sa.Connection, ledger_id: str) -> dict[str, Account]:
+    """What everybody has spent on a ledger, by identity."""
+    found = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id == ledger_id))
+    return {row.owner_id: Account(cost_from_json(json.loads(row.spent)), row.charges) for row in found}
+
+
+def stands(connection: sa.Connection, ledger_id: str, state: LedgerState, who: str | None) -> Standing:
+    """The ledger as it stands for whoever this is; the whole of it where nothing is allotted."""
+    allotted = {name: row.of(state.filter) for name, row in rows(connection, ledger_id).items()}
+    if not allotted:
+        return Standing(state)
+    return standing(state, accounts(connection, ledger_id), allotted, who or "")

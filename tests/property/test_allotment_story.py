@@ -1,0 +1,119 @@
+"""Allotments under arbitrary stories: what is reserved is there, whatever others do, and nobody is told of it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from accounting import Privacy
+from accounting.charges import Cost
+from accounting.errors import BudgetExhausted
+from accounting.filter import Filter
+from accounting.records.allotments import Account, Allotment, Part, Standing, fit, standing, within
+from accounting.records.ledger import Charged, Opened, Refunded, advance
+from tests.property.test_ledger_properties import AT
+
+RULES = (
+    Filter.open("gdp_rdp", Privacy(3.0, 1e-6)),
+    Filter.open("rdp", Privacy(1.0, 1e-6)),
+    Filter.open("rdp", Privacy(3.0, 1e-6), 1e-7),
+    Filter.open("gdp", Privacy(3.0, 1e-6)),
+    Filter.open("pure", Privacy(0.5)),
+)
+# per-mille of each threshold, drawn separately: real jobs weigh differently on each coordinate
+SHARES = st.lists(st.integers(1, 1400), min_size=4, max_size=4)
+ANALYSTS = st.sampled_from(["ada", "bob", "eve"])
+OWN = Privacy(1e-3)
+
+
+class Story(RuleBasedStateMachine):
+    """Beside the ledger runs a plain list of each analyst's live charges."""
+
+    queued: Bundle[Any] = Bundle("queued")
+
+    @initialize(filter_=st.sampled_from(RULES))
+    def open(self, filter_: Filter) -> None:
+        self.rule, self.jobs = filter_, 0
+        self.live: dict[str, dict[str, Cost]] = {"ada": {}, "bob": {}, "eve": {}}
+        self.allotted: dict[str, Allotment] = {}
+        self.state, _ = advance(None, Opened("d1", 100, filter_), AT)
+
+    def accounts(self) -> dict[str, Account]:
+        columns = {who: zip(self.rule.nothing, *jobs.values(), strict=True) for who, jobs in self.live.items()}
+        return {who: Account(tuple(map(sum, c)), len(self.live[who])) for who, c in columns.items()}
+
+    def stands(self, who: str) -> Standing:
+        return standing(self.state, self.accounts(), self.allotted, who)
+
+    def told(self, who: str) -> tuple[object, ...]:
+        found = self.stands(who)
+        return found.account, found.epsilon, found.spent_epsilon(), found.remaining_epsilon(), found.is_apart
+
+    def unchanged_for(self, acting: str) -> dict[str, tuple[object, ...]]:
+        """To whom nothing may change by what this one spends, and what they are told."""
+        reserved = {who for who, allotment in self.allotted.items() if allotment.is_reserved}
+        hidden = self.live.keys() if acting in reserved else reserved
+        return {who: self.told(who) for who in hidden if who != acting and reserved}
+
+    @rule(who=ANALYSTS, share=st.sampled_from([0.05, 0.3, 0.5, 1.0]), reserved=st.booleans(), by_epsilon=st.booleans())
+    def allot(self, who: str, share: float, reserved: bool, by_epsilon: bool) -> None:
+        privacy = Privacy(max(share * self.rule.privacy.epsilon, 1e-3), self.rule.privacy.delta)
+        part = within(self.rule, privacy) if by_epsilon else Part.of(self.rule, share)
+        then = self.allotted | {who: Allotment(part, reserved)}
+        if not any(a.is_reserved for a in then.values()) or fit(self.state, self.accounts(), then):
+            self.allotted = then  # and else it is refused
+
+    @rule(who=ANALYSTS)
+    def take_back(self, who: str) -> None:
+        self.allotted.pop(who, None)
+
+    @rule(target=queued, who=ANALYSTS, shares=SHARES, scale=st.sampled_from([1, 20]))
+    def charge(self, who: str, shares: list[int], scale: int) -> Any:
+        cost = tuple(-(-t * s // (scale * 1000)) for t, s in zip(self.rule.thresholds, shares, strict=False))
+        if self.rule.slack:
+            cost = (*cost[:-1], min(cost[-1] * (shares[0] % 2), self.rule.most_slack))
+        self.jobs += 1
+        job = Charged(f"job{self.jobs}", cost, OWN)
+        quiet, found = self.unchanged_for(who), self.stands(who)
+        if found.is_apart:  # the own part alone decides: the whole filter never says no
+            assert (found.after(job) is not None) == found.holds(cost)
+        after = found.after(job)
+        if after is None:
+            return multiple()
+        try:
+            self.state, _ = advance(self.state, job, AT)
+        except BudgetExhausted:
+            pytest.fail("a part admitted what the ledger does not")
+        self.live[who][job.job] = cost
+        assert {other: self.told(other) for other in quiet} == quiet
+        assert (after.account, after.remaining_epsilon()) == (
+            self.stands(who).account,
+            self.stands(who).remaining_epsilon(),
+        )
+        return who, job.job
+
+    @rule(job=consumes(queued))
+    def refund(self, job: tuple[str, str]) -> None:
+        who, name = job
+        quiet = self.unchanged_for(who)
+        self.state, _ = advance(self.state, Refunded(name, self.live[who].pop(name), self.state.whole), AT)
+        assert {other: self.told(other) for other in quiet} == quiet
+
+    @invariant()
+    def what_is_reserved_and_spent_fits(self) -> None:
+        if any(allotment.is_reserved for allotment in self.allotted.values()):
+            assert fit(self.state, self.accounts(), self.allotted)
+            assert not self.state.whole
+
+    @invariant()
+    def what_remains_is_what_is_admitted(self) -> None:
+        for who in self.live:
+            found = self.stands(who)
+            assert 0.0 <= found.remaining_epsilon() <= self.rule.privacy.epsilon
+            assert 0.0 <= found.spent_epsilon() <= found.epsilon <= self.rule.privacy.epsilon
+
+
+Story.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestStory = pytest.mark.slow(Story.TestCase)

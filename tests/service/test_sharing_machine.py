@@ -1,0 +1,215 @@
+"""Grants and allotments under every kill: what is granted, allotted, charged and taken back, by a model."""
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+
+from accounting.filter import Filter
+from accounting.records.allotments import Account, Allotment, Part, fit, standing
+from accounting.records.ledger import Charged, LedgerState
+from app.datasets import allotments, grants
+from app.http.errors import ApiError
+from app.identity.store import Principal
+from app.jobs import service
+from app.ledger import allotments as stored
+from app.ledger import store as ledger
+from app.quotes.pricing import Priced
+from app.wire.allotments import AllotmentRequest
+from tests.service.test_state_machine import Killed, killed_at
+from tests.support.world import STEWARD, World, check_books
+
+NAMES = st.sampled_from(["ada", "bob", "eve"])
+EPSILONS = (0.2, 0.6, 1.1)
+KILLS = st.sampled_from([0, 1, 2, 3, 5, 8, None, None, None, None])
+
+
+class Sharing(RuleBasedStateMachine):
+    """Three analysts on one dataset. A step that is killed has happened whole, or not at all."""
+
+    template: Path
+    dataset: str
+    priced: dict[float, Priced]
+    jobs: Bundle[Any] = Bundle("jobs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        home = Path(self.folder.name) / "home"
+        shutil.copytree(self.template, home)
+        self.world = World.at(home)
+        self.balanced: dict[str, Any] = {}
+        self.granted: set[str] = {"ada"}
+        self.allotted: dict[str, Allotment] = {}
+        self.live: dict[str, dict[str, float]] = {"ada": {}, "bob": {}, "eve": {}}
+        self.queued: set[str] = set()
+
+    def teardown(self) -> None:
+        self.world.check()
+        self.world.database.close()
+        self.folder.cleanup()
+
+    @initialize()
+    def first(self) -> None:
+        self.who = {"ada": self.world.analyst, "bob": self.world.join("bob"), "eve": self.world.join("eve")}
+
+    def told(self, kill: int | None, step: Any, *arguments: Any) -> Any:
+        """What the step answers, or the code it is refused with; None if it was killed and left all as it was."""
+        before = self.world.dump(), self.shared()
+        try:
+            if kill is None:
+                return step(*arguments)
+            with killed_at(self.world.database, kill):
+                return step(*arguments)
+        except ApiError as refused:
+            assert (self.world.dump(), self.shared()) == before
+            return refused.code
+        except Killed:
+            assert (self.world.dump(), self.shared()) == before
+            return None
+
+    def shared(self) -> tuple[object, ...]:
+        with self.world.database.read() as connection:
+            given = grants.page(self.world.database, self.dataset, None, 9).items
+            return [one.analyst for one in given], stored.rows(connection, self.dataset)
+
+    @rule(who=NAMES, kill=KILLS)
+    def grant(self, who: str, kill: int | None) -> None:
+        done = self.told(kill, grants.give, self.world.database, STEWARD, self.dataset, who)
+        if done is not None:
+            self.granted.add(who)
+
+    @rule(who=NAMES, kill=KILLS)
+    def revoke(self, who: str, kill: int | None) -> None:
+        step = (grants.revoke, self.world.database, self.dataset, who)
+        done = self._ended(kill, *step)
+        assert done in ("killed", "done" if who in self.granted else "not_found")
+        self.granted -= {who} if done == "done" else set()
+
+    @rule(who=NAMES, share=st.sampled_from([0.03, 0.3, 0.6]), reserved=st.booleans(), kill=KILLS)
+    def allot(self, who: str, share: float, reserved: bool, kill: int | None) -> None:
+        then = self.allotted | {who: Allotment(Part.of(self.filter, share), reserved)}
+        fits = not any(one.is_reserved for one in then.values()) or fit(self.state, self.accounts(), then)
+        asked = AllotmentRequest(share=share, mode="reserved" if reserved else "shared")
+        found = self.told(kill, allotments.put, self.world.database, STEWARD, self.dataset, who, asked)
+        if found is not None:
+            assert (found == "overallotted") == (not fits)
+            self.allotted = then if fits else self.allotted
+
+    @rule(who=NAMES, kill=KILLS)
+    def take_back(self, who: str, kill: int | None) -> None:
+        done = self._ended(kill, allotments.delete, self.world.database, STEWARD, self.dataset, who)
+        assert done in ("killed", "done" if who in self.allotted else "not_found")
+        if done == "done":
+            self.allotted.pop(who)
+
+    def _ended(self, kill: int | None, step: Any, *arguments: Any) -> str:
+        """The same of a step that answers nothing."""
+        found = self.told(kill, lambda: (step(*arguments), "done")[1])
+        return found or "killed"
+
+    @rule(target=jobs, who=NAMES, epsilon=st.sampled_from(EPSILONS), kill=KILLS)
+    def submit(self, who: str, epsilon: float, kill: int | None) -> Any:
+        priced, cost = self.priced[epsilon], self.priced[epsilon].cost
+        assert cost is not None
+        stands = standing(self.state, self.accounts(), self.allotted, who)
+        admitted = stands.after(Charged("a job", cost, priced.guarantee)) is not None
+        expected = "not_found" if who not in self.granted else "queued" if admitted else "budget_exhausted"
+        found = self.told(kill, service.submit, self.world.database, self.owner(who), f"key {self.tries()}", priced)
+        if found is None:
+            return multiple()
+        assert (found if isinstance(found, str) else found.state) == expected
+        if expected != "queued":
+            return multiple()
+        self.live[who][found.id] = epsilon
+        self.queued.add(found.id)
+        return who, found.id
+
+    def owner(self, who: str) -> Principal:
+        return self.who[who]
+
+    def tries(self) -> int:
+        self.count = getattr(self, "count", 0) + 1
+        return self.count
+
+    @rule()
+    def start(self) -> None:
+        claim = self.world.claim()
+        assert (claim is not None) == bool(self.queued)
+        if claim is not None:
+            self.queued.remove(claim.id)
+            assert self.world.end(claim)
+
+    @rule(job=jobs, kill=KILLS)
+    def cancel(self, job: tuple[str, str], kill: int | None) -> None:
+        """Whoever has lost the grant may cancel all the same: jobs stay their analyst's."""
+        who, name = job
+        found = self.told(kill, service.cancel, self.world.database, self.owner(who), name)
+        if found is not None:
+            assert (found == "already_finished") == (name not in self.queued)
+            if name in self.queued:
+                self.queued.remove(name)
+                del self.live[who][name]
+
+    @property
+    def state(self) -> LedgerState:
+        with self.world.database.read() as connection:
+            found = ledger.load_state(connection, self.dataset)
+        assert found is not None
+        return found
+
+    @property
+    def filter(self) -> Filter:
+        return self.state.filter
+
+    def accounts(self) -> dict[str, Account]:
+        found = {}
+        for who, live in self.live.items():
+            costs = [self.priced[epsilon].cost or () for epsilon in live.values()]
+            found[who] = Account(tuple(map(sum, zip(self.filter.nothing, *costs, strict=True))), len(costs))
+        return found
+
+    @invariant()
+    def all_is_as_the_model_has_it(self) -> None:
+        check_books(self.world.database, {}, recompute=False, known=self.balanced)
+        names = {principal.id: who for who, principal in self.who.items()}
+        with self.world.database.read() as connection:
+            spent = stored.accounts(connection, self.dataset)
+            rows = stored.rows(connection, self.dataset)
+        assert {names[who]: row.of(self.filter) for who, row in rows.items()} == self.allotted
+        accounts = self.accounts()
+        assert {who: accounts[who] for who in accounts if accounts[who].charges} == {
+            names[who]: account for who, account in spent.items() if account.charges
+        }
+
+    @invariant()
+    def what_is_reserved_and_spent_fits(self) -> None:
+        if any(one.is_reserved for one in self.allotted.values()):
+            assert fit(self.state, self.accounts(), self.allotted)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A world with one dataset, to be copied for each run of the machine."""
+    home = tmp_path_factory.mktemp("template") / "home"
+    world = World.at(home)
+    Sharing.dataset = world.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": "gdp_rdp"})
+    Sharing.priced = {epsilon: world.priced(Sharing.dataset, privacy={"epsilon": epsilon}) for epsilon in EPSILONS}
+    world.database.close()
+    Sharing.template = home
+
+
+TestSharing = pytest.mark.slow(Sharing.TestCase)
+TestSharing.settings = settings(
+    max_examples=25,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    phases=[Phase.generate],  # shrinking would take minutes of database work
+)

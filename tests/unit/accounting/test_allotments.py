@@ -1,0 +1,174 @@
+"""Parts of a filter: what they hold, what they guarantee, and what a ledger says to one who has one."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from accounting import Privacy
+from accounting.charges import UNIT, Cost
+from accounting.filter import Filter
+from accounting.records.allotments import Account, Allotment, Part, Standing, fit, standing, within
+from accounting.records.ledger import Charged, LedgerState, Opened, advance
+
+RULES = {
+    "gdp_rdp": Filter.open("gdp_rdp", Privacy(3.0, 1e-6)),
+    "rdp": Filter.open("rdp", Privacy(3.0, 1e-6)),
+    "rdp with a slack": Filter.open("rdp", Privacy(3.0, 1e-6), 1e-7),
+    "gdp": Filter.open("gdp", Privacy(1.0, 1e-6)),
+    "pure": Filter.open("pure", Privacy(0.5)),
+}
+OWN = Privacy(0.1)
+
+
+def opened(rule: Filter) -> LedgerState:
+    return advance(None, Opened("d1", 100, rule), "t")[0]
+
+
+def gaussian(rule: Filter, mu_squared: float) -> Cost:
+    """What a Gaussian job of this mu^2 charges (of this epsilon, under `pure`)."""
+    head = () if rule.kind == "rdp" else (mu_squared,)
+    units = [math.ceil(value * UNIT) for value in (*head, *(a * mu_squared / 2 for a in rule.orders))]
+    return (*units, *((0,) if rule.slack else ()))
+
+
+@pytest.mark.parametrize("name", RULES)
+class TestAPart:
+    def test_of_the_whole_admits_all_gaussian_jobs_that_the_filter_admits_alone(self, name: str) -> None:
+        """Its coordinate is the one with the most room for them."""
+        rule = RULES[name]
+        whole = Part.of(rule, 1.0)
+        assert whole.remaining_epsilon(rule.nothing) == rule.remaining_epsilon(rule.nothing)
+        assert whole.epsilon(rule.privacy.delta) <= rule.privacy.epsilon
+
+    def test_of_a_half_admits_half_as_many(self, name: str) -> None:
+        rule = RULES[name]
+        cost = gaussian(rule, 1e-4)
+
+        def admitted(part: Part) -> int:
+            low, high = 0, 10**9
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if part.holds(tuple(middle * c for c in cost)) else (low, middle)
+            return low
+
+        whole, half = admitted(Part.of(rule, 1.0)), admitted(Part.of(rule, 0.5))
+        assert abs(half - whole / 2) <= 1
+        assert whole > 100
+
+    def test_guarantees_what_its_jobs_cost_and_more_as_it_grows(self, name: str) -> None:
+        rule = RULES[name]
+        found = [Part.of(rule, share).epsilon(rule.privacy.delta) for share in (0.0, 0.01, 0.1, 0.5, 0.9, 1.0)]
+        assert found == sorted(found)
+        assert found[-1] <= rule.privacy.epsilon
+        for share, epsilon in zip((0.1, 0.5), (found[2], found[3]), strict=True):
+            assert Part.of(rule, share).remaining_epsilon(rule.nothing) <= epsilon
+
+    @pytest.mark.parametrize("share", [0.3, 0.6, 0.99])
+    def test_is_found_again_by_what_it_guarantees(self, name: str, share: float) -> None:
+        rule = RULES[name]
+        epsilon, delta = Part.of(rule, share).epsilon(rule.privacy.delta), rule.privacy.delta
+        assert epsilon < rule.privacy.epsilon
+        part = within(rule, Privacy(epsilon, delta))
+        assert part.epsilon(delta) <= epsilon
+        assert share - 1e-6 <= part.share <= share + 1e-6
+
+    def test_of_more_than_the_budget_is_the_whole(self, name: str) -> None:
+        rule = RULES[name]
+        assert within(rule, Privacy(100.0, rule.privacy.delta)) == Part.of(rule, 1.0)
+        assert within(rule, rule.privacy) == Part.of(rule, 1.0)
+
+
+@given(shares=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30), name=st.sampled_from(sorted(RULES)))
+def test_shares_that_add_up_to_the_whole_fit_it(shares: list[float], name: str) -> None:
+    """Exactly: rounded down, no part takes another one's unit."""
+    rule = RULES[name]
+    assume(sum(map(Fraction, shares)) <= 1)
+    allotted = {str(i): Allotment(Part.of(rule, share), True) for i, share in enumerate(shares)}
+    assert fit(opened(rule), {}, allotted)
+    tops = [one.part.top for one in allotted.values()]
+    assert not fit(
+        opened(rule), {}, allotted | {"more": Allotment(Part(rule, Part.of(rule, 1.0).top - sum(tops) + 1, 0), True)}
+    )
+
+
+def test_some_coordinate_each_is_no_reservation() -> None:
+    """The control: halves of every threshold, each held on some coordinate, and no coordinate of the whole holds."""
+    rule = RULES["rdp"]
+    first, second = rule.thresholds
+    one, other = (first // 2, second * 9 // 10), (first * 9 // 10, second // 2)
+    assert one[0] <= first // 2
+    assert other[1] <= second // 2
+    assert not rule.admits(one, other)
+
+
+def test_small_epsilons_fit_where_there_is_mu_squared_and_not_on_orders_of_a_large_budget() -> None:
+    assert within(RULES["gdp_rdp"], Privacy(0.1, 1e-6)).share > 1e-3
+    assert within(RULES["rdp"], Privacy(0.1, 1e-6)).top == 0
+
+
+class TestWhatTheLedgerSays:
+    RULE = RULES["gdp_rdp"]
+    COST = gaussian(RULE, 1e-3)
+    SPENT = Account(tuple(3 * c for c in COST), 3)
+
+    def _standing(self, who: str, **allotted: Allotment) -> Standing:
+        """Ada and bob have spent as much each."""
+        state = opened(self.RULE)
+        for number in range(6):
+            state, _ = advance(state, Charged(f"job{number}", self.COST, OWN), "t")
+        return standing(state, {"ada": self.SPENT, "bob": self.SPENT}, allotted, who)
+
+    def _part(self, share: float, reserved: bool = True) -> Allotment:
+        return Allotment(Part.of(self.RULE, share), reserved)
+
+    def test_where_nothing_is_allotted_is_the_whole(self) -> None:
+        found = self._standing("ada")
+        assert found == Standing(found.state)
+        assert (found.account.charges, found.epsilon) == (6, 3.0)
+
+    def test_to_who_has_a_cap_is_the_whole_and_the_cap(self) -> None:
+        found = self._standing("ada", ada=self._part(0.02, reserved=False))
+        assert (found.account.charges, found.epsilon) == (6, 3.0)
+        assert found.remaining_epsilon() == Part.of(self.RULE, 0.02).remaining_epsilon(self.SPENT.spent)
+        assert found.remaining_epsilon() < self._standing("bob").remaining_epsilon()
+        assert self._standing("bob", ada=self._part(0.02, reserved=False)) == self._standing("bob")
+
+    def test_to_who_has_a_reservation_is_that_alone(self) -> None:
+        found = self._standing("ada", ada=self._part(0.02), bob=self._part(0.5))
+        assert found.account == self.SPENT
+        assert found.epsilon == Part.of(self.RULE, 0.02).epsilon(1e-6)
+        assert found.spent_epsilon() == min(found.epsilon, self.RULE.spent_epsilon(self.SPENT.spent))
+        assert not found.holds(gaussian(self.RULE, 0.01))
+
+    def test_to_all_others_is_what_is_not_reserved(self) -> None:
+        for other in ("bob", "eve"):
+            found = self._standing(other, ada=self._part(0.25))
+            assert found.account == self.SPENT
+            assert found.held[0][0].share == pytest.approx(0.75)
+        capped = self._standing("bob", ada=self._part(0.25), bob=self._part(0.01, reserved=False))
+        assert [part.share for part, _ in capped.held] == pytest.approx([0.75, 0.01])
+        assert not capped.holds(gaussian(self.RULE, 0.01))
+
+    def test_no_reservation_is_less_than_what_its_analyst_has_spent(self) -> None:
+        """Else a refund would show in what is left to others."""
+        used, accounts = Part.of(self.RULE, 1.0).used(self.SPENT.spent), {"ada": self.SPENT}
+        assert fit(opened(self.RULE), accounts, {"ada": self._part(used * 1.001)})
+        assert not fit(opened(self.RULE), accounts, {"ada": self._part(used * 0.999)})
+        assert not fit(opened(self.RULE), accounts, {"bob": self._part(1 - used * 0.999)})
+
+    def test_never_admits_a_job_by_the_rule_of_the_empty_ledger(self) -> None:
+        """Alone, a job within the budget is admitted whose charge does not fit; it would take what is reserved."""
+        large = gaussian(self.RULE, 10.0)
+        alone = Standing(opened(self.RULE))
+        assert alone.after(Charged("job", large, OWN)) is not None
+        for who in ("ada", "bob"):
+            found = standing(opened(self.RULE), {}, {"ada": self._part(0.5)}, who)
+            assert found.after(Charged("job", large, OWN)) is None
+
+    def test_after_a_charge_that_took_all_nothing_is_reserved(self) -> None:
+        state, _ = advance(opened(self.RULE), Charged("job", gaussian(self.RULE, 10.0), OWN), "t")
+        assert state.whole
+        assert not fit(state, {}, {"ada": self._part(1e-6)})
