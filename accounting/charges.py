@@ -37,8 +37,10 @@ class Curves(Protocol):
         """The same of laws from which the plan's differ with probability at most `slack`; None if it has no such."""
         ...
 
-    def losses(self) -> tuple[Losses, ...]:
-        """The losses whose sum is that of the plan, for one or both orders of neighbors; none if it has no such."""
+    def losses(self, *, over: bool) -> tuple[Losses, ...]:
+        """The losses whose sum is the plan's, for one or both orders of neighbors; none if it has no such. `over`: with
+        those of pairs over Renyi curves.
+        """
         ...
 
     def gdp(self) -> float | None:
@@ -122,7 +124,7 @@ def _approximate(plan: Curves, orders: Sequence[float], d: float) -> list[float]
     most of it is for the curve, as jobs with secret slots are charged by it.
     """
     curve = plan.approximate_rdp(orders, d * _CURVE)
-    mu = _mu(plan.losses(), d if curve is None else d * (1 - _CURVE))
+    mu = _mu(plan.losses(over=True), d if curve is None else d * (1 - _CURVE))
     if mu is None and curve is None:
         return None
     true = plan.rdp(orders)

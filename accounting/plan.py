@@ -126,20 +126,21 @@ class AbstractComposition(ABC):
         return total if (total >= 0).all() else None
 
     @final
-    def losses(self, rough: bool = False) -> tuple[Losses, ...]:
+    def losses(self, *, rough: bool = False, over: bool = False) -> tuple[Losses, ...]:
         """The losses whose sum is that of the plan: once, or, where the order of the neighbors matters, for each order.
 
-        None where some query has none. `rough` for the search of noise.
+        None where some query has none. `rough` for the search of noise; `over`: with pairs over Renyi curves, for
+        filters.
         """
         parts = self.parts()
-        if not all(curves.losses for _, curves in parts):
+        if not all(curves.losses or (over and curves.over) for _, curves in parts):
             return ()
         orders = (False, True) if any(curves.mirrored for _, curves in parts) else (False,)
         return tuple(
             tuple(
                 (loss, count)
                 for count, curves in parts
-                for loss in (mirrored and curves.mirrored) or (rough and curves.rough) or curves.losses
+                for loss in (mirrored and curves.mirrored) or (rough and curves.rough) or curves.losses or curves.over
             )
             for mirrored in orders
         )

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
-from accounting.divergences import sampled_gaussian, slot_law, slot_sums
+from accounting.divergences import polygon, sampled_gaussian, slot_law, slot_sums
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
+from accounting.divergences.polygon import Knots
 from accounting.privacy import REPLACE_ONE, Relation, apart
 
 Vector = NDArray[np.float64]
@@ -116,25 +117,13 @@ def _known_slots(c: float, q: float, epsilon: float, ordered: bool) -> float:
 
 def knots(
     mechanism: Allocation, noise_multiplier: float, coarse: bool = False, relation: Relation = REPLACE_ONE
-) -> tuple[Vector, Vector, float]:
-    """epsilon_0 = 0 < epsilon_1 < ... with the probability of the losses +epsilon_k and -epsilon_k, and of +inf.
-
-    The pair whose profile is piecewise linear in gamma, through the lower hull of the bounds at gamma = e^epsilon_k,
-    and constant beyond the last. A profile is convex in gamma, so this one lies above it.
-
-    Returns
-    -------
-    epsilons : shape (k,)
-    masses : shape (2, k), at +epsilon and at -epsilon; what is at 0 stands in the first row
-    infinity : float
-    """
+) -> Knots:
+    """The pair whose profile is the polygon over some bounds of the mechanism's."""
     return _knots(mechanism, noise_multiplier, coarse, relation)
 
 
 @lru_cache(maxsize=256)
-def _knots(
-    mechanism: Allocation, noise_multiplier: float, coarse: bool, relation: Relation
-) -> tuple[Vector, Vector, float]:
+def _knots(mechanism: Allocation, noise_multiplier: float, coarse: bool, relation: Relation) -> Knots:
     body, tail, search = _FALLS
     least = 1e-10 if coarse else _LEAST
     epsilons, bounds = [0.0], [hockey_stick(mechanism, noise_multiplier, 0.0, relation)]
@@ -145,16 +134,7 @@ def _knots(
         fall = search if coarse else body if bounds[-1] > _BODY * bounds[0] else tail
         fell = math.log(bounds[-2] / max(bounds[-1], 1e-300)) + 1e-9
         step *= min(max(fall / fell, 0.5), 2.0)
-    gamma, delta = np.exp(epsilons), np.array(bounds)
-    delta[0] = float(np.min((gamma - 1 + 2 * delta) / (gamma + 1)))  # chords from 1/gamma to gamma, and itself
-    hull = _lower_hull(gamma, delta)
-    gamma, delta = gamma[hull], delta[hull]
-    slopes = np.append(np.diff(delta) / np.diff(gamma), 0.0)
-    # Q has the jump of the slope as its mass at each gamma; left of 1 the slope is delta - 1 - slope, by symmetry
-    low = np.maximum(np.diff(slopes, prepend=delta[0] - 1 - slopes[0]), 0.0)
-    masses = np.vstack([low * gamma, low])
-    masses[1, 0] = 0.0
-    return np.log(gamma), masses, float(delta[-1])
+    return polygon.knots(np.exp(epsilons), np.array(bounds))
 
 
 def conditioned_rdp(
@@ -189,15 +169,3 @@ def typical_deviation(mechanism: Allocation, noise_multiplier: float, relation: 
     square = min(c * c, 300.0)
     one = math.expm1(square) if relation == "zero_out" else 4 * math.sinh(square)
     return min(math.sqrt(mechanism.rate**2 * one / mechanism.slots), apart(relation) * c)
-
-
-def _lower_hull(x: Vector, y: Vector) -> list[int]:
-    """The vertices of the greatest convex function below the points."""
-    hull = [0]
-    for i in range(1, len(x)):
-        while len(hull) > 1 and (y[hull[-1]] - y[hull[-2]]) * (x[i] - x[hull[-2]]) >= (y[i] - y[hull[-2]]) * (
-            x[hull[-1]] - x[hull[-2]]
-        ):
-            hull.pop()
-        hull.append(i)
-    return hull

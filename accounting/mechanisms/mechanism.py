@@ -38,6 +38,7 @@ class Curves:
     losses : privacy losses whose sum is that of one use; empty if there is none
     mirrored : the same with the neighbors in the other order; the losses themselves, which then serve both, if empty
     rough : the same with less work, for the search of noise; the losses themselves if empty
+    over : losses of a pair over the Renyi curve, where there are no others; for filters alone
     approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, if there is one
     epsilon : of one use at a delta, where it has a profile of its own
     epsilon_beside : the same of one use together with Gaussian answers, whose mu^2 is given after delta
@@ -51,6 +52,7 @@ class Curves:
     losses: tuple[Loss, ...] = ()
     mirrored: tuple[Loss, ...] = ()
     rough: tuple[Loss, ...] = ()
+    over: tuple[Loss, ...] = ()
     approximate_rdp: Callable[[Sequence[float], float], Vector | None] | None = None
     epsilon: Callable[[float], float] | None = None
     epsilon_beside: Callable[[float, float], float] | None = None

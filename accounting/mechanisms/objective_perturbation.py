@@ -11,13 +11,13 @@ Proof: docs/proofs/objective_perturbation.md.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
@@ -47,8 +47,9 @@ class ObjectivePerturbation(AbstractMechanism):
         within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """The postcondition's Renyi curve, and no other: the determinant's ratio is no Gaussian's."""
-        return Curves(partial(self._rdp, apart(relation) / noise_multiplier))
+        """The postcondition's Renyi curve, and a pair over it: the determinant's ratio is no Gaussian's."""
+        curve = _Curve(self.curvature_ratio, apart(relation) / noise_multiplier)
+        return Curves(curve, over=(RenyiLoss(curve, curve.mu),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which the linear term alone would spend mu^2."""
@@ -75,8 +76,16 @@ class ObjectivePerturbation(AbstractMechanism):
         scale = self.std(noise_multiplier, bound, len(value)) / spacing
         return np.asarray(noise.rounded_gaussian(len(value), scale) * spacing)
 
-    def _rdp(self, mu: float, orders: Sequence[float]) -> NDArray[np.float64]:
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """ln(1 + beta / Lambda) + a mu^2 / 2 + ln(2 Phi((a - 1) mu)) / (a - 1), at each order a > 1."""
+
+    curvature_ratio: float
+    mu: float
+
+    def __call__(self, orders: Sequence[float]) -> NDArray[np.float64]:
         a = np.asarray(orders, dtype=float)
-        tilt = np.log1p(erf((a - 1) * mu / math.sqrt(2))) / (a - 1)  # ln(2 Phi(x)), digits kept near 0
-        curve = math.log1p(self.curvature_ratio) + a * mu**2 / 2 + tilt
+        tilt = np.log1p(erf((a - 1) * self.mu / math.sqrt(2))) / (a - 1)  # ln(2 Phi(x)), digits kept near 0
+        curve = math.log1p(self.curvature_ratio) + a * self.mu**2 / 2 + tilt
         return np.asarray(curve * _ROUNDED_UP)

@@ -22,11 +22,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
-import numpy as np
-
 from accounting import numbers
-from accounting.divergences import allocation
-from accounting.divergences.losses import Masses, connect_the_dots
+from accounting.divergences import allocation, polygon
+from accounting.divergences.losses import Masses
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
@@ -142,12 +140,5 @@ class AllocationLoss:
 
 @lru_cache(maxsize=16)
 def _masses(loss: AllocationLoss, interval: float) -> Masses:
-    """The knots' masses in the grid's cells; a loss of -e has the masses of +e with P and Q exchanged."""
-    epsilons, masses, infinity = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.coarse, loss.relation)
-    cells = np.concatenate([np.floor(epsilons / interval), np.floor(-epsilons / interval)]).astype(int)
-    lowest = int(cells.min())
-    upper, lower = np.zeros(int(cells.max()) - lowest + 1), np.zeros(int(cells.max()) - lowest + 1)
-    at_zero = masses[0] * (epsilons == 0.0)
-    np.add.at(upper, cells - lowest, np.concatenate([masses[0], masses[1]]))
-    np.add.at(lower, cells - lowest, np.concatenate([masses[1] + at_zero, masses[0] - at_zero]))
-    return connect_the_dots(interval, lowest, upper, lower, 0.0, infinity)
+    knots = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.coarse, loss.relation)
+    return polygon.on_grid(knots, interval)

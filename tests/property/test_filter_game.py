@@ -77,7 +77,7 @@ class Pair:
         moments = [sum(p * math.exp((a - 1) * STEP * loss) for loss, p in kept.items()) for a in orders]
         return (np.log(moments) - np.array(orders) * math.log(1 - self.rare)) / (np.array(orders) - 1)
 
-    def losses(self) -> tuple[Losses, ...]:
+    def losses(self, *, over: bool) -> tuple[Losses, ...]:  # noqa: ARG002
         return (((self, 1),),) if self.rare else ()
 
     def gdp(self) -> float | None:

@@ -42,7 +42,7 @@ class Curve:
     def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:  # noqa: ARG002
         return None
 
-    def losses(self) -> tuple[Losses, ...]:
+    def losses(self, *, over: bool) -> tuple[Losses, ...]:  # noqa: ARG002
         return ()
 
     def gdp(self) -> float | None:
