@@ -34,17 +34,18 @@ Other = Annotated[
     Elsewhere | None,
     Field(
         description="The same promise between the other neighbors: replace_one's holds under zero_out as it is; two "
-        "steps through the blank record make (2 epsilon, (1 + e^epsilon) delta) of zero_out's. Null as `meaning`."
+        "steps through the blank record make (2 epsilon, (1 + e^epsilon) delta) of zero_out's. Null where that delta "
+        "reaches 1, which promises nothing; and as `meaning`."
     ),
 ]
 
 
-def elsewhere(neighbors: Relation, epsilon: float, delta: float) -> Elsewhere:
-    """(epsilon, delta) in the other relation: docs/proofs/relation.md."""
+def elsewhere(neighbors: Relation, epsilon: float, delta: float) -> Elsewhere | None:
+    """(epsilon, delta) in the other relation: docs/proofs/relation.md; None where that delta would reach 1."""
     if neighbors == REPLACE_ONE:
         return Elsewhere(neighbors="zero_out", epsilon=epsilon, delta=delta)
-    twice = 0.0 if delta == 0 else min(1.0, (1 + math.exp(epsilon)) * delta)
-    return Elsewhere(neighbors=REPLACE_ONE, epsilon=2 * epsilon, delta=twice)
+    twice = (1 + math.exp(epsilon)) * delta
+    return Elsewhere(neighbors=REPLACE_ONE, epsilon=2 * epsilon, delta=twice) if twice < 1 else None
 
 
 def between(neighbors: Relation, epsilon: float, delta: float) -> dict[str, Any]:
@@ -55,5 +56,5 @@ def between(neighbors: Relation, epsilon: float, delta: float) -> dict[str, Any]
 def lines(neighbors: Relation, epsilon: float, delta: float) -> list[tuple[str, str]]:
     """The same for people."""
     there = elsewhere(neighbors, epsilon, delta)
-    worth = f"epsilon {there.epsilon:.6g} at delta {there.delta:.3g}"
-    return [("neighbors", f"{neighbors}: {MEANING[neighbors]} Under {there.neighbors}: {worth}.")]
+    worth = f" Under {there.neighbors}: epsilon {there.epsilon:.6g} at delta {there.delta:.3g}." if there else ""
+    return [("neighbors", f"{neighbors}: {MEANING[neighbors]}{worth}")]

@@ -9,7 +9,7 @@ import pytest
 from accounting.errors import ReceiptInvalid
 from accounting.records.receipt import recompute, verify
 from app.sources.spec import JobSpec
-from app.wire.neighbors import MEANING
+from app.wire.neighbors import MEANING, Elsewhere, elsewhere, lines
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World, check_books
 
@@ -113,3 +113,13 @@ def test_a_job_holds_a_plan_of_its_problems_neighbors(tmp_path: Any) -> None:
         assert forged != text
         with pytest.raises(ValueError, match="neighbors"):
             JobSpec.model_validate_json(forged)
+
+
+def test_what_would_promise_nothing_elsewhere_is_not_told() -> None:
+    epsilon, delta = 13.0, 1e-6
+    told = elsewhere("zero_out", epsilon, delta)
+    assert told == Elsewhere(neighbors="replace_one", epsilon=26.0, delta=(1 + math.exp(13)) * 1e-6)
+    assert elsewhere("zero_out", 14.0, delta) is None
+    assert "replace_one" not in str(lines("zero_out", 14.0, delta))
+    assert elsewhere("zero_out", 100.0, 0.0) == Elsewhere(neighbors="replace_one", epsilon=200.0, delta=0.0)
+    assert elsewhere("replace_one", 14.0, delta) == Elsewhere(neighbors="zero_out", epsilon=14.0, delta=delta)

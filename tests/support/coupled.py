@@ -31,7 +31,7 @@ def complaints(
 
     Record 7 is replaced by the other: a row, or what a person has in k places, `present` before and after. Answers are
     the values of the first run plus noise; batches are the same. The published SVRG step hands over two vectors: a
-    batch's change, and a mean over all rows, which moves by b batch / n.
+    batch's change, and a mean over all rows, which moves by b batch / n (half of it under zero_out).
     """
     rng, found = np.random.default_rng(6), []
     told: list[tuple[str, Vector, float, Vector]] = []
@@ -56,7 +56,7 @@ def complaints(
         # objective_perturbation's "approximation" is of a minimizer that moves, at the price of its own mechanism
         most = [apart(problem.relation) * bound]
         if isinstance(planned.mechanism, SvrgStep):
-            most.append(bound * planned.mechanism.batch / planned.mechanism.rows)
+            most.append(most[0] * planned.mechanism.batch / (2 * planned.mechanism.rows))
         moved = np.linalg.norm(np.atleast_2d(value - before), axis=1)
         if name != "approximation" and not (len(moved) == len(most) and (moved <= most).all()):
             found.append(f"{name}: moved by more than its bound says")

@@ -1,5 +1,6 @@
 """Under zero_out: one record, beside which there is nothing, moves no answer by more than its per-record bound."""
 
+import math
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from solvers import methods
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
+from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.domains import LinfBall
@@ -169,3 +171,23 @@ def test_doors_take_plans_of_their_problems_neighbors_alone(relation: Any) -> No
         door(problem, data, Plan((), relation), Noise())
         with pytest.raises(OutOfPlan, match="neighbors"):
             door(problem, data, Plan((), other), Noise())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("relation", "steps"), [("zero_out", 1), ("replace_one", 2)])
+def test_both_runs_may_miss_the_perturbed_minimizer(relation: Any, steps: int) -> None:
+    """Each by its radius r, whatever the neighbors are: 2 r between them is what noise must hide."""
+    problem = Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0, relation=relation)
+    quote, found = plan(methods.ObjectivePerturbation(), problem, PRIVACY), dict[str, float]()
+    radius = getattr(quote.method, "radius", math.nan)
+
+    def perturb(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        found[planned.name] = bound
+        return value
+
+    rng = np.random.default_rng(3)
+    data = inputs.of_arrays(rng.normal(size=(50, 2)), rng.choice([-1.0, 1.0], 50), problem)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Meter, "perturb", perturb)
+        run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), preparation=quote.preparation)
+    assert steps * found["approximation"] == 2 * radius
+    assert found["minimizer"] >= problem.G
