@@ -9,10 +9,12 @@ from app.datasets import folders, service
 from app.datasets.upload import Upload, receive
 from app.http.errors import responses
 from app.identity.dependencies import Principal, database, require, settings
+from app.ledger.routes import Keys
 from app.persistence.session import Database
 from app.settings import Settings
 from app.wire.base import Identifier, Page
 from app.wire.datasets import BudgetStatus, Dataset
+from app.wire.receipts import LedgerHead
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
@@ -102,3 +104,12 @@ def read(base: Base, principal: Anyone, dataset_id: Identifier) -> Dataset:
 def budget(base: Base, principal: Anyone, dataset_id: Identifier) -> BudgetStatus:
     """What is spent and what remains. An analyst sees the total and their own part; steward and auditor see all."""
     return service.budget(base, dataset_id, principal)
+
+
+@router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))
+def head(base: Base, signing: Keys, principal: Anyone, dataset_id: Identifier) -> LedgerHead:
+    """The newest entry's number and hash, signed; to an analyst, of their own newest release.
+
+    Keep it elsewhere: a ledger that lacks it later was cut or rewritten.
+    """
+    return service.head(base, signing, dataset_id, principal)

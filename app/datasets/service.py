@@ -10,6 +10,7 @@ from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.allotments import Standing
+from accounting.records.chain import Entry
 from accounting.records.ledger import Joined, Opened, spent_epsilon
 from app.datasets import allotments, families, folders, profiles, store, values
 from app.datasets.store import DatasetRow, Spend
@@ -19,6 +20,7 @@ from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.ledger import allotments as allotted
 from app.ledger import store as ledger
+from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources.errors import Mismatch, SourceError, TooLarge
@@ -28,6 +30,7 @@ from app.wire.base import Page
 from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss, Promise
 from app.wire.neighbors import between
 from app.wire.problems import Violation
+from app.wire.receipts import LedgerHead
 
 # Each file that is being read may take some 300 MB.
 _reading = threading.BoundedSemaphore(2)
@@ -75,6 +78,22 @@ def page(database: Database, cursor: str | None, limit: int, principal: Principa
         rows = store.page(connection, principal, cursor, limit + 1)
         items = [described(connection, row, principal) for row in rows[:limit]]
     return Page[Dataset](items=items, next=items[-1].id if len(rows) > limit else None)
+
+
+def head(database: Database, keys: SigningKeys, dataset_id: str, principal: Principal) -> LedgerHead:
+    """How far a dataset's ledger goes, signed; ApiError not_found.
+
+    To an analyst, as far as the newest receipt of their own says it: what others did since is not theirs to see.
+    """
+    with database.read() as connection:
+        if principal.role == "analyst":
+            store.visible(connection, dataset_id, principal)
+            entry: Entry | None = ledger.newest_release(connection, dataset_id, principal.id)
+        else:
+            entry = ledger.newest(connection, dataset_id)
+    if entry is None:
+        raise ApiError("not_found", "There is no dataset of this id.")
+    return LedgerHead(**keys.sign_head(dataset_id, entry))
 
 
 def budget(database: Database, dataset_id: str, principal: Principal) -> BudgetStatus:

@@ -14,7 +14,7 @@ from app.ledger import service
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.wire.base import Identifier, Page
-from app.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
+from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
 
 router = APIRouter(prefix="/v1", tags=["ledger and receipts"])
 
@@ -42,17 +42,6 @@ def ledger(
 ) -> Page[LedgerEntry]:
     """Every charge, refund and release, oldest first, as a hash chain that anyone can check."""
     return service.page(base, dataset_id, int(cursor or 0), limit)
-
-
-@router.get("/datasets/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))
-def head(
-    base: Base,
-    signing: Keys,
-    _principal: Annotated[Principal, Depends(require("steward", "auditor"))],
-    dataset_id: Identifier,
-) -> LedgerHead:
-    """The newest entry's number and hash, signed. Keep it elsewhere: a ledger that lacks it was cut or rewritten."""
-    return service.head(base, signing, dataset_id)
 
 
 @router.get("/keys", summary="The server's public keys")

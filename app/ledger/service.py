@@ -15,7 +15,7 @@ from app.ledger import store
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.wire.base import Page
-from app.wire.receipts import LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
+from app.wire.receipts import LedgerEntry, ReceiptDocument, VerificationReport
 
 T = TypeVar("T")
 _STRANGER = ""  # this route is public: its callers share what one caller may have
@@ -29,15 +29,6 @@ def page(database: Database, dataset_id: str, after: int, limit: int) -> Page[Le
         found = store.entries(connection, dataset_id, after, limit + 1)
     items = [LedgerEntry(**entry.to_json()) for entry in found[:limit]]
     return Page[LedgerEntry](items=items, next=str(items[-1].sequence) if len(found) > limit else None)
-
-
-def head(database: Database, keys: SigningKeys, dataset_id: str) -> LedgerHead:
-    """How far the ledger goes now, signed; ApiError not_found if there is no such dataset."""
-    with database.read() as connection:
-        newest = store.newest(connection, dataset_id)
-    if newest is None:
-        raise ApiError("not_found")
-    return LedgerHead(**keys.sign_head(dataset_id, newest))
 
 
 async def check(database: Database, keys: SigningKeys, pool: Pool, document: ReceiptDocument) -> VerificationReport:

@@ -16,7 +16,7 @@ from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Charged, External, LedgerEvent, LedgerState, Opened, Refunded, advance
 from app.ledger import allotments
-from app.persistence.tables import EXTERNAL, PROMISES, analyst_spend, datasets, ledger_entries, ledgers
+from app.persistence.tables import EXTERNAL, PROMISES, analyst_spend, datasets, jobs, ledger_entries, ledgers
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
@@ -165,6 +165,16 @@ def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:
     last = sa.select(sa.func.max(ledger_entries.c.sequence)).where(ledger_entries.c.ledger_id == _of(dataset_id))
     sequence = connection.scalar(last)
     return None if sequence is None else entries(connection, dataset_id, sequence - 1, 1)[0]
+
+
+def newest_release(connection: sa.Connection, dataset_id: str, owner_id: str) -> Entry:
+    """The last release of this owner's on the dataset's ledger; the ledger's first entry if there is none."""
+    owned = sa.select(jobs.c.id).where(jobs.c.owner_id == owner_id)
+    theirs = (ledger_entries.c.kind == "released") & sa.func.json_extract(ledger_entries.c.body, "$.job").in_(owned)
+    last = sa.select(sa.func.max(ledger_entries.c.sequence)).where(
+        ledger_entries.c.ledger_id == _of(dataset_id), theirs
+    )
+    return entries(connection, dataset_id, (connection.scalar(last) or 1) - 1, 1)[0]
 
 
 def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:

@@ -58,7 +58,7 @@ RULES = {
     ("GET", "/v1/datasets/{dataset_id}/allotments/{analyst}"): {"steward"},
     ("DELETE", "/v1/datasets/{dataset_id}/allotments/{analyst}"): {"steward"},
     ("GET", "/v1/datasets/{dataset_id}/ledger"): {"steward", "auditor"},
-    ("GET", "/v1/datasets/{dataset_id}/ledger/head"): {"steward", "auditor"},
+    ("GET", "/v1/datasets/{dataset_id}/ledger/head"): ALL,
     ("POST", "/v1/quotes"): {"steward", "analyst"},
     ("POST", "/v1/jobs"): {"steward", "analyst"},
     ("GET", "/v1/jobs"): ALL,

@@ -219,6 +219,33 @@ def test_the_head_is_the_newest_entry_signed(shared: Service, released: dict[str
 
 
 @pytest.mark.slow
+def test_an_analysts_head_is_that_of_their_own_newest_release(shared: Service) -> None:
+    """What others do in between shows in no answer to them; a ledger still has to contain it."""
+
+    def run(role: str) -> Head:
+        job = shared.call(role, "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()
+        assert shared.finished(job["id"])["state"] == "done"
+        receipt = shared.call(role, "GET", f"/v1/jobs/{job['id']}/receipt").json()["receipt"]
+        return Head(receipt["sequence"], receipt["hash"])
+
+    def seen(role: str) -> Head:
+        found = shared.call(role, "GET", f"/v1/datasets/{dataset}/ledger/head").json()
+        return Head(found["sequence"], found["hash"])
+
+    dataset = shared.dataset()
+    first = seen("auditor")
+    assert seen("analyst") == first
+    run("steward")
+    assert seen("analyst") == first
+    mine = run("analyst")
+    run("steward")
+    assert seen("analyst") == mine
+    ledger = [Entry.from_json(entry) for entry in _ledger(shared, dataset)["items"]]
+    assert seen("auditor") == ledger[-1].head
+    verify_ledger(ledger, [first, mine])
+
+
+@pytest.mark.slow
 def test_what_a_ledger_exports_proves_itself_and_its_receipts(shared: Service, released: dict[str, Any]) -> None:
     ledger = [Entry.from_json(entry) for entry in _ledger(shared, released["dataset"])["items"]]
     head = Head(4, released["document"]["receipt"]["hash"])
