@@ -9,15 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from accounting import Privacy
-from accounting.errors import BudgetExhausted, LedgerInvalid
+from accounting.errors import BudgetExhausted, LedgerFrozen, LedgerInvalid
 from accounting.filter import UNIT, Cost, Filter
 from accounting.records.ledger import (
     Cancelled,
     Charged,
     Entry,
+    External,
     Failed,
+    Frozen,
+    LedgerEvent,
     LedgerState,
     Opened,
+    Promised,
     Refunded,
     Released,
     Started,
@@ -58,7 +62,9 @@ class Job:
 
 
 class Story(RuleBasedStateMachine):
-    """Jobs come, start, end or are taken back, in any order; beside the ledger runs a plain list of live charges."""
+    """Jobs come, start, end or are taken back, stewards freeze, promise more and charge what ran elsewhere, in any
+    order; beside the ledger runs a plain list of live charges.
+    """
 
     queued = Bundle("queued")
     started = Bundle("started")
@@ -70,7 +76,7 @@ class Story(RuleBasedStateMachine):
         self.state, entry = advance(None, Opened("d1", 100, filter_), AT)
         self.entries = [entry]
 
-    def step(self, event: Charged | Started | Refunded | Released | Failed | Cancelled) -> None:
+    def step(self, event: LedgerEvent) -> None:
         self.state, entry = advance(self.state, event, AT)
         self.entries.append(entry)
 
@@ -80,6 +86,10 @@ class Story(RuleBasedStateMachine):
         cost = cost_of(filter_, shares)
         self.names += 1
         name = f"job{self.names}"
+        if before.frozen:
+            with pytest.raises(LedgerFrozen):
+                advance(before, Charged(name, cost, guarantee), AT)
+            return multiple()
         after = total(filter_, [*self.live.values(), cost])
         fits = any(s <= t for s, t in zip(after, filter_.thresholds, strict=True)) and not before.whole
         alone = guarantee.epsilon <= filter_.privacy.epsilon and guarantee.delta <= filter_.privacy.delta
@@ -95,15 +105,21 @@ class Story(RuleBasedStateMachine):
         return Job(name, cost, self.state.whole)
 
     @rule(target=started, job=consumes(queued))
-    def start(self, job: Job) -> Job:
+    def start(self, job: Job) -> object:
+        if self.state.frozen:
+            with pytest.raises(LedgerFrozen):
+                advance(self.state, Started(job.name, 1), AT)
+            return multiple()  # it waits, charged
         self.step(Started(job.name, 1))
         return job
 
     @rule(job=consumes(queued))
     def refund(self, job: Job) -> None:
+        whole = self.state.whole
+        assert job.whole >= whole, "another charge beside it, or a larger promise, makes it one like others"
         with pytest.raises(LedgerInvalid):
-            advance(self.state, Refunded(job.name, job.cost, not job.whole), AT)
-        self.step(Refunded(job.name, job.cost, job.whole))
+            advance(self.state, Refunded(job.name, job.cost, not whole), AT)
+        self.step(Refunded(job.name, job.cost, whole))
         del self.live[job.name]
 
     @rule(job=consumes(started), how=st.sampled_from(["released", "failed", "cancelled"]))
@@ -112,6 +128,35 @@ class Story(RuleBasedStateMachine):
             self.step(Released(job.name, 1, MODEL))
         else:
             self.step((Failed if how == "failed" else Cancelled)(job.name, 1))
+
+    @rule()
+    def freeze(self) -> None:
+        """Or lift it."""
+        self.step(Frozen(not self.state.frozen, "eve"))
+
+    @rule(epsilon=st.floats(1.001, 2.0), delta=st.sampled_from([1.0, 2.0]))
+    def promise_more(self, epsilon: float, delta: float) -> None:
+        before, now = self.state, self.state.filter.privacy
+        larger = Privacy(min(now.epsilon * epsilon, 100.0), min(now.delta * delta, 1e-2))
+        self.step(Promised(before.filter.raised(larger), "eve"))
+        assert self.state.spent == before.spent
+        if larger.delta == now.delta:  # else it is told at another delta
+            assert remaining_epsilon(self.state) >= remaining_epsilon(before)
+
+    @rule(shares=SHARES)
+    def charge_what_ran_elsewhere(self, shares: list[int]) -> None:
+        rule_, before = self.state.filter, self.state
+        cost = cost_of(rule_, shares)
+        after = total(rule_, [*self.live.values(), cost])
+        fits = any(s <= t for s, t in zip(after, rule_.thresholds, strict=True)) and not before.whole
+        self.names += 1
+        name = f"report{self.names}"
+        with pytest.raises(LedgerInvalid if fits else BudgetExhausted):
+            advance(before, External("d1", name, {}, cost, fits, "eve"), AT)
+        self.step(External("d1", name, {}, cost, not fits, "eve"))
+        self.live[name] = cost
+        assert self.state.is_exceeded == (not fits)
+        assert self.state.frozen == (before.frozen or not fits)
 
     @rule(shares=SHARES, whole=st.booleans())
     def refund_what_is_not_there(self, shares: list[int], whole: bool) -> None:
@@ -131,8 +176,9 @@ class Story(RuleBasedStateMachine):
     def never_beyond_every_threshold(self) -> None:
         filter_ = self.state.filter
         within = any(s <= t for s, t in zip(self.state.spent, filter_.thresholds, strict=True))
-        assert within or (self.state.whole and len(self.live) == 1)
-        assert 0 <= spent_epsilon(self.state) <= filter_.privacy.epsilon
+        assert within or self.state.is_exceeded or (self.state.whole and len(self.live) == 1)
+        assert spent_epsilon(self.state) >= 0
+        assert self.state.is_exceeded or spent_epsilon(self.state) <= filter_.privacy.epsilon
         assert 0 <= remaining_epsilon(self.state) <= filter_.privacy.epsilon
 
     @invariant()

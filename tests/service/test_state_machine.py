@@ -144,6 +144,11 @@ def _top_up(world: World) -> Callable[[], object]:
     return lambda: world.amend(dataset, Amendment(budget=BudgetChange(epsilon=5.0, delta=1e-6)))
 
 
+def _charge_outside(world: World) -> Callable[[], object]:
+    dataset = world.dataset()
+    return lambda: world.charge(dataset, "report", noise_multiplier=1.0)
+
+
 def _join(world: World) -> Callable[[], object]:
     world.dataset(family="people")
     return lambda: world.register(family="people")
@@ -193,6 +198,7 @@ STEPS = [
     _cancel_running,
     _amend,
     _top_up,
+    _charge_outside,
     _join,
     _withdraw,
     _delete,
@@ -327,6 +333,17 @@ class Jobs(RuleBasedStateMachine):
         assert state is not None
         larger = BudgetChange(epsilon=state.filter.privacy.epsilon + 0.5, delta=1e-6)
         self.world.amend(self.dataset, Amendment(budget=larger))
+
+    @rule(label=st.sampled_from(["a", "b", "c"]), noise_multiplier=st.sampled_from([2.0, 20.0]))
+    def charge_outside(self, label: str, noise_multiplier: float) -> None:
+        try:
+            told = self.world.charge(self.dataset, label, noise_multiplier)
+        except ApiError as problem:
+            refused = problem.code
+        else:
+            self.frozen = self.frozen or told.budget.frozen
+            return
+        assert refused == "idempotency_conflict"
 
     @rule()
     def erase(self) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from accounting.records.chain import Entry
 from accounting.records.codec import plan_to_json
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import replay
+from accounting.records.outside import GaussianDpEvent
 from accounting.records.receipt import Jwks, verify
 from app.datasets import grants
 from app.datasets import service as datasets
@@ -37,9 +38,11 @@ from app.persistence.tables import jobs as job_table
 from app.quotes.pricing import Priced
 from app.settings import Settings
 from app.sources.spec import JobSpec
+from app.stewardship import charges
 from app.stewardship import service as stewardship
 from app.wire.datasets import Amendment, Dataset
 from app.wire.jobs import Job, JobRequest
+from app.wire.outside import ExternalCharge, ExternalCharged
 from app.worker.dispatcher import Dispatcher
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
@@ -56,6 +59,7 @@ class World:
     database: Database
     keys: SigningKeys
     analyst: Principal
+    steward: Principal
     made: int = 0
     holders: dict[tuple[str, int], Holder] = field(default_factory=dict)
 
@@ -69,8 +73,9 @@ class World:
             if not tokens.known(connection, "secret of ada"):
                 tokens.add(connection, "ada", "analyst", "secret of ada", at)
             found = tokens.find(connection, "secret of ada", at)
+            steward = replace(STEWARD, id=tokens.identity(connection, STEWARD.name, STEWARD.role, at))
         assert found is not None
-        return World(settings, database, SigningKeys(home), found)
+        return World(settings, database, SigningKeys(home), found, steward)
 
     def dataset(self, rows: int = 200, **changes: Any) -> str:
         """The id of a fresh dataset with the columns of SPEC, which is there for the analyst."""
@@ -107,6 +112,11 @@ class World:
     def amend(self, dataset: str, change: Amendment) -> Dataset:
         """As a steward asks."""
         return stewardship.amend(self.database, STEWARD, dataset, change)
+
+    def charge(self, dataset: str, label: str, noise_multiplier: float) -> ExternalCharged:
+        """What a Gaussian mechanism cost elsewhere, whether it fits or not."""
+        asked = ExternalCharge(label=label, event=GaussianDpEvent(noise_multiplier), exceeds=True)
+        return charges.charge(self.database, self.steward, dataset, asked)
 
     def erase(self, dataset: str) -> Dataset:
         """As a steward asks."""
