@@ -52,8 +52,8 @@ class People:
 
     def add(self, values: pa.Array) -> None:
         """The names of some more rows; `Unreadable` if one has none."""
-        found = pc.dictionary_encode(pc.ascii_trim_whitespace(texts(values)))
-        names = found.dictionary.to_pylist()
+        found = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+        names = pc.ascii_trim_whitespace(texts(found.dictionary)).to_pylist()
         if found.indices.null_count or None in names or "" in names:
             raise Unreadable(f"A row says nothing in {self.unit.column!r}, which must say whose it is.")
         digests = (hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest() for name in names)

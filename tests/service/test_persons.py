@@ -1,9 +1,12 @@
 """A person as the unit, through the real application: what is protected, and that nothing tells how many rows are."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from app.datasets import folders
@@ -131,6 +134,27 @@ def test_files_that_do_not_say_whose_rows_are_are_refused(service: Service) -> N
     ):
         answer = service.upload(VISITS | {"unit": unit}, visits(3))
         assert (answer.status_code, answer.json()["code"] in ("invalid_request", "out_of_range")) == (422, True)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.int64(), pa.float64(), pa.dictionary(pa.int32(), pa.string())], ids=str
+)
+def test_persons_in_parquet_are_those_of_their_names(service: Service, tmp_path: Path, kind: pa.DataType) -> None:
+    i = np.arange(200)
+    whose = pa.array((i % 70).astype(str)).cast(kind) if pa.types.is_dictionary(kind) else pa.array(i % 70).cast(kind)
+    columns = {
+        "patient": whose,
+        "age": 20 + i % 60,
+        "sex": np.array(["f", "m"])[i % 2],
+        "income": np.where(i > 30, "high", "low"),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "visits")
+    made = register(service, "visits", (tmp_path / "visits").read_bytes())
+    assert made["persons"] == 70
+    names = whose.take(pa.array([None if j == 3 else j for j in range(200)]))
+    pq.write_table(pa.table(columns | {"patient": names}), tmp_path / "visits")
+    refused = service.upload(VISITS | {"name": "again"}, (tmp_path / "visits").read_bytes())
+    assert refused.json()["code"] == "unreadable_file"
 
 
 def test_the_same_rows_are_no_second_budget_under_another_unit(service: Service) -> None:

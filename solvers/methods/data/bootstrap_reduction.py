@@ -48,7 +48,7 @@ class BootstrapReduction(Strict):
             if `inner` is, at delta = 0, or there is one row.
         """
         if problem.n < 2:
-            raise Unsuitable("bootstrap_reduction needs two rows or more")
+            raise Unsuitable("bootstrap_reduction needs two records or more")
         own = Privacy(run_epsilon(privacy.epsilon, problem.n), 0.0)
         return BootstrapReductionRun(self.inner.resolve(replace(problem, relation=REPLACE_ONE), own))
 

@@ -87,7 +87,7 @@ class EpochGrowth(Strict):
         width = tuning.envelope("epoch_growth", problem, self.smoothing, proven)
         if self.epochs is None and proven >= reach * 2**-kappa:
             raise Unsuitable(
-                f"epoch_growth: with n = {problem.n} rows an epoch's proven error is {proven / reach:.3g} G D, and one "
+                f"epoch_growth: with n = {problem.n} an epoch's proven error is {proven / reach:.3g} G D, and one "
                 f"that halves the distance to the minimizer at kappa = {kappa:g} needs less than {2**-kappa:.3g} G D: "
                 "take localization, or name the epochs"
             )
@@ -111,7 +111,7 @@ class EpochGrowth(Strict):
         D, rows = distance(problem), problem.n // epochs
         if rows < tuning.LEAST_ROWS * (self.phases or 1):
             raise Unsuitable(
-                f"epoch_growth: {epochs} epochs on n = {problem.n} rows hold {rows} each, and every phase of one needs "
+                f"epoch_growth: {epochs} epochs on n = {problem.n} hold {rows} each, and every phase of one needs "
                 f"{tuning.LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
             )
         plan = tuning.choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)

@@ -112,7 +112,7 @@ def choose(
     for k in counts:
         rows = n // k
         if rows < LEAST_ROWS:
-            raise Unsuitable(f"{k} phases on {n} rows would hold {rows} each, fewer than {LEAST_ROWS}: ask for fewer")
+            raise Unsuitable(f"{k} phases on n = {n} would hold {rows} each, fewer than {LEAST_ROWS}: ask for fewer")
         for q in _RATIOS if ratio is None else (ratio,):
             best = distance / G * math.sqrt(law.reach / rows / _factor(law, a, k, rows, q))
             plan = Phases(begin, k, rows, q, min(best if step is None else step, longest))

@@ -247,8 +247,8 @@ SMALL = Problem(Logistic(), NoRegularizer(), L2Ball(1.0), n=200, d=4, row_norm=1
         (Localization(smoothing=0.0), Problem(Hinge(), n=60, d=3, row_norm=1.0), "smoothing must be above 0"),
         (Localization(phases=3), Problem(Logistic(), n=60, d=3, row_norm=1.0), "20 each, fewer than 30"),
         (Localization(), Problem(Logistic(), n=20, d=3, row_norm=1.0), "20 each, fewer than 30"),
-        (EpochGrowth(), SMALL, "n = 200 rows an epoch's proven error is 0.6.* needs less than 0.25 G D"),
-        (EpochGrowth(epochs=9), SMALL, "9 epochs on n = 200 rows hold 22 each, and every phase of one needs 30"),
+        (EpochGrowth(), SMALL, "n = 200 an epoch's proven error is 0.6.* needs less than 0.25 G D"),
+        (EpochGrowth(epochs=9), SMALL, "9 epochs on n = 200 hold 22 each, and every phase of one needs 30"),
         (Localization(step=1e15), replace(SMALL, domain=Free()), "too weak"),
     ],
 )

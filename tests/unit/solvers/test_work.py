@@ -5,13 +5,14 @@ are compared of which nothing is released before the end, or where what follows 
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting import Privacy
+from accounting import Privacy, Unit
 from accounting.noise import Noise
 from solvers import methods, plan
 from solvers.columns import Columns
@@ -38,15 +39,21 @@ def pairs(classes: bool, d: int) -> list[tuple[Array, Array]]:
     return [(np.zeros((N, d)), np.ones(N)), (alike, np.ones(N)), (mixed, y), (one, y)]
 
 
-def work(method: methods.Method, problem: Problem, privacy: Privacy, X: Array, y: Array) -> Counter[tuple[str, int]]:
+def work(
+    method: methods.Method,
+    problem: Problem,
+    privacy: Privacy,
+    X: Array,
+    y: Array,
+    held: NDArray[np.bool_] | None = None,
+) -> Counter[tuple[str, int]]:
     quote = plan(method, problem, privacy)
     if problem.columns is not None:  # one block of two
         X = np.column_stack((X[:, 0] > 0, X[:, 0] <= 0, np.ones(N))).astype(float)
-    run(
-        quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(1))
-    )  # what is made once
+    once = inputs.of_arrays(X, y, problem, held)
+    run(quote.method, problem, once, quote.release, Noise(SeededBits(1)))  # what is made once
     noise = Noise(SeededBits(1))
-    return operations(lambda: run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, noise))
+    return operations(lambda: run(quote.method, problem, inputs.of_arrays(X, y, problem, held), quote.release, noise))
 
 
 def small(loss: Loss, domain: Domain, regularizer: Regularizer | None = None, d: int = 3) -> Problem:
@@ -84,6 +91,21 @@ def test_the_records_do_not_change_how_much_is_done(method: methods.Method, prob
     assert sum(first.values()) > 1000
     for other in others:
         assert other == first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "problem", "privacy"), CASES, ids=lambda x: getattr(x, "name", ""))
+def test_how_many_rows_persons_have_does_not_change_it(
+    method: methods.Method, problem: Problem, privacy: Privacy
+) -> None:
+    """None has a row, all have all, every other one has one."""
+    persons, counted = replace(problem, n=N // 2, unit=Unit("person", 2)), []
+    if isinstance(method, methods.InverseSensitivity | methods.EpochGrowth):  # refused, or too few for its phases
+        persons = replace(problem, unit=Unit("person", 1))
+    X, y = pairs(problem.loss.takes == "class", problem.d)[2]
+    for held in (np.zeros(N, np.bool_), np.ones(N, np.bool_), np.arange(N) % 4 == 0):
+        counted.append(work(method, persons, privacy, X, y, held))
+    assert counted[0] == counted[1] == counted[2]
 
 
 def test_every_method_is_here() -> None:
