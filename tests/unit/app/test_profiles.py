@@ -1,6 +1,8 @@
 """What is told of a profile: numbers in their units, quantiles, intervals that hold the truth as often as said."""
 
 import json
+import math
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -8,6 +10,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from accounting.noise import Noise
 from app.datasets.profiles import Released
 from app.http.errors import ApiError
 from app.jobs import profiles, release
@@ -17,9 +20,12 @@ from app.wire.datasets import DatasetSpec
 from app.wire.jobs import ProfileRequest
 from app.wire.models import PrivacyStatement
 from app.wire.profiles import ColumnProfile, DatasetProfile
+from solvers.data_access import inputs
 from solvers.preparation import ByProfile
+from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.calculations import price
+from tests.support.seeded import SeededBits
 from tests.unit.app.test_quotes import SETTINGS, dataset, priced
 
 COLUMNS: list[dict[str, Any]] = [
@@ -95,6 +101,36 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
                 key = f"{told.column.name} {name}"
                 held[key] = held.get(key, 0) + (interval.low <= truth <= interval.high)
                 assert interval.low <= interval.value <= interval.high
+    assert min(held.values()) >= 0.95 * runs - 4 * (0.95 * 0.05 * runs) ** 0.5, held
+
+
+@pytest.mark.slow
+def test_intervals_of_persons_hold_the_truth_as_often_though_the_number_of_rows_is_noisy() -> None:
+    """Of the rows that are there, half of 3,000 persons' places; counts are of rows that weigh 1/k."""
+    n, k, runs = 3000, 2, 150
+    row = dataset(n)
+    declared = {"name": "d", "columns": COLUMNS[:2], "budget": {"epsilon": 3.0, "delta": 1e-6}}
+    declared["unit"] = {"column": "who", "max_rows": k}
+    row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
+    asked = {"dataset": "ds_1", "method": {"name": "profile", "bins": 20}, "privacy": {"epsilon": 0.2}}
+    spec = price(row, ProfileRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+    assert isinstance(spec.method, Profile)
+    present, places = RNG.random(n * k) < 0.5, slice(n * k)
+    X = np.column_stack(((AGE[places] - 40) / 20, PAID[places] / 500, np.ones(n * k)))
+    data, held = inputs.of_arrays(X, np.zeros(n * k), spec.problem, present), Counter[str]()
+    for seed in range(runs):
+        noise = Noise(SeededBits(seed))
+        answers, _ = run(spec.method, spec.problem, data, spec.release_plan, noise)
+        for told, values in zip(profiles.columns(spec, answers), (AGE[places], PAID[places]), strict=True):
+            assert told.mean is not None
+            assert told.quantiles is not None
+            own = values[present]
+            assert abs(sum(told.counts) - len(own) / k) < 6 * told.counts_noise_std * math.sqrt(len(told.counts))
+            found = {"mean": (told.mean, own.mean())} | {
+                f"{q.share}": (q.at, np.quantile(own, q.share)) for q in told.quantiles
+            }
+            for name, (interval, truth) in found.items():
+                held[f"{told.column.name} {name}"] += interval.low <= truth <= interval.high
     assert min(held.values()) >= 0.95 * runs - 4 * (0.95 * 0.05 * runs) ** 0.5, held
 
 
