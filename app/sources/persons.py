@@ -23,6 +23,9 @@ from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, fingerprin
 from app.wire.datasets import Column, PersonUnit
 from solvers.data_access.persons import places
 
+MOST_PLACES = 2**26
+"""The most rows, and the most places: what is kept of them in memory stays within some GB."""
+
 _BLOCK = 2**16  # places that are written at a time
 _NAME_BYTES = 16  # of a digest, by which a person is known again: two names share one with a chance below 2^-60
 
@@ -66,19 +69,18 @@ def ingest_persons(
 ) -> tuple[int, str]:
     """Reads, encodes and stores the declared columns; returns n, the number of persons, and the rows' fingerprint.
 
-    Parameters as `ingest`, whose memory it takes and that of `People` and the places, and for a while twice the disk.
+    Parameters as `ingest`, whose memory it takes, some 30 bytes for each row and place, and some 150 for each person.
 
     Raises
     ------
     SourceError
         as `ingest`; Unreadable, too, if a row names no person, or there are more persons than declared.
     """
-    people, rows = People(unit), folder.with_name("rows")
-    ingest(file, columns, rows, most_bytes, people)
+    people, rows, most = People(unit), folder.with_name("rows"), min(most_bytes // (8 * len(columns)), MOST_PLACES)
+    ingest(file, columns, rows, 8 * len(columns) * most, people)
     n = people.count if unit.persons is None else unit.persons
     if people.count > n:
         raise Unreadable("The file has rows of more persons than the unit declares.")
-    most = most_bytes // (8 * len(columns))
     if n * unit.max_rows > most:
         raise TooLarge(f"With these columns persons times max_rows may be at most {most}.")
     known = fingerprint(rows)

@@ -119,6 +119,11 @@ def test_declared_persons_are_n_and_more_than_these_are_refused(service: Service
     assert str(N) not in refused.json()["detail"]
 
 
+def test_more_places_than_are_held_are_refused_before_they_are_made(service: Service) -> None:
+    refused = service.upload(VISITS | {"unit": UNIT | {"persons": 10**9}}, visits(3))
+    assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
+
+
 def test_files_that_do_not_say_whose_rows_are_are_refused(service: Service) -> None:
     nobody = visits(3) + b" ,30,f,low\n"
     refused = service.upload(VISITS, nobody)

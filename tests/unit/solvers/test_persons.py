@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from accounting import Privacy, Unit
 from accounting.errors import OutOfRange
@@ -82,6 +83,17 @@ def test_rows_of_a_table_are_grouped_too() -> None:
     shown = rows_of(data).reshape(3, 10)
     assert sorted(shown.tolist()) == sorted([[*X[0], *X[2]], [*X[1], *[0.0] * 5], [0.0] * 10])
     assert data.present().sum() == 3
+
+
+def test_sparse_rows_are_grouped_too() -> None:
+    X = np.array([[0.5, 0.0, 0.2], [0.0, -0.5, 0.0], [0.0, 0.0, 0.0], [0.1, 0.0, 0.9]])
+    problem = Problem(Squared(), n=4, d=3, row_norm=1.0, unit=Unit("person", 2))
+    made = [
+        of_persons(form, np.arange(4.0), [7, 7, 8, 7], problem, Noise(SeededBits(4)))
+        for form in (X, sparse.csr_array(X))
+    ]
+    assert np.array_equal(rows_of(made[0]), rows_of(made[1]))
+    assert [data.present().sum() for data in made] == [3, 3]
 
 
 def test_what_is_said_of_persons_must_fit() -> None:
