@@ -11,6 +11,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from app.client import Client, ProblemError
+from app.wire.allotments import Allotment
 from app.wire.datasets import PrivacyLoss, Promise
 from app.wire.problems import Remaining
 
@@ -78,7 +79,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def loss(value: PrivacyLoss | Promise | Remaining | None) -> str:
+def loss(value: Allotment | PrivacyLoss | Promise | Remaining | None) -> str:
     """An (epsilon, delta) in words."""
     return "-" if value is None else f"epsilon {value.epsilon:.4g} at delta {value.delta:.3g}"
 

@@ -22,6 +22,7 @@ from app.cli.common import (
     read_json,
     table,
 )
+from app.cli.sharing import show_allotments
 from app.wire.datasets import BudgetStatus, Dataset
 from app.wire.neighbors import lines
 
@@ -101,6 +102,9 @@ def _budget(status: BudgetStatus) -> None:
     if status.analysts:
         rows = [(a.analyst, a.jobs, percent(a.share), loss(a.spent)) for a in status.analysts]
         table(("analyst", "jobs", "share", "spent"), rows)
+    allotted = [a.allotment for a in status.analysts if a.allotment is not None]
+    if allotted:
+        show_allotments(allotted)
 
 
 def _standing(status: BudgetStatus) -> list[tuple[str, object]]:

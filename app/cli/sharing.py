@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Json, Url, connect, emit, find_dataset, note, table
+from app.cli.common import DEFAULT_URL, Dataset, Json, Url, connect, emit, find_dataset, loss, note, percent, table
 from app.wire.allotments import Allotment
 
 Analyst = Annotated[str, typer.Argument(help="An analyst's name, or the id of its identity.")]
@@ -78,7 +78,7 @@ def allot(
     with connect(url) as client:
         asked = {name: value for name, value in said.items() if value is not None}
         found = client.datasets.allot(find_dataset(client, dataset), analyst, **asked)
-    emit(found, json, lambda: _show([found]))
+    emit(found, json, lambda: show_allotments([found]))
 
 
 @allotments.command("list")
@@ -91,7 +91,7 @@ def list_allotments(dataset: Dataset, url: Url = DEFAULT_URL, json: Json = False
     """
     with connect(url) as client:
         found = client.datasets.allotments(find_dataset(client, dataset))
-    emit(found, json, lambda: _show(found))
+    emit(found, json, lambda: show_allotments(found))
 
 
 @allotments.command("revoke")
@@ -107,10 +107,7 @@ def deallot(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Js
     emit({"dataset": dataset, "analyst": analyst, "revoked": True}, json, lambda: note(f"{dataset}: revoked {analyst}"))
 
 
-def _show(found: Sequence[Allotment]) -> None:
-    promise = (f"epsilon {one.epsilon:.4g} at delta {one.delta:.3g}" for one in found)
-    rows = [
-        (one.analyst, one.mode, f"{one.share:.2%}", said, f"{one.used:.2%}")
-        for one, said in zip(found, promise, strict=True)
-    ]
+def show_allotments(found: Sequence[Allotment]) -> None:
+    """Whose they are, what they are, and how much of each is used."""
+    rows = [(a.analyst, a.mode, percent(a.share), loss(a), percent(a.used)) for a in found]
     table(("analyst", "mode", "of the budget", "guarantees", "used"), rows)

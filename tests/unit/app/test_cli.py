@@ -247,6 +247,34 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_who_may_know_of_a_dataset_and_spend_how_much(
+    run: Run, people: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    token = _document(run("token", "create", "alice", "--role", "analyst", "--json"))["token"]
+
+    def as_alice(*arguments: str) -> tuple[int, str, str]:
+        with monkeypatch.context() as her:
+            her.setenv("PURSE_TOKEN", token)
+            return run(*arguments)
+
+    assert as_alice("budget", name)[0] == 1
+    assert run("grant", "set", name, "alice")[2] == f"alice may see {name} and spend on it\n"
+    assert re.search(r"^alice +idn_\w+ +bootstrap +20", run("grant", "list", name)[1], re.M)
+    code, out, _ = run("allot", "set", name, "alice", "--share", "0.25", "--reserved")
+    assert (code, re.search(r"^alice +reserved +25 % .* 0 %$", out, re.M) is not None) == (0, True)
+    assert run("allot", "list", name)[1] == out
+    assert out in run("budget", name)[1]
+    assert out in as_alice("budget", name)[1]
+    code, _, err = run("allot", "set", name, "alice", "--share", "0.2", "--epsilon", "1")
+    assert (code, err.startswith("purse: ")) == (1, True)
+    assert _document(run("allot", "revoke", name, "alice", "--json"))["revoked"]
+    assert _document(run("grant", "revoke", name, "alice", "--json"))["revoked"]
+    assert as_alice("budget", name)[0] == 1
+
+
+@pytest.mark.slow
 def test_a_model_of_several_classes_has_a_column_for_each(run: Run, tmp_path: Path) -> None:
     columns = [SPEC["columns"][0], {"name": "fruit", "type": "category", "categories": ["fig", "lime", "plum"]}]
     (tmp_path / "fruits.csv").write_text("age,fruit\n" + "".join(f"{i},{['fig', 'plum'][i > 50]}\n" for i in range(99)))
