@@ -1,6 +1,5 @@
 """Making, rotating, listing and revoking tokens; the first one comes from the operator."""
 
-import os
 from datetime import datetime
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import sqlalchemy as sa
 from app.http.errors import ApiError
 from app.identity import store
 from app.persistence.clock import stamp
+from app.persistence.files import write_whole
 from app.persistence.session import Database
 from app.settings import Settings
 from app.wire.base import Page
@@ -99,7 +99,8 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
             return None
         secret = store.draw()
         # The file comes first: a token that nobody was told would lock everybody out.
-        path = _write_secret(settings.home / TOKEN_FILE, secret)
+        path = settings.home / TOKEN_FILE
+        write_whole(path, f"{secret}\n".encode())
         store.add(connection, "first steward", "steward", secret, database.timestamp())
     return path
 
@@ -136,13 +137,3 @@ def _ensure(database: Database, secret: str) -> None:
         if not store.known(connection, secret):
             name = store.free_name(connection, "bootstrap", "steward")
             store.add(connection, name, "steward", secret, database.timestamp())
-
-
-def _write_secret(path: Path, secret: str) -> Path:
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secret + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return path

@@ -118,7 +118,7 @@ class Epoch:
         except OSError as error:
             raise StartRefused(f"{self.file} cannot be written ({error.strerror}): see PURSE_EPOCH_FILE") from None
         with database.write() as connection:
-            connection.execute(sa.update(service).values(has_epoch=True))
+            connection.execute(sa.update(service).where(~service.c.has_epoch).values(has_epoch=True))
         database.after_commit = self.publish
 
     @property
