@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import Json, Refusal, emit, table
+from app.cli.common import Json, Refusal, emit, note, table
 
 
 def audit(
@@ -43,6 +43,9 @@ def audit(
                 caught = ", half the noise caught" if f.half_noise > f.promise else ""
                 rows.append((name, f.delta, f.promise, f.lower_bound, f.half_noise, verdict + caught))
         table(headings, rows)
+        units = {name: str(CASES[name].problem.unit) for name in names}
+        for unit in sorted(set(units.values())):
+            note(f"neighbors differ in {unit}: {', '.join(name for name in names if units[name] == unit)}")
 
     emit(document, json, say)
     if any(f.lower_bound > f.promise for findings in found.values() for f in findings):

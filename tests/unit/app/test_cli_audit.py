@@ -12,8 +12,9 @@ from solvers.audit.cases import Finding
 def test_it_prints_promise_bound_and_power_for_a_method(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["audit", "output_perturbation", "--runs", "2000"])
-    said = capsys.readouterr().out
+    said, noted = capsys.readouterr()
     assert ended.value.code == 0
+    assert "neighbors differ in one row: output_perturbation" in noted
     assert "promised epsilon" in said.splitlines()[0]
     assert "half the noise caught" in said
     assert "BROKEN" not in said
