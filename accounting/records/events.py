@@ -1,16 +1,11 @@
-"""What can happen to a ledger, and how an entry records it."""
+"""What can happen to a ledger."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, assert_never, get_args
+from dataclasses import dataclass
+from typing import Any
 
-from accounting.errors import LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
-from accounting.records.chain import Entry, Head
-from accounting.records.documents import number, text
-from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
-
-_NAMES = ("analyst", "dataset", "method")  # of a charge, as far as they were recorded
+from accounting.records.chain import Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,125 +170,3 @@ class External:
 JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
 StewardEvent = Joined | Promised | Frozen | Renamed | Emptied | External
 LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent
-EntryKind = Literal[
-    "opened",
-    "joined",
-    "promised",
-    "frozen",
-    "unfrozen",
-    "renamed",
-    "deleted",
-    "withdrawn",
-    "external",
-    "rolled_back",
-    "charged",
-    "started",
-    "refunded",
-    "released",
-    "failed",
-    "cancelled",
-]
-
-
-def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
-    """The kind and body of the event's entry; `whole` says how a charge was admitted."""
-    match event:
-        case Opened(dataset=dataset, filter=rule, family=family, neighbors=neighbors):
-            body = {"dataset": dataset, "neighbors": neighbors, "filter": filter_to_json(rule), **_counted(event)}
-            return "opened", body if family is None else body | {"family": family}
-        case Joined(dataset=dataset, by=by):
-            return "joined", {"dataset": dataset, "by": by, **_counted(event)}
-        case Promised(filter=rule, by=by):
-            return "promised", {"filter": filter_to_json(rule), "by": by}
-        case Frozen(is_frozen=is_frozen, by=by):
-            return "frozen" if is_frozen else "unfrozen", {"by": by}
-        case Renamed(dataset=dataset, name=name, by=by):
-            return "renamed", {"dataset": dataset, "name": name, "by": by}
-        case Emptied(dataset=dataset, withdrawn=withdrawn, by=by):
-            return "withdrawn" if withdrawn else "deleted", {"dataset": dataset, "by": by}
-        case External(cost=cost):
-            named = {name: getattr(event, name) for name in ("dataset", "label", "event", "exceeds", "by")}
-            return "external", named | {"cost": cost_to_json(cost)}
-        case RolledBack(reason=reason, lacks=head):
-            return "rolled_back", {"reason": text(reason, "reason")} | ({} if head is None else {"lacks": str(head)})
-        case Charged(job=job, cost=cost, guarantee=own):
-            body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
-            said = {name: getattr(event, name) for name in _NAMES}
-            body |= {name: text(value, name) for name, value in said.items() if value is not None}
-            return "charged", body if event.share is None else body | {"share": event.share}
-        case Started(job=job, attempt=attempt):
-            return "started", {"job": job, "attempt": attempt}
-        case Refunded(job=job, cost=cost, whole=refund_whole):
-            return "refunded", {"job": job, "cost": cost_to_json(cost), "whole": refund_whole}
-        case Released(job=job, attempt=attempt, model_sha256=model):
-            return "released", {"job": job, "attempt": attempt, "model_sha256": model}
-        case Failed(job=job, attempt=attempt):
-            return "failed", {"job": job, "attempt": attempt}
-        case Cancelled(job=job, attempt=attempt):
-            return "cancelled", {"job": job, "attempt": attempt}
-        case _:
-            assert_never(event)
-
-
-def event_of(entry: Entry) -> LedgerEvent:
-    """The event that an entry records; what is wrong with it shows when it is advanced through again."""
-    body = entry.body
-    match entry.kind:
-        case "opened":
-            n, unit = _count(body)
-            rule = filter_from_json(body["filter"])
-            return Opened(body["dataset"], n, rule, body.get("family"), unit, _neighbors(body))
-        case "joined":
-            n, unit = _count(body)
-            return Joined(body["dataset"], n, body["by"], unit)
-        case "promised":
-            return Promised(filter_from_json(body["filter"]), body["by"])
-        case "frozen" | "unfrozen":
-            return Frozen(entry.kind == "frozen", body["by"])
-        case "renamed":
-            return Renamed(body["dataset"], body["name"], body["by"])
-        case "deleted" | "withdrawn":
-            return Emptied(body["dataset"], entry.kind == "withdrawn", body["by"])
-        case "external":
-            named = {name: body[name] for name in ("dataset", "label", "event", "exceeds", "by")}
-            return External(cost=cost_from_json(body["cost"]), **named)
-        case "rolled_back":
-            return RolledBack(body["reason"], Head.parse(body["lacks"]) if "lacks" in body else None)
-        case "charged":
-            own, (analyst, dataset, method) = Privacy(body["epsilon"], body["delta"]), map(body.get, _NAMES)
-            share = None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
-            return Charged(body["job"], cost_from_json(body["cost"]), own, analyst, dataset, method, share)
-        case "started":
-            return Started(body["job"], body["attempt"])
-        case "refunded":
-            return Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
-        case "released":
-            return Released(body["job"], body["attempt"], body["model_sha256"])
-        case "failed":
-            return Failed(body["job"], body["attempt"])
-        case "cancelled":
-            return Cancelled(body["job"], body["attempt"])
-        case _:
-            raise LedgerInvalid("an entry's kind must be one of those this ledger knows")
-
-
-def _counted(event: Opened | Joined) -> dict[str, Any]:
-    """n and the unit, as an entry says them."""
-    if event.unit is None:
-        return {"rows": event.records}
-    return {**event.unit.counted(event.records), "unit": asdict(event.unit)}
-
-
-def _count(body: dict[str, Any]) -> tuple[int, Unit | None]:
-    """What `_counted` said."""
-    if "unit" not in body:
-        return body["rows"], None
-    unit = Unit(**body["unit"])
-    return body[f"{unit.name}s"], unit
-
-
-def _neighbors(body: dict[str, Any]) -> Relation:
-    found: Relation = body["neighbors"]
-    if found not in get_args(Relation):
-        raise LedgerInvalid("a ledger is opened for neighbors of replace_one or of zero_out")
-    return found

@@ -8,15 +8,15 @@ Which job may start, fail or be released is the job table's to know; this machin
 do, such as a refund that was never charged.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from accounting.errors import AccountingError, BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid
+from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link, verify_chain
 from accounting.records.documents import fields, integer, text
+from accounting.records.entries import record
 from accounting.records.events import (
     Cancelled,
     Charged,
@@ -35,8 +35,6 @@ from accounting.records.events import (
     RolledBack,
     Started,
     StewardEvent,
-    event_of,
-    record,
 )
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
@@ -169,77 +167,6 @@ def share(state: LedgerState, cost: Cost) -> float:
     return state.filter.share(cost, state.spent)
 
 
-def replay(entries: Sequence[Entry]) -> LedgerState:
-    """The state that a whole chain leads to, by advancing through it; every entry must come out as it stands.
-
-    Unlike `advance`, this also follows each job (charged once, refunded what it was charged and only before it started,
-    released once at most) and each dataset (there once, and nothing after it was emptied).
-
-    Raises
-    ------
-    LedgerInvalid
-        if the chain breaks, an entry is no event, a job takes a step it cannot take, or a charge was entered that the
-        filter does not admit.
-    """
-    verify_chain(entries)
-    state: LedgerState | None = None
-    jobs: dict[str, tuple[str, Cost]] = {}
-    datasets: dict[str, bool] = {}
-    for entry in entries:
-        try:
-            event = event_of(entry)
-            state, again = advance(state, event, entry.body["at"])
-            possible = again == entry and _follow(jobs, datasets, event)
-        except (AccountingError, KeyError, TypeError) as error:
-            raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
-        if not possible:
-            raise LedgerInvalid(f"entry {entry.sequence} records what cannot have happened")
-    if state is None:
-        raise LedgerInvalid("there is no entry")
-    return state
-
-
-def _follow(jobs: dict[str, tuple[str, Cost]], datasets: dict[str, bool], event: LedgerEvent) -> bool:
-    """Whether the job, or the dataset (there, or emptied), may take this step; notes where it then stands."""
-    match event:
-        case Opened(dataset=dataset) | Joined(dataset=dataset):
-            known = dataset in datasets
-            datasets[dataset] = True
-            return not known
-        case External(dataset=dataset):  # its values may be gone
-            return dataset in datasets
-        case Renamed(dataset=dataset):
-            return datasets.get(dataset, False)
-        case Emptied(dataset=dataset):
-            was_there = datasets.get(dataset, False)
-            datasets[dataset] = False
-            return was_there
-        case RolledBack():  # what was open may have been released since: it is over
-            jobs.update({job: ("ended", charged) for job, (_, charged) in jobs.items()})
-            return True
-        case Promised() | Frozen():
-            return True
-        case _:
-            return _follow_job(jobs, event)
-
-
-def _follow_job(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:
-    stage, charged = jobs.get(event.job, ("new", ()))
-    match event:
-        case Charged(cost=cost):
-            allowed, stage, charged = stage == "new", "charged", cost
-        case Refunded(cost=cost):
-            allowed, stage = stage == "charged" and cost == charged, "ended"
-        case Started():
-            allowed, stage = stage in ("charged", "started"), "started"
-        case Released() | Failed() | Cancelled():
-            allowed, stage = stage == "started", "ended"
-        case _:
-            assert_never(event)
-    jobs[event.job] = (stage, charged)
-    return allowed
-
-
 def _after(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> LedgerState:
     if state.frozen and isinstance(event, Charged | Started):
         raise LedgerFrozen("the ledger is frozen: nothing is charged or started")
@@ -348,7 +275,6 @@ __all__ = [
     "Started",
     "advance",
     "remaining_epsilon",
-    "replay",
     "share",
     "spent_epsilon",
     "verify_chain",

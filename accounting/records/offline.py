@@ -13,8 +13,9 @@ from accounting.filter import Cost, Filter
 from accounting.plan import Plan
 from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
-from accounting.records.ledger import LedgerState, replay, share
+from accounting.records.ledger import LedgerState, share
 from accounting.records.receipt import Jwks, Receipt, Verification, plan_of, verify
+from accounting.records.replay import replay
 
 _CHARGES = ("charged", "external")
 _SAME = ("neighbors", "unit", "rows", "persons")  # what a registration and a receipt both say

@@ -3,7 +3,8 @@
 import sqlalchemy as sa
 
 from accounting.privacy import Unit
-from accounting.records.events import Opened, event_of
+from accounting.records.entries import event_of
+from accounting.records.events import Opened
 from app.http.errors import ApiError
 from app.ledger import store as ledger
 from app.wire.datasets import DatasetSpec

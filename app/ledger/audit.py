@@ -7,9 +7,11 @@ import sqlalchemy as sa
 
 from accounting.errors import AccountingError
 from accounting.records.chain import Entry, Head
-from accounting.records.events import Joined, Opened, event_of
+from accounting.records.entries import event_of
+from accounting.records.events import Joined, Opened
 from accounting.records.filters import cost_from_json
-from accounting.records.ledger import LedgerState, replay
+from accounting.records.ledger import LedgerState
+from accounting.records.replay import replay
 from app.ledger import store
 from app.persistence.files import StartRefused
 from app.persistence.session import Database

@@ -27,10 +27,10 @@ from accounting.records.ledger import (
     Started,
     advance,
     remaining_epsilon,
-    replay,
     spent_epsilon,
     verify_chain,
 )
+from accounting.records.replay import replay
 
 AT = "2026-01-02T03:04:05Z"
 MODEL = "ab" * 32

@@ -20,7 +20,7 @@ from httpx import Response
 
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.ledger import replay
+from accounting.records.replay import replay
 from app.datasets import folders, values
 from app.ledger import store as ledger
 from app.persistence.tables import datasets, stored_values

@@ -16,7 +16,7 @@ import pytest
 
 from accounting.errors import CodecError
 from accounting.records.chain import Head
-from accounting.records.ledger import replay
+from accounting.records.replay import replay
 from app.cli import main
 from app.jobs import rollback
 from app.ledger import audit, epoch, store

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from accounting.records.chain import Entry
 from accounting.records.codec import plan_to_json
 from accounting.records.filters import cost_from_json
-from accounting.records.ledger import replay
 from accounting.records.outside import GaussianDpEvent
 from accounting.records.receipt import Jwks, verify
+from accounting.records.replay import replay
 from app.datasets import grants
 from app.datasets import service as datasets
 from app.datasets import store as dataset_store

@@ -14,7 +14,7 @@ from accounting.filter import UNIT, Cost, Filter
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.records.chain import Head
-from accounting.records.events import event_of
+from accounting.records.entries import event_of
 from accounting.records.ledger import (
     GENESIS,
     Cancelled,
@@ -35,11 +35,11 @@ from accounting.records.ledger import (
     Started,
     advance,
     remaining_epsilon,
-    replay,
     share,
     spent_epsilon,
     verify_chain,
 )
+from accounting.records.replay import replay
 
 BUDGET = Privacy(1.0, 1e-6)
 RULE = Filter.open("rdp", BUDGET)
@@ -529,6 +529,9 @@ def test_a_frozen_ledger_neither_charges_nor_starts() -> None:
         ([Emptied("d1", True, "eve"), Emptied("d1", True, "eve")], False),
         ([Emptied("d1", True, "eve"), Renamed("d1", "people", "eve")], False),
         ([Renamed("d1", "people", "eve"), Emptied("d1", False, "eve")], True),
+        ([Joined("d2", 5, "eve"), Charged("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d2", "dp_gd")], True),
+        ([Charged("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d2", "dp_gd")], False),
+        ([Emptied("d1", True, "eve"), Charged("a", cost(0.1), Privacy(0.1, 1e-6), "ada", "d1", "dp_gd")], False),
     ],
 )
 def test_a_dataset_is_there_once_and_gone_once(story: list[LedgerEvent], holds: bool) -> None:

@@ -12,8 +12,9 @@ from accounting.filter import UNIT, Filter, Kind
 from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation
-from accounting.records.ledger import Charged, External, LedgerState, Opened, Refunded, advance, replay, spent_epsilon
+from accounting.records.ledger import Charged, External, LedgerState, Opened, Refunded, advance, spent_epsilon
 from accounting.records.outside import Outside, event_from_json, event_to_json
+from accounting.records.replay import replay
 
 AT = "2026-01-02T03:04:05Z"
 GAUSSIAN: dict[str, Any] = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}

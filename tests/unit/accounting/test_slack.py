@@ -25,9 +25,9 @@ from accounting.records.ledger import (
     Refunded,
     advance,
     remaining_epsilon,
-    replay,
     spent_epsilon,
 )
+from accounting.records.replay import replay
 from tests.reference import losses as reference
 
 BUDGET, SLACK = Privacy(3.0, 1e-6), 1e-7
