@@ -10,6 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from dp_accounting.pld.pld_pmf import DensePLDPmf
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from accounting import Privacy, charges
 from accounting.accountants.tight import composed_loss
 from accounting.calibration import calibrate
 from accounting.charges import UNIT, Cost
-from accounting.divergences.conditioned import conditioned_mu
+from accounting.divergences.conditioned import _corners, conditioned_mu
 from accounting.divergences.gaussian import gauss_delta, gauss_mu
 from accounting.divergences.losses import Masses
 from accounting.divergences.renyi_profile import RenyiLoss
@@ -162,13 +163,45 @@ def test_gaussian_plans_are_charged_exactly() -> None:
 def test_of_two_orders_of_neighbors_the_dearer_is_charged() -> None:
     """Under zero_out the two are different pairs; half the displacement is then about half the epsilon."""
     made = calibrate(KINDS["poisson"], Privacy(0.5, 1e-6), "zero_out").plan
-    orders = made.losses()
-    assert len(orders) == 2
-    each = [conditioned_mu(law, 1e-8, error) for law, error in map(composed_loss, orders) if law]  # type: ignore[misc]
     cost = RULE.cost(made)
-    assert each[0] != each[1]
-    assert cost[0] / UNIT == pytest.approx(max(mu or 0.0 for mu in each) ** 2, rel=0.05)
+    laws = [composed for composed in map(composed_loss, made.losses()) if composed]
+    each = [conditioned_mu(law, RULE.slack * cost[-1] / UNIT, error) or 0.0 for law, error in laws]
+    assert len(each) == 2
+    assert min(each) < max(each) * (1 - 1e-6)
+    assert cost[0] / UNIT == pytest.approx(max(each) ** 2, rel=1e-9)
     assert jobs(RULE, cost) > 0.97 * jobs(RULE, RULE.cost(plan("poisson")))
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_sets_of_large_and_of_small_loss_both_count(order: int) -> None:
+    """In a pair that is not its own mirror image the worst set is on one side of 0; each order has its own."""
+    losses = Plan((PlannedQuery("c", 3, PoissonGaussian(0.05), 0.7),), "zero_out").losses()[order]
+    composed = composed_loss(losses)
+    assert composed is not None
+    law, error = composed
+    pmf = DensePLDPmf(law.interval, law.lowest, law.masses, law.infinity, True)
+    found, (_, mu) = conditioned_mu(law, 1e-5, error), conditioned(pmf, 1e-5)
+    assert found == pytest.approx(mu, rel=1e-3)
+
+
+@given(
+    u=st.floats(1e-9, 0.6),
+    ratio=st.floats(0.1, 1.0),
+    off=st.tuples(*[st.sampled_from((-1.0, 1.0))] * 2),
+    most=st.floats(1e-9, 1e-2),
+    held=st.tuples(*[st.sampled_from((0.0, 1.0))] * 2),
+)
+def test_the_error_of_masses_raises_mu(
+    u: float, ratio: float, off: tuple[float, float], most: float, held: tuple[float, float]
+) -> None:
+    """Whatever the true probabilities are within their errors, and the masses of E within theirs."""
+    error, least = 1e-6, 0.1
+    v = ratio * u
+    true_u, true_v = max(u + off[0] * error, 0.0), v + off[1] * error
+    inside = [1 - share * most for share in held]
+    bound = _corners(np.array([u]), np.array([v]), error, error, most, least)
+    one, two = true_u / inside[0], max(true_v / inside[1], least * inside[0] / inside[1] * true_u / inside[0])
+    assert one == 0 or norm.ppf(one) - norm.ppf(two) <= bound + 1e-9
 
 
 def test_a_plan_whose_tails_are_out_of_reach_is_charged_unsampled() -> None:
@@ -258,8 +291,11 @@ def test_no_test_tells_the_conditioned_pair_better_than_mu(
     law = Masses(interval, lowest, raw, 1 - float(raw.sum()))
     mu = conditioned_mu(law, most, 1e-13)
     other = law.masses * np.exp(-losses)
-    bounds = [b for b in range(8) if min(law.masses[np.abs(losses) < b * interval + 0.1].sum(), 1) >= 1 - most]
-    bounds = [b for b in bounds if other[np.abs(losses) < b * interval + 0.1].sum() >= 1 - most]
+    held = [np.abs(losses) < b * interval + 0.1 for b in range(8)]
+    lacking = [1 - min(law.masses[kept].sum(), other[kept].sum()) for kept in held]
+    if min(lacking) > most * (1 + 1e-6) + 1e-12:
+        assert mu is None, "what is missing of a law is beyond every bound"
+    bounds = [b for b, lack in enumerate(lacking) if lack <= most]
     if mu is None or not bounds:  # refused, or on the very edge
         return
     kept = np.abs(losses) < bounds[0] * interval + 0.1
