@@ -74,8 +74,13 @@ def told(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [{"name": "dp_gd", "steps": 5}, {"name": "adaptive_gd", "steps": 5}], ids=str)
-def test_files_that_differ_in_how_many_rows_there_are_cannot_be_told_apart(service: Service, method: Any) -> None:
-    few, many = register(service, "few", visits(2)), register(service, "many", visits(40))
+@pytest.mark.parametrize("declared", [{}, {"persons": N + 9}], ids=["counted", "declared"])
+def test_files_that_differ_in_how_many_rows_there_are_cannot_be_told_apart(
+    service: Service, method: Any, declared: dict[str, int]
+) -> None:
+    """Where n is declared, nor those that differ in how many persons have a row."""
+    few = register(service, "few", visits(2, N - 9 if declared else N), **declared)
+    many = register(service, "many", visits(40), **declared)
     one, two = told(service, few, method), told(service, many, method)
     assert [a for a, b in zip(*(x[0] for x in (one, two)), strict=True) if a != b] == []
     assert one[1] == two[1]

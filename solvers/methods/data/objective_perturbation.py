@@ -123,7 +123,8 @@ class ObjectivePerturbationRun(DataRun):
         """The minimizer, and the noise that hides the solver's distance from it."""
         k = problem.unit.places
         rank_one = problem.L / (problem.n * self._strong(problem)) * (1 + 1e-9)
-        ratio = math.expm1(k * math.log1p(rank_one / k)) * (1 + 1e-12) if k > 1 else rank_one
+        exponent = min(k * math.log1p(rank_one / k), 100.0)  # beyond, the mechanism refuses it as too large
+        ratio = math.expm1(exponent) * (1 + 1e-12) if k > 1 else rank_one
         return (
             Query("minimizer", 1, mechanisms.ObjectivePerturbation(ratio), 1 - _SHARE),
             Query("approximation", 1, Gaussian(), _SHARE),

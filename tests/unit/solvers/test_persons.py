@@ -127,6 +127,12 @@ def test_a_perturbed_objective_pays_for_the_rank_of_a_person() -> None:
     assert ratios[2] == pytest.approx(math.expm1(one), rel=1e-4)
 
 
+def test_a_rank_that_costs_too_much_is_refused() -> None:
+    problem = Problem(Logistic(), L2(1e-5), n=10, d=2, row_norm=1.0, unit=Unit("person", 4096))
+    with pytest.raises(OutOfRange, match="curvature ratio"):
+        plan(ObjectivePerturbation(ridge=0.0), problem, Privacy(1.0, 1e-6), preparation=Declared())
+
+
 def test_work_and_forecasts_follow_the_places() -> None:
     row = Problem(Logistic(), n=500, d=2, row_norm=1.0)
     person = Problem(Logistic(), n=500, d=2, row_norm=1.0, unit=Unit("person", 4))
