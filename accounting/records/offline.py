@@ -8,12 +8,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from accounting.errors import AccountingError
+from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.plan import Plan
 from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
+from accounting.records.outside import Outside, event_from_json
 from accounting.records.receipt import Jwks, Receipt, Verification, plan_of, verify
 from accounting.records.replay import replay
 
@@ -27,10 +28,17 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
     Raises
     ------
     LedgerInvalid
-        if the chain breaks or lacks one of the heads, or an entry does not follow from those before it.
+        if the chain breaks or lacks one of the heads, an entry does not follow from those before it, or a charge from
+        outside is less than what it states costs.
     """
     verify_whole(entries, heads)
-    return replay(entries)
+    state = replay(entries)
+    for entry in entries:
+        if entry.kind == "external" and not _pays(
+            _filter_at(entries, entry), cost_from_json(entry.body["cost"]), _outside(entries, entry)
+        ):
+            raise LedgerInvalid(f"entry {entry.sequence} charges less than what ran elsewhere costs")
+    return state
 
 
 def verify_receipt(document: Any, trusted: Jwks, ledger: Sequence[Entry], heads: Collection[Head] = ()) -> Verification:
@@ -95,7 +103,15 @@ def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:
     return filter_from_json(said[-1])
 
 
-def _pays(rule: Filter, paid: Cost, plan: Plan) -> bool:
+def _outside(ledger: Sequence[Entry], entry: Entry) -> Outside:
+    """What an entry says that ran elsewhere, between the neighbors of the ledger."""
+    try:
+        return Outside(event_from_json(entry.body["event"]), ledger[0].body["neighbors"])
+    except CodecError as error:
+        raise LedgerInvalid(f"entry {entry.sequence} states no event") from error
+
+
+def _pays(rule: Filter, paid: Cost, plan: Plan | Outside) -> bool:
     """Whether the charge covers the plan in the filter's currency."""
     try:
         return rule.pays(paid, plan)

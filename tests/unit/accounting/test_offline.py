@@ -208,3 +208,21 @@ def test_a_receipt_is_of_a_dataset_of_the_family() -> None:
     for dataset, rows, holds in (("d0", 20_000, True), ("d2", 50, True), ("d2", 20_000, False), ("d1", 50, False)):
         document = signed(entry=joined[7], job="j2", dataset=dataset, records=rows)
         assert verify_receipt(document, KEYS, joined).holds == holds
+
+
+@pytest.mark.parametrize(
+    ("event", "paid", "wrong"),
+    [
+        ({"type": "GaussianDpEvent", "noise_multiplier": 40.0}, (2**40 * 4 // 1600 + 1000,), None),
+        ({"type": "GaussianDpEvent", "noise_multiplier": 40.0}, (2**40 * 4 // 1700,), "charges less"),
+        ({"type": "GaussianDpEvent", "noise_multiplier": 0.0}, PAID, "no event"),
+        ({"type": "NonPrivateDpEvent"}, PAID, "no event"),
+    ],
+)
+def test_a_charge_from_outside_pays_for_what_it_states(event: dict[str, Any], paid: Cost, wrong: str | None) -> None:
+    ledger = chain(External("d1", "report", event, paid, False, "eve"))
+    if wrong is None:
+        assert verify_ledger(ledger).spent == paid
+    else:
+        with pytest.raises(LedgerInvalid, match=wrong):
+            verify_ledger(ledger)
