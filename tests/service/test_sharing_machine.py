@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from accounting.filter import Filter
+from accounting.filter import Cost, Filter
 from accounting.records.allotments import Account, Allotment, Part, fit, standing
 from accounting.records.ledger import Charged, LedgerState
 from app.datasets import allotments, grants
@@ -25,16 +25,17 @@ from tests.service.test_state_machine import Killed, killed_at
 from tests.support.world import STEWARD, World, check_books
 
 NAMES = st.sampled_from(["ada", "bob", "eve"])
+OF = st.sampled_from([0, 1])
 EPSILONS = (0.2, 0.6, 1.1)
 KILLS = st.sampled_from([0, 1, 2, 3, 5, 8, None, None, None, None])
 
 
 class Sharing(RuleBasedStateMachine):
-    """Three analysts on one dataset. A step that is killed has happened whole, or not at all."""
+    """Three analysts on two datasets of a family. A step that is killed has happened whole, or not at all."""
 
     template: Path
-    dataset: str
-    priced: dict[float, Priced]
+    datasets: tuple[str, str]  # the first opened the ledger of both
+    priced: dict[tuple[str, float], Priced]
     jobs: Bundle[Any] = Bundle("jobs")
 
     def __init__(self) -> None:
@@ -44,9 +45,9 @@ class Sharing(RuleBasedStateMachine):
         shutil.copytree(self.template, home)
         self.world = World.at(home)
         self.balanced: dict[str, Any] = {}
-        self.granted: set[str] = {"ada"}
+        self.granted = {("ada", dataset) for dataset in self.datasets}
         self.allotted: dict[str, Allotment] = {}
-        self.live: dict[str, dict[str, float]] = {"ada": {}, "bob": {}, "eve": {}}
+        self.live: dict[str, dict[str, Cost]] = {"ada": {}, "bob": {}, "eve": {}}
         self.queued: set[str] = set()
 
     def teardown(self) -> None:
@@ -75,35 +76,38 @@ class Sharing(RuleBasedStateMachine):
 
     def shared(self) -> tuple[object, ...]:
         with self.world.database.read() as connection:
-            given = grants.page(self.world.database, self.dataset, None, 9).items
-            return [one.analyst for one in given], stored.rows(connection, self.dataset)
+            given = [grants.page(self.world.database, dataset, None, 9).items for dataset in self.datasets]
+            return given, stored.rows(connection, self.datasets[0])
 
-    @rule(who=NAMES, kill=KILLS)
-    def grant(self, who: str, kill: int | None) -> None:
-        done = self.told(kill, grants.give, self.world.database, STEWARD, self.dataset, who)
+    @rule(who=NAMES, of=OF, kill=KILLS)
+    def grant(self, who: str, of: int, kill: int | None) -> None:
+        dataset = self.datasets[of]
+        done = self.told(kill, grants.give, self.world.database, STEWARD, dataset, who)
         if done is not None:
-            self.granted.add(who)
+            self.granted.add((who, dataset))
 
-    @rule(who=NAMES, kill=KILLS)
-    def revoke(self, who: str, kill: int | None) -> None:
-        step = (grants.revoke, self.world.database, self.dataset, who)
-        done = self._ended(kill, *step)
-        assert done in ("killed", "done" if who in self.granted else "not_found")
-        self.granted -= {who} if done == "done" else set()
+    @rule(who=NAMES, of=OF, kill=KILLS)
+    def revoke(self, who: str, of: int, kill: int | None) -> None:
+        dataset = self.datasets[of]
+        done = self._ended(kill, grants.revoke, self.world.database, dataset, who)
+        assert done in ("killed", "done" if (who, dataset) in self.granted else "not_found")
+        if done == "done":
+            self.granted.remove((who, dataset))
 
-    @rule(who=NAMES, share=st.sampled_from([0.03, 0.3, 0.6]), reserved=st.booleans(), kill=KILLS)
-    def allot(self, who: str, share: float, reserved: bool, kill: int | None) -> None:
+    @rule(who=NAMES, of=OF, share=st.sampled_from([0.03, 0.3, 0.6]), reserved=st.booleans(), kill=KILLS)
+    def allot(self, who: str, of: int, share: float, reserved: bool, kill: int | None) -> None:
+        """On whichever of the family: it is of the budget that they share."""
         then = self.allotted | {who: Allotment(Part.of(self.filter, share), reserved)}
         fits = not any(one.is_reserved for one in then.values()) or fit(self.state, self.accounts(), then)
         asked = AllotmentRequest(share=share, mode="reserved" if reserved else "shared")
-        found = self.told(kill, allotments.put, self.world.database, STEWARD, self.dataset, who, asked)
+        found = self.told(kill, allotments.put, self.world.database, STEWARD, self.datasets[of], who, asked)
         if found is not None:
             assert (found == "overallotted") == (not fits)
             self.allotted = then if fits else self.allotted
 
-    @rule(who=NAMES, kill=KILLS)
-    def take_back(self, who: str, kill: int | None) -> None:
-        done = self._ended(kill, allotments.delete, self.world.database, STEWARD, self.dataset, who)
+    @rule(who=NAMES, of=OF, kill=KILLS)
+    def take_back(self, who: str, of: int, kill: int | None) -> None:
+        done = self._ended(kill, allotments.delete, self.world.database, STEWARD, self.datasets[of], who)
         assert done in ("killed", "done" if who in self.allotted else "not_found")
         if done == "done":
             self.allotted.pop(who)
@@ -113,20 +117,22 @@ class Sharing(RuleBasedStateMachine):
         found = self.told(kill, lambda: (step(*arguments), "done")[1])
         return found or "killed"
 
-    @rule(target=jobs, who=NAMES, epsilon=st.sampled_from(EPSILONS), kill=KILLS)
-    def submit(self, who: str, epsilon: float, kill: int | None) -> Any:
-        priced, cost = self.priced[epsilon], self.priced[epsilon].cost
+    @rule(target=jobs, who=NAMES, of=OF, epsilon=st.sampled_from(EPSILONS), kill=KILLS)
+    def submit(self, who: str, of: int, epsilon: float, kill: int | None) -> Any:
+        dataset = self.datasets[of]
+        priced = self.priced[dataset, epsilon]
+        cost = priced.cost
         assert cost is not None
         stands = standing(self.state, self.accounts(), self.allotted, who)
         admitted = stands.after(Charged("a job", cost, priced.guarantee)) is not None
-        expected = "not_found" if who not in self.granted else "queued" if admitted else "budget_exhausted"
+        expected = "not_found" if (who, dataset) not in self.granted else "queued" if admitted else "budget_exhausted"
         found = self.told(kill, service.submit, self.world.database, self.owner(who), f"key {self.tries()}", priced)
         if found is None:
             return multiple()
         assert (found if isinstance(found, str) else found.state) == expected
         if expected != "queued":
             return multiple()
-        self.live[who][found.id] = epsilon
+        self.live[who][found.id] = cost
         self.queued.add(found.id)
         return who, found.id
 
@@ -159,7 +165,7 @@ class Sharing(RuleBasedStateMachine):
     @property
     def state(self) -> LedgerState:
         with self.world.database.read() as connection:
-            found = ledger.load_state(connection, self.dataset)
+            found = ledger.load_state(connection, self.datasets[0])
         assert found is not None
         return found
 
@@ -170,8 +176,8 @@ class Sharing(RuleBasedStateMachine):
     def accounts(self) -> dict[str, Account]:
         found = {}
         for who, live in self.live.items():
-            costs = [self.priced[epsilon].cost or () for epsilon in live.values()]
-            found[who] = Account(tuple(map(sum, zip(self.filter.nothing, *costs, strict=True))), len(costs))
+            spent = tuple(map(sum, zip(self.filter.nothing, *live.values(), strict=True)))
+            found[who] = Account(spent, len(live))
         return found
 
     @invariant()
@@ -179,8 +185,8 @@ class Sharing(RuleBasedStateMachine):
         check_books(self.world.database, {}, recompute=False, known=self.balanced)
         names = {principal.id: who for who, principal in self.who.items()}
         with self.world.database.read() as connection:
-            spent = stored.accounts(connection, self.dataset)
-            rows = stored.rows(connection, self.dataset)
+            spent = stored.accounts(connection, self.datasets[0])
+            rows = stored.rows(connection, self.datasets[0])
         assert {names[who]: row.of(self.filter) for who, row in rows.items()} == self.allotted
         accounts = self.accounts()
         assert {who: accounts[who] for who in accounts if accounts[who].charges} == {
@@ -195,11 +201,13 @@ class Sharing(RuleBasedStateMachine):
 
 @pytest.fixture(scope="module", autouse=True)
 def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A world with one dataset, to be copied for each run of the machine."""
+    """A world with one family, to be copied for each run of the machine."""
     home = tmp_path_factory.mktemp("template") / "home"
     world = World.at(home)
-    Sharing.dataset = world.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": "gdp_rdp"})
-    Sharing.priced = {epsilon: world.priced(Sharing.dataset, privacy={"epsilon": epsilon}) for epsilon in EPSILONS}
+    declared: dict[str, Any] = {"budget": {"epsilon": 3.0, "delta": 1e-6, "filter": "gdp_rdp"}, "family": "survey"}
+    Sharing.datasets = (world.dataset(**declared), world.dataset(**declared))
+    asked = [(dataset, epsilon) for dataset in Sharing.datasets for epsilon in EPSILONS]
+    Sharing.priced = {(of, epsilon): world.priced(of, privacy={"epsilon": epsilon}) for of, epsilon in asked}
     world.database.close()
     Sharing.template = home
 

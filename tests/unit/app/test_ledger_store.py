@@ -15,7 +15,7 @@ from app.datasets import store as datasets
 from app.identity import store as tokens
 from app.ledger import store
 from app.persistence.session import Database
-from app.persistence.tables import analyst_spend, ledger_entries
+from app.persistence.tables import allotments, analyst_spend, ledger_entries
 from app.wire.datasets import DatasetSpec
 from tests.support.service import SPEC
 
@@ -80,6 +80,20 @@ def test_refused_charge_writes_nothing(database: Database) -> None:
         _charge(database, "bob", "job_2", 11)
     assert _everything(database) == before
     _charge(database, "bob", "job_2", 10)
+
+
+def test_what_an_allotment_does_not_admit_is_refused_by_the_ledger_itself(database: Database) -> None:
+    """Whoever charges it, and whatever was asked before."""
+    said = {"ledger_id": "ds_1", "identity_id": OWNERS["ada"], "share": 0.5, "set_by": "s", "set_at": AT}
+    with database.write() as connection:
+        connection.execute(sa.insert(allotments).values(mode="reserved", **said))
+    _charge(database, "ada", "job_1", UNIT // 2)
+    before = _everything(database)
+    for owner, cost in (("ada", 1), ("bob", UNIT // 2 + 1)):
+        with pytest.raises(BudgetExhausted):
+            _charge(database, owner, "job_2", cost)
+    assert _everything(database) == before
+    _charge(database, "bob", "job_2", UNIT // 2)
 
 
 def test_refund_to_somebody_who_was_never_charged_writes_nothing(database: Database) -> None:
