@@ -25,7 +25,7 @@ from accounting.divergences.gaussian import gauss_delta, gauss_mu
 from accounting.divergences.losses import Masses
 from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.errors import BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
-from accounting.filter import Filter
+from accounting.filter import Filter, checked
 from accounting.mechanisms import (
     Gaussian,
     Laplace,
@@ -399,3 +399,47 @@ def test_remaining_is_the_larger_of_both() -> None:
             assert RULE.admits(spent, cost)
             more = RULE.cost(calibrate(KINDS["gaussian"], Privacy(left * 1.01, 1e-6)).plan)
             assert not RULE.admits(spent, more)
+
+
+@pytest.mark.parametrize("k", range(len(RULE.thresholds)))
+def test_a_stored_threshold_is_trusted_for_the_last_digits_alone(k: int) -> None:
+    """Those in which another platform's root or logarithm may differ, and not one unit more."""
+    margin = [1 + (TOPS[0] >> 36), *(1 for _ in TOPS[1:]), 0][k]
+
+    def forged(more: int) -> dict[str, Any]:
+        tops = tuple(t + more * (j == k) for j, t in enumerate(RULE.thresholds))
+        return filter_to_json(replace(RULE, thresholds=tops))
+
+    assert filter_from_json(forged(margin)).thresholds[k] == RULE.thresholds[k] + margin
+    with pytest.raises(CodecError):
+        filter_from_json(forged(margin + 1))
+
+
+def test_a_larger_promise_keeps_what_charges_were_counted_in() -> None:
+    """A charge's d is a number of parts of the slack: under a smaller slack the same number would mean less."""
+    larger = RULE.raised(Privacy(4.0, 1e-5))
+    assert larger.raises(RULE)
+    for slack, weights in ((RULE.slack / 2, RULE.weights), (RULE.slack, (0.5, 0.3, 0.2))):
+        other = checked("gdp_rdp", larger.privacy, RULE.orders, weights, slack)
+        assert all(now >= then for now, then in zip(other.thresholds, RULE.thresholds, strict=True))
+        assert not other.raises(RULE)
+
+
+def test_spent_counts_what_was_taken_of_the_slack() -> None:
+    """P <= P' + d and Q' <= Q / (1 - d): of a half of delta and more is left for mu^2 and orders."""
+    rule = Filter.open("gdp_rdp", Privacy(1.0, 1e-3), 5e-4)
+    curve = tuple(t // 2 for t in rule.curve(rule.thresholds))
+    with mpmath.workdps(30):
+        for units in (0, UNIT // 2, UNIT):
+            d = 5e-4 * units / UNIT
+            mu = mpmath.sqrt(mpmath.mpf(curve[0]) / UNIT)
+            by_mu = mpmath.findroot(
+                lambda e, mu=mu, d=d: (
+                    mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu) - 1e-3 + d
+                ),
+                0.5,
+            )
+            rhos = [(a, mpmath.mpf(c) / UNIT) for a, c in zip(rule.orders, curve[1:], strict=True)]
+            by_order = min(r + mpmath.log(1 - 1 / a) - mpmath.log(a * (1e-3 - d)) / (a - 1) for a, r in rhos)
+            exact = float(min(by_mu, by_order) - mpmath.log(1 - d))
+            assert exact <= rule.spent_epsilon((*curve, units)) <= exact * (1 + 1e-6)
