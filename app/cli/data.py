@@ -116,4 +116,19 @@ def _standing(status: BudgetStatus) -> list[tuple[str, object]]:
         ("spent", loss(status.spent)),
         ("remaining", f"{loss(status.remaining)}: the largest further job"),
         ("jobs", status.jobs),
+        *promised(status),
+    ]
+
+
+def promised(status: BudgetStatus) -> list[tuple[str, object]]:
+    """What is to be known of a budget that was raised, frozen or exceeded."""
+    made = [("promised", f"{loss(made)} since {made.since}") for made in status.promises]
+    return [
+        *(made if len(made) > 1 else []),
+        *([("frozen", "nothing is charged and no job starts")] if status.frozen else []),
+        *(
+            [("exceeded", "what ran elsewhere cost more than was left: the promise is broken")]
+            if status.exceeded
+            else []
+        ),
     ]

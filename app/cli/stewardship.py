@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, find_dataset, loss
+from app.cli.data import promised
 from app.wire.datasets import Dataset as Described
 
 group = typer.Typer(no_args_is_help=True, help="Change, freeze or delete a dataset that is there, as its steward.")
@@ -93,7 +94,5 @@ def _switch(dataset: str, frozen: bool, url: str, json: bool) -> None:
 
 
 def _show(changed: Described) -> None:
-    budget = changed.budget
-    promises = "; ".join(f"{loss(made)} since {made.since}" for made in budget.promises)
-    told = [("promised", promises), ("remaining", loss(budget.remaining)), ("frozen", "yes" if budget.frozen else "no")]
+    told = [("remaining", loss(changed.budget.remaining)), *promised(changed.budget)]
     facts([("dataset", changed.id), ("name", changed.name), *told])
