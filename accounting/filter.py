@@ -34,6 +34,7 @@ MOST_ORDERS = 3
 _SLACK, _LITTLE = 1 / 16, 0.01  # of delta, the slack where none is named; and at most of that share of epsilon
 _ROOM = 1 - 1e-9  # kept free by `remaining_epsilon` for the rounding of the charge that will be asked
 _UP = 1 + 1e-12  # more than a logarithm may lose
+_NO_PROMISE = 1e9  # where charges from outside have used up all of delta
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +194,7 @@ class Filter:
             case "gdp_rdp":
                 off = self.slack * (spent[-1] / UNIT) * _UP
                 rest = self.privacy.delta - off
-                rho = np.array([_up(Fraction(s, UNIT)) for s in self.curve(spent)[1:]])
-                by_order = float(rdp_epsilons(self.orders, rho, rest).min())
-                value = (max(0.0, min(by_order, gauss_epsilon(_mu(spent[0]), rest))) - math.log1p(-off)) * _UP
+                value = (self._fixed_epsilon(spent, rest) - math.log1p(-off)) * _UP if rest > 0 else _NO_PROMISE
             case "rdp" | "pure":  # these thresholds move one for one with epsilon
                 value = _up(max(Fraction(0), Fraction(budget) - Fraction(max(self._left(spent)), UNIT)))
             case _:
@@ -216,6 +215,12 @@ class Filter:
             squares = [(free - 1) / rate for free, rate in zip(left, per_square, strict=True)]
             value = _gaussian_epsilon(max(squares) / UNIT, self.privacy.delta)
         return min(value, self.privacy.epsilon) if value >= EPSILON_RANGE[0] else 0.0
+
+    def _fixed_epsilon(self, spent: Cost, delta: float) -> float:
+        """Of mu^2 and orders, each with all of delta, the least."""
+        rho = np.array([_up(Fraction(s, UNIT)) for s in self.curve(spent)[1:]])
+        by_order = float(rdp_epsilons(self.orders, rho, delta).min())
+        return max(0.0, min(by_order, gauss_epsilon(_mu(spent[0]), delta)))
 
     def _left(self, spent: Cost) -> list[int]:
         return [top - s for top, s in zip(self.curve(self.thresholds), self.curve(spent), strict=True)]

@@ -121,7 +121,8 @@ def _say_receipt(receipt: Receipt) -> None:
 
 def _one_too_many(analyst: Client, dataset: Dataset, status: BudgetStatus) -> dict[str, Any]:
     _title("What remains, and one job too many")
-    print(f"  spent by {status.jobs} jobs: epsilon {status.spent.epsilon:.4g} at delta {status.spent.delta:g}")
+    print(f"  spent by {status.jobs} jobs: {100 * status.share:.3g} % of the budget")
+    print(f"  together they guarantee epsilon {status.spent.epsilon:.4g} at delta {status.spent.delta:g}")
     print(f"  the largest further job: epsilon {status.remaining.epsilon:.4g}")
     try:
         job = analyst.jobs.submit(dataset=dataset.id, method={"name": METHODS[0]}, **JOB)

@@ -363,6 +363,8 @@ def test_spent_is_what_the_charges_guarantee() -> None:
             assert epsilon * (1 - 1e-3) <= read <= epsilon * 1.05
     assert RULE.spent_epsilon(RULE.thresholds) <= 3.0
     assert RULE.spent_epsilon(RULE.nothing) == 0.0
+    beyond = RULE.spent_epsilon((*TOPS, 17 * UNIT))
+    assert 3.0 < beyond < math.inf, "charges from outside may use up all of delta"
     narrow = Filter.open("gdp_rdp", Privacy(1.0, 1e-12))
     assert 0 < narrow.spent_epsilon(tuple(t // 2 for t in narrow.thresholds)) <= 1.0
 
