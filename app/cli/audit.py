@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from accounting.privacy import Relation
 from app.cli.common import Json, Refusal, emit, note, table
+from app.wire.neighbors import MEANING
 
 
 def audit(
@@ -13,6 +15,7 @@ def audit(
     runs: Annotated[
         int, typer.Option(min=100, max=1_000_000, help="Runs on either of the two neighboring datasets.")
     ] = 4000,
+    neighbors: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
     json: Json = False,
 ) -> None:
     """Attack a method on its worst-case neighbors: promise, what the attack proves, and its power. Needs no server.
@@ -23,6 +26,7 @@ def audit(
     \b
     Examples:
       purse audit dp_svrg
+      purse audit dp_gd --neighbors zero_out
       purse audit all --runs 20000 --json
     """
     from solvers.audit import CASES
@@ -30,8 +34,11 @@ def audit(
 
     if method != "all" and method not in CASES:
         raise Refusal(f"no method of that name has an audit; there are {', '.join(sorted(CASES))}")
+    if neighbors not in MEANING:
+        raise Refusal("neighbors are those of replace_one or of zero_out")
+    relation: Relation = neighbors
     names = sorted(CASES) if method == "all" else [method]
-    found = {name: attack(name, runs) for name in names}
+    found = {name: attack(name, runs, relation=relation) for name in names}
     document = {name: [asdict(finding) for finding in findings] for name, findings in found.items()}
 
     def say() -> None:

@@ -20,7 +20,7 @@ def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
         return None
     state = ledger.load_state(connection, ledger_id)
     assert state is not None
-    neighbors = ledger.entries(connection, ledger_id, limit=1)[0].body["neighbors"]
+    neighbors = ledger.neighbors(connection, ledger_id)
     if spec.neighbors != neighbors:
         raise ApiError("family_mismatch", f"The family's neighbors are those of {neighbors}: state them as they are.")
     rule, asked = state.filter, spec.budget

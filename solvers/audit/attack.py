@@ -1,6 +1,7 @@
 """Attackers on a worst-case neighboring pair: of a run's whole transcript, and of its release alone.
 
-Two datasets differ in one row, or in one person, whose rows are all alike; every other row is zero and has no gradient.
+Two datasets differ in one row, or in one person, whose rows are all alike; under zero_out it is null in the second.
+Every other row is zero and has no gradient.
 The attacker of transcripts sees every private answer (more than any release), knows both candidate rows, and scores a
 run by the exact log-likelihood ratio of the answers. The attacker of releases scores a run by a given number of the
 released model.
@@ -42,10 +43,11 @@ Statistic = Callable[[Vector], float]
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One record."""
+    """One record; the null record, if `is_null`, zeros that count nowhere."""
 
     x: Vector
     y: float
+    is_null: bool = False
 
     def slope(self, problem: Problem, w: Vector) -> Vector:
         """The slope of its loss at w: a number, of shape (), or one for each output."""
@@ -57,6 +59,8 @@ class Row:
 
     def framed(self, frame: Frame, row_norm: float) -> "Row":
         """The record in a frame, shortened."""
+        if self.is_null:
+            return self
         z = np.append((self.x[:-1] - frame.center) * frame.scale, frame.constant)
         return Row(z * (row_norm / max(float(np.linalg.norm(z)), row_norm)), self.y)
 
@@ -175,6 +179,7 @@ class Attacker:
             found = _gradients(problem, (*self._rows, *self._known), [w, anchor])
             half = len(found) // 2
             terms = [after - before - back for after, before in zip(found[:half], found[half:], strict=True)]
+            terms[:2] = [0.0 * w if row.is_null else term for row, term in zip(self._rows, terms[:2], strict=True)]
             terms += [] if self._known else [-back]
             self._sampled(query, answer, terms, bound, back)
 
@@ -253,7 +258,15 @@ def neighbor(problem: Problem, row: Row, position: int = 0, others: Row | None =
         X[:], y[:] = others.x, others.y
     mine = slice(k * position, k * position + k)
     X[mine], y[mine] = row.x, row.y
-    return inputs.of_arrays(X, y, problem, np.ones(problem.places, np.bool_) if problem.unit.is_person else None)
+    found = inputs.of_arrays(X, y, problem, np.ones(problem.places, np.bool_) if problem.unit.is_person else None)
+    return _without(found, mine) if row.is_null else found
+
+
+def _without(data: Data, mine: slice | int) -> Data:
+    """The data whose record there is null."""
+    scale = data.scale.copy()
+    scale[mine] = 0.0
+    return replace(data, scale=scale)
 
 
 def scores(
@@ -353,9 +366,12 @@ class _Choosing(DataAccess):
         return np.zeros(1)
 
 
-def law(method: InverseSensitivityRun, problem: Problem, plan: Plan, y: Vector) -> list[Fraction]:
+def law(
+    method: InverseSensitivityRun, problem: Problem, plan: Plan, y: Vector, is_last_null: bool = False
+) -> list[Fraction]:
     """The probability of each point of the grid, by the weights of a run on rows of ones."""
     data = inputs.of_arrays(np.ones((problem.n, problem.d)), y, problem)
+    data = _without(data, -1) if is_last_null else data
     access = _Choosing(problem, data, plan, Noise())
     method.run(access, problem)
     return access.law

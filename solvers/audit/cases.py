@@ -1,7 +1,8 @@
 """One worst-case pair for every method and every release of dp_gd: `audit(name, runs)` is what `purse audit` prints.
 
 The pair is two records whose gradients are opposite and as long as allowed wherever the run goes, among rows of zeros:
-then every answer moves by its whole sensitivity. The same attack with half the noise shows the audit's power.
+then every answer moves by its whole sensitivity; under zero_out the second record is null. The same attack with half
+the noise shows the audit's power.
 """
 
 import math
@@ -12,7 +13,7 @@ import numpy as np
 
 from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
-from accounting.privacy import Privacy, Unit
+from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from solvers import methods
 from solvers.audit.attack import Row, Statistic, halved, law, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
@@ -64,14 +65,12 @@ class Case:
     corners: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     others: Row | None = None
 
-    def pair(self) -> tuple[Row, Row]:
-        """Two records with opposite gradients."""
-        if self.corners is not None:
-            one, two = (Row(np.array(corner), y) for corner, y in zip(self.corners, self.targets, strict=True))
-            return one, two
+    def pair(self, relation: Relation = REPLACE_ONE) -> tuple[Row, Row]:
+        """Two records with opposite gradients; one and the null record under zero_out."""
         x = np.zeros(self.problem.d)
         x[0] = self.problem.row_norm
-        return Row(x, self.targets[0]), Row(x, self.targets[1])
+        one, two = (Row(np.array(corner), y) for corner, y in zip(self.corners or (x, x), self.targets, strict=True))
+        return one, two if relation == REPLACE_ONE else Row(0.0 * one.x, one.y, is_null=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,13 +190,18 @@ class Finding:
 
 
 def audit(
-    name: str, runs: int, noise: Callable[[int], Noise] = lambda _: Noise(), privacy: Privacy | None = None
+    name: str,
+    runs: int,
+    noise: Callable[[int], Noise] = lambda _: Noise(),
+    privacy: Privacy | None = None,
+    relation: Relation = REPLACE_ONE,
 ) -> list[Finding]:
     """Both attacks on one method, `runs` runs on either dataset each, at every delta of the case.
 
     Parameters
     ----------
     privacy : what is promised; the case's by default
+    relation : between which neighbors
 
     Raises
     ------
@@ -206,24 +210,27 @@ def audit(
     """
     case = CASES[name]
     if isinstance(case, ExactCase):
-        return [_exactly(case)]
-    quote = quoted(case.method, case.problem, privacy or case.privacy)
+        return [_exactly(case, relation)]
+    problem = replace(case.problem, relation=relation)
+    quote = quoted(case.method, problem, privacy or case.privacy)
     plan, found = quote.release.plan, []
     for noisy in (plan, halved(plan)):
-        how = case.pair(), runs * case.effort, noise, case.statistic, case.position, quote.preparation, case.others
-        found.append(scores(quote.method, quote.problem, noisy, *how))
+        how = runs * case.effort, noise, case.statistic, case.position, quote.preparation, case.others
+        found.append(scores(quote.method, quote.problem, noisy, case.pair(relation), *how))
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
         for d in DELTAS
     ]
 
 
-def _exactly(case: ExactCase) -> Finding:
+def _exactly(case: ExactCase, relation: Relation) -> Finding:
     """The largest |ln(P(j | D) / P(j | D'))| over all choices j, as planned and with half the noise."""
-    method = case.method.resolve(case.problem, case.privacy)
-    plan = calibrate(method.queries(case.problem), case.privacy).plan
+    problem, is_null = replace(case.problem, relation=relation), relation != REPLACE_ONE
+    method = case.method.resolve(problem, case.privacy)
+    plan = calibrate(method.queries(problem), case.privacy, relation).plan
     found = []
     for noisy in (plan, halved(plan)):
-        one, two = (law(method, case.problem, noisy, y) for y in (case.one, case.two))
+        one = law(method, problem, noisy, case.one)
+        two = law(method, problem, noisy, case.two, is_last_null=is_null)
         found.append(max(abs(math.log(p / q)) for p, q in zip(one, two, strict=True)))
     return Finding(0.0, certify(plan, 0.0)[0], found[0], found[1])

@@ -23,7 +23,10 @@ class StandardisedAttacker:
         if problem.columns is None:
             raise Unsuitable("the columns must be declared")
         self._oracle, self._plan, self._pair, self._n, self._unit = oracle, plan, (one, two), problem.n, problem.unit
-        self._rows = [rows_of(replace(data, scale=np.ones(problem.places))) for data in self._pair]  # as stored
+        stored = [rows_of(replace(data, scale=np.ones(problem.places))) for data in self._pair]
+        self._held = [data.present() for data in self._pair]
+        self._rows = [rows[held] for rows, held in zip(stored, self._held, strict=True)]
+        self._places = problem.places
         self._columns: Columns = problem.columns
         self._relation = problem.relation
         self.score = 0.0
@@ -40,13 +43,13 @@ class StandardisedAttacker:
     def means(self, query: str) -> Vector:
         """The oracle's."""
         answer, bound = self._oracle.means(query), self._columns.mean_bound(self._relation, self._unit)
-        self._scored(query, answer * self.share, [x[:, :-1].mean(axis=0) for x in self._rows], bound)
+        self._scored(query, answer * self.share, [x[:, :-1].sum(axis=0) / self._places for x in self._rows], bound)
         return answer
 
     def spread(self, query: str, center: Vector) -> float:
         """The oracle's."""
         answer, most = self._oracle.spread(query, center), float(self._columns.farthest(center).sum())
-        means = [np.array([(self._numbers(x, center) ** 2).sum() / len(x)]) for x in self._rows]
+        means = [np.array([(self._numbers(x, center) ** 2).sum() / self._places]) for x in self._rows]
         self._scored(query, np.array([answer * self.share]), means, most / apart(self._relation))
         return answer
 
@@ -57,7 +60,7 @@ class StandardisedAttacker:
         for rows in self._rows:
             squares = self._numbers(rows, center) ** 2
             short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(len(rows))
-            means.append((squares * short[:, None]).mean(axis=0))
+            means.append((squares * short[:, None]).sum(axis=0) / self._places)
         self._scored(query, answer * self.share, means, self._columns.variance_bound(center, radius, self._relation))
         return answer
 
@@ -67,17 +70,18 @@ class StandardisedAttacker:
         low, high = self._columns.low, self._columns.high
         for rows in self._rows:
             parts = ((rows[:, :-1][:, self._at] - low) / (high - low) * bins).astype(int).clip(0, bins - 1)
-            counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / len(rows))
+            counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / self._places)
         self._scored(query, answer / self._n, counts, self._columns.count_bound(self._relation))
         return answer
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.gradient(query, w, frame, limit), []
-        for data, rows in zip(self._pair, self._rows, strict=True):
-            z = np.column_stack(((rows[:, :-1] - frame.center) * frame.scale, np.full(len(rows), frame.constant)))
-            allowed, s = limit / np.linalg.norm(z, axis=1), 1 / (1 + np.exp(data.y * (z @ w)))
-            means.append((-data.y * s * np.minimum(1, allowed / np.maximum(s, 1 - s))) @ z / len(rows))
+        for data, rows, held in zip(self._pair, self._rows, self._held, strict=True):
+            y, centred = data.y[held], (rows[:, :-1] - frame.center) * frame.scale
+            z = np.column_stack((centred, np.full(len(rows), frame.constant)))
+            allowed, s = limit / np.linalg.norm(z, axis=1), 1 / (1 + np.exp(y * (z @ w)))
+            means.append((-y * s * np.minimum(1, allowed / np.maximum(s, 1 - s))) @ z / self._places)
         self._scored(query, answer, means, limit)
         return answer
 

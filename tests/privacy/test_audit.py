@@ -165,8 +165,8 @@ def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem) ->
 def test_mutant_factor_two_forgotten_is_caught() -> None:
     """std over the bound taken for std over the sensitivity: the noise is calibrated as if mu = 1/z."""
     with (
-        mutated(Gaussian, "curves", lambda _self, z: Curves.gaussian(1.0 / z)),
-        mutated(Gaussian, "multiplier", lambda _self, m: m**-0.5),
+        mutated(Gaussian, "curves", lambda _self, z, *_: Curves.gaussian(1.0 / z)),
+        mutated(Gaussian, "multiplier", lambda _self, m, *_: m**-0.5),
     ):
         assert violation(GD, PROBLEM) > 0
 
@@ -176,7 +176,7 @@ def test_mutant_clipping_off_is_caught() -> None:
 
     clipped = inputs.of_arrays
 
-    def unclipped(X: Any, y: Any, problem: Problem) -> Data:
+    def unclipped(X: Any, y: Any, problem: Problem, *_: Any) -> Data:
         return replace(clipped(X, y, problem), scale=np.ones(problem.n))
 
     assert violation(GD, PROBLEM, length=3.0) <= 0

@@ -144,8 +144,8 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
     """The bound of one record taken for the sensitivity: the noise is calibrated as if mu = sqrt(T_eff) / z."""
     multiplier = LastIterate.multiplier
     with (
-        mutated(LastIterate, "curves", lambda self, z: Curves.gaussian(math.sqrt(self.effective_steps) / z)),
-        mutated(LastIterate, "multiplier", lambda self, m: multiplier(self, m) / 2),
+        mutated(LastIterate, "curves", lambda self, z, *_: Curves.gaussian(math.sqrt(self.effective_steps) / z)),
+        mutated(LastIterate, "multiplier", lambda self, m, *_: multiplier(self, m) / 2),
     ):
         assert violation(SLOW, 12) > 0
 

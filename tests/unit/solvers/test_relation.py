@@ -15,9 +15,9 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
-from solvers import methods
+from solvers import columns, methods
 from solvers.columns import Columns
-from solvers.data_access import inputs
+from solvers.data_access import inputs, standardised
 from solvers.data_access.access import DataAccess
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
@@ -84,6 +84,15 @@ def test_their_bounds_are_attained() -> None:
     assert len(shares) == 10
     assert min(share for i, share in enumerate(shares) if i not in (2, 3)) > 1 - 1e-9
     assert min(shares) > 0.7  # squares that are shortened have that l1 norm, and need not be in one coordinate
+
+
+@pytest.mark.parametrize("module", [columns, standardised])
+def test_mutant_half_of_the_distance_of_two_records_is_caught(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under replace_one: too little for a count, a square or a distance that a null record has not."""
+    monkeypatch.setattr(module, "apart", lambda _relation: 2.0)
+    center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
+    found = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
+    assert any(far > bound for far, bound in found)
 
 
 SIZED: dict[str, tuple[Method | Profile, Problem]] = {
