@@ -140,12 +140,15 @@ def _print(
     for name in names:
         print(f"{name:<36}" + "".join(f"{cells[name, epsilon].seconds:>17.2f}" for epsilon in EPSILONS))
     print(f"\n{title}; excess of purse auto over that of ..")
-    for label, peers in (
-        ("the best peer, replace-one", [n for n in names if "purse" not in n and "add/remove" not in n]),
-        ("the best peer, either relation", [n for n in names if "purse" not in n]),
+    others = [n for n in names if "purse" not in n]
+    for label, ours, peers in (
+        ("the best peer, replace-one", "purse auto", [n for n in others if "add/remove" not in n]),
+        ("add/remove, ours zero_out", "purse auto, zero_out", [n for n in others if "add/remove" in n]),
     ):
+        if not peers:
+            continue
         ratios = (
-            np.mean(cells["purse auto", epsilon].excess) / min(np.mean(cells[n, epsilon].excess) for n in peers)
+            np.mean(cells[ours, epsilon].excess) / min(np.mean(cells[n, epsilon].excess) for n in peers)
             for epsilon in EPSILONS
         )
         print(f"{label:<36}" + "".join(f"{ratio:>17.2f}" for ratio in ratios))

@@ -8,9 +8,10 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,11 @@ from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Query
+from accounting.privacy import REPLACE_ONE, Relation
 from benchmarks.ada_ssp import boosted, printed
 from benchmarks.datasets import Split
 from solvers import Problem, solve
-from solvers.methods import AdaSsp, DpGd, ObjectivePerturbation, OutputPerturbation
+from solvers.methods import AdaSsp, DpGd, Method, ObjectivePerturbation, OutputPerturbation
 from solvers.selection import Auto
 
 PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"
@@ -76,15 +78,16 @@ class Peers:
 
 def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[tuple[str, Callable[[float], Fit]]]:
     """Each way's name, and what is done once for an epsilon before it is timed: the choice of its settings."""
-    yield "purse auto", lambda _: _ours(Auto(), problem, split)
-    yield "purse dp_gd", lambda _: _ours(DpGd(), problem, split)
+    more: list[Method | Auto] = [ObjectivePerturbation()] if problem.loss.takes == "class" else [AdaSsp()]
+    for method in (Auto(), DpGd(), *more):
+        for relation in get_args(Relation):
+            name = f"purse {method.name}" + ("" if relation == REPLACE_ONE else ", zero_out")
+            yield name, lambda _, method=method, relation=relation: _ours(method, problem, split, relation)  # type: ignore[misc]
     if problem.loss.takes == "class":
-        yield "purse objective_perturbation", lambda _: _ours(ObjectivePerturbation(), problem, split)
-        yield "purse output_perturbation, delta 0", lambda _: _ours(OutputPerturbation(), problem, split, pure=True)
+        yield "purse output_perturbation, delta 0", lambda _: _ours(OutputPerturbation(), problem, split, delta=0.0)
         yield "diffprivlib, delta 0", lambda _: _diffprivlib(peers, 1.0, split)
         yield "diffprivlib tuned, delta 0", partial(_tuned_diffprivlib, peers, split, risk)
     else:
-        yield "purse ada_ssp", lambda _: _ours(AdaSsp(), problem, split)
         yield "AdaSSP as printed, add/remove", lambda _: _timed(lambda e: printed(split, e, DELTA))
         yield "boosted AdaSSP, add/remove", lambda _: _timed(lambda e: boosted(split, e, DELTA))
         yield "diffprivlib, delta 0", lambda _: lambda e: peers.fit(peer="diffprivlib_linear", epsilon=e)
@@ -101,10 +104,12 @@ def _timed(fit: Callable[[float], Vector]) -> Fit:
     return timed
 
 
-def _ours(method: Any, problem: Problem, split: Split, *, pure: bool = False) -> Fit:
+def _ours(
+    method: Method | Auto, problem: Problem, split: Split, relation: Relation = REPLACE_ONE, delta: float = DELTA
+) -> Fit:
     """Everything from the arrays to the coefficients, calibration included."""
-    delta = 0.0 if pure else DELTA
-    return _timed(lambda epsilon: solve(method, problem, split.X, split.y, Privacy(epsilon, delta)).coefficients)
+    near = replace(problem, relation=relation)
+    return _timed(lambda epsilon: solve(method, near, split.X, split.y, Privacy(epsilon, delta)).coefficients)
 
 
 def _diffprivlib(peers: Peers, C: float, split: Split) -> Fit:

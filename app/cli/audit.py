@@ -52,7 +52,7 @@ def audit(
         table(headings, rows)
         units = {name: str(CASES[name].problem.unit) for name in names}
         for unit in sorted(set(units.values())):
-            note(f"neighbors differ in {unit}: {', '.join(name for name in names if units[name] == unit)}")
+            note(f"neighbors differ in {unit}, {neighbors}: {', '.join(name for name in names if units[name] == unit)}")
 
     emit(document, json, say)
     if any(f.lower_bound > f.promise for findings in found.values() for f in findings):

@@ -14,7 +14,7 @@ def test_it_prints_promise_bound_and_power_for_a_method(capsys: pytest.CaptureFi
         main(["audit", "output_perturbation", "--runs", "2000"])
     said, noted = capsys.readouterr()
     assert ended.value.code == 0
-    assert "neighbors differ in one row: output_perturbation" in noted
+    assert "neighbors differ in one row, replace_one: output_perturbation" in noted
     assert "promised epsilon" in said.splitlines()[0]
     assert "half the noise caught" in said
     assert "BROKEN" not in said
@@ -33,6 +33,10 @@ def test_an_unknown_method_is_told_which_there_are(capsys: pytest.CaptureFixture
         main(["audit", "magic"])
     assert ended.value.code == 1
     assert "dp_svrg" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "dp_gd", "--neighbors", "add_remove"])
+    assert ended.value.code == 1
+    assert "zero_out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=str)
@@ -40,9 +44,11 @@ def test_a_broken_promise_is_said_and_fails(
     options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = {"dp_gd": [Finding(1e-6, 1.0, 0.5, 1.5), Finding(1e-3, 0.75, 0.8125, 1.5)]}
-    monkeypatch.setattr("solvers.audit.audit", lambda name, _runs: found[name])
+    monkeypatch.setattr(
+        "solvers.audit.audit", lambda name, _runs, relation: found[name] if relation == "zero_out" else []
+    )
     with pytest.raises(SystemExit) as ended:
-        main(["audit", "dp_gd", *options])
+        main(["audit", "dp_gd", "--neighbors", "zero_out", *options])
     said = capsys.readouterr()
     assert ended.value.code == 1
     assert "more than the promise allows" in said.out + said.err

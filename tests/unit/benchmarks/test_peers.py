@@ -60,7 +60,7 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
         asked.append(epsilon)
         return np.zeros(4), 0.5
 
-    both = [(name, lambda _: fit) for name in ("purse auto", "a peer")]
+    both = [(name, lambda _: fit) for name in ("purse auto", "purse auto, zero_out", "a peer", "one more, add/remove")]
     monkeypatch.setattr(peers, "ways", lambda *_: iter(both))
     peers._dataset(split, str(tmp_path), 2)
     assert asked == [epsilon for _ in both for epsilon in peers.EPSILONS for _ in range(2)]
