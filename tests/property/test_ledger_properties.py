@@ -12,9 +12,11 @@ from accounting import Privacy
 from accounting.charges import NEVER
 from accounting.errors import BudgetExhausted, LedgerFrozen, LedgerInvalid
 from accounting.filter import UNIT, Cost, Filter
+from accounting.records.chain import Head
 from accounting.records.ledger import (
     Cancelled,
     Charged,
+    Emptied,
     Entry,
     External,
     Failed,
@@ -25,6 +27,7 @@ from accounting.records.ledger import (
     Promised,
     Refunded,
     Released,
+    RolledBack,
     Started,
     advance,
     remaining_epsilon,
@@ -71,8 +74,8 @@ class Job:
 
 
 class Story(RuleBasedStateMachine):
-    """Jobs come, start, end or are taken back, stewards freeze, promise more and charge what ran elsewhere, in any
-    order; beside the ledger runs a plain list of live charges.
+    """Jobs come, start, end or are taken back, stewards freeze, promise more and charge what ran elsewhere, entries are
+    lost, in any order; beside the ledger runs a plain list of live charges.
     """
 
     queued = Bundle("queued")
@@ -82,12 +85,20 @@ class Story(RuleBasedStateMachine):
     def open(self, filter_: Filter) -> None:
         self.live: dict[str, Cost] = {}
         self.names = 0
+        self.over: set[str] = set()  # open when entries were lost
         self.state, entry = advance(None, Opened("d1", 100, filter_), AT)
         self.entries = [entry]
 
     def step(self, event: LedgerEvent) -> None:
         self.state, entry = advance(self.state, event, AT)
         self.entries.append(entry)
+
+    def is_over(self, job: Job, event: LedgerEvent) -> bool:
+        """Whether the job was open when entries were lost; a chain that goes on with it does not hold."""
+        if job.name in self.over:
+            with pytest.raises((LedgerInvalid, LedgerFrozen)):
+                replay([*self.entries, advance(self.state, event, AT)[1]])
+        return job.name in self.over
 
     @rule(target=queued, shares=SHARES, guarantee=GUARANTEES)
     def charge(self, shares: list[int], guarantee: Privacy) -> object:
@@ -102,7 +113,7 @@ class Story(RuleBasedStateMachine):
         after = total(filter_, [*self.live.values(), cost])
         fits = held(filter_, after) and not before.whole
         alone = guarantee.epsilon <= filter_.privacy.epsilon and guarantee.delta <= filter_.privacy.delta
-        if not fits and not (alone and not self.live):
+        if not fits and not (alone and not self.live and not before.rolled_back):
             with pytest.raises(BudgetExhausted):
                 advance(before, Charged(name, cost, guarantee), AT)
             return multiple()
@@ -115,6 +126,8 @@ class Story(RuleBasedStateMachine):
 
     @rule(target=started, job=consumes(queued))
     def start(self, job: Job) -> object:
+        if self.is_over(job, Started(job.name, 1)):
+            return multiple()
         if self.state.frozen:
             with pytest.raises(LedgerFrozen):
                 advance(self.state, Started(job.name, 1), AT)
@@ -125,6 +138,8 @@ class Story(RuleBasedStateMachine):
     @rule(job=consumes(queued))
     def refund(self, job: Job) -> None:
         whole = self.state.whole
+        if self.is_over(job, Refunded(job.name, job.cost, whole)):
+            return
         assert job.whole >= whole, "another charge beside it, or a larger promise, makes it one like others"
         with pytest.raises(LedgerInvalid):
             advance(self.state, Refunded(job.name, job.cost, not whole), AT)
@@ -133,6 +148,8 @@ class Story(RuleBasedStateMachine):
 
     @rule(job=consumes(started), how=st.sampled_from(["released", "failed", "cancelled"]))
     def end(self, job: Job, how: str) -> None:
+        if self.is_over(job, Failed(job.name, 1)):
+            return
         if how == "released":
             self.step(Released(job.name, 1, MODEL))
         else:
@@ -143,10 +160,21 @@ class Story(RuleBasedStateMachine):
         """Or lift it."""
         self.step(Frozen(not self.state.frozen, "eve"))
 
+    @rule()
+    def lose_entries(self) -> None:
+        before = self.state
+        self.step(RolledBack("disk lost", Head(before.sequence + 3, "ab" * 32)))
+        assert (self.state.frozen, self.state.is_charged, self.state.spent) == (True, True, before.spent)
+        self.over |= {f"job{number}" for number in range(self.names + 1)}
+        with pytest.raises(LedgerInvalid):
+            advance(self.state, Emptied("d1", True, "eve"), AT)
+
     @rule(epsilon=st.floats(1.001, 2.0), delta=st.sampled_from([1.0, 2.0]))
     def promise_more(self, epsilon: float, delta: float) -> None:
         before, now = self.state, self.state.filter.privacy
         larger = Privacy(min(now.epsilon * epsilon, 100.0), min(now.delta * delta, 1e-2))
+        if larger == now:
+            return  # there is no larger one
         self.step(Promised(before.filter.raised(larger), "eve"))
         assert self.state.spent == before.spent
         if larger.delta == now.delta:  # else it is told at another delta
