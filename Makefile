@@ -85,8 +85,9 @@ kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lo
 attack: $(TESTING) ## heavy: how long others wait while one analyst asks for 100 of the dearest prices at once
 	@$(BIN)/python -m tests.heavy.attack
 
-audit: $(RUNTIME) ## heavy: the privacy audit of every method with many more runs
+audit: $(RUNTIME) ## heavy: the privacy audit of every method, against either kind of neighbor, with many more runs
 	@$(BIN)/purse audit all --runs 20000
+	@$(BIN)/purse audit all --runs 20000 --neighbors zero_out
 
 advisories: $(CHECKING) ## the locks against the published security advisories (needs the network)
 	$(BIN)/pip-audit --strict --require-hashes --disable-pip \

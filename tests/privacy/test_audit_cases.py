@@ -47,18 +47,28 @@ def test_the_promise_is_kept_and_half_the_noise_is_caught(name: str) -> None:
     assert any(f.half_noise > f.promise for f in findings)
 
 
-# Their price is that of replace_one, or the statistic moves too little: the promise is tried, but without power.
-KEPT = {"ada_ssp", "bootstrap_reduction", "dp_svrg_pp"}
+# One case of each kind of bound or curve that is another under zero_out; `make audit` tries all.
+NULL = (
+    "dp_gd",
+    "dp_gd_last",
+    "dp_gd_persons",
+    "dp_gd_standardised",
+    "localization",
+    "noisy_mirror_descent",
+    "noisy_sgd",
+    "objective_perturbation",
+    "profile",
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", NULL)
 def test_so_it_is_against_the_null_record(name: str) -> None:
     epsilon, runs = TRIED[name]
     privacy = Privacy(epsilon, CASES[name].privacy.delta)
     findings = audit(name, runs, lambda which: source(31, which), privacy, "zero_out")
     assert all(f.lower_bound <= f.promise for f in findings)
-    assert any(f.half_noise > f.promise for f in findings) or name in KEPT
+    assert any(f.half_noise > f.promise for f in findings)
 
 
 @pytest.mark.slow
