@@ -1,5 +1,6 @@
 """Allotments under arbitrary stories: what is reserved is there, whatever others do, and nobody is told of it."""
 
+import math
 from typing import Any
 
 import pytest
@@ -22,8 +23,9 @@ RULES = (
     Filter.open("gdp", Privacy(3.0, 1e-6)),
     Filter.open("pure", Privacy(0.5)),
 )
-# per-mille of each threshold, drawn separately: real jobs weigh differently on each coordinate
-SHARES = st.lists(st.integers(1, 1400), min_size=4, max_size=4)
+# a job's share of the budget in per-mille, and what it is of that on each coordinate: real jobs weigh differently
+SHARES = st.sampled_from([2, 40, 150, 290, 550, 900])
+TILTS = st.lists(st.sampled_from([0.7, 1.0, 1.0, 1.3]), min_size=4, max_size=4)
 ANALYSTS = st.sampled_from(["ada", "bob", "eve"])
 OWN = Privacy(1e-3)
 
@@ -33,11 +35,11 @@ class Story(RuleBasedStateMachine):
 
     queued: Bundle[Any] = Bundle("queued")
 
-    @initialize(filter_=st.sampled_from(RULES))
-    def open(self, filter_: Filter) -> None:
+    @initialize(filter_=st.sampled_from(RULES), reserved=st.sets(st.sampled_from(["ada", "bob"])))
+    def open(self, filter_: Filter, reserved: set[str]) -> None:
         self.rule, self.jobs = filter_, 0
         self.live: dict[str, dict[str, Cost]] = {"ada": {}, "bob": {}, "eve": {}}
-        self.allotted: dict[str, Allotment] = {}
+        self.allotted = {who: Allotment(Part.of(filter_, 0.3), is_reserved=True) for who in reserved}
         self.state, _ = advance(None, Opened("d1", 100, filter_), AT)
 
     def accounts(self) -> dict[str, Account]:
@@ -69,11 +71,11 @@ class Story(RuleBasedStateMachine):
     def take_back(self, who: str) -> None:
         self.allotted.pop(who, None)
 
-    @rule(target=queued, who=ANALYSTS, shares=SHARES, scale=st.sampled_from([1, 20]))
-    def charge(self, who: str, shares: list[int], scale: int) -> Any:
-        cost = tuple(-(-t * s // (scale * 1000)) for t, s in zip(self.rule.thresholds, shares, strict=False))
+    @rule(target=queued, who=ANALYSTS, share=SHARES, tilts=TILTS, sampled=st.booleans())
+    def charge(self, who: str, share: int, tilts: list[float], sampled: bool) -> Any:
+        cost = tuple(math.ceil(t * share * tilt / 1000) for t, tilt in zip(self.rule.thresholds, tilts, strict=False))
         if self.rule.slack:
-            cost = (*cost[:-1], min(cost[-1] * (shares[0] % 2), self.rule.most_slack))
+            cost = (*cost[:-1], min(cost[-1] * sampled, self.rule.most_slack))
         self.jobs += 1
         job = Charged(f"job{self.jobs}", cost, OWN)
         quiet, found = self.unchanged_for(who), self.stands(who)
@@ -103,9 +105,20 @@ class Story(RuleBasedStateMachine):
 
     @invariant()
     def what_is_reserved_and_spent_fits(self) -> None:
-        if any(allotment.is_reserved for allotment in self.allotted.values()):
-            assert fit(self.state, self.accounts(), self.allotted)
-            assert not self.state.whole
+        """By sums of its own, on the coordinate of all parts and on the slack."""
+        reserved = {who: allotment.part for who, allotment in self.allotted.items() if allotment.is_reserved}
+        if not reserved:
+            return
+        whole, spent = Part.of(self.rule, 1.0), {who: account.spent for who, account in self.accounts().items()}
+        main = self.rule.thresholds.index(whole.top)
+        for place, top, tops in (
+            (main, whole.top, {who: part.top for who, part in reserved.items()}),
+            (-1, whole.slack, {who: part.slack for who, part in reserved.items()}),
+        ):
+            if place == main or self.rule.slack:
+                assert all(spent[who][place] <= tops[who] for who in reserved)
+                assert sum(tops.values()) + sum(spent[who][place] for who in spent if who not in reserved) <= top
+        assert not self.state.whole
 
     @invariant()
     def what_remains_is_what_is_admitted(self) -> None:
@@ -115,5 +128,5 @@ class Story(RuleBasedStateMachine):
             assert 0.0 <= found.spent_epsilon() <= found.epsilon <= self.rule.privacy.epsilon
 
 
-Story.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+Story.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
 TestStory = pytest.mark.slow(Story.TestCase)

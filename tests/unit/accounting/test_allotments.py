@@ -81,6 +81,16 @@ class TestAPart:
         assert within(rule, rule.privacy) == Part.of(rule, 1.0)
 
 
+@pytest.mark.parametrize("name", ["gdp_rdp", "rdp with a slack"])
+def test_a_part_has_its_part_of_the_slack(name: str) -> None:
+    rule = RULES[name]
+    part = Part.of(rule, 0.25)
+    least = gaussian(rule, 1e-6)[:-1]
+    assert part.slack == rule.thresholds[-1] // 4
+    assert part.holds((*least, part.slack))
+    assert not part.holds((*least, part.slack + 1))
+
+
 @given(shares=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30), name=st.sampled_from(sorted(RULES)))
 def test_shares_that_add_up_to_the_whole_fit_it(shares: list[float], name: str) -> None:
     """Exactly: rounded down, no part takes another one's unit."""
