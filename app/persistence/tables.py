@@ -82,6 +82,7 @@ grants = sa.Table(
     sa.Column("identity_id", sa.ForeignKey("identities.id"), primary_key=True),
     sa.Column("granted_by", sa.String(200), nullable=False),
     sa.Column("granted_at", sa.String(40), nullable=False),
+    sa.Index("ix_grants_identity", "identity_id", "dataset_id"),
 )
 
 # What one analyst may spend of a ledger: a share of its filter, or what keeps an (epsilon, delta).

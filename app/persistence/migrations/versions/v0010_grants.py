@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["identity_id"], ["identities.id"], name=op.f("fk_grants_identity_id")),
         sa.PrimaryKeyConstraint("dataset_id", "identity_id", name=op.f("pk_grants")),
     )
+    op.create_index("ix_grants_identity", "grants", ["identity_id", "dataset_id"])
     op.execute(
         "insert into grants select datasets.id, identities.id, 'migration', strftime('%Y-%m-%dT%H:%M:%fZ', 'now') "
         "from datasets, identities where role = 'analyst' and data != 'withdrawn' "
