@@ -55,8 +55,13 @@ class People:
 
     def add(self, values: pa.Array) -> None:
         """The names of some more rows; `Unreadable` if one has none."""
+        if pa.types.is_floating(values.type):
+            values = pc.add(values.cast(pa.float64()), 0.0)  # of the two zeros one
         found = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
-        names = pc.ascii_trim_whitespace(texts(found.dictionary)).to_pylist()
+        try:
+            names = pc.ascii_trim_whitespace(texts(found.dictionary)).to_pylist()
+        except UnicodeDecodeError:  # Parquet promises text, and Arrow does not look
+            raise Unreadable(f"A row's name in {self.unit.column!r} is not UTF-8.") from None
         if found.indices.null_count or None in names or "" in names:
             raise Unreadable(f"A row says nothing in {self.unit.column!r}, which must say whose it is.")
         digests = (hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest() for name in names)

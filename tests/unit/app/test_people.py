@@ -1,0 +1,42 @@
+"""Whose each row is: names in all forms that a file may have them in."""
+
+import pyarrow as pa
+import pytest
+
+from app.sources.errors import Unreadable
+from app.sources.persons import People
+from app.wire.datasets import PersonUnit
+
+
+def people(*parts: pa.Array) -> People:
+    found = People(PersonUnit(column="patient", max_rows=2))
+    for part in parts:
+        found.add(part)
+    return found
+
+
+def test_numbers_that_are_equal_are_one_person() -> None:
+    for kind in (pa.float16(), pa.float32(), pa.float64()):
+        found = people(pa.array([0.0, -0.0, 1.5]).cast(kind), pa.array([-0.0, 1.5]).cast(kind))
+        assert found.owners.tolist() == [0, 0, 1, 0, 1]
+
+
+def test_names_that_differ_in_outer_white_space_are_one_person_in_every_batch() -> None:
+    found = people(pa.array(["a", " a"]).dictionary_encode(), pa.array(["b", "a\t"]))
+    assert (found.count, found.owners.tolist()) == (2, [0, 0, 1, 0])
+
+
+@pytest.mark.parametrize("name", [b"\xffab", b"\xc3"])
+def test_names_that_are_no_text_refuse_the_file_and_are_not_told(name: bytes) -> None:
+    """Parquet says UTF-8, and nothing before has looked."""
+    names = pa.array([b"a", name], pa.binary()).view(pa.string())
+    for form in (names, names.dictionary_encode()):
+        with pytest.raises(Unreadable, match=r"patient.*not UTF-8") as refused:
+            people(form)
+        assert refused.value.__cause__ is None
+
+
+def test_numbers_that_are_none_name_nobody() -> None:
+    for nobody in (float("nan"), float("inf"), None):
+        with pytest.raises(Unreadable, match="must say whose"):
+            people(pa.array([1.0, nobody]))
