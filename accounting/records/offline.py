@@ -11,6 +11,7 @@ from typing import Any
 from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.plan import Plan
+from accounting.privacy import Unit
 from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
@@ -19,7 +20,6 @@ from accounting.records.receipt import Jwks, Receipt, Verification, plan_of, ver
 from accounting.records.replay import replay
 
 _CHARGES = ("charged", "external")
-_SAME = ("neighbors", "unit", "rows", "persons")  # what a registration and a receipt both say
 
 
 def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> LedgerState:
@@ -94,7 +94,13 @@ def _is_registered(ledger: Sequence[Entry], stated: Receipt) -> bool:
     """Whether the ledger has the receipt's dataset, of as many records, in the same relation."""
     known = (ledger[0].body | e.body for e in ledger if e.kind in ("opened", "joined"))
     body = next((body for body in known if body["dataset"] == stated["dataset"]), {})
-    return bool(body) and all(body[name] == stated[name] for name in _SAME if name in body and name in stated)
+    return bool(body) and _protected(body) == _protected(stated)
+
+
+def _protected(said: dict[str, Any]) -> tuple[str, Unit, int | None]:
+    """The relation, the unit and n, as a registration or a receipt says them: rows, where no unit is named."""
+    unit = Unit(**said.get("unit", {}))
+    return said["neighbors"], unit, said.get(f"{unit.name}s")
 
 
 def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:

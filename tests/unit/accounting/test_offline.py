@@ -1,5 +1,6 @@
 """An exported ledger proves itself: what was cut, rewritten, overspent or never charged is found from its file."""
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accounting import Privacy
+from accounting import Privacy, Unit
 from accounting.calibration import calibrate
 from accounting.errors import CodecError, LedgerInvalid, ReceiptInvalid
 from accounting.filter import Cost, Filter
@@ -166,6 +167,25 @@ def test_a_receipt_that_the_ledger_does_not_hold_is_found(ledger: list[Entry], w
     document = signed() if "release" in why else signed(entry=ledger[3])
     found = verify_receipt(document, KEYS, ledger)
     assert (found.holds, found.signature, found.chain, found.reason) == (False, True, False, why)
+
+
+def test_a_receipt_claims_the_unit_that_the_ledger_opened_with() -> None:
+    """Neither a person where rows were registered, before units were said or after, nor rows where persons were."""
+    for registered in (None, Unit(), Unit("person", 8)):
+        state, first = advance(None, Opened("d1", 500, RULE, unit=registered), AT)
+        entries = [first]
+        for event in job("j1"):
+            state, entry = advance(state, event, AT)
+            entries.append(entry)
+        for claimed, records in itertools.product((Unit(), Unit("person", 8), Unit("person", 9)), (500, 5)):
+            document = signed(entry=entries[3], records=records, unit=claimed)
+            holds = (claimed, records) == (registered or Unit(), 500)
+            assert verify_receipt(document, KEYS, entries).holds == holds
+            if not claimed.is_person:
+                unsaid = make(entry=entries[3], records=records)
+                del unsaid["unit"]
+                document = {"receipt": unsaid, "signature": receipt.sign(unsaid, KEY)}
+                assert verify_receipt(document, KEYS, entries).holds == holds
 
 
 def test_a_ledger_that_does_not_hold_is_no_witness() -> None:
