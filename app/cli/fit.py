@@ -179,10 +179,11 @@ def _dataset(
 ) -> Dataset:
     """The file's dataset: the one of its earlier fits, or a new one."""
     with file.open("rb") as source:
-        name = f"file-{hashlib.file_digest(source, 'sha256').hexdigest()}"
+        content = f"file-{hashlib.file_digest(source, 'sha256').hexdigest()}"
+    name = content if declared.unit is None else f"{content}-{_digest(declared.unit)}"
     for known in client.datasets.list():
-        if known.name == name:
-            return _again(known, declared, budget)
+        if known.name.startswith(content):
+            return _again(known, name, declared, budget)
     chosen = declared.budget
     if chosen is None or budget is not None:
         slack = delta if delta is not None else chosen.delta if chosen is not None else _delta(_count(file, declared))
@@ -198,14 +199,20 @@ def _dataset(
     return client.datasets.upload(file, spec=spec)
 
 
-def _again(known: Dataset, declared: Declared, budget: float | None) -> Dataset:
+def _digest(unit: PersonUnit) -> str:
+    return hashlib.sha256(unit.model_dump_json().encode()).hexdigest()[:16]
+
+
+def _again(known: Dataset, name: str, declared: Declared, budget: float | None) -> Dataset:
     if known.columns != declared.columns:
         raise Refusal(
             "this file was fitted before under another schema, and its charges are kept under that one; "
             "use the same schema (no two declarations share a budget)"
         )
-    if known.unit.max_rows != (declared.unit and declared.unit.max_rows):
-        raise Refusal(f"this file was fitted before with {known.unit} protected: fit it so, or keep to that budget")
+    if known.name != name:
+        raise Refusal(
+            f"this file was fitted before with {known.unit} protected, or other persons: fit it so, by the same column"
+        )
     if budget is not None and budget != known.budget.epsilon:
         fixed = f"epsilon {known.budget.epsilon:g}"
         raise Refusal(f"this file's budget was fixed at its first fit: {fixed}; leave out --budget")

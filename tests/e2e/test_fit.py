@@ -152,6 +152,8 @@ def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:
     assert "1500" not in out + err
     code, out, err = fit(*asked)
     assert (code, "one person, up to 3 rows" in err) == (1, True)
+    code, out, err = fit(*asked, "--unit", "zip", "--max-rows", "3")  # another column says who is who: other persons
+    assert (code, "or other persons" in err) == (1, True)
     code, out, err = fit(*asked, "--unit", "who")
     assert (code, "go together" in err) == (1, True)
 
