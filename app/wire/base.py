@@ -1,11 +1,12 @@
 """What every message obeys: strict types, finite numbers, no unknown field, immutable."""
 
+import json
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from accounting.errors import OutOfRange
-from accounting.privacy import DELTA_RANGE, EPSILON_RANGE
+from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Unit
 
 
 class Wire(BaseModel):
@@ -36,6 +37,20 @@ Delta = Annotated[
     Field(ge=0.0, le=DELTA_RANGE[1], description="Privacy slack delta: 0, or from 1e-12 to 0.01."),
     AfterValidator(_zero_or_not_tiny),
 ]
+_UNIT = TypeAdapter(Unit)
+
+
+def _unit(said: object) -> object:
+    """Read from an object as from JSON's text, where there is no dataclass either."""
+    return _UNIT.validate_json(json.dumps(said)) if isinstance(said, dict) else said
+
+
+Protected = Annotated[
+    Unit,
+    BeforeValidator(_unit),
+    Field(description="What neighbors differ in: one row, or one person, up to max_rows rows."),
+]
+
 Name = Annotated[
     str,
     Field(

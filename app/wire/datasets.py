@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
 from app.wire.allotments import Allotment
-from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Title, Wire
+from app.wire.base import Delta, Epsilon, Identifier, Name, Protected, Timestamp, Title, Wire
 from app.wire.neighbors import Meaning, Neighbors, Other
 
 MAX_COLUMNS = 4096
@@ -277,7 +277,7 @@ class BudgetStatus(Wire):
     neighbors: Neighbors
     meaning: Meaning
     elsewhere: Other
-    unit: Annotated[Unit, Field(description="What neighbors differ in: one row, or one person, up to max_rows rows.")]
+    unit: Protected
     filter: Annotated[FilterKind, Field(description="The privacy filter that enforces the budget.")]
     share: Annotated[
         float,
@@ -317,7 +317,7 @@ class Dataset(Wire):
         int | None, Field(description="n, public. Null where a person is the unit: how many rows there are is secret.")
     ]
     persons: Annotated[int | None, Field(description="n, public, where a person is the unit.")] = None
-    unit: Annotated[Unit, Field(description="What neighbors differ in: one row, or one person, up to max_rows rows.")]
+    unit: Protected
     data: Annotated[
         Literal["stored", "deleted", "withdrawn"],
         Field(description="Whether its values are still there; withdrawn, it is a dataset no more, and its name free."),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 
 from accounting.privacy import REPLACE_ONE, Unit
-from app.wire.base import Delta, Epsilon, Identifier, Name, Sha256, Timestamp, Wire
+from app.wire.base import Delta, Epsilon, Identifier, Name, Protected, Sha256, Timestamp, Wire
 from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
 from app.wire.neighbors import Meaning, Neighbors, Other
 from solvers.domains import Domain, Free
@@ -226,9 +226,7 @@ class Quote(Wire):
     ] = None
     rows: Annotated[int | None, Field(description="n; null where a person is the unit.")]
     persons: Annotated[int | None, Field(description="n, where a person is the unit.")] = None
-    unit: Annotated[
-        Unit, Field(description="What neighbors differ in: one row, or one person, up to max_rows rows.")
-    ] = Unit()
+    unit: Protected = Unit()
     dimension: Annotated[int, Field(description="Coordinates of w, intercepts included; for softmax, of all classes.")]
     row_norm: Annotated[float, Field(description="Bound on each row that the method meets, prepared.")]
     gradient_bound: Annotated[

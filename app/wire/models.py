@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accounting.privacy import Unit
-from app.wire.base import Identifier, Name, Sha256, Wire
+from app.wire.base import Identifier, Name, Protected, Sha256, Wire
 from app.wire.datasets import Column
 from app.wire.neighbors import Neighbors
 
@@ -19,7 +18,7 @@ class PrivacyStatement(Wire):
     rows: Annotated[int | None, Field(description="n, public, of rows.", exclude_if=lambda n: n is None)] = None
     persons: Annotated[int | None, Field(description="n, public, of persons.", exclude_if=lambda n: n is None)] = None
     unit: Annotated[
-        Unit | None,
+        Protected | None,
         Field(
             description="What neighbors differ in; a row, if not said.",
             exclude_if=lambda unit: unit is None,  # models of earlier versions keep their digests
