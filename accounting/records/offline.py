@@ -28,12 +28,14 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
     Raises
     ------
     LedgerInvalid
-        if the chain breaks or lacks one of the heads, an entry does not follow from those before it, or a charge from
-        outside is less than what it states costs.
+        if the chain breaks or lacks one of the heads, an entry does not follow from those before it, a dataset joined
+        with another unit, or a charge from outside is less than what it states costs.
     """
     verify_whole(entries, heads)
     state = replay(entries)
     for entry in entries:
+        if entry.kind == "joined" and _unit(entry.body) != _unit(entries[0].body):
+            raise LedgerInvalid(f"entry {entry.sequence} joins records of another unit than the ledger opened with")
         if entry.kind == "external" and not _pays(
             _filter_at(entries, entry), cost_from_json(entry.body["cost"]), _outside(entries, entry)
         ):
@@ -98,9 +100,14 @@ def _is_registered(ledger: Sequence[Entry], stated: Receipt) -> bool:
 
 
 def _protected(said: dict[str, Any]) -> tuple[str, Unit, int | None]:
-    """The relation, the unit and n, as a registration or a receipt says them: rows, where no unit is named."""
-    unit = Unit(**said.get("unit", {}))
+    """The relation, the unit and n, as a registration or a receipt says them."""
+    unit = _unit(said)
     return said["neighbors"], unit, said.get(f"{unit.name}s")
+
+
+def _unit(said: dict[str, Any]) -> Unit:
+    """Rows, where none is named."""
+    return Unit(**said.get("unit", {}))
 
 
 def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:

@@ -3,22 +3,31 @@
 import itertools
 import math
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from accounting import Unit
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation, apart
 from solvers import Problem
 from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.centred import centred_bound
 from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.meter import Meter
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.frame import Frame
 from solvers.hidden_steps import step_bound
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.data.ada_ssp import AdaSspRun
 from solvers.methods.data.descent import Piece
 from solvers.problem import Vector
 from solvers.regularizers import L2
+from tests.support.seeded import SeededBits
 
 LAYOUTS = [
     Columns((1,), ((0.0, 1.0),)),
@@ -77,3 +86,39 @@ def test_rounding_of_persons_is_that_of_all_their_places() -> None:
     persons, rows = rounding(PERSON), rounding(ROWS)
     for name, least in rows.items():
         assert persons[name] >= least * (1 - 1e-6), name
+
+
+def standardised(problem: Problem) -> dict[str, float]:
+    """Of each answer's bound what is left of it without its record's own part."""
+    columns, n = problem.columns, problem.n
+    assert columns is not None
+    X, here = np.zeros((problem.places, 2)), np.ones(problem.places, np.bool_)
+    X[:, -1] = 1.0
+    data = inputs.of_arrays(X, X[:, 0], problem, here if problem.unit.is_person else None)
+    names = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
+    wanted = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1e-3) for name in names))
+    asked: dict[str, float] = {}
+
+    def perturb(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        asked[planned.name] = bound
+        return value
+
+    with patch.object(Meter, "perturb", perturb):
+        oracle = StandardisedOracle(problem, data, wanted, Noise(SeededBits(1)))
+        m, frame = np.zeros(1), Frame(np.zeros(1), np.ones(1), 1.0)
+        oracle.means("means"), oracle.spread("spread", m), oracle.variances("variances", m, 10.0)
+        oracle.target_mean("target_mean"), oracle.target_spread("target_spread", 0.0)
+        oracle.residual("residual", np.zeros(2), frame, 1.0), oracle.gradient("gradient", np.zeros(2), frame, 1.0)
+    own = dict.fromkeys(names, 0.5) | {"target_mean": 1.0, "gradient": 1.0}
+    own["means"] = columns.mean_bound(unit=problem.unit)
+    return {name: bound - own[name] / n for name, bound in asked.items()}
+
+
+def test_rounding_of_persons_moments_is_that_of_all_their_places() -> None:
+    """Less what is stated relative to the bound itself, some units of its last place, which falls as 1 / n."""
+    columns = Columns((1,))
+    person = Problem(Squared(), n=40, d=2, row_norm=columns.row_norm, columns=columns, unit=Unit("person", 400))
+    persons, rows = standardised(person), standardised(replace(person, n=40 * 400, unit=Unit()))
+    assert len(rows) == 7
+    for name, least in rows.items():
+        assert persons[name] >= least - 1e-17, name

@@ -188,6 +188,18 @@ def test_a_receipt_claims_the_unit_that_the_ledger_opened_with() -> None:
                 assert verify_receipt(document, KEYS, entries).holds == holds
 
 
+def test_a_family_has_the_unit_that_its_ledger_opened_with() -> None:
+    units = None, Unit(), Unit("person", 8), Unit("person", 9)
+    for opened, joined in itertools.product(units, units):
+        state, first = advance(None, Opened("d1", 500, RULE, "kin", opened), AT)
+        entries = [first, advance(state, Joined("d2", 500, "ada", joined), AT)[1]]
+        if (opened or Unit()) == (joined or Unit()):
+            assert verify_ledger(entries).sequence == 2
+        else:
+            with pytest.raises(LedgerInvalid, match="entry 2 joins records of another unit"):
+                verify_ledger(entries)
+
+
 def test_a_ledger_that_does_not_hold_is_no_witness() -> None:
     with pytest.raises(LedgerInvalid):
         verify_receipt(signed(), KEYS, _overspent())
