@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +80,8 @@ def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[t
     """Each way's name, and what is done once for an epsilon before it is timed: the choice of its settings."""
     more: list[Method | Auto] = [ObjectivePerturbation()] if problem.loss.takes == "class" else [AdaSsp()]
     for method in (Auto(), DpGd(), *more):
-        for relation in get_args(Relation):
-            name = f"purse {method.name}" + ("" if relation == REPLACE_ONE else ", zero_out")
-            yield name, lambda _, method=method, relation=relation: _ours(method, problem, split, relation)  # type: ignore[misc]
+        yield f"purse {method.name}", lambda _, method=method: _ours(method, problem, split)  # type: ignore[misc]
+    yield "purse auto, zero_out", lambda _: _ours(Auto(), problem, split, "zero_out")
     if problem.loss.takes == "class":
         yield "purse output_perturbation, delta 0", lambda _: _ours(OutputPerturbation(), problem, split, delta=0.0)
         yield "diffprivlib, delta 0", lambda _: _diffprivlib(peers, 1.0, split)
