@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, Counter, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -14,6 +14,7 @@ from app.persistence.tables import jobs
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STATES = ("queued", "running", "done", "failed", "cancelled")
+disable_created_metrics()  # type: ignore[no-untyped-call]  # moments, of which nobody has need here
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 

@@ -161,6 +161,7 @@ def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) 
     service.client.request("BREW", "/v1/datasets")
     text = service.client.get("/metrics").text
     assert CANARY not in text
+    assert "_created" not in text, "no timing"
     assert 'purse_requests_total{method="GET",route="/v1/datasets/{dataset_id}",status="404"} 2.0' in text
     assert 'purse_requests_total{method="GET",route="-",status="404"} 1.0' in text
     assert 'purse_requests_total{method="other",route=' in text
