@@ -18,7 +18,7 @@ from app.persistence.session import Database
 from app.quotes import pricing
 from app.wire.outside import ExternalCharge, ExternalCharged
 
-_BEYOND = ApiError("out_of_range", "This costs more than any ledger can hold.")
+_BEYOND = "This costs more than any ledger can hold."
 
 
 def charge(database: Database, steward: Principal, dataset_id: str, asked: ExternalCharge) -> ExternalCharged:
@@ -75,7 +75,7 @@ def _entered(
     try:
         return ledger.apply(connection, row.id, event, at, steward.id)
     except OutOfRange:
-        raise _BEYOND from None
+        raise ApiError("out_of_range", _BEYOND) from None
 
 
 def _cost(rule: Filter, outside: Outside) -> Cost:
@@ -84,4 +84,4 @@ def _cost(rule: Filter, outside: Outside) -> Cost:
     except FilterMismatch as error:
         raise ApiError("method_filter_mismatch", f"{str(error).capitalize()}.") from None
     except BudgetExhausted:
-        raise _BEYOND from None
+        raise ApiError("out_of_range", _BEYOND) from None
