@@ -115,7 +115,7 @@ clean: ## removes .venv and the tools' caches
 
 # uv where there is one, for speed; the interpreter's own pip otherwise, or if uv does not reach the registry.
 define install
-	@if ! { command -v $(UV) >/dev/null && $(UV) pip install --quiet --python $(BIN)/python $(1); }; then \
+	@if ! { command -v $(UV) >/dev/null && $(UV) pip install --no-config --quiet --python $(BIN)/python $(1); }; then \
 	  $(BIN)/python -m pip install --quiet $(1); fi
 endef
 
