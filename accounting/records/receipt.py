@@ -101,7 +101,7 @@ def build(
     transcript : what was really answered; the plan must cover it
     model_sha256 : str, of the model as published
     profile : whose release rows were standardised by, if one's
-    share : the part of the budget that the job took
+    share : the part of the budget that the job took; None where it would tell of others' charges
     entry : the ledger's "released" entry
     issued_at : str, UTC time
 

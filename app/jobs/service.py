@@ -149,7 +149,7 @@ def _reserve(
     after = None if charged is None else standing.after(charged)
     if charged is None or after is None:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
-    taken = share(after.state, charged.cost)  # of the whole budget, whatever part of it the owner is told of
+    taken = share(after.state, charged.cost)  # of the whole budget, which tells of the charges of others
     ledger.apply(connection, dataset.id, replace(charged, share=taken), at, owner.id)
     row = JobRow(
         id=job_id,
@@ -161,7 +161,7 @@ def _reserve(
         idempotency_key=key,
         request_sha256=digest,
         quote=_text(quote.model_dump(mode="json")),
-        charge=_text({"cost": cost_to_json(charged.cost), "share": taken}),
+        charge=_text({"cost": cost_to_json(charged.cost), "share": None if standing.is_apart else taken}),
         state="queued",
         attempt=0,
         lost=0,

@@ -55,6 +55,18 @@ def test_shares_add_up_and_are_told_alike(shared: Service) -> None:
     assert whole["share"] <= float(largest.split()[1]) <= 1
 
 
+def test_a_receipt_of_a_reserved_part_states_no_share_of_the_whole(shared: Service) -> None:
+    dataset = shared.dataset()
+    path = f"/v1/datasets/{dataset}/allotments/the analyst"
+    allotted = shared.call("steward", "PUT", path, json={"share": 0.5, "mode": "reserved"})
+    assert allotted.status_code == 200, allotted.text
+    job, quoted = _run(shared, "analyst", dataset, 0.3)
+    receipt = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert quoted > 0.0
+    assert "share" not in receipt["receipt"], "on what coordinate it is read depends on the charges of others"
+    assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+
+
 def test_what_does_not_fit_and_what_takes_all(shared: Service) -> None:
     dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
     body = JOB | {"dataset": dataset}
