@@ -54,9 +54,11 @@ def listing(
 @router.post(
     "/{token_id}/rotate", status_code=201, summary="Rotate a token", responses=responses("not_found", "disk_full")
 )
-def rotate(base: Base, _principal: Manager, token_id: Identifier) -> NewToken:
+def rotate(
+    base: Base, chosen: Annotated[Settings, Depends(settings)], _principal: Manager, token_id: Identifier
+) -> NewToken:
     """A new secret for the same identity, scopes and lifetime; the old token ends at once, in the same transaction."""
-    return service.rotate(base, token_id)
+    return service.rotate(base, token_id, chosen.max_token_lifetime)
 
 
 @router.delete(

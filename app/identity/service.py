@@ -41,8 +41,12 @@ def create(database: Database, request: TokenRequest, longest: int | None = None
     return NewToken(**token.model_dump(), token=secret)
 
 
-def rotate(database: Database, token_id: str) -> NewToken:
+def rotate(database: Database, token_id: str, longest: int | None = None) -> NewToken:
     """Another token in the place of a live one, which ends now: the same identity, scopes and lifetime, a new secret.
+
+    Parameters
+    ----------
+    longest : seconds that the new one does not outlive, though the old one was made without such an end
 
     Raises
     ------
@@ -52,9 +56,11 @@ def rotate(database: Database, token_id: str) -> NewToken:
     secret = store.draw()
     with database.write() as connection:
         old = _found(connection, database, token_id)
-        at = database.timestamp()
-        store.revoke(connection, token_id, at)
-        token = store.add(connection, old.name, old.role, secret, at, old.scopes, _again(old, database.clock.wall()))
+        now = database.clock.wall()
+        lifetime = min((seconds for seconds in (_lifetime(old), longest) if seconds is not None), default=None)
+        end = None if lifetime is None else stamp(now + lifetime)
+        store.revoke(connection, token_id, stamp(now))
+        token = store.add(connection, old.name, old.role, secret, stamp(now), old.scopes, end)
     return NewToken(**token.model_dump(), token=secret)
 
 
@@ -121,12 +127,11 @@ def _found(connection: sa.Connection, database: Database, token_id: str) -> Toke
     return token
 
 
-def _again(token: Token, now: float) -> str | None:
-    """From now on as long as the token was to live."""
+def _lifetime(token: Token) -> float | None:
+    """The seconds that the token was to live; None without end."""
     if token.expires_at is None:
         return None
-    lifetime = datetime.fromisoformat(token.expires_at) - datetime.fromisoformat(token.created_at)
-    return stamp(now + lifetime.total_seconds())
+    return (datetime.fromisoformat(token.expires_at) - datetime.fromisoformat(token.created_at)).total_seconds()
 
 
 def _ensure(database: Database, secret: str) -> None:

@@ -251,6 +251,15 @@ class TestATokensLife:
             assert (refused.status_code, refused.json()["code"]) == (422, "out_of_range")
             assert refused.json()["violations"][0]["where"] == "body.lifetime"
 
+    def test_is_bounded_when_one_that_had_no_end_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
+        with make_service(tmp_path, clock=HeldClock()) as service:
+            endless, short = (_make(service, "ada", "analyst", lifetime=end) for end in (None, 60))
+            assert endless["expires_at"] is None
+        with make_service(tmp_path, clock=HeldClock(), max_token_lifetime=100) as service:
+            for old, end in ((endless, "1970-01-01T00:01:40.000Z"), (short, "1970-01-01T00:01:00.000Z")):
+                new = service.call("steward", "POST", f"/v1/tokens/{old['id']}/rotate").json()
+                assert new["expires_at"] == end
+
 
 def test_token_is_long_shown_once_and_stored_as_a_hash(service: Service) -> None:
     made = _make(service, "ada", "analyst")
