@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from app.datasets import folders, service
 from app.datasets.upload import Upload, receive
 from app.http.errors import responses
+from app.http.location import Locate
 from app.identity.dependencies import Principal, database, require, settings
 from app.ledger.routes import Keys
 from app.persistence.session import Database
@@ -73,14 +74,18 @@ async def uploaded(request: Request, chosen: Chosen, _principal: Manager) -> Asy
         }
     },
 )
-def create(base: Base, chosen: Chosen, principal: Manager, upload: Annotated[Upload, Depends(uploaded)]) -> Dataset:
+def create(
+    base: Base, chosen: Chosen, principal: Manager, upload: Annotated[Upload, Depends(uploaded)], locate: Locate
+) -> Dataset:
     """Reads the declared columns, clamps and encodes them by the declaration, and opens the budget.
 
     All of it or nothing: a file that cannot be read whole is refused whole. Values that are missing, do not parse or
     lie outside the bounds are no errors; they take the declared default or bound, and nothing counts them. The same
     values cannot be registered twice, but in one family, whose datasets share the budget of its first.
     """
-    return service.create(base, chosen, principal, upload)
+    made = service.create(base, chosen, principal, upload)
+    locate(f"{router.prefix}/{made.id}")
+    return made
 
 
 @router.get("", summary="List datasets", responses=responses("invalid_request"))

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from app.http.body import json_body
 from app.http.errors import responses
+from app.http.location import Locate
 from app.identity import service
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
@@ -31,13 +32,16 @@ def create(
     chosen: Annotated[Settings, Depends(settings)],
     _principal: Manager,
     body: Annotated[TokenRequest, Depends(json_body(TokenRequest))],
+    locate: Locate,
 ) -> NewToken:
     """The secret is shown in this answer and never again: the service keeps its SHA-256 only.
 
     A name is one person's or program's for good. With a name that is known, and its role, this is another token of the
     same identity, which has the same jobs, grants and spending.
     """
-    return service.create(base, body, chosen.max_token_lifetime)
+    made = service.create(base, body, chosen.max_token_lifetime)
+    locate(f"{router.prefix}/{made.id}")
+    return made
 
 
 @router.get("", summary="List tokens", responses=responses("invalid_request"))
@@ -55,10 +59,16 @@ def listing(
     "/{token_id}/rotate", status_code=201, summary="Rotate a token", responses=responses("not_found", "disk_full")
 )
 def rotate(
-    base: Base, chosen: Annotated[Settings, Depends(settings)], _principal: Manager, token_id: Identifier
+    base: Base,
+    chosen: Annotated[Settings, Depends(settings)],
+    _principal: Manager,
+    token_id: Identifier,
+    locate: Locate,
 ) -> NewToken:
     """A new secret for the same identity, scopes and lifetime; the old token ends at once, in the same transaction."""
-    return service.rotate(base, token_id, chosen.max_token_lifetime)
+    made = service.rotate(base, token_id, chosen.max_token_lifetime)
+    locate(f"{router.prefix}/{made.id}")
+    return made
 
 
 @router.delete(

@@ -10,7 +10,7 @@ from app.sources.design import Table
 from app.sources.spec import JobSpec
 from app.wire.datasets import CategoryColumn, NumberColumn
 from app.wire.models import Moments
-from app.wire.profiles import ColumnProfile, Interval, Quantile
+from app.wire.profiles import ColumnProfile, Interval, QuantileEstimate
 from solvers.statistics import Profile
 
 _WIDE = 1.959964  # stds of noise on either side: 95 %
@@ -75,7 +75,7 @@ def _number(
 
 def _quantile(
     share: float, counts: NDArray[np.float64], edges: NDArray[np.float64], std: float, rows: _Rows
-) -> Quantile:
+) -> QuantileEstimate:
     """Where the number of records up to an end of a bin reaches share n.
 
     Of bins 1..k the best estimate is cum_k - (k/B) (cum_B - n), of variance std^2 k (B - k) / B, since n is public;
@@ -95,7 +95,7 @@ def _quantile(
     last = int(np.flatnonzero(upto < wanted)[-1]) + 1
     lowest = int(np.flatnonzero(upto[1:] + band[1:] >= wanted)[0])
     highest = int(np.flatnonzero(upto[:-1] - band[:-1] <= wanted)[-1]) + 1
-    return Quantile(share=share, at=_interval(edges[[math.ceil((first + last) / 2), lowest, highest]]))
+    return QuantileEstimate(share=share, at=_interval(edges[[math.ceil((first + last) / 2), lowest, highest]]))
 
 
 def _interval(ends: NDArray[np.float64]) -> Interval:

@@ -12,6 +12,7 @@ from app.calculation.pool import Pool
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
+from app.http.location import Locate
 from app.identity.dependencies import Principal, database, require, settings
 from app.jobs import events, service
 from app.persistence.session import Database, new_id
@@ -77,6 +78,7 @@ async def submit(
     dispatcher: Annotated[Waker, Depends(waker)],
     _room: Annotated[None, Depends(quotes.room)],
     body: Body,
+    locate: Locate,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -92,6 +94,7 @@ async def submit(
         pricing = price(base, chosen, calculations, principal, body.root)
         job = await run_in_threadpool(service.submit, base, principal, key, await while_connected(request, pricing))
     dispatcher.wake()
+    locate(f"{router.prefix}/jobs/{job.id}")
     return job
 
 

@@ -4,6 +4,7 @@ The dataclasses of `solvers` know nothing of the web: their fields are described
 "Parameters", as `field : description`.
 """
 
+import json
 import re
 from inspect import cleandoc
 from typing import Any
@@ -16,7 +17,7 @@ _FIELD = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 
 
 def describe(schemas: dict[str, Schema]) -> None:
-    """Fills in what is missing; nothing that is there is changed."""
+    """Fills in what is missing, and tells in words the defaults that are objects: generators of clients take none."""
     for name, schema in schemas.items():
         if name.startswith("Page_"):
             schema.setdefault("description", cleandoc(Page.__doc__ or ""))
@@ -27,6 +28,8 @@ def describe(schemas: dict[str, Schema]) -> None:
                 node.setdefault("description", known[field])
             elif "const" in node:
                 node.setdefault("description", f"{node['const']}, the name that chooses this one.")
+            if isinstance(node.get("default"), dict):
+                node["description"] += f" If left out: `{json.dumps(node.pop('default'))}`."
 
 
 def parameters(docstring: str) -> dict[str, str]:

@@ -10,14 +10,17 @@ from pydantic.json_schema import models_json_schema
 
 from app.http.body import JsonBody
 from app.http.errors import CODES, ApiError, responses
+from app.http.location import locating
 from app.http.routing import dependants, routes
 from app.identity.dependencies import Require
 from app.openapi.descriptions import describe
+from app.openapi.links import answer, connect, operation_id
 from app.wire.datasets import DatasetSpec
 from app.wire.problems import ProblemDetails
 
 Schema = dict[str, Any]
 _REF = "#/components/schemas/"
+_LOCATION = {"schema": {"type": "string"}, "required": True, "description": "Where the thing is that this has made."}
 _FORM_FIELDS = (DatasetSpec,)  # JSON inside a multipart form: a route refers to these by name
 
 
@@ -42,7 +45,11 @@ def document(app: FastAPI, routers: Sequence[APIRouter]) -> Schema:
     components["examples"] = {code: _example(code) for code in sorted(CODES)}
     for route, calls in ours:
         for method in route.methods or ():
-            _complete(found["paths"][route.path_format][method.lower()], calls, named)
+            operation = found["paths"][route.path_format][method.lower()]
+            operation["operationId"] = operation_id(method.lower(), route.path_format)
+            _complete(operation, calls, named)
+    _stream(found["paths"])
+    connect(found["paths"])
     return found
 
 
@@ -57,6 +64,8 @@ def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], 
         codes += ["invalid_request", "out_of_range", "too_large", "unsupported_media_type", "request_timeout"]
         content = {"application/json": {"schema": {"$ref": named[body.model]}}}
         operation["requestBody"] = {"required": True, "content": content}
+    if locating in calls:
+        answer(operation)["headers"] = {"Location": _LOCATION}
     for status, response in responses(*codes).items():
         _merge(operation["responses"].setdefault(str(status), response), response)
     operation["responses"] = dict(sorted(operation["responses"].items()))
@@ -80,15 +89,12 @@ def _example(code: str) -> Schema:
 
 
 def _add(schemas: Schema, models: list[tuple[type[BaseModel], Any]]) -> dict[type[BaseModel], str]:
-    """Adds the models' schemas and says where each went; one whose name stands for another schema gets -Input."""
+    """Adds the models' schemas and says where each is. One name is one schema: generators of clients want it so."""
     mapping, definitions = models_json_schema(models, ref_template=_ref("{model}"))
-    new: Schema = _as_fastapi_does(definitions["$defs"])
-    renamed = {name for name in new if name in schemas and schemas[name] != new[name]}
-    while more := {n for n in new if n not in renamed and any(f"'{_ref(r)}'" in str(new[n]) for r in renamed)}:
-        renamed |= more
-    for name, schema in new.items():
-        schemas[f"{name}-Input" if name in renamed else name] = _redirect(schema, renamed)
-    return {model: _redirect(mapping[model, mode], renamed)["$ref"] for model, mode in models}
+    for name, schema in _as_fastapi_does(definitions["$defs"]).items():
+        if schemas.setdefault(name, schema) != schema:
+            raise ValueError(f"two schemas have the name {name}")
+    return {model: mapping[model, mode]["$ref"] for model, mode in models}
 
 
 def _as_fastapi_does(node: Any) -> Any:
@@ -102,16 +108,13 @@ def _as_fastapi_does(node: Any) -> Any:
             return node
 
 
-def _redirect(node: Any, renamed: set[str]) -> Any:
-    match node:
-        case dict():
-            return {key: _redirect(value, renamed) for key, value in node.items()}
-        case list():
-            return [_redirect(value, renamed) for value in node]
-        case str() if node.startswith(_REF) and node.removeprefix(_REF) in renamed:
-            return f"{node}-Input"
-        case _:
-            return node
+def _stream(paths: Schema) -> None:
+    """A stream of events is text. (The framework's `itemSchema` is of a later OpenAPI than the one it names.)"""
+    for operations in paths.values():
+        for operation in operations.values():
+            for response in operation["responses"].values():
+                if "text/event-stream" in response.get("content", {}):
+                    response["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 def _ref(name: str) -> str:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends
 from app.datasets.routes import Base, Chosen, Manager
 from app.http.body import json_body
 from app.http.errors import responses
+from app.http.location import Locate
 from app.jobs.routes import Waker, waker
 from app.stewardship import charges, service
 from app.wire.base import Identifier
@@ -60,13 +61,16 @@ def charge(
     principal: Manager,
     dataset_id: Identifier,
     body: Annotated[ExternalCharge, Depends(json_body(ExternalCharge))],
+    locate: Locate,
 ) -> ExternalCharged:
     """What a mechanism cost that ran on the same people outside of this service, in the currency of the ledger.
 
     What does not fit is refused: with `exceeds` it is recorded all the same, for it has happened. The budget is then
     exceeded, which it tells, and the ledger frozen. A charge from outside is never taken back.
     """
-    return charges.charge(base, principal, dataset_id, body)
+    made = charges.charge(base, principal, dataset_id, body)
+    locate(f"{router.prefix}/{dataset_id}/ledger?cursor={made.sequence - 1}&limit=1")
+    return made
 
 
 @router.delete(

@@ -17,7 +17,7 @@ class Interval(Wire):
     high: Annotated[float, Field(description="Its upper end.")]
 
 
-class Quantile(Wire):
+class QuantileEstimate(Wire):
     """The end of the first bin up to which a share of the records lies."""
 
     share: Annotated[float, Field(description="Of the rows, from 0 to 1.")]
@@ -47,7 +47,7 @@ class ColumnProfile(Wire):
             "whose numbers lie far out together count as nearer: it may be too small. The interval tells noise only."
         ),
     ] = None
-    quantiles: Annotated[list[Quantile] | None, Field(description="Of a number, from its counts.")] = None
+    quantiles: Annotated[list[QuantileEstimate] | None, Field(description="Of a number, from its counts.")] = None
     moments: Annotated[Moments, Field(description="Of the column's encoded values, which jobs standardise by.")]
 
 

@@ -4,15 +4,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from app.http.body import JsonBody
 from app.http.errors import CODES, MEDIA_TYPE
 from app.http.routing import dependants, routes
 from app.identity.dependencies import Require
 from app.main import ROUTERS
-from tests.support.service import Service
+from tests.support.service import JOB, Service
 
 REF = "#/components/"
+LINKED = "$response.body#/id"
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,54 @@ def _references(node: Any) -> Iterator[str]:
     elif isinstance(node, list):
         for value in node:
             yield from _references(value)
+
+
+@pytest.mark.slow
+def test_it_is_valid(document: dict[str, Any]) -> None:
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+    document["paths"]["/v1/jobs"]["post"]["responses"]["202"]["content"]["application/json"]["itemSchema"] = {}
+    assert not OpenAPIV31SpecValidator(document).is_valid(), "what the framework would add is no OpenAPI 3.1"
+
+
+def test_operations_have_the_names_of_their_routes_and_links_lead_to_them(document: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, operation in _operations(document)]
+    assert len(set(names)) == len(names)
+    assert {"post_jobs", "get_job", "get_dataset_budget", "put_dataset_grant", "get_health_live"} <= set(names)
+    links = document["paths"]["/v1/jobs"]["post"]["responses"]["202"]["links"]
+    assert links["get_job_model_job_id"] == {"operationId": "get_job_model", "parameters": {"job_id": LINKED}}
+    for name, operation in _operations(document):
+        for response in operation["responses"].values():
+            assert {link["operationId"] for link in response.get("links", {}).values()} <= set(names), name
+
+
+def test_no_default_is_an_object(document: dict[str, Any]) -> None:
+    fields = [node for s in document["components"]["schemas"].values() for node in s.get("properties", {}).values()]
+    assert not [node for node in fields if isinstance(node.get("default"), dict)]
+    described = document["components"]["schemas"]["JobRequest"]["properties"]["regularizer"]["description"]
+    assert described.endswith('If left out: `{"strength": 0.0001, "name": "l2"}`.')
+
+
+@pytest.mark.slow
+def test_what_is_made_is_where_the_answer_says(service: Service, document: dict[str, Any]) -> None:
+    made = {
+        "/v1/tokens": service.call("steward", "POST", "/v1/tokens", json={"name": "ada", "role": "analyst"}),
+        "/v1/datasets": service.upload(),
+    }
+    dataset = made["/v1/datasets"].json()["id"]
+    made["/v1/jobs"] = service.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
+    event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
+    charge = f"/v1/datasets/{dataset}/charges"
+    made[charge] = service.call("steward", "POST", charge, json={"label": "survey", "event": event})
+    for path, response in made.items():
+        place = response.headers["Location"]
+        if path == charge:
+            [entry] = service.call("steward", "GET", place).json()["items"]
+            assert entry["hash"] == response.json()["hash"]
+        else:
+            assert place == f"{path}/{response.json()['id']}"
+    located = [name for name, operation in _operations(document) if "Location" in str(operation["responses"])]
+    rotate, charges = "POST /v1/tokens/{token_id}/rotate", "POST /v1/datasets/{dataset_id}/charges"
+    assert sorted(located) == sorted(["POST /v1/tokens", "POST /v1/datasets", "POST /v1/jobs", rotate, charges])
 
 
 @pytest.mark.slow

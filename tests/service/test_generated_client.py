@@ -1,0 +1,64 @@
+"""Whoever generates a client from our document gets one that works: nothing is dropped, and a job comes to its end."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_python_client import generate
+from openapi_python_client.config import Config, ConfigFile, MetaType
+
+from tests.support.service import JOB, SPEC, STEWARD, Service, people
+
+
+@contextmanager
+def _generated(service: Service, folder: Path, name: str) -> Iterator[Any]:
+    """The client's package, importable under this name."""
+    document = folder / "openapi.json"
+    document.write_bytes(service.client.get("/openapi.json").content)
+    config = Config.from_sources(ConfigFile(post_hooks=[]), MetaType.NONE, document, "utf-8", False, folder / name)
+    assert generate(config=config) == [], "every route and every schema is in the client"
+    sys.path.insert(0, str(folder))
+    try:
+        yield import_module
+    finally:
+        sys.path.remove(str(folder))
+        for module in [known for known in sys.modules if known.split(".")[0] == name]:
+            del sys.modules[module]
+
+
+@pytest.mark.slow
+def test_a_generated_client_registers_a_dataset_submits_a_job_and_reads_its_receipt(
+    service: Service, tmp_path: Path
+) -> None:
+    with _generated(service, tmp_path, "generated_client") as module:
+
+        def call(operation: str, *path: str, **given: Any) -> Any:
+            return module(f"generated_client.api.{operation}").sync(*path, client=client, **given)
+
+        models, types = module("generated_client.models"), module("generated_client.types")
+        client = module("generated_client").AuthenticatedClient("http://testserver", STEWARD)
+        client.set_httpx_client(service.client)
+        service.client.headers["Authorization"] = f"Bearer {STEWARD}"  # it puts the token on a client of its own alone
+
+        spec = models.DatasetSpec.from_dict(SPEC)
+        body = models.PostDatasetsBody(spec, types.File(BytesIO(people()), "people.csv", "text/csv"))
+        dataset = call("datasets.post_datasets", body=body)
+        request = models.JobRequest.from_dict(JOB | {"dataset": dataset.id})
+        price = call("jobs.post_quotes", body=request)
+        job = call("jobs.post_jobs", body=request, idempotency_key="one")
+        assert job.quote.epsilon == price.epsilon <= 0.5
+        assert call("jobs.post_jobs", body=request, idempotency_key="one").id == job.id
+
+        assert service.finished(job.id)["state"] == "done"
+        assert call("jobs.get_job", job.id).state == "done"
+        assert call("jobs.get_job_model", job.id).target.name == "income"
+        receipt = call("jobs.get_job_receipt", job.id)
+        assert receipt.receipt["job"] == job.id
+        assert call("ledger_and_receipts.post_receipts_verify", body=receipt).valid
+        assert call("datasets.get_dataset_budget", dataset.id).jobs == 1
+        assert call("datasets.get_dataset_budget", "ds_unknown").code == "not_found"
