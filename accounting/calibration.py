@@ -96,11 +96,11 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation)
 def _pure_multiplier(mechanism: Mechanism, epsilon: float, relation: Relation) -> float:
     """The z at which one use is epsilon-DP: 2 / epsilon (zero_out: 1 / epsilon), or more where one use costs more."""
     low = high = apart(relation) / epsilon
-    while (mechanism.pure(high, relation) or 0.0) > epsilon * _ROUNDED:
+    while (mechanism.curves(high, relation).pure or 0.0) > epsilon * _ROUNDED:
         low, high = high, high * 2
     while low < high / _ROUNDED:
         middle = (low + high) / 2
-        low, high = (middle, high) if (mechanism.pure(middle, relation) or 0.0) > epsilon else (low, middle)
+        low, high = (middle, high) if (mechanism.curves(middle, relation).pure or 0.0) > epsilon else (low, middle)
     return high
 
 

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.accountants.tight import composed_loss
+from accounting.accountants.tight import Losses, composed_loss, losses_of
 from accounting.divergences.conditioned import conditioned_mu
 from accounting.errors import BudgetExhausted, FilterMismatch, OutOfRange
-from accounting.plan import Losses
+from accounting.plan import AbstractComposition
 
 Cost = tuple[int, ...]
 
@@ -26,37 +25,7 @@ _SPARE = 0.9  # a job's part of the slack over its share of the budget, about; n
 _ROUNDING = 1 + Fraction(1, 2**36)  # covers the float rounding of a plan's curve: Q queries cost it (Q + 8) 2^-53
 
 
-class Curves(Protocol):
-    """What a plan must offer to be charged: one curve for each currency, or None where it has none."""
-
-    def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
-        """rho(a), at each order."""
-        ...
-
-    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
-        """The same of laws from which the plan's differ with probability at most `slack`; None if it has no such."""
-        ...
-
-    def losses(self, *, over: bool) -> tuple[Losses, ...]:
-        """The losses whose sum is the plan's, for one or both orders of neighbors; none if it has no such. `over`: with
-        those of pairs over Renyi curves.
-        """
-        ...
-
-    def gdp(self) -> float | None:
-        """mu."""
-        ...
-
-    def gdp_bound(self) -> float | None:
-        """mu of a Gaussian pair that dominates the plan."""
-        ...
-
-    def pure(self) -> float | None:
-        """epsilon at delta = 0."""
-        ...
-
-
-def pure(plan: Curves) -> Cost:
+def pure(plan: AbstractComposition) -> Cost:
     """epsilon."""
     epsilon = plan.pure()
     if epsilon is None:
@@ -64,7 +33,7 @@ def pure(plan: Curves) -> Cost:
     return (_units(epsilon),)
 
 
-def gaussian(plan: Curves) -> Cost:
+def gaussian(plan: AbstractComposition) -> Cost:
     """mu^2."""
     mu = plan.gdp()
     if mu is None:
@@ -72,18 +41,18 @@ def gaussian(plan: Curves) -> Cost:
     return (_units(mu * mu),)
 
 
-def renyi(plan: Curves, orders: Sequence[float], tops: Cost, slack: float) -> Cost:
+def renyi(plan: AbstractComposition, orders: Sequence[float], tops: Cost, slack: float) -> Cost:
     """rho(a_k); with a slack also whether it is an approximation's, where the order nearest to holding gains by it."""
     true = plan.rdp(orders)
     if not slack:
         return tuple(_units(float(rho)) for rho in true)
-    near, most = plan.approximate_rdp(orders, slack / APPROXIMATIONS), np.array(tops)
+    near, most = approximate_rdp(plan, orders, slack / APPROXIMATIONS), np.array(tops)
     if near is not None and float(np.min(near / most)) < _WORTH * float(np.min(true / most)):
         return (*(_units(float(rho)) for rho in near), 1)
     return (*(_units(float(rho)) for rho in true), 0)
 
 
-def mixed(plan: Curves, orders: Sequence[float], tops: Cost, slack: float) -> Cost:
+def mixed(plan: AbstractComposition, orders: Sequence[float], tops: Cost, slack: float) -> Cost:
     """(mu^2, rho(a_1), .., d / slack): what an approximation costs that differs with probability d; d = 0 if exact.
 
     A Gaussian or pure plan is charged exactly. Any other gets a d that is no larger a part of the slack than the rest
@@ -108,7 +77,7 @@ def mixed(plan: Curves, orders: Sequence[float], tops: Cost, slack: float) -> Co
     return found if share(exact[:-1], tops) > 1 else exact
 
 
-def mixed_at(plan: Curves, orders: Sequence[float], slack: float, units: int) -> Cost | None:
+def mixed_at(plan: AbstractComposition, orders: Sequence[float], slack: float, units: int) -> Cost | None:
     """What a plan costs whose d is so many units of the slack; None where the arithmetic does not reach it."""
     near = _approximate(plan, orders, slack / UNIT * units)
     return None if near is None else _whole(near, units)
@@ -119,12 +88,31 @@ def share(cost: Cost, tops: Cost) -> float:
     return min(c / top for c, top in zip(cost, tops, strict=True))
 
 
-def _approximate(plan: Curves, orders: Sequence[float], d: float) -> list[float] | None:
+def approximate_rdp(plan: AbstractComposition, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
+    """The Renyi curve of a composition that the plan's differs from with probability at most `slack`.
+
+    Each use that has an approximation gives up its share of the slack, on which its loss is largest; the others give up
+    nothing. None where no query has one, or where a share is too small for it.
+    """
+    approximated = sum(count for count, curves in plan.parts() if curves.approximate_rdp)
+    if not approximated:
+        return None
+    total = np.zeros(len(orders))
+    for count, curves in plan.parts():
+        near = curves.approximate_rdp
+        curve = near(orders, slack / approximated) if near else curves.rdp(orders)
+        if curve is None:
+            return None
+        total += count * curve
+    return total if (total >= 0).all() else None
+
+
+def _approximate(plan: AbstractComposition, orders: Sequence[float], d: float) -> list[float] | None:
     """mu^2 and rho(a_k) of laws from which the plan's differ with probability at most d in all: where both use such,
     most of it is for the curve, as jobs with secret slots are charged by it.
     """
-    curve = plan.approximate_rdp(orders, d * _CURVE)
-    mu = _mu(plan.losses(over=True), d if curve is None else d * (1 - _CURVE))
+    curve = approximate_rdp(plan, orders, d * _CURVE)
+    mu = _mu(losses_of(plan, over=True), d if curve is None else d * (1 - _CURVE))
     if mu is None and curve is None:
         return None
     true = plan.rdp(orders)

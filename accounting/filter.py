@@ -23,10 +23,11 @@ from typing import assert_never
 import numpy as np
 
 from accounting import charges, thresholds
-from accounting.charges import APPROXIMATIONS, MOST, UNIT, Cost, Curves
+from accounting.charges import APPROXIMATIONS, MOST, UNIT, Cost
 from accounting.divergences.gaussian import gauss_epsilon, rdp_epsilons
 from accounting.errors import OutOfRange
 from accounting.numbers import finite
+from accounting.plan import AbstractComposition
 from accounting.privacy import EPSILON_RANGE, Privacy
 from accounting.thresholds import LEAST_ORDER, SHARES, Kind
 
@@ -115,7 +116,7 @@ class Filter:
         """A vector of this filter without what it charges of the slack."""
         return cost[:-1] if self.slack else cost
 
-    def cost(self, plan: Curves) -> Cost:
+    def cost(self, plan: AbstractComposition) -> Cost:
         """The plan's charge, at least the true cost and at least 1 in every coordinate but that of the slack.
 
         Raises
@@ -137,7 +138,7 @@ class Filter:
             case _:
                 assert_never(self.kind)
 
-    def pays(self, paid: Cost, plan: Curves) -> bool:
+    def pays(self, paid: Cost, plan: AbstractComposition) -> bool:
         """Whether a charge covers the plan's, but for another platform's last digits; with an approximation, of as much
         of the slack as was paid.
 

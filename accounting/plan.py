@@ -11,15 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from accounting.divergences.losses import Loss
 from accounting.errors import OutOfPlan, OutOfRange
 from accounting.mechanisms import Mechanism
 from accounting.mechanisms.mechanism import Curves, Event, composed, self_composed
 from accounting.numbers import finite, whole, within
 from accounting.privacy import REPLACE_ONE, Relation
-
-Losses = tuple[tuple[Loss, int], ...]
-"""Privacy losses, and how many of each."""
 
 MAX_COUNT = 10**9
 MULTIPLIERS = (1e-3, 1e12)
@@ -105,45 +101,6 @@ class AbstractComposition(ABC):
         if not (total >= 0).all():
             raise OutOfRange("a Renyi curve is nonnegative and never NaN")
         return total
-
-    @final
-    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
-        """The Renyi curve of a composition that the plan's differs from with probability at most `slack`.
-
-        Each use that has an approximation gives up its share of the slack, on which its loss is largest; the others
-        give up nothing. None where no query has one, or where a share is too small for it.
-        """
-        approximated = sum(count for count, curves in self.parts() if curves.approximate_rdp)
-        if not approximated:
-            return None
-        total = np.zeros(len(orders))
-        for count, curves in self.parts():
-            near = curves.approximate_rdp
-            curve = near(orders, slack / approximated) if near else curves.rdp(orders)
-            if curve is None:
-                return None
-            total += count * curve
-        return total if (total >= 0).all() else None
-
-    @final
-    def losses(self, *, rough: bool = False, over: bool = False) -> tuple[Losses, ...]:
-        """The losses whose sum is that of the plan: once, or, where the order of the neighbors matters, for each order.
-
-        None where some query has none. `rough` for the search of noise; `over`: with pairs over Renyi curves, for
-        filters.
-        """
-        parts = self.parts()
-        if not all(curves.losses or (over and curves.over) for _, curves in parts):
-            return ()
-        orders = (False, True) if any(curves.mirrored for _, curves in parts) else (False,)
-        return tuple(
-            tuple(
-                (loss, count)
-                for count, curves in parts
-                for loss in (mirrored and curves.mirrored) or (rough and curves.rough) or curves.losses or curves.over
-            )
-            for mirrored in orders
-        )
 
     @final
     def gdp(self) -> float | None:

@@ -7,8 +7,11 @@ from typing import Any, ClassVar
 
 from accounting.accountants import guard
 from accounting.divergences.gaussian import gauss_epsilon
-from accounting.divergences.losses import GaussianLoss, Masses
-from accounting.plan import Losses, Plan
+from accounting.divergences.losses import GaussianLoss, Loss, Masses
+from accounting.plan import AbstractComposition, Plan
+
+Losses = tuple[tuple[Loss, int], ...]
+"""Privacy losses, and how many of each."""
 
 # Absolute error in delta granted to the float FFT that composes the masses: raising a transform to the power `count`
 # multiplies its rounding by it (3.1e-16 a use was measured against 80-bit arithmetic).
@@ -73,8 +76,27 @@ class PldAccountant:
 
     def _grids(self, plan: Plan, delta: float) -> tuple["_Grid", ...]:
         """One for each order of neighbors; none where one of them cannot be had."""
-        grids = tuple(_grid(losses, self.coarseness) for losses in plan.losses(rough=self.coarseness > 1))
+        grids = tuple(_grid(losses, self.coarseness) for losses in losses_of(plan, rough=self.coarseness > 1))
         return tuple(g for g in grids if g) if all(g and delta >= _FLOORS * g.error for g in grids) else ()
+
+
+def losses_of(plan: AbstractComposition, *, rough: bool = False, over: bool = False) -> tuple[Losses, ...]:
+    """The losses whose sum is that of the plan: once, or, where the order of the neighbors matters, for each order.
+
+    None where some query has none. `rough` for the search of noise; `over`: with pairs over Renyi curves, for filters.
+    """
+    parts = plan.parts()
+    if not all(curves.losses or (over and curves.over) for _, curves in parts):
+        return ()
+    orders = (False, True) if any(curves.mirrored for _, curves in parts) else (False,)
+    return tuple(
+        tuple(
+            (loss, count)
+            for count, curves in parts
+            for loss in (mirrored and curves.mirrored) or (rough and curves.rough) or curves.losses or curves.over
+        )
+        for mirrored in orders
+    )
 
 
 def composed_loss(losses: Losses) -> tuple[Masses, float] | None:

@@ -104,26 +104,6 @@ class AbstractMechanism(ABC):
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """The private answer, shape (d,), to which each record adds at most `bound`."""
 
-    @final
-    def rdp(self, noise_multiplier: float, orders: Sequence[float], relation: Relation = REPLACE_ONE) -> Vector:
-        """rho(a) of one use, at each order a > 1."""
-        return self.curves(noise_multiplier, relation).rdp(orders)
-
-    @final
-    def gdp(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float | None:
-        """mu of one use, if it is charged as mu-GDP."""
-        return self.curves(noise_multiplier, relation).gdp
-
-    @final
-    def gdp_bound(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float | None:
-        """mu of a Gaussian pair that dominates one use, if there is one."""
-        return self.curves(noise_multiplier, relation).gdp_bound
-
-    @final
-    def pure(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> float | None:
-        """epsilon of one use at delta = 0, if it has one."""
-        return self.curves(noise_multiplier, relation).pure
-
 
 class AbstractGaussianNoise(AbstractMechanism):
     """Its answers are vectors, each record's part of l2 norm at most the bound, and carry Gaussian noise."""

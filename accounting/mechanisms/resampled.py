@@ -1,7 +1,7 @@
 """A pure mechanism on n rows drawn with replacement from n: a row may be drawn several times, or missed.
 
 Precondition: the rows are drawn afresh for every use, uniformly and independently, and the draw stays secret; one use
-of `each` on such a bootstrap sample is e-DP for the replacement of one of its rows, e = each.pure(z).
+of `each` on such a bootstrap sample is e-DP for the replacement of one of its rows, e = each.curves(z).pure.
 Pseudo-code: draw i_1..i_n uniform in 1..n; release each(rows i_1..i_n).
 Postcondition: one use is `epsilon_of(e, n)`-DP for the replacement of a row. Proof: docs/proofs/resampled.md.
 """
@@ -43,7 +43,7 @@ class Resampled(AbstractMechanism):
 
     def __post_init__(self) -> None:
         whole(self.rows, "the rows", 2, MOST_ROWS)
-        if self.each.pure(2.0) is None:
+        if self.each.curves(2.0).pure is None:
             raise OutOfRange("only a pure mechanism can run on a bootstrap sample")
 
     @property
@@ -53,7 +53,7 @@ class Resampled(AbstractMechanism):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:  # noqa: ARG002
         """Those of randomized response at this epsilon; under zero_out too, where the null record is one more."""
-        own = self.each.pure(noise_multiplier)
+        own = self.each.curves(noise_multiplier).pure
         assert own is not None
         return Curves.of_pure(epsilon_of(own, self.rows))
 

@@ -40,13 +40,13 @@ orders = st.lists(st.floats(1.01, 200.0), min_size=1, max_size=4)
 @given(mechanisms, multipliers, st.integers(1, 10_000), orders)
 @settings(max_examples=40, deadline=None)
 def test_rdp_of_k_uses_is_k_times_rdp_of_one(m: Mechanism, z: float, k: int, a: list[float]) -> None:
-    assert np.allclose(Plan((PlannedQuery("q", k, m, z),)).rdp(a), k * m.rdp(z, a), rtol=1e-12)
+    assert np.allclose(Plan((PlannedQuery("q", k, m, z),)).rdp(a), k * m.curves(z).rdp(a), rtol=1e-12)
 
 
 @given(mechanisms, multipliers, orders)
 @settings(max_examples=40, deadline=None)
 def test_curves_are_positive_finite_and_fall_with_noise(m: Mechanism, z: float, a: list[float]) -> None:
-    curve, quieter = m.rdp(z, a), m.rdp(z * 1.1, a)
+    curve, quieter = m.curves(z).rdp(a), m.curves(z * 1.1).rdp(a)
     assert np.isfinite(curve).all()
     assert np.all(curve > 0)
     assert np.all(quieter <= curve * (1 + 1e-12))  # where both are the unsampled one, to a few roundings
@@ -55,7 +55,7 @@ def test_curves_are_positive_finite_and_fall_with_noise(m: Mechanism, z: float, 
 @given(st.floats(1e-4, 0.99), multipliers, orders)
 @settings(max_examples=40, deadline=None)
 def test_sampling_never_costs_more_than_not_sampling(q: float, z: float, a: list[float]) -> None:
-    assert np.all(PoissonGaussian(q).rdp(z, a) <= Gaussian().rdp(z, a) * (1 + 2e-6))
+    assert np.all(PoissonGaussian(q).curves(z).rdp(a) <= Gaussian().curves(z).rdp(a) * (1 + 2e-6))
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_epsilon_is_monotone(accountant: Accountant, z: float, q: float, count: 
 
 @given(st.integers(1, 10_000), st.floats(0.0, 1.0), multipliers)
 def test_a_last_iterate_costs_at_least_one_step_and_at_most_all(steps: int, c: float, z: float) -> None:
-    found = [mechanism.gdp(z) for mechanism in (Gaussian(), LastIterate(steps, c), LastIterate(steps + 1, c))]
+    found = [mechanism.curves(z).gdp for mechanism in (Gaussian(), LastIterate(steps, c), LastIterate(steps + 1, c))]
     one, last, later = (mu or math.nan for mu in found)
     assert one * (1 - 1e-12) <= last <= one * math.sqrt(steps) * (1 + 1e-10)
     assert last <= later * (1 + 1e-10)

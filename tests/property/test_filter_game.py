@@ -21,14 +21,15 @@ from accounting.charges import Cost
 from accounting.divergences import randomized_response
 from accounting.divergences.losses import Masses, connect_the_dots
 from accounting.filter import Filter
-from accounting.plan import Losses
+from accounting.mechanisms.mechanism import Curves
+from accounting.plan import AbstractComposition
 
 STEP = 0.1
 BUDGET = Privacy(1.0, 1e-2)
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(AbstractComposition):
     """Randomized response at `small` steps; or, with probability about `rare`, at twenty. Its own mirror image."""
 
     small: int
@@ -65,29 +66,23 @@ class Pair:
             lower[cells[loss] - lowest] += mass * math.exp(-loss * STEP)
         return connect_the_dots(interval, lowest, upper, lower, 0.0, 0.0)
 
-    def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
+    def parts(self) -> tuple[tuple[int, Curves], ...]:
+        if self.rare:
+            return ((1, Curves(self._rdp, pure=20 * STEP, losses=(self,), approximate_rdp=self._without_rare)),)
+        mu = randomized_response.gdp(self.small * STEP)
+        return ((1, Curves(self._rdp, mu, mu, self.small * STEP)),)
+
+    def _rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
         moments = [sum(p * math.exp((a - 1) * STEP * loss) for loss, p in self.outcomes.items()) for a in orders]
         return np.log(moments) / (np.array(orders) - 1)
 
-    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
+    def _without_rare(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
         """Of the law without the rare outcome above, if that is no likelier than the slack."""
-        if not 0 < self.rare <= slack:
+        if self.rare > slack:
             return None
         kept = {loss: p for loss, p in self.outcomes.items() if loss < 20}
         moments = [sum(p * math.exp((a - 1) * STEP * loss) for loss, p in kept.items()) for a in orders]
         return (np.log(moments) - np.array(orders) * math.log(1 - self.rare)) / (np.array(orders) - 1)
-
-    def losses(self, *, over: bool) -> tuple[Losses, ...]:  # noqa: ARG002
-        return (((self, 1),),) if self.rare else ()
-
-    def gdp(self) -> float | None:
-        return None if self.rare else randomized_response.gdp(self.small * STEP)
-
-    def gdp_bound(self) -> float | None:
-        return None if self.rare else randomized_response.gdp(self.small * STEP)
-
-    def pure(self) -> float | None:
-        return (20 if self.rare else self.small) * STEP
 
 
 JOBS = (Pair(1), Pair(2), Pair(1, 2e-5), Pair(2, 5e-5))

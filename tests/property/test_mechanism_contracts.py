@@ -123,7 +123,7 @@ def test_curves_are_finite_grow_with_the_order_and_fall_with_noise(
     member: type[Any], data: st.DataObject, z: float
 ) -> None:
     mechanism = data.draw(of(member))
-    curve, quieter = mechanism.rdp(z, ORDERS), mechanism.rdp(z * 1.1, ORDERS)
+    curve, quieter = mechanism.curves(z).rdp(ORDERS), mechanism.curves(z * 1.1).rdp(ORDERS)
     assert np.isfinite(curve).all()
     assert (curve > 0).all()
     assert (np.diff(curve) >= -1e-5 * curve[1:]).all()  # each point is rounded up by itself, by up to 1e-6
@@ -136,20 +136,20 @@ def test_curves_are_finite_grow_with_the_order_and_fall_with_noise(
 def test_what_it_says_in_one_currency_fits_the_others(member: type[Any], data: st.DataObject, z: float) -> None:
     """mu-GDP implies rho(a) <= a mu^2 / 2; epsilon-DP implies rho <= epsilon and the mu of randomized response."""
     mechanism, orders = data.draw(of(member)), np.array(ORDERS)
-    curve = mechanism.rdp(z, ORDERS)
-    gdp, bound, pure = mechanism.gdp(z), mechanism.gdp_bound(z), mechanism.pure(z)
+    curves, noisier = mechanism.curves(z), mechanism.curves(z * 1.1)
+    curve, gdp, bound, pure = curves.rdp(ORDERS), curves.gdp, curves.gdp_bound, curves.pure
     if gdp is not None:
         assert bound is not None
         assert gdp <= bound * (1 + 1e-12)
         assert (curve <= orders * gdp**2 / 2 * (1 + 2e-6)).all()
     if bound is not None:
         assert (curve <= orders * bound**2 / 2 * (1 + 2e-6)).all()
-        assert mechanism.gdp_bound(z * 1.1) <= bound
+        assert noisier.gdp_bound <= bound
     if pure is not None:
         assert (curve <= pure * (1 + 1e-9)).all()
         assert gdp is not None
         assert gdp <= randomized_response.gdp(pure) * (1 + 1e-12)
-        assert mechanism.pure(z * 1.1) <= pure
+        assert noisier.pure <= pure
 
 
 @every_mechanism
@@ -176,15 +176,16 @@ def test_a_replacement_costs_at_least_a_step_to_the_null_record_and_at_most_two(
     """D_a(P, R) <= (a - 1/2) / (a - 1) D_2a(P, Q) + D_(2a-1)(Q, R) (Mironov 2017, Proposition 11)."""
     mechanism, a = data.draw(of(member)), np.array(ORDERS)
     far, near, twice, less = (
-        mechanism.rdp(z, list(orders), relation)
+        mechanism.curves(z, relation).rdp(list(orders))
         for orders, relation in ((a, "replace_one"), (a, "zero_out"), (2 * a, "zero_out"), (2 * a - 1, "zero_out"))
     )
     assert (near <= far * (1 + 2e-6)).all()
     assert (far <= ((a - 0.5) / (a - 1) * twice + less) * (1 + 3e-6)).all()
-    for currency in (mechanism.gdp, mechanism.gdp_bound, mechanism.pure):
-        whole, half = currency(z), currency(z, "zero_out")
+    one, null = mechanism.curves(z), mechanism.curves(z, "zero_out")
+    for whole, half in ((one.gdp, null.gdp), (one.gdp_bound, null.gdp_bound), (one.pure, null.pure)):
         assert (whole is None) == (half is None)
         if whole is not None:
+            assert half is not None
             assert half <= whole <= 2 * half * (1 + 1e-12)
     assert mechanism.multiplier(1e-3, "zero_out") <= mechanism.multiplier(1e-3) * (1 + 1e-9)
 
@@ -211,7 +212,7 @@ def test_its_multiplier_falls_as_the_share_grows(member: type[Any], data: st.Dat
     shares = [mechanism.multiplier(mu_squared) for mu_squared in (1e-6, 1e-3, 0.1, 1.0)]
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] > 0
-    if (mu := mechanism.gdp(shares[1])) is not None:
+    if (mu := mechanism.curves(shares[1]).gdp) is not None:
         assert mu**2 == pytest.approx(1e-3, rel=1e-5)
 
 

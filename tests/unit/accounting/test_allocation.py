@@ -284,13 +284,9 @@ def test_no_number_is_lost_at_the_edges() -> None:
 
 def test_curves_and_codec() -> None:
     mechanism = RandomAllocation(0.25, 40, "ordered")
-    assert (mechanism.answers, mechanism.gdp(4.0), mechanism.gdp_bound(4.0), mechanism.pure(4.0)) == (
-        40,
-        None,
-        0.5,
-        None,
-    )
-    assert mechanism.rdp(4.0, [3.0])[0] == pytest.approx(3 * 0.5**2 / 2)
+    curves = mechanism.curves(4.0)
+    assert (mechanism.answers, curves.gdp, curves.gdp_bound, curves.pure) == (40, None, 0.5, None)
+    assert curves.rdp([3.0])[0] == pytest.approx(3 * 0.5**2 / 2)
     assert (mechanism.normalizer(800), mechanism.batch(800)) == (5.0, 5)
     with pytest.raises(OutOfRange):
         mechanism.batch(801)

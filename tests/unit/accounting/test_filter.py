@@ -18,7 +18,8 @@ from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
 from accounting.filter import MOST, UNIT, Cost, Filter, checked
 from accounting.mechanisms import Gaussian, PoissonGaussian
-from accounting.plan import Losses, Plan, PlannedQuery, Query
+from accounting.mechanisms.mechanism import Curves
+from accounting.plan import AbstractComposition, Plan, PlannedQuery, Query
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 from tests.reference.budget import renyi_budget, uses
 from tests.reference.normal import gaussian_shift
@@ -27,32 +28,20 @@ BUDGETS = [(e, d) for e in (1e-3, 0.05, 0.5, 1.0, 3.0, 20.0, 100.0) for d in (1e
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(AbstractComposition):
     """A plan by its bare curves."""
 
     mu: float | None = None
     epsilon: float | None = None
     rho: float | None = None
 
-    def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
-        if self.rho is not None:
-            return np.full(len(orders), self.rho)
-        return np.array([a * (self.mu or 0.0) ** 2 / 2 for a in orders])
+    def parts(self) -> tuple[tuple[int, Curves], ...]:
+        def rdp(orders: Sequence[float]) -> NDArray[np.float64]:
+            if self.rho is not None:
+                return np.full(len(orders), self.rho)
+            return np.array([a * (self.mu or 0.0) ** 2 / 2 for a in orders])
 
-    def approximate_rdp(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:  # noqa: ARG002
-        return None
-
-    def losses(self, *, over: bool) -> tuple[Losses, ...]:  # noqa: ARG002
-        return ()
-
-    def gdp(self) -> float | None:
-        return self.mu
-
-    def gdp_bound(self) -> float | None:
-        return self.mu
-
-    def pure(self) -> float | None:
-        return self.epsilon
+        return ((1, Curves(rdp, self.mu, self.mu, self.epsilon)),)
 
 
 def gaussian_plan(mu: float, count: int = 1) -> Plan:

@@ -86,12 +86,12 @@ def test_the_prox_contracts_to_the_same_cost() -> None:
 
 def test_curves_are_those_of_one_gaussian() -> None:
     mechanism = LastIterate(30, 0.8)
-    mu = mechanism.gdp(5.0) or math.nan
+    mu = mechanism.curves(5.0).gdp or math.nan
     assert mu == pytest.approx(2 / 5 * math.sqrt(mechanism.effective_steps))
-    assert mechanism.gdp(mechanism.multiplier(0.04)) == pytest.approx(0.2)
-    assert mechanism.rdp(5.0, [3.0])[0] == pytest.approx(3 * mu**2 / 2)
+    assert mechanism.curves(mechanism.multiplier(0.04)).gdp == pytest.approx(0.2)
+    assert mechanism.curves(5.0).rdp([3.0])[0] == pytest.approx(3 * mu**2 / 2)
     assert mechanism.answers == 1
-    assert mechanism.pure(5.0) is None
+    assert mechanism.curves(5.0).pure is None
     assert 1 / math.sqrt(mechanism.effective_steps) * 5.0 == pytest.approx(2 / mu)
 
 
@@ -103,7 +103,7 @@ def test_the_event_is_one_gaussian_that_costs_as_much() -> None:
     assert set(event) == {"type", "noise_multiplier"}
     assert event["type"] == "GaussianDpEvent"
     assert event["noise_multiplier"] == pytest.approx(2 / gauss_mu(0.7, 1e-6), rel=1e-9)
-    assert Gaussian().gdp(event["noise_multiplier"]) == pytest.approx(plan.gdp(), rel=1e-14)
+    assert Gaussian().curves(event["noise_multiplier"]).gdp == pytest.approx(plan.gdp(), rel=1e-14)
     assert plan_from_json(plan_to_json(plan)) == plan
 
 

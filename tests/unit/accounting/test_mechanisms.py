@@ -15,15 +15,15 @@ ORDERS = [1.05, 1.5, 2.0, 5.0, 22.0, 64.0, 300.0]
 
 def test_gaussian_curve_by_hand() -> None:
     """Replacing a record moves the answer by at most twice its bound: mu = 2/z, rho(a) = a mu^2 / 2."""
-    assert Gaussian().gdp(8.0) == 0.25
-    assert Gaussian().rdp(8.0, [3.0])[0] == pytest.approx(3.0 * 0.25**2 / 2)
-    assert Gaussian().gdp(Gaussian().multiplier(0.01)) == pytest.approx(0.1)
+    assert Gaussian().curves(8.0).gdp == 0.25
+    assert Gaussian().curves(8.0).rdp([3.0])[0] == pytest.approx(3.0 * 0.25**2 / 2)
+    assert Gaussian().curves(Gaussian().multiplier(0.01)).gdp == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(("q", "c"), [(0.005, 1.2), (0.5, 0.01), (1e-3, 3.0), (1e-5, 2.0), (0.01, 1e-6), (0.3, 8.0)])
 def test_poisson_curve_against_the_reference(q: float, c: float) -> None:
     orders = [a for a in ORDERS if a * c < 200]
-    ours, theirs = PoissonGaussian(q).rdp(1 / c, orders), curves.poisson(q, c, orders)
+    ours, theirs = PoissonGaussian(q).curves(1 / c).rdp(orders), curves.poisson(q, c, orders)
     assert np.all(ours >= theirs * (1 + 5e-7))
     assert np.all(ours <= theirs * (1 + 2e-6))
 
@@ -41,16 +41,16 @@ def test_poisson_curve_by_high_precision_integration(order: float) -> None:
 
     with mpmath.workdps(30):
         exact = mpmath.log(mpmath.quad(integrand, range(-24, 28, 4))) / (order - 1)
-    assert exact < PoissonGaussian(0.2).rdp(1 / 0.7, [order])[0] < exact * (1 + 2e-6)
+    assert exact < PoissonGaussian(0.2).curves(1 / 0.7).rdp([order])[0] < exact * (1 + 2e-6)
 
 
 def test_whole_sample_is_the_gaussian_mechanism() -> None:
-    assert PoissonGaussian(1.0).gdp(8.0) == Gaussian().gdp(8.0)
-    assert PoissonGaussian(1.0).rdp(8.0, ORDERS) == pytest.approx(Gaussian().rdp(8.0, ORDERS), rel=2e-6)
+    assert PoissonGaussian(1.0).curves(8.0).gdp == Gaussian().curves(8.0).gdp
+    assert PoissonGaussian(1.0).curves(8.0).rdp(ORDERS) == pytest.approx(Gaussian().curves(8.0).rdp(ORDERS), rel=2e-6)
 
 
 def test_beyond_quadrature_the_curve_stays_an_upper_bound() -> None:
-    wide = PoissonGaussian(0.01).rdp(1 / 40.0, [60.0, 10_000.0])
+    wide = PoissonGaussian(0.01).curves(1 / 40.0).rdp([60.0, 10_000.0])
     assert wide[0] == 2 * 60 * 40.0**2
     assert math.isfinite(wide[1])
 
@@ -60,14 +60,14 @@ def test_the_curve_is_never_nan_and_never_above_the_unsampled_one() -> None:
     """Huge shifts overflow single terms of the integral; a NaN there once read as a divergence of nothing."""
     for rate in (1e-9, 1e-7, 1e-4, 0.3, 0.999):
         for c in (1e-6, 0.01, 0.5, 3.0, 9.0, 30.0, 1e3):
-            curve = PoissonGaussian(rate).rdp(1 / c, [1.01, 2.0, 20.0, 64.0, 300.0, 1e4, 1e5])
+            curve = PoissonGaussian(rate).curves(1 / c).rdp([1.01, 2.0, 20.0, 64.0, 300.0, 1e4, 1e5])
             assert np.all(curve > 0)
-            assert np.all(curve <= Gaussian().rdp(1 / c, [1.01, 2.0, 20.0, 64.0, 300.0, 1e4, 1e5]) * (1 + 1e-12))
+            assert np.all(curve <= Gaussian().curves(1 / c).rdp([1.01, 2.0, 20.0, 64.0, 300.0, 1e4, 1e5]) * (1 + 1e-12))
 
 
 def test_small_rates_at_high_orders_by_high_precision() -> None:
     """q = 1e-9, c = 1, a = 20: values near 1e-17 with terms near e^600 in the same integral."""
-    value = PoissonGaussian(1e-9).rdp(1.0, [20.0])[0]
+    value = PoissonGaussian(1e-9).curves(1.0).rdp([20.0])[0]
     assert value == pytest.approx(4.7008e-17, rel=1e-4)
 
 

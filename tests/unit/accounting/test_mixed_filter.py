@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from accounting import Privacy, charges
-from accounting.accountants.tight import composed_loss
+from accounting.accountants.tight import composed_loss, losses_of
 from accounting.calibration import calibrate
 from accounting.charges import UNIT, Cost
 from accounting.divergences.conditioned import _corners, conditioned_mu
@@ -164,7 +164,7 @@ def test_of_two_orders_of_neighbors_the_dearer_is_charged() -> None:
     """Under zero_out the two are different pairs; half the displacement is then about half the epsilon."""
     made = calibrate(KINDS["poisson"], Privacy(0.5, 1e-6), "zero_out").plan
     cost = RULE.cost(made)
-    laws = [composed for composed in map(composed_loss, made.losses()) if composed]
+    laws = [composed for composed in map(composed_loss, losses_of(made)) if composed]
     each = [conditioned_mu(law, RULE.slack * cost[-1] / UNIT, error) or 0.0 for law, error in laws]
     assert len(each) == 2
     assert min(each) < max(each) * (1 - 1e-6)
@@ -175,7 +175,7 @@ def test_of_two_orders_of_neighbors_the_dearer_is_charged() -> None:
 @pytest.mark.parametrize("order", [0, 1])
 def test_sets_of_large_and_of_small_loss_both_count(order: int) -> None:
     """In a pair that is not its own mirror image the worst set is on one side of 0; each order has its own."""
-    losses = Plan((PlannedQuery("c", 3, PoissonGaussian(0.05), 0.7),), "zero_out").losses()[order]
+    losses = losses_of(Plan((PlannedQuery("c", 3, PoissonGaussian(0.05), 0.7),), "zero_out"))[order]
     composed = composed_loss(losses)
     assert composed is not None
     law, error = composed
@@ -234,7 +234,7 @@ def test_what_has_no_finite_charge_fits_no_budget_that_ever_grows() -> None:
 def test_two_splits_of_one_job_are_both_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The curve of a half pass and its mu are of different approximations: what is charged is both their masses."""
     made, seen = plan("allocation"), list[float]()
-    curve, mu = Plan.approximate_rdp, conditioned_mu
+    curve, mu = charges.approximate_rdp, conditioned_mu
 
     def watched_curve(plan: Plan, orders: object, slack: float) -> object:
         seen.append(slack)
@@ -244,7 +244,7 @@ def test_two_splits_of_one_job_are_both_paid_for(monkeypatch: pytest.MonkeyPatch
         seen.append(most)
         return mu(law, most, error)
 
-    monkeypatch.setattr(Plan, "approximate_rdp", watched_curve)
+    monkeypatch.setattr(charges, "approximate_rdp", watched_curve)
     monkeypatch.setattr(charges, "conditioned_mu", watched_mu)
     cost = RULE.cost(made)
     pairs = [sum(seen[i : i + 2]) for i in range(0, len(seen), 2)]
@@ -265,7 +265,7 @@ def test_approximate_mu_is_the_reference_s(kind: str, theirs, most: float) -> No
     With the lower tail left in, mu would be many times that.
     """
     made = plan(kind, 1.0)
-    composed = composed_loss(*made.losses())
+    composed = composed_loss(*losses_of(made))
     assert composed is not None
     found = conditioned_mu(composed[0], most, composed[1])
     bound, mu = conditioned(theirs(made.queries[0].noise_multiplier)._pmf_remove, most)

@@ -48,7 +48,7 @@ def exact(epsilon: float, a: float, curve: str) -> mpmath.mpf:
 def test_curves_are_rounded_up_and_close(epsilon: float) -> None:
     with mpmath.workdps(50):
         response = randomized_response.renyi(epsilon, ORDERS)
-        laplace = Laplace().rdp(2 / epsilon, ORDERS)
+        laplace = Laplace().curves(2 / epsilon).rdp(ORDERS)
         for i, a in enumerate(ORDERS):
             for value, truth, room in (
                 (response[i], exact(epsilon, a, "response"), 2e-9),
@@ -80,8 +80,8 @@ def test_a_vector_costs_no_more_than_one_coordinate_that_moves_by_the_whole(
         return float(sum(mpmath.quad(density, pair) for pair in itertools.pairwise(points)))
 
     together = sum(math.log(moment(s)) for s in shifts) / (a - 1)
-    assert together <= Laplace().rdp(2 / sum(shifts), [a])[0]
-    assert math.log(moment(1.0)) / (a - 1) == pytest.approx(Laplace().rdp(2.0, [a])[0], rel=1e-8)
+    assert together <= Laplace().curves(2 / sum(shifts)).rdp([a])[0]
+    assert math.log(moment(1.0)) / (a - 1) == pytest.approx(Laplace().curves(2.0).rdp([a])[0], rel=1e-8)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 9.9e-4, 1e-3, 0.1, 1.0, 5.0, 20.0])
@@ -112,7 +112,7 @@ def worst_bounded_range(epsilon: float, a: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 6.0])
 @pytest.mark.parametrize("a", [1.1, 2.0, 5.0, 40.0])
 def test_a_choice_costs_a_quarter_of_a_pure_answer_at_most(epsilon: float, a: float) -> None:
-    value, worst = Exponential().rdp(2 / epsilon, [a])[0], worst_bounded_range(epsilon, a)
+    value, worst = Exponential().curves(2 / epsilon).rdp([a])[0], worst_bounded_range(epsilon, a)
     assert worst <= value
     if a * epsilon < 0.3:
         assert value <= worst * 1.05
@@ -128,14 +128,14 @@ def test_random_choices_stay_within_their_curve() -> None:
         assert np.abs(np.log(p / q)).max() <= epsilon
         for a in (1.5, 4.0, 20.0):
             divergence = math.log(np.sum(p**a * q ** (1 - a))) / (a - 1)
-            assert divergence <= Exponential().rdp(2 / epsilon, [a])[0]
+            assert divergence <= Exponential().curves(2 / epsilon).rdp([a])[0]
 
 
 @pytest.mark.parametrize("mechanism", PURE, ids=lambda m: m.name)
 def test_the_multiplier_is_two_over_epsilon(mechanism: Mechanism) -> None:
-    assert mechanism.pure(8.0) == 0.25
+    assert mechanism.curves(8.0).pure == 0.25
     for mu in (1e-4, 0.1, 3.0):
-        assert mechanism.gdp(mechanism.multiplier(mu * mu)) == pytest.approx(mu, rel=1e-6)
+        assert mechanism.curves(mechanism.multiplier(mu * mu)).gdp == pytest.approx(mu, rel=1e-6)
 
 
 @pytest.mark.parametrize("mechanism", PURE, ids=lambda m: m.name)
@@ -235,7 +235,7 @@ def test_charges_under_the_other_filters() -> None:
     plan = Plan((PlannedQuery("a", 2, Laplace(), 20.0),))
     renyi, gdp = Filter.open("rdp", Privacy(1.0, 1e-6)), Filter.open("gdp", Privacy(1.0, 1e-6))
     for units, a in zip(renyi.cost(plan), renyi.orders, strict=True):
-        assert units / UNIT == pytest.approx(2 * Laplace().rdp(20.0, [a])[0], rel=1e-9)
+        assert units / UNIT == pytest.approx(2 * Laplace().curves(20.0).rdp([a])[0], rel=1e-9)
     assert gdp.cost(plan)[0] / UNIT == pytest.approx(2 * randomized_response.gdp(0.1) ** 2, rel=1e-9)
     with pytest.raises(FilterMismatch):
         Filter.open("pure", Privacy(1.0)).cost(Plan((PlannedQuery("a", 1, Gaussian(), 20.0),)))

@@ -52,7 +52,7 @@ def test_many_lengths_are_grouped_upwards() -> None:
 @pytest.mark.parametrize(("steps", "z"), [(2, 1.0), (30, 5.0), (4000, 1e4), (1000, 0.1), (100_000, 1e6)])
 def test_the_curve_is_a_mean_of_exponentials_rounded_up(steps: int, z: float) -> None:
     orders = [1.01, 1.7, 8.0, 300.0]
-    curve = RandomIterate(steps).rdp(z, orders)
+    curve = RandomIterate(steps).curves(z).rdp(orders)
     with mpmath.workdps(40):
         for a, found in zip(orders, curve, strict=True):
             q = (mpmath.mpf(a) - 1) * a * 2 / mpmath.mpf(z) ** 2
@@ -60,14 +60,14 @@ def test_the_curve_is_a_mean_of_exponentials_rounded_up(steps: int, z: float) ->
             exact = mpmath.log(mean) / (mpmath.mpf(a) - 1)
             assert exact <= found * (1 + mpmath.mpf("1e-15"))
             assert found <= exact * (1 + mpmath.mpf("2e-4" if q * steps < 0.0011 else "2e-9"))
-    assert np.all(curve <= (steps - 1) * Gaussian().rdp(z, orders))
+    assert np.all(curve <= (steps - 1) * Gaussian().curves(z).rdp(orders))
 
 
 def test_bounds_and_inverse() -> None:
     mechanism = RandomIterate(26)
-    assert mechanism.gdp(3.0) is None
-    assert mechanism.gdp_bound(3.0) == pytest.approx(2 / 3 * 5)
-    assert mechanism.gdp_bound(mechanism.multiplier(0.09)) == pytest.approx(0.3)
+    assert mechanism.curves(3.0).gdp is None
+    assert mechanism.curves(3.0).gdp_bound == pytest.approx(2 / 3 * 5)
+    assert mechanism.curves(mechanism.multiplier(0.09)).gdp_bound == pytest.approx(0.3)
     assert mechanism.answers == 25
 
 

@@ -10,6 +10,7 @@ from accounting import Privacy
 from accounting.accountants import PldAccountant, guard
 from accounting.accountants.rdp import ORDERS
 from accounting.calibration import calibrate
+from accounting.charges import approximate_rdp
 from accounting.divergences.allocation import conditioned_rdp, hockey_stick, knots
 from accounting.divergences.gaussian import rdp_epsilons
 from accounting.errors import BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
@@ -109,13 +110,13 @@ def test_the_curve_of_the_approximation(slack: float) -> None:
 
 def test_several_uses_share_the_slack() -> None:
     three = Plan((replace(HALF_PASS.queries[0], count=3), *FULL.queries))
-    found, orders = three.approximate_rdp(RULE.orders, 3e-8), RULE.orders
+    found, orders = approximate_rdp(three, RULE.orders, 3e-8), RULE.orders
     each = conditioned_rdp(MECHANISM, Z, orders, 1e-8)
     assert found is not None
     assert each is not None
     assert found == pytest.approx(3 * each + FULL.rdp(orders))
-    assert FULL.approximate_rdp(orders, 1e-8) is None
-    assert three.approximate_rdp(orders, 1e-16) is None
+    assert approximate_rdp(FULL, orders, 1e-8) is None
+    assert approximate_rdp(three, orders, 1e-16) is None
 
 
 def _run(*costs: Cost, rule: Filter = RULE) -> LedgerState:

@@ -36,7 +36,7 @@ def test_the_curve_and_the_masses_against_the_reference() -> None:
     for batch, z in ((1000, 1.0), (1, 0.9), (100_000, 20.0)):
         q, mu, orders = batch / ROWS, 2 / z, [1.5, 2.0, 5.0, 22.0, 64.0]
         exact = curves.without_replacement(q, mu, orders)
-        assert WithoutReplacement(batch, ROWS).rdp(z, orders) == pytest.approx(exact, rel=1e-5)
+        assert WithoutReplacement(batch, ROWS).curves(z).rdp(orders) == pytest.approx(exact, rel=1e-5)
     ours = guard.pessimistic_pmf(*WithoutReplacementLoss(0.01, 1.0).masses(1e-3)).self_compose(100)
     other = losses.without_replacement(0.01, 1.0, 1e-3).self_compose(100)
     for delta in (1e-3, 1e-6):
@@ -54,7 +54,7 @@ def test_the_curve_by_high_precision_integration(order: float) -> None:
 
     with mpmath.workdps(30):
         exact = mpmath.log1p(mpmath.quad(integrand, [mu / 2, *range(1, 28, 3)])) / (order - 1)
-    found = WithoutReplacement(200, 1000).rdp(2 / 1.4, [order])[0]
+    found = WithoutReplacement(200, 1000).curves(2 / 1.4).rdp([order])[0]
     assert exact < found < exact * (1 + 2e-6)
 
 
@@ -62,11 +62,11 @@ def test_the_curve_is_a_number_grows_with_the_order_and_stays_below_the_unsample
     orders = [1.01, 1.5, 2.0, 20.0, 64.0, 300.0, 1e4, 1e5]
     for batch in (1, 7, 5000, 199_999, 200_000):
         for z in (1e-3, 0.05, 0.3, 1.0, 30.0, 1e6):
-            curve = WithoutReplacement(batch, ROWS).rdp(z, orders)
+            curve = WithoutReplacement(batch, ROWS).curves(z).rdp(orders)
             assert np.isfinite(curve).all()
             assert (curve > 0).all()
             assert (np.diff(curve) >= -1e-5 * curve[1:]).all()
-            assert (curve <= Gaussian().rdp(z, orders) * (1 + 1e-12)).all()
+            assert (curve <= Gaussian().curves(z).rdp(orders) * (1 + 1e-12)).all()
 
 
 @pytest.mark.slow
@@ -111,9 +111,9 @@ def test_the_spread_and_its_inverse() -> None:
 
 def test_without_sampling_it_is_the_gaussian_mechanism() -> None:
     whole = WithoutReplacement(50, 50)
-    assert whole.gdp(3.0) == Gaussian().gdp(3.0)
+    assert whole.curves(3.0).gdp == Gaussian().curves(3.0).gdp
     assert whole.multiplier(0.01) == Gaussian().multiplier(0.01)
-    assert list(whole.rdp(3.0, [2.0, 9.0])) == pytest.approx(list(Gaussian().rdp(3.0, [2.0, 9.0])))
+    assert list(whole.curves(3.0).rdp([2.0, 9.0])) == pytest.approx(list(Gaussian().curves(3.0).rdp([2.0, 9.0])))
 
 
 @pytest.mark.parametrize(("batch", "rows"), [(0, 5), (6, 5), (1, 0), (1.0, 5), (True, 5), (1, 10**10 + 1)])
@@ -169,19 +169,19 @@ class TestPrintedStep:
 
     def test_all_rows_cost_three_gradients(self) -> None:
         """b = n: 2 G/n for the anchor and 4 G/n for the changes, nothing hidden."""
-        assert SvrgStep(100, 100).gdp(6.0) == pytest.approx(3 / 6.0)
+        assert SvrgStep(100, 100).curves(6.0).gdp == pytest.approx(3 / 6.0)
         assert SvrgStep(100, 100).multiplier(0.25) == pytest.approx(6.0)
-        assert SvrgStep(99, 100).gdp(6.0) is None
+        assert SvrgStep(99, 100).curves(6.0).gdp is None
 
     def test_the_split_is_never_all(self) -> None:
         for z in (1e-3, 0.05, 0.5, 5.0, 1e9):
             for batch in (1, 50, 1000):
                 step = SvrgStep(batch, 1000)
                 assert 0.66 < step.split(z) < 1
-                bound = step.gdp_bound(z)
+                bound = step.curves(z).gdp_bound
                 assert bound is not None
                 assert math.isfinite(bound)
-                assert np.isfinite(step.rdp(z, [1.5, 8.0, 200.0])).all()
+                assert np.isfinite(step.curves(z).rdp([1.5, 8.0, 200.0])).all()
 
     def test_multipliers_fall_as_the_share_grows(self) -> None:
         for batch in (1, 100, 10_000):

@@ -45,7 +45,7 @@ class TestObjectivePerturbation:
         """Logistic loss, G = 1, beta = 1/4: the density of theta is known on a grid, for pairs of opposite records."""
         theta, strong = np.linspace(-80, 80, 40_001), 0.25 / ratio
         step, orders = theta[1] - theta[0], (2.0, 4.0, 8.0)
-        bound = ObjectivePerturbation(ratio).rdp(z, orders)
+        bound = ObjectivePerturbation(ratio).curves(z).rdp(orders)
 
         def log_density(records: Sequence[tuple[float, float]]) -> np.ndarray:
             b = -(sum(-y * x * special.expit(-y * x * theta) for x, y in records) + strong * theta)

@@ -121,9 +121,10 @@ def test_the_data_serve_no_other_problem() -> None:
 def test_parallel_costs_one_part_and_answers_all() -> None:
     for each in (Gaussian(), Laplace()):
         parallel = Parallel(each, 7)
-        assert (parallel.answers, parallel.gdp(8.0), parallel.pure(8.0)) == (7, each.gdp(8.0), each.pure(8.0))
+        mine, own = parallel.curves(8.0), each.curves(8.0)
+        assert (parallel.answers, mine.gdp, mine.pure) == (7, own.gdp, own.pure)
         assert parallel.event(8.0) == each.event(8.0)
-        assert np.array_equal(parallel.rdp(8.0, [2.0, 9.0]), each.rdp(8.0, [2.0, 9.0]))
+        assert np.array_equal(mine.rdp([2.0, 9.0]), own.rdp([2.0, 9.0]))
         whole = Plan((PlannedQuery("phase", 1, parallel, 8.0),))
         assert plan_from_json(plan_to_json(whole)) == whole
     for parts in (0, 100_001, True):
