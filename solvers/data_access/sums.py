@@ -33,16 +33,11 @@ def gradient_sum(
     w = np.ascontiguousarray(w)
 
     def work(rows: Rows) -> Vector:
-        if anchor is not None:
-            places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-            sums = kernels.sum_of_changes(
-                records, y, scale, places, w, np.ascontiguousarray(anchor), loss, limit, curvature
-            )
-        elif isinstance(rows, slice):
-            sums = kernels.sum_of_range(records, y, scale, rows.start, rows.stop, w, loss)
-        else:
-            sums = kernels.sum_of_places(records, y, scale, rows, w, loss)
-        return sums
+        places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        if anchor is None:
+            return kernels.sum_of_places(records, y, scale, places, w, loss)
+        old = np.ascontiguousarray(anchor)
+        return kernels.sum_of_changes(records, y, scale, places, w, old, loss, limit, curvature)
 
     total = np.zeros(data.problem.d)
     for sums in of_each(work, pieces):

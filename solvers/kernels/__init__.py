@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         round_tails,
         walk,
     )
-    from solvers.kernels.sums import length, margins_of, sum_of_changes, sum_of_places, sum_of_range, weighted_sum
+    from solvers.kernels.sums import length, margins_of, sum_of_changes, sum_of_places, weighted_sum
     from solvers.kernels.unfolded import rows
 
 __all__ = [
@@ -58,7 +58,6 @@ __all__ = [
     "softmax_sum",
     "sum_of_changes",
     "sum_of_places",
-    "sum_of_range",
     "walk",
     "weighted_sum",
 ]

@@ -19,33 +19,11 @@ from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, SLOPE, Slope, Vector
 TOGETHER = 16  # records whose slopes are computed between the margins of all and the sum of all: they stay in the cache
 
 
-@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, types.int64, types.int64, NUMBERS, SLOPE))
-def sum_of_range(records: Records, y: Vector, scale: Vector, start: int, stop: int, w: Vector, loss: Slope) -> Vector:
-    """Sum over start <= i < stop of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each record is read once."""
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
-    v = inward(records, w)
-    total, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER, np.int64)
-    s, t = np.empty(TOGETHER), np.empty(TOGETHER)
-    for first in range(start, stop, TOGETHER):
-        count = min(TOGETHER, stop - first)
-        for k in range(count):
-            places[k] = first + k
-        margins(s, numbers, codes, fields, constant, places, count, v)
-        entries(s, pairs, values, numbers.shape[0], places, count, v)
-        slopes(s, t, loss, y, scale, places, count)
-        for k in range(count):
-            fetch(numbers, first + TOGETHER + k)
-            s[k] *= scale[first + k]
-        add_records(total, numbers, codes, fields, constant, s, places, count)
-        add_entries(total, pairs, values, numbers.shape[0], s, places, count)
-    return outward(records, total)
-
-
 @compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, PLACES, NUMBERS, SLOPE))
 def sum_of_places(
     records: Records, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, loss: Slope
 ) -> Vector:
-    """The same over the given places."""
+    """Sum over the places of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each record is read once."""
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v = inward(records, w)
     total, s, t = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
@@ -54,6 +32,8 @@ def sum_of_places(
         margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
         entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
         slopes(s, t, loss, y, scale, some, some.shape[0])
+        for k in range(min(TOGETHER, places.shape[0] - first - TOGETHER)):
+            fetch(numbers, places[first + TOGETHER + k])
         for k in range(some.shape[0]):
             s[k] *= scale[some[k]]
         add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])

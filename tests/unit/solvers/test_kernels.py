@@ -109,7 +109,9 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
     slopes, coded = multipliers(X, y, scale, w, loss, columns), loss.compiled
     own = (slopes * scale)[:, None] * X
     stop = n - 10
-    np.testing.assert_array_equal(kernels.sum_of_range(records, y, scale, 17, stop, w, coded), added(own[17:stop]))
+    np.testing.assert_array_equal(
+        kernels.sum_of_places(records, y, scale, np.arange(17, stop), w, coded), added(own[17:stop])
+    )
     places = np.random.default_rng(4).permutation(n)[: n // 3 + 1]
     np.testing.assert_array_equal(kernels.sum_of_places(records, y, scale, places, w, coded), added(own[places]))
     np.testing.assert_array_equal(kernels.margins_of(records, w, places), margins(X, w, columns)[places])
@@ -161,7 +163,7 @@ def test_a_records_choice_of_columns_is_that_of_the_unfolded_rows() -> None:
     slopes = np.clip(Logistic().slope(margins(swapped, at, columns) * scale, y), -1, 1)
     np.testing.assert_array_equal(kernels.margins_of(records, w, np.arange(n)), margins(swapped, at, columns))
     np.testing.assert_array_equal(
-        kernels.sum_of_range(records, y, scale, 0, n, w, Logistic().compiled),
+        kernels.sum_of_places(records, y, scale, np.arange(0, n), w, Logistic().compiled),
         added((slopes * scale)[:, None] * own),
     )
 
@@ -185,7 +187,7 @@ def test_a_records_slope_is_the_same_wherever_it_stands(d: int) -> None:
     """Alone, in every position of every batch, at every alignment of the array: the same bits."""
     X, y, scale, w, _ = drawn(64, d, seed=5)
     code = Logistic().compiled
-    alone = [kernels.sum_of_range(plain(X), y, scale, i, i + 1, w, code) for i in range(64)]
+    alone = [kernels.sum_of_places(plain(X), y, scale, np.arange(i, i + 1), w, code) for i in range(64)]
     for shift in range(8):
         room = np.zeros(64 * d + shift)
         moved = room[shift:].reshape(64, d)
@@ -205,8 +207,8 @@ def test_readonly_and_mapped_rows_need_no_other_compilation(tmp_path: Path) -> N
     mapped = np.require(np.load(tmp_path / "X.npy", mmap_mode="r"), requirements=["C", "A", "E"])
     code = Logistic().compiled
     np.testing.assert_array_equal(
-        kernels.sum_of_range(plain(mapped), y, scale, 0, 50, w, code),
-        kernels.sum_of_range(plain(X), y, scale, 0, 50, w, code),
+        kernels.sum_of_places(plain(mapped), y, scale, np.arange(0, 50), w, code),
+        kernels.sum_of_places(plain(X), y, scale, np.arange(0, 50), w, code),
     )
 
 
@@ -247,7 +249,7 @@ before = [len(f.signatures) for f in k.ENTRIES.values()]
 formulas = [k.c_function(kind.derivative) for kind in get_args(Loss) if kind.compiled is not None]
 some = np.ones((3, 2)), np.ones((3, 0), np.uint8), np.ones((0, 4), int), np.arange(2), 2, 0, np.ones(0), np.ones(0), 1.0
 some += np.arange(0), np.ones(0)
-k.sum_of_range(some, np.ones(3), np.ones(3), 0, 3, np.ones(2), Logistic().compiled)
+k.sum_of_places(some, np.ones(3), np.ones(3), np.arange(0, 3), np.ones(2), Logistic().compiled)
 hits, misses = (sum(sum(getattr(f.stats, n).values()) for f in k.ENTRIES.values()) for n in
                 ("cache_hits", "cache_misses"))
 assert before == [len(f.signatures) for f in k.ENTRIES.values()] == [1] * len(k.ENTRIES)
