@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 from solvers.errors import Unsuitable
 
 
@@ -47,27 +46,6 @@ class Columns:
         return math.sqrt(len(self.widths) + 1)
 
     @property
-    def diameter(self) -> float:
-        """The largest l2 distance of two rows: a number's range, sqrt(2) for a block."""
-        blocks = len(self.widths) - self.widths.count(1)
-        return math.sqrt(float(((self.high - self.low) ** 2).sum()) + 2 * blocks)
-
-    def mean_bound(self, relation: Relation = REPLACE_ONE, unit: Unit = Unit()) -> float:  # noqa: B008
-        """The per-record bound of a sum of rows without their constants: half the diameter, or the longest of them.
-
-        Of persons', whose places may be empty, constants are added up too.
-        """
-        blocks = len(self.widths) - self.widths.count(1)
-        longest = math.sqrt(float((np.maximum(self.high, -self.low) ** 2).sum()) + blocks + unit.is_person)
-        if relation == REPLACE_ONE:
-            return max(self.diameter, longest if unit.is_person else 0.0) / 2
-        return longest
-
-    def count_bound(self, relation: Relation = REPLACE_ONE) -> float:
-        """That of counts which hold a row once for each number: it leaves a cell, and enters another or none."""
-        return math.sqrt(self.widths.count(1) / apart(relation))
-
-    @property
     def low(self) -> NDArray[np.float64]:
         """The lower end of each number's range, (p,)."""
         return np.array([low for low, _ in self.ranges] or [-1.0] * self.widths.count(1))
@@ -76,20 +54,6 @@ class Columns:
     def high(self) -> NDArray[np.float64]:
         """The upper ends."""
         return np.array([high for _, high in self.ranges] or [1.0] * self.widths.count(1))
-
-    def farthest(self, center: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The most that (x_j - m_j)^2 can be, for each number, (p,)."""
-        m = center[self.is_number]
-        return np.maximum(self.high - m, m - self.low) ** 2
-
-    def variance_bound(self, center: NDArray[np.float64], radius: float, relation: Relation = REPLACE_ONE) -> float:
-        """That of a sum of y o y, y the numbers of a row less the center, shortened to `radius`.
-
-        Coordinates lie in [0, farthest_j]; and y o y is nonnegative and no longer than radius^2, so that two of
-        them are at most sqrt(2) radius^2 apart. Not shortened where the first bound is the lesser.
-        """
-        k = apart(relation)
-        return min(math.hypot(*self.farthest(center).tolist()), math.sqrt(k) * radius**2) / k
 
     @property
     def starts(self) -> NDArray[np.int64]:

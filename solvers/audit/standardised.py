@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import apart
+from solvers import moment_bounds
 from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.data_access.standardised import StandardisedOracle
@@ -42,13 +43,13 @@ class StandardisedAttacker:
 
     def means(self, query: str) -> Vector:
         """The oracle's."""
-        answer, bound = self._oracle.means(query), self._columns.mean_bound(self._relation, self._unit)
+        answer, bound = self._oracle.means(query), moment_bounds.means(self._columns, self._relation, self._unit)
         self._scored(query, answer * self.share, [x[:, :-1].sum(axis=0) / self._places for x in self._rows], bound)
         return answer
 
     def spread(self, query: str, center: Vector) -> float:
         """The oracle's."""
-        answer, most = self._oracle.spread(query, center), float(self._columns.farthest(center).sum())
+        answer, most = self._oracle.spread(query, center), float(moment_bounds.farthest(self._columns, center).sum())
         means = [np.array([(self._numbers(x, center) ** 2).sum() / self._places]) for x in self._rows]
         self._scored(query, np.array([answer * self.share]), means, most / apart(self._relation))
         return answer
@@ -56,12 +57,14 @@ class StandardisedAttacker:
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.variances(query, center, radius), []
-        cut = float(np.linalg.norm(self._columns.farthest(center))) > np.sqrt(apart(self._relation)) * radius**2
+        longest = float(np.linalg.norm(moment_bounds.farthest(self._columns, center)))
+        cut = longest > np.sqrt(apart(self._relation)) * radius**2
         for rows in self._rows:
             squares = self._numbers(rows, center) ** 2
             short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(len(rows))
             means.append((squares * short[:, None]).sum(axis=0) / self._places)
-        self._scored(query, answer * self.share, means, self._columns.variance_bound(center, radius, self._relation))
+        bound = moment_bounds.variances(self._columns, center, radius, self._relation)
+        self._scored(query, answer * self.share, means, bound)
         return answer
 
     def histograms(self, query: str, bins: int) -> Vector:
@@ -71,7 +74,7 @@ class StandardisedAttacker:
         for rows in self._rows:
             parts = ((rows[:, :-1][:, self._at] - low) / (high - low) * bins).astype(int).clip(0, bins - 1)
             counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / self._places)
-        self._scored(query, answer / self._n, counts, self._columns.count_bound(self._relation))
+        self._scored(query, answer / self._n, counts, moment_bounds.counts(self._columns, self._relation))
         return answer
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:

@@ -14,7 +14,7 @@ from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import apart
-from solvers import kernels
+from solvers import kernels, moment_bounds
 from solvers.bounds import UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
 from solvers.data_access.data import Data, blocks, of_each
@@ -70,7 +70,8 @@ class StandardisedOracle:
         for rows in blocks(problem.places, problem):
             places = np.arange(rows.start, rows.stop)
             total += kernels.weighted_sum(data.records, data.present(rows).astype(np.float64), places)
-        total, moved = total if is_person else total[:-1], self.__columns.mean_bound(problem.relation, problem.unit)
+        total = total if is_person else total[:-1]
+        moved = moment_bounds.means(self.__columns, problem.relation, problem.unit)
         answer = self.__answer(planned, total, moved, self.__columns.row_norm)
         if not is_person:
             return answer
@@ -79,7 +80,7 @@ class StandardisedOracle:
         return answer[:-1] / self.__share
 
     def spread(self, query: str, center: Vector) -> float:
-        """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `Columns.farthest`."""
+        """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `moment_bounds.farthest`."""
         check_center(center, self.__problem)
         planned, most = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
         total = self.__total(lambda rows: np.minimum((self.__numbers(rows, center) ** 2).sum(axis=1), most).sum())
@@ -90,7 +91,7 @@ class StandardisedOracle:
         check_center(center, self.__problem)
         _check_length(radius)
         planned, longest = self.__meter.take(query, Gaussian), float(np.linalg.norm(self.__farthest(center)))
-        moved, short = self.__columns.variance_bound(center, radius, self.__relation), radius * radius
+        moved, short = moment_bounds.variances(self.__columns, center, radius, self.__relation), radius * radius
         cut = longest > math.sqrt(self.__apart) * short
 
         def squares(rows: slice) -> Vector:
@@ -118,7 +119,8 @@ class StandardisedOracle:
             places = np.clip(parts, 0, bins - 1).astype(np.int64) + first
             here = np.repeat(self.__data.present(rows), len(low)).astype(np.float64)
             counts += np.bincount(places.ravel(), here, minlength=len(counts))
-        return self.__meter.answer(planned, counts, k * self.__columns.count_bound(self.__relation) * _SLIP) / k
+        moved = moment_bounds.counts(self.__columns, self.__relation)
+        return self.__meter.answer(planned, counts, k * moved * _SLIP) / k
 
     def target_mean(self, query: str) -> float:
         """The mean of y in [-1, 1] + noise."""
@@ -215,7 +217,7 @@ class StandardisedOracle:
 
     def __farthest(self, center: Vector) -> Vector:
         """The most of each number's squared difference, with the rounding of a difference, a square and a norm."""
-        farthest = self.__columns.farthest(center)
+        farthest = moment_bounds.farthest(self.__columns, center)
         return farthest * (1 + (len(farthest) + 16) * UNIT)
 
     def __total(self, of: Callable[[slice], Vector | float]) -> Vector:

@@ -13,6 +13,7 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import apart
+from solvers import moment_bounds
 from solvers.columns import Columns
 from solvers.doors import Standardised
 from solvers.errors import Unsuitable
@@ -97,8 +98,9 @@ def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
     """Of each of them its per-record bound at its largest, m an end of each range, rounding aside; its coordinates."""
     columns, n, k = columns_of(problem), problem.n, apart(problem.relation)
     numbers, widest = int(columns.is_number.sum()), (columns.high - columns.low) ** 2
+    moved = moment_bounds.means(columns, problem.relation, problem.unit)
     every = {
-        "means": (columns.mean_bound(problem.relation, problem.unit) / n, problem.d - (not problem.unit.is_person)),
+        "means": (moved / n, problem.d - (not problem.unit.is_person)),
         "spread": (float(widest.sum()) / k / n, 1),
         "variances": (math.hypot(*widest.tolist()) / k / n, numbers),
     }
@@ -115,9 +117,10 @@ def noise_stds(
     share : of places that hold a row
     """
     columns, n, relation = columns_of(problem), problem.n * share, problem.relation
-    found = np.full(problem.d - 1, multiplier("means") * columns.mean_bound(relation, problem.unit) / n)
+    found = np.full(problem.d - 1, multiplier("means") * moment_bounds.means(columns, relation, problem.unit) / n)
     if columns.is_number.any():
-        found[columns.is_number] = multiplier("variances") * columns.variance_bound(center, radius, relation) / n
+        moved = moment_bounds.variances(columns, center, radius, relation)
+        found[columns.is_number] = multiplier("variances") * moved / n
     return found
 
 
@@ -142,7 +145,7 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
     v = center * (1 - center)
     radius = 0.0
     if numbers.any():
-        most = float(columns.farthest(center).sum()) / apart(problem.relation)
+        most = float(moment_bounds.farthest(columns, center).sum()) / apart(problem.relation)
         least = oracle.planned("spread").noise_multiplier * most / n
         spread = min(max(oracle.spread("spread", center), least), FARTHEST * int(numbers.sum()))
         radius = _radius(spread)

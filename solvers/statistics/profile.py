@@ -9,6 +9,7 @@ from pydantic import Field
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
+from solvers import moment_bounds
 from solvers.doors import Standardised
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.run import Bounds, StandardisedRun
@@ -57,7 +58,7 @@ class Profile(StandardisedRun):
     def bounds(self, problem: Problem) -> Bounds:
         """The moments', and for counts sqrt(p / k): a record is in one bin of each of p numbers."""
         found, p = moments.bounds(problem), _numbers(problem)
-        moved = moments.columns_of(problem).count_bound(problem.relation)
+        moved = moment_bounds.counts(moments.columns_of(problem), problem.relation)
         return found | {"histograms": (moved, p * self.bins)} if p else found
 
     def gradient_evaluations(self, problem: Problem) -> float:

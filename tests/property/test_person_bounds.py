@@ -13,7 +13,7 @@ from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation, apart
-from solvers import Problem
+from solvers import Problem, moment_bounds
 from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.centred import centred_bound
 from solvers.columns import Columns
@@ -57,7 +57,8 @@ def test_the_bound_of_persons_means_is_the_farthest_that_two_can_be(columns: Col
     ends = [*farthest_rows(columns), null]
     others = [null] if relation == "zero_out" else ends
     most = max(float(np.linalg.norm(one - other)) for one in ends for other in others)
-    assert columns.mean_bound(relation, Unit("person", 2)) * apart(relation) == pytest.approx(most, rel=1e-12)
+    bound = moment_bounds.means(columns, relation, Unit("person", 2))
+    assert bound * apart(relation) == pytest.approx(most, rel=1e-12)
 
 
 def rounding(problem: Problem) -> dict[str, float]:
@@ -110,7 +111,7 @@ def standardised(problem: Problem) -> dict[str, float]:
         oracle.target_mean("target_mean"), oracle.target_spread("target_spread", 0.0)
         oracle.residual("residual", np.zeros(2), frame, 1.0), oracle.gradient("gradient", np.zeros(2), frame, 1.0)
     own = dict.fromkeys(names, 0.5) | {"target_mean": 1.0, "gradient": 1.0}
-    own["means"] = columns.mean_bound(unit=problem.unit)
+    own["means"] = moment_bounds.means(columns, unit=problem.unit)
     return {name: bound - own[name] / n for name, bound in asked.items()}
 
 

@@ -156,8 +156,7 @@ class EpochGrowthRun(DataRun):
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven of the first epoch's, over their distribution, in words."""
         off = bias(problem.loss, smoothed(problem.loss, self.smoothing))
-        expected = tuning.expected_risk(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
-        first = tuning.forecast_sentence(expected, start.distance, off)
+        first = tuning.forecast(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
         later = "growth around the minimizer lets each later one halve it."
         return f"{first} That is for the first of {self.epochs} epochs; {later}"
 

@@ -117,10 +117,7 @@ class LocalizationRun(DataRun):
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven over their distribution, in words."""
-        off, D = self._bias(problem), start.distance
-        return tuning.forecast_sentence(
-            tuning.expected_risk(LAW, self.schedule(problem), problem, noise_std, D, off), D, off
-        )
+        return tuning.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance, self._bias(problem))
 
     def expected_risk(self, problem: Problem, noise_std: float, distance: float) -> float | None:
         """Bound on the expected loss over the law of the rows, less the least; None with a regularizer, or where

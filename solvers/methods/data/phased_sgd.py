@@ -115,8 +115,7 @@ class PhasedSgdRun(DataRun):
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven over their distribution, in words."""
-        expected = tuning.expected_risk(LAW, self.schedule(problem), problem, noise_std, start.distance, 0.0)
-        return tuning.forecast_sentence(expected, start.distance, 0.0)
+        return tuning.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance)
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""

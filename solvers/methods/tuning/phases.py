@@ -73,8 +73,9 @@ def expected_risk(
     return risk(law, a, plan, distance, problem.G) + 2 * bias
 
 
-def forecast_sentence(bound: float | None, distance: float, bias: float) -> str:
-    """`expected_risk` in words."""
+def forecast(law: Law, plan: Phases, problem: Problem, noise_std: float, distance: float, bias: float = 0.0) -> str:
+    """`expected_risk` in words: none over these rows; what is proven over their distribution."""
+    bound = expected_risk(law, plan, problem, noise_std, distance, bias)
     if bound is None:
         return "No bound on the empirical risk is proven: every phase sees its own rows alone."
     smoothing = f" ({2 * bias:.2g} of it for smoothing the loss)" if bias > 0 else ""

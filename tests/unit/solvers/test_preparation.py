@@ -12,7 +12,7 @@ from accounting import Privacy
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from solvers import Problem, plan, solve
+from solvers import Problem, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
@@ -325,10 +325,10 @@ def shortened_together(data: Data, frame: Frame, row_norm: float) -> Data:
 
 
 FRAMED, ASK = frames.framed, moments.ask
-DIAMETER, VARIANCE = Columns.diameter.fget, Columns.variance_bound  # type: ignore[attr-defined]
+DIAMETER, VARIANCE = moment_bounds.diameter, moment_bounds.variances
 MUTANTS: list[tuple[Any, str, Any]] = [
-    (Columns, "diameter", property(lambda columns: DIAMETER(columns) / 2)),
-    (Columns, "variance_bound", lambda columns, *where: VARIANCE(columns, *where) / 3),
+    (moment_bounds, "diameter", lambda columns: DIAMETER(columns) / 2),
+    (moment_bounds, "variances", lambda columns, *where: VARIANCE(columns, *where) / 3),
     (moments, "ask", exact_center),
     (frames, "framed", unshortened),
     (frames, "framed", shortened_together),

@@ -12,7 +12,7 @@ from accounting.calibration import certify
 from accounting.divergences.gaussian import gauss_mu
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from solvers import Problem, plan, solve
+from solvers import Problem, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.meter import Meter
@@ -221,9 +221,9 @@ class TestByProfile:
         found = plan(method, PROBLEM, PRIVACY, preparation=ByProfile(fine)).preparation
         assert isinstance(found, ByProfile)
         assert replace(found.moments, noise=fine.noise) == fine
-        means = asking["means"] * LAYOUT.diameter / 2 / N
+        means = asking["means"] * moment_bounds.diameter(LAYOUT) / 2 / N
         spread = KNOWN.variances[0] + KNOWN.variances[4] + KNOWN.variances[5]
-        bound = LAYOUT.variance_bound(np.array(KNOWN.center), 1.2 * math.sqrt(1.1 * spread))
+        bound = moment_bounds.variances(LAYOUT, np.array(KNOWN.center), 1.2 * math.sqrt(1.1 * spread))
         variances = asking["variances"] * bound / N
         expected = (variances, means, means, means, variances, variances)
         assert found.moments.noise == pytest.approx(expected, rel=1e-6)

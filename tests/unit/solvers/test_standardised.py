@@ -13,7 +13,7 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from solvers import Problem
+from solvers import Problem, moment_bounds
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.standardised import StandardisedOracle
@@ -236,7 +236,7 @@ def test_what_is_not_planned_or_not_finite_is_refused() -> None:
 
 def test_columns_say_what_they_are() -> None:
     assert (COLUMNS.d, COLUMNS.row_norm) == (8, math.sqrt(5))
-    assert COLUMNS.diameter == math.sqrt(4 * 2 + 2 * 2)
+    assert moment_bounds.diameter(COLUMNS) == math.sqrt(4 * 2 + 2 * 2)
     assert COLUMNS.is_number.tolist() == [True, False, False, False, True, False, False]
     assert COLUMNS.starts.tolist() == [0, 1, 4, 5]
     with pytest.raises(Unsuitable):
