@@ -110,9 +110,9 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("owner", "name", "mutant"),
         [
-            (Columns, "count_bound", lambda *_: math.sqrt(2) / 2),
-            (Columns, "diameter", property(lambda columns: math.sqrt(2 * len(columns.widths)))),
-            (Columns, "variance_bound", lambda *_: 0.05),
+            (moment_bounds, "counts", lambda *_: math.sqrt(2) / 2),
+            (moment_bounds, "diameter", lambda columns: math.sqrt(2 * len(columns.widths))),
+            (moment_bounds, "variances", lambda *_: 0.05),
         ],
         ids=["one column alone is counted", "numbers move like categories", "variances"],
     )
