@@ -1,6 +1,5 @@
 """The application: what it is made of, and the order in which that starts and stops."""
 
-import fcntl
 import logging
 import os
 import threading
@@ -35,7 +34,6 @@ from app.http.server import configured
 from app.identity import routes as tokens
 from app.identity.home import open_database
 from app.identity.service import ensure_steward
-from app.jobs import attempts
 from app.jobs import routes as jobs
 from app.jobs.routes import STREAMS_EACH
 from app.ledger import routes as ledger
@@ -55,6 +53,7 @@ from app.settings import Settings, forget_secrets
 from app.stewardship import routes as stewardship
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Coming, Engine
+from app.worker.lives import Lives, attend
 
 ROUTERS = (
     tokens.router,
@@ -90,6 +89,7 @@ class Services:
     pool: Pool
     streams: Places
     ready: threading.Event
+    lives: Lives
     lock: IO[bytes]
 
 
@@ -98,6 +98,7 @@ def create_app(
     engine: Engine | None = None,
     calculators: Calculators | None = None,
     clock: Clock | None = None,
+    alone: bool = False,
 ) -> FastAPI:
     """The application on its home; nothing starts before the server does.
 
@@ -107,6 +108,7 @@ def create_app(
     engine : runs the jobs instead of the one that the settings name; whoever made it closes it
     calculators : calculate prices instead of processes of our own
     clock : a test's, instead of the machine's
+    alone : no other server may share the home meanwhile
     """
     forget_secrets()
     check_installation()
@@ -115,7 +117,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
         try:
-            services = await run_in_threadpool(_start, settings, engine, calculators, clock)
+            services = await run_in_threadpool(_start, settings, engine, calculators, clock, alone)
         except StartRefused as error:
             application.state.refused = error
             raise
@@ -185,10 +187,12 @@ def check_installation() -> None:
         raise RuntimeError("accounting, solvers and app were loaded from different folders; start somewhere else")
 
 
-def _start(settings: Settings, engine: Engine | None, calculators: Calculators | None, clock: Clock | None) -> Services:
+def _start(
+    settings: Settings, engine: Engine | None, calculators: Calculators | None, clock: Clock | None, alone: bool
+) -> Services:
     os.umask(0o077)  # what is written from here on is the operator's alone
     home = settings.make_home()
-    lock = _only_one(home)
+    lock = attend(home, alone)
     calculating = calculators or ForkedCalculators(settings.calculation_seconds)
     calculating.start()
     try:
@@ -208,55 +212,23 @@ def _start(settings: Settings, engine: Engine | None, calculators: Calculators |
     written = ensure_steward(database, settings)
     if written is not None:
         print(f"The first steward's token, kept in {written}:\n{written.read_text().strip()}", flush=True)
-    dispatcher = Dispatcher(settings, database, keys, running)
-    _succeed(lock, settings, database, dispatcher)
+    lives = Lives(home, database.clock.boot)
+    dispatcher = Dispatcher(settings, database, keys, running, lives.ended)
+    if settings.scheduler is None:  # what runs on somebody else's cluster may outlive its server
+        lives.begin(dispatcher.holder)
     dispatcher.start()
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
     pool = Pool(calculating.ask, settings.calculations)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
     ready = threading.Event()
-    return Services(settings, database, keys, epoch, running, dispatcher, calculating, pool, streams, ready, lock)
+    return Services(
+        settings, database, keys, epoch, running, dispatcher, calculating, pool, streams, ready, lives, lock
+    )
 
 
-def check_free(settings: Settings) -> None:
-    """RuntimeError if another server runs on this home."""
-    _only_one(settings.make_home()).close()
-
-
-def _only_one(home: Path) -> IO[bytes]:
-    """The home's lock, held as long as this file is open: a second server here would take the first one's jobs along
-    when it ends.
-
-    Raises
-    ------
-    RuntimeError
-        if another process holds it.
-    """
-    lock = (home / "server.lock").open("a+b")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise RuntimeError(
-            f"another purse server runs on {home}; stop it first, or choose another PURSE_HOME"
-        ) from None
-    return lock
-
-
-def _succeed(lock: IO[bytes], settings: Settings, database: Database, dispatcher: Dispatcher) -> None:
-    """Buries the holder before this one, whose name is in the lock: it is dead, since the lock is ours.
-
-    Only one whose workers were its own processes on this machine, as it runs now, wrote its name: they died with it.
-    What runs on somebody else's cluster may outlive its server, and waits for the lease.
-    """
-    lock.seek(0)
-    boot, _, before = lock.read().decode(errors="replace").rpartition(" ")
-    if before and boot == database.clock.boot:
-        attempts.bury(database, before)
-    lock.truncate(0)
-    if settings.scheduler is None:
-        lock.write(f"{database.clock.boot} {dispatcher.holder}".encode())
-        lock.flush()
+def check_free(settings: Settings, alone: bool = True) -> None:
+    """RuntimeError if a server runs on this home; or, if others may, one that is there alone."""
+    attend(settings.make_home(), alone).close()
 
 
 def _stop(services: Services, given: Engine | None) -> None:
@@ -265,6 +237,7 @@ def _stop(services: Services, given: Engine | None) -> None:
         services.engine.close()
     services.calculators.close()
     services.database.close()
+    services.lives.end()
     services.lock.close()
 
 

@@ -61,6 +61,18 @@ class Settings(BaseSettings):
         float, Field(gt=0, description="The most per-row gradients, or coordinates of noise, that one job may plan.")
     ] = 1e11
     max_answers: Annotated[int, Field(gt=0, description="The most private answers that one job may plan.")] = 200_000
+    max_queued_per_analyst: Annotated[
+        int, Field(ge=1, description="The most jobs of one analyst that wait, over all servers.")
+    ] = 1000
+    max_queued_per_dataset: Annotated[
+        int, Field(ge=1, description="The most jobs on one dataset that wait, over all servers.")
+    ] = 10_000
+    max_running_per_analyst: Annotated[
+        int | None, Field(ge=1, description="The most jobs of one analyst that run, over all servers; any if unset.")
+    ] = None
+    max_running_per_dataset: Annotated[
+        int | None, Field(ge=1, description="The most jobs on one dataset that run, over all servers; any if unset.")
+    ] = None
     calculations: Annotated[
         int, Field(ge=1, le=64, description="How many prices are calculated at once, each on a core of its own.")
     ] = 2

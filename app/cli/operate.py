@@ -35,7 +35,7 @@ def serve(
     from app.persistence.files import StartRefused
 
     settings = settings_of(home, host, port)
-    refuse_second(settings)
+    refuse_second(settings, alone=False)
     url = f"http://{settings.host}:{settings.port}"
     emit({"url": url, "home": str(settings.home)}, json, lambda: note(f"serving {settings.home} on {url}"))
     sys.stdout.flush()

@@ -49,10 +49,10 @@ def opened(settings: Settings) -> Iterator[Database]:
         database.close()
 
 
-def refuse_second(settings: Settings) -> None:
-    """`Refusal` if another server runs on this home: its queue is not ours to take."""
+def refuse_second(settings: Settings, alone: bool = True) -> None:
+    """`Refusal` if another server runs on this home, whose queue is not ours to take; or, as `check_free`, alone."""
     try:
-        check_free(settings)
+        check_free(settings, alone)
     except RuntimeError as error:
         raise Refusal(str(error)) from None
 
@@ -87,7 +87,7 @@ def _listening() -> Iterator[socket.socket]:
 @contextmanager
 def _running(settings: Settings, begun: Begun, port: socket.socket) -> Iterator[None]:
     calculators = ForkedCalculators(settings.calculation_seconds, begun)
-    application = create_app(settings, engine=ForkedEngine(begun), calculators=calculators)
+    application = create_app(settings, engine=ForkedEngine(begun), calculators=calculators, alone=True)
     server = uvicorn.Server(configured(application, Limits(), log_level="critical"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, name="server")
     thread.start()

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from app.persistence.tables import datasets
 from app.sources.matrix import sync_folder
 
-_INCOMING = ".incoming-"
+_INCOMING, _LOCK = ".incoming-", ".lock"
 _log = logging.getLogger(__name__)
 
 
@@ -41,14 +41,16 @@ def path(home: Path, folder: str) -> Path:
 @contextmanager
 def incoming(home: Path) -> Iterator[Path]:
     """A fresh hidden folder, gone at the end of the block with all that is still in it."""
-    folder = Path(tempfile.mkdtemp(prefix=_INCOMING, dir=root(home)))
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(handle)
+    descriptor, lock = tempfile.mkstemp(prefix=_INCOMING, suffix=_LOCK, dir=root(home))
+    folder = Path(lock.removesuffix(_LOCK))
+    with os.fdopen(descriptor, "r+b"):  # a file: on a network file system folders take no lock
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            Path(lock).unlink()
 
 
 def publish(made: Path, home: Path, folder: str) -> None:
@@ -83,9 +85,12 @@ def sweep(home: Path, connection: sa.Connection) -> list[str]:
     known = set(connection.scalars(sa.select(datasets.c.folder)))
     left = []
     for folder in sorted(root(home).iterdir()):
-        if folder.name in known or (folder.name.startswith(_INCOMING) and _is_filled(folder)):
+        if folder.name in known or folder.name.endswith(_LOCK):
+            continue
+        if folder.name.startswith(_INCOMING) and _is_filled(folder):
             continue
         left.append(_quarantine(home, folder))
+        folder.with_name(folder.name + _LOCK).unlink(missing_ok=True)
         _log.warning("quarantined %s", left[-1])
     return left
 
@@ -104,16 +109,12 @@ def _quarantine(home: Path, folder: Path) -> str:
 
 
 def _is_filled(folder: Path) -> bool:
-    """Whether some process still holds the lock of a hidden folder."""
+    """Whether some process, of whichever server, still holds the lock of a hidden folder."""
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with folder.with_name(folder.name + _LOCK).open("r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    else:
+    except FileNotFoundError:
         return False
-    finally:
-        os.close(handle)
+    return False

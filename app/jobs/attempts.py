@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from accounting.records.ledger import Failed, Released, Started
 from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
-from app.jobs import grid, release, store
+from app.jobs import grid, queue, release, store
 from app.jobs.leases import Holder
+from app.jobs.queue import ANY_NUMBER, Limits
 from app.jobs.store import JobRow
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
@@ -48,17 +49,20 @@ class Claim:
         return self.job.attempt
 
 
-def claim(database: Database, holder: Holder, resting: Collection[str] = ()) -> Claim | None:
+def claim(
+    database: Database, holder: Holder, resting: Collection[str] = (), limits: Limits = ANY_NUMBER
+) -> Claim | None:
     """The next job that waits for a slot, started in the ledger before anything of the data is read.
 
     Parameters
     ----------
     resting : jobs that are not to be tried now
+    limits : how many may run at once
     """
     clock = database.clock
     while True:
         with database.write() as connection:
-            row = store.claimable(connection, holder.living(store.beats(connection)), resting)
+            row = queue.claimable(connection, holder.living(store.beats(connection)), resting, limits)
             if row is None:
                 return None
             lost = row.lost + (row.holder is not None)
@@ -66,11 +70,11 @@ def claim(database: Database, holder: Holder, resting: Collection[str] = ()) -> 
                 _keep(connection, clock, row, VANISHED, lost, clock.ticks())
                 continue
             at = database.timestamp()
-            here = row.boot == clock.boot
-            origin = (
-                {} if here else {"boot": clock.boot, "ticks": clock.ticks()}
-            )  # its submission was not measured here
-            store.beat(connection, holder.id)
+            here = row.boot == clock.boot  # else its submission was measured elsewhere
+            origin = {} if here else {"boot": clock.boot, "ticks": clock.ticks()}
+            if row.state == "queued":
+                queue.take_turn(connection, row.owner_id)
+            store.beat(connection, holder.id, clock.boot)
             store.start(connection, row, at, holder=holder.id, lost=lost, **origin)
             ledger.apply(connection, row.dataset_id, Started(row.id, row.attempt + 1), at)
             return _claim(connection, store.held(connection, row.id, row.attempt + 1))
@@ -91,7 +95,7 @@ def is_idle(database: Database) -> bool:
 def beat(database: Database, holder: Holder) -> None:
     """The holder lives; the counters of those who do not are taken away."""
     with database.write() as connection:
-        store.beat(connection, holder.id)
+        store.beat(connection, holder.id, database.clock.boot)
         beats = store.beats(connection)
         store.forget(connection, sorted(beats.keys() - set(holder.living(beats))))
 
@@ -140,11 +144,19 @@ def bury(database: Database, holder_id: str) -> None:
         store.forget(connection, [holder_id])
 
 
-def due(database: Database) -> tuple[list[Claim], float]:
-    """What has ended and may be told now, in the order of its times; and the seconds until the next is, if any is."""
+def due(database: Database, holder: Holder) -> tuple[list[Claim], float]:
+    """What has ended and may be told now, in the order of its times; and the seconds until the next is, if any is.
+
+    Parameters
+    ----------
+    holder : who would tell it. What a boot has measured that still lives elsewhere is not this one's to tell
+    """
     clock, now = database.clock, database.clock.ticks()
     with database.read() as connection:
-        waiting = sorted((_due_at(clock, row), row.number, row) for row in store.kept(connection))
+        kept = store.kept(connection)
+        foreign = {row.boot for row in kept} - {clock.boot}
+        elsewhere = foreign and store.boots(connection, holder.living(store.beats(connection)))
+        waiting = sorted((_due_at(clock, row), row.number, row) for row in kept if row.boot not in foreign & elsewhere)
         ready = [_claim(connection, row) for at, _, row in waiting if at <= now]
     return ready, min((at - now for at, _, _ in waiting if at > now), default=float("inf"))
 
@@ -212,7 +224,7 @@ def _is_told(connection: sa.Connection, claim: Claim) -> bool:
 
 
 def _due_at(clock: Clock, row: JobRow) -> float:
-    """The tick at which the end may be told; what another boot has measured is over by now."""
+    """The tick at which the end may be told; what a boot has measured that is no more is over by now."""
     assert row.due is not None
     return row.ticks + row.due if row.boot == clock.boot else float("-inf")
 

@@ -66,5 +66,5 @@ def accept(database: Database, settings: Settings, reason: str) -> Accepted:
                 for row in store.unfinished(connection, dataset):
                     store.end(connection, row, "failed", at, error="job_failed")
     epoch.lost |= {of: {"head": str(head), "reason": reason, "at": at} for of, head in gone.items()}
-    epoch.begin(database)
+    epoch.begin(database, is_anew=True)
     return Accepted(lacking, gone)

@@ -15,6 +15,7 @@ from app.http.errors import responses
 from app.http.location import Locate
 from app.identity.dependencies import Principal, database, require, settings
 from app.jobs import events, service
+from app.jobs.queue import Limits
 from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
@@ -92,7 +93,8 @@ async def submit(
     job = await run_in_threadpool(service.known, base, principal, key, body.root)
     if job is None:
         pricing = price(base, chosen, calculations, principal, body.root)
-        job = await run_in_threadpool(service.submit, base, principal, key, await while_connected(request, pricing))
+        priced = await while_connected(request, pricing)
+        job = await run_in_threadpool(service.submit, base, principal, key, priced, Limits.queued(chosen))
     dispatcher.wake()
     locate(f"{router.prefix}/jobs/{job.id}")
     return job

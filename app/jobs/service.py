@@ -16,7 +16,8 @@ from accounting.records.ledger import Cancelled, Charged, Refunded, share
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.identity.store import Principal
-from app.jobs import store
+from app.jobs import queue, store
+from app.jobs.queue import ANY_NUMBER, Limits
 from app.jobs.store import JobRow
 from app.ledger import allotments
 from app.ledger import store as ledger
@@ -33,19 +34,26 @@ def known(database: Database, owner: Principal, key: str, request: Asked) -> Job
         return _same(store.by_key(connection, owner.id, key), _digest(request))
 
 
-def submit(database: Database, owner: Principal, key: str, priced: Priced) -> Job:
+def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: Limits = ANY_NUMBER) -> Job:
     """Charge and job in one transaction; the same key and body again is the same job.
+
+    Parameters
+    ----------
+    limits : how many jobs may wait
 
     Raises
     ------
     ApiError
         budget_exhausted with what remains; idempotency_conflict; dataset_frozen, dataset_deleted, dataset_damaged,
-        dataset_changed.
+        dataset_changed; too_many_requests.
     """
     digest, spec = _digest(priced.request), priced.spec.to_json()
     with database.write() as connection:
         before = _same(store.by_key(connection, owner.id, key), digest)
-        return before or _reserve(database, connection, owner, key, digest, priced, spec)
+        if before is not None:
+            return before
+        queue.refuse_full(connection, owner.id, priced.dataset.id, limits)
+        return _reserve(database, connection, owner, key, digest, priced, spec)
 
 
 def cancel(database: Database, principal: Principal, job_id: str) -> Job:

@@ -1,14 +1,13 @@
 """Jobs in the database. Every function works inside the caller's transaction."""
 
 import json
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from app.persistence.tables import datasets, holders, jobs, ledgers, stored_values
+from app.persistence.tables import holders, jobs
 from app.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
 _LEFT = ("request", "spec", "model", "receipt", "ended")
@@ -98,6 +97,11 @@ def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
     return _one(connection, (jobs.c.owner_id == owner_id) & (jobs.c.idempotency_key == key))
 
 
+def numbered(connection: sa.Connection, number: int) -> JobRow | None:
+    """The job at this place in the queue."""
+    return _one(connection, jobs.c.number == number)
+
+
 def held(connection: sa.Connection, job_id: str, attempt: int) -> JobRow | None:
     """The job, if this is its attempt and has not ended: what every step of an attempt must ask first."""
     return _one(connection, _running(job_id, attempt))
@@ -135,11 +139,16 @@ def beats(connection: sa.Connection) -> dict[str, int]:
     return {row.id: row.beat for row in connection.execute(sa.select(holders))}
 
 
-def beat(connection: sa.Connection, holder: str) -> None:
+def boots(connection: sa.Connection, living: Collection[str]) -> set[str]:
+    """The boots of the machines on which these holders are."""
+    return set(connection.scalars(sa.select(holders.c.boot).where(holders.c.id.in_(living))))
+
+
+def beat(connection: sa.Connection, holder: str, boot: str) -> None:
     """Moves a holder's counter."""
     moved = sa.update(holders).where(holders.c.id == holder).values(beat=holders.c.beat + 1)
     if connection.execute(moved).rowcount == 0:
-        connection.execute(sa.insert(holders).values(id=holder, beat=0))
+        connection.execute(sa.insert(holders).values(id=holder, beat=0, boot=boot))
 
 
 def forget(connection: sa.Connection, dead: Sequence[str]) -> None:
@@ -150,26 +159,6 @@ def forget(connection: sa.Connection, dead: Sequence[str]) -> None:
 def is_idle(connection: sa.Connection) -> bool:
     """Whether every job is over."""
     return connection.scalar(sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)) is None
-
-
-def claimable(connection: sa.Connection, living: Sequence[str], resting: Collection[str]) -> JobRow | None:
-    """What nobody living holds: an interrupted job first, else of the owner with the fewest running ones the oldest.
-
-    An interrupted job that is `resting` waits, and holds up nobody; so do those on a frozen ledger.
-    """
-    columns = (jobs.c.id, jobs.c.owner_id, jobs.c.number, jobs.c.holder)
-    broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
-    stopped = sa.select(datasets.c.id).join(ledgers).where(sa.func.json_extract(ledgers.c.state, "$.frozen"))
-    whole = jobs.c.dataset_id.not_in(broken) & jobs.c.dataset_id.not_in(stopped)
-    runs = whole & (jobs.c.state == "running") & jobs.c.ended.is_(None)
-    going = connection.execute(sa.select(*columns).where(runs)).all()
-    interrupted = [row.number for row in going if row.holder not in living and row.id not in resting]
-    if interrupted:
-        return _one(connection, jobs.c.number == min(interrupted))
-    busy = Counter(row.owner_id for row in going if row.holder in living)
-    oldest = sa.select(jobs.c.owner_id, sa.func.min(jobs.c.number)).where(whole, jobs.c.state == "queued")
-    waiting = [(busy[owner], number) for owner, number in connection.execute(oldest.group_by(jobs.c.owner_id))]
-    return _one(connection, jobs.c.number == min(waiting)[1]) if waiting else None
 
 
 def start(connection: sa.Connection, row: JobRow, at: str, **values: Any) -> None:

@@ -6,9 +6,11 @@ So the file never leads: a crash between the two leaves it behind by the entries
 past a head contains it. A database that lacks a head was restored from an older copy, or rewritten: what was charged
 since then is not known, and whoever went on would spend it again.
 
-JSON lines: whose it is and what was lost for good; then heads, of which the last of a ledger counts. It grows by one
+JSON lines: whose it is and what was lost for good; then heads, of which a ledger's highest counts. It grows by one
 write and one flush for each commit, or for several that wait, and is written anew when it is long, at a start, and
-after a write that failed. A last line without its end is one that a crash cut off.
+after a write that failed. A last line without its end is one that a crash cut off. Any number of servers write into
+one file, each at its turn, so that heads may come in any order, of which the highest counts; whoever writes it anew
+keeps what the others have told.
 """
 
 import logging
@@ -24,7 +26,7 @@ from accounting.errors import CodecError
 from accounting.records.chain import Head
 from accounting.records.documents import canonical, fields, parse, text
 from app.ledger import store
-from app.persistence.files import StartRefused, write_whole
+from app.persistence.files import StartRefused, locked, write_whole
 from app.persistence.session import Database
 from app.persistence.tables import ledgers, service
 from app.settings import Settings
@@ -108,13 +110,19 @@ class Epoch:
         with database.read() as connection:
             return {ledger: head for ledger, head in self.heads.items() if not store.contains(connection, head, ledger)}
 
-    def begin(self, database: Database) -> None:
-        """The heads of now; and from here on every commit is followed by its heads. `StartRefused` without a place."""
+    def begin(self, database: Database, is_anew: bool = False) -> None:
+        """The heads of now; and from here on every commit is followed by its heads. `StartRefused` without a place.
+
+        Parameters
+        ----------
+        is_anew : whether what the file says counts no more
+        """
         with database.read() as connection:
             known = connection.scalars(sa.select(ledgers.c.id)).all()
             self.heads = {ledger: store.head(connection, ledger) for ledger in known}
         try:
-            self._write(self.heads)
+            with locked(self.file):
+                self._replace({} if is_anew else self._told())
         except OSError as error:
             raise StartRefused(f"{self.file} cannot be written ({error.strerror}): see PURSE_EPOCH_FILE") from None
         with database.write() as connection:
@@ -136,12 +144,12 @@ class Epoch:
         with self._writing:
             with self._known:
                 waiting, self._waiting = self._waiting, set()
-                known = self.heads if self._lines >= _LONG else {ledger: self.heads[ledger] for ledger in waiting}
-                told = dict(known)
+                told = {ledger: self.heads[ledger] for ledger in waiting}
             if not waiting:
                 return  # another one took ours along
             try:
-                self._write(told)
+                with locked(self.file):
+                    self._write(told)
             except OSError as error:
                 self._lines = _LONG
                 with self._known:
@@ -149,20 +157,37 @@ class Epoch:
                 _LOG.error("epoch_not_written %s", type(error).__name__)
 
     def _write(self, heads: Mapping[str, Head]) -> None:
-        """These heads behind what is there; or where that is long, or nobody knows how it ends, in its place."""
+        """These heads behind what is there; or where that is long, or was cut off, all of them in its place."""
+        if self._lines >= _LONG or not _ends(self.file):
+            self._replace(self._told())
+            return
         lines = b"".join(_line({"ledger": ledger, "head": str(head)}) for ledger, head in heads.items())
-        if self._lines >= _LONG:
-            write_whole(self.file, _line({"service": self.service, "lost": self.lost}) + lines)
-            self._lines = 0
-        else:
-            file = os.open(self.file, os.O_WRONLY | os.O_APPEND)
-            try:
-                if os.write(file, lines) != len(lines):
-                    raise OSError("a part was written")
-                os.fdatasync(file)
-            finally:
-                os.close(file)
+        file = os.open(self.file, os.O_WRONLY | os.O_APPEND)
+        try:
+            if os.write(file, lines) != len(lines):
+                raise OSError("a part was written")
+            os.fdatasync(file)
+        finally:
+            os.close(file)
         self._lines += len(heads)
+
+    def _told(self) -> dict[str, Head]:
+        """What the file says by now; nothing where it says nothing of this service."""
+        try:
+            found = _read(self.file)
+        except (FileNotFoundError, CodecError):
+            return {}
+        self.lost |= found.lost if found.service == self.service else {}
+        return found.heads if found.service == self.service else {}
+
+    def _replace(self, told: Mapping[str, Head]) -> None:
+        """The file with these heads and ours, of each ledger the higher one."""
+        with self._known:
+            ours = dict(self.heads)
+        heads = ours | {of: head for of, head in told.items() if of not in ours or ours[of].sequence < head.sequence}
+        lines = (_line({"ledger": ledger, "head": str(head)}) for ledger, head in heads.items())
+        write_whole(self.file, _line({"service": self.service, "lost": self.lost}) + b"".join(lines))
+        self._lines = 0
 
 
 def shortfall(settings: Settings, database: Database) -> dict[str, str]:
@@ -178,11 +203,22 @@ def _line(document: dict[str, Any]) -> bytes:
     return canonical(document) + b"\n"
 
 
+def _ends(file: Path) -> bool:
+    """Whether the file is there, and its last line is whole."""
+    try:
+        with file.open("rb") as lines:
+            lines.seek(-1, os.SEEK_END)
+            return lines.read() == b"\n"
+    except OSError:
+        return False
+
+
 def _read(file: Path) -> Epoch:
     first, *heads = map(parse, file.read_bytes().split(b"\n")[:-1] or [b""])
     node = fields(first, ("service", "lost"), "an epoch")
     if not isinstance(node["lost"], dict):
         raise CodecError("what was lost is an object")
     said = (fields(head, ("ledger", "head"), "a head") for head in heads)
-    known = {text(head["ledger"], "ledger"): Head.parse(text(head["head"], "head")) for head in said}
+    parsed = ((text(head["ledger"], "ledger"), Head.parse(text(head["head"], "head"))) for head in said)
+    known = dict(sorted(parsed, key=lambda told: told[1].sequence))
     return Epoch(file, text(node["service"], "service"), known, node["lost"])

@@ -1,7 +1,10 @@
 """Small files that are whole or not there, whatever stops us while they are written."""
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -26,3 +29,11 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Alone with this file among all processes that ask so, by a lock beside it, since the file itself is replaced."""
+    with file.with_name(f".{file.name}.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

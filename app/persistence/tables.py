@@ -129,12 +129,22 @@ sa.Index("ix_ledger_entries_promises", ledger_entries.c.ledger_id, ledger_entrie
 EXTERNAL = sa.literal_column("kind") == sa.literal_column("'external'")
 sa.Index("ix_ledger_entries_external", ledger_entries.c.ledger_id, ledger_entries.c.sequence, sqlite_where=EXTERNAL)
 
-# Each life of each dispatcher, and a counter that it moves while it lives (app.jobs.leases).
+# Each life of each dispatcher, on which boot of which machine, and a counter that it moves while it lives
+# (app.jobs.leases).
 holders = sa.Table(
     "holders",
     metadata,
     sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("boot", sa.String(64), nullable=False),
     sa.Column("beat", sa.BigInteger, nullable=False),
+)
+
+# When each analyst last had a turn in the queue, as a number that grows with every turn (app.jobs.queue).
+turns = sa.Table(
+    "turns",
+    metadata,
+    sa.Column("owner_id", sa.ForeignKey("identities.id"), primary_key=True),
+    sa.Column("turn", sa.BigInteger, nullable=False),
 )
 
 # `request` is what was asked, for the record; `spec` is what runs (app.sources.spec.JobSpec; what had ended before
@@ -183,6 +193,12 @@ jobs = sa.Table(
     sa.Index("ix_jobs_owner", "owner_id", "number"),
     sa.Index("ix_jobs_open", "state", "number"),
     sa.Index("ix_jobs_released", "dataset_id", "kind", "state", "finished_at", "number"),
+)
+
+# The few that wait: what the queue is asked for at each claim.
+QUEUED = sa.literal_column("state") == sa.literal_column("'queued'")
+sa.Index(
+    "ix_jobs_queued", jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, sqlite_where=QUEUED, postgresql_where=QUEUED
 )
 
 # The same sums per analyst, so that a budget query never walks the jobs.

@@ -10,6 +10,7 @@ import logging
 import math
 import shutil
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from app.datasets import folders, values
 from app.jobs import attempts, grid
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
+from app.jobs.queue import Limits
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.settings import Settings
@@ -74,10 +76,19 @@ class Dispatcher:
     settings : lease and renewal times, the home
     database, keys : the service's
     engine : who runs the attempts; closed by whoever made it
+    ended : the holders that are known to be dead, each told once
     """
 
-    def __init__(self, settings: Settings, database: Database, keys: SigningKeys, engine: Engine) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        keys: SigningKeys,
+        engine: Engine,
+        ended: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self._settings, self._database, self._keys, self._engine = settings, database, keys, engine
+        self._ended, self._limits = ended, Limits.running(settings)
         self._clock = database.clock
         self._holder = Holder(self._clock, settings.lease_seconds)
         self._running: list[_Running] = []
@@ -133,9 +144,11 @@ class Dispatcher:
         """One look: finish what has ended, tell what is due, claim what fits. The seconds until the next one."""
         soon = _IDLE
         if self._running or not attempts.is_idle(self._database):
+            for holder in self._ended():
+                attempts.bury(self._database, holder)
             self._look()
             soon = self._tell()
-            self._beat()
+            self._beat(is_owing=soon < math.inf)
             self._notice_losses()
             while self._has_room() and self._claim():
                 pass
@@ -188,7 +201,7 @@ class Dispatcher:
 
     def _tell(self) -> float:
         """What may be told now becomes the state of its job; the seconds until there is more."""
-        ready, soon = attempts.due(self._database)
+        ready, soon = attempts.due(self._database, self._holder)
         for claim in ready:
             try:
                 said = attempts.tell(self._database, self._keys, claim)
@@ -203,7 +216,7 @@ class Dispatcher:
     def _claim(self) -> bool:
         now = self._clock.ticks()
         self._resting = {job: rest for job, rest in self._resting.items() if now < rest[0] + _RESTS[1]}
-        claim = attempts.claim(self._database, self._holder, self.without_room())
+        claim = attempts.claim(self._database, self._holder, self.without_room(), self._limits)
         if claim is None:
             return False
         scratch = self._settings.home / "scratch" / f"{claim.id}-{claim.attempt}"
@@ -221,10 +234,11 @@ class Dispatcher:
         self._beaten = now
         return True
 
-    def _beat(self) -> None:
-        """Every `renew_seconds`, as long as anything is held."""
+    def _beat(self, is_owing: bool) -> None:
+        """Every `renew_seconds`, as long as anything is held, or an end that this boot has measured is to be told."""
         now = self._clock.ticks()
-        if any(r.ours for r in self._running) and now - self._beaten >= self._settings.renew_seconds:
+        is_needed = is_owing or any(r.ours for r in self._running)
+        if is_needed and now - self._beaten >= self._settings.renew_seconds:
             attempts.beat(self._database, self._holder)
             self._beaten = now
 

@@ -17,6 +17,7 @@ from accounting.records.documents import canonical
 from accounting.records.ledger import Charged, advance
 from app.http.errors import ApiError
 from app.jobs import attempts, store
+from app.jobs.leases import Holder
 from app.ledger import store as ledger
 from app.persistence.tables import ledgers
 from app.worker.dispatcher import Dispatcher
@@ -136,7 +137,7 @@ def test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_rele
     ended = _at_once(lambda _: attempts.end(world.database, claim, output(claim), 0.0))
     assert ended.count(True) == 1
     world.clock.pass_(1000.0)
-    [[kept], _] = attempts.due(world.database)
+    [[kept], _] = attempts.due(world.database, Holder(world.clock, 30.0))
     told = _at_once(lambda _: attempts.tell(world.database, world.keys, kept))
     assert Counter(told) == {"done": 1, None: CLIENTS - 1}
     assert world.kinds(dataset).count("released") == 1

@@ -364,3 +364,27 @@ def test_a_start_is_refused_with_a_sentence_and_no_stack(world: World) -> None:
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1].startswith("purse: the database is older than what was published of it")
     assert "Traceback" not in done.stderr
+
+
+def test_servers_that_share_a_file_lose_none_of_each_others_heads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever writes it anew, starts again or finds a line that was cut off; heads may come in any order."""
+    beside = World.at(world.settings.home)
+    first, second = _datasets(world)
+    ours, theirs = _open(world), _open(beside)
+    for round_ in range(4):
+        _run(beside, second)
+        if round_ == 1:
+            with world.settings.epoch.open("ab") as file:
+                file.write(b'{"ledger":"cut o')
+        if round_ == 2:
+            monkeypatch.setattr(epoch, "_LONG", 0)
+        _run(world, first)
+        assert epoch._read(world.settings.epoch).heads == _heads(world)
+    head = _heads(world)[second]
+    ours.publish({second: Head(head.sequence - 1, "0" * 64)})
+    _open(World.at(world.settings.home))
+    assert epoch._read(world.settings.epoch).heads == _heads(world)
+    assert ours.behind == theirs.behind == 0
+    beside.database.close()

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from app import main
 from app.identity.store import Principal
-from app.jobs import attempts, service
+from app.jobs import attempts, service, store
 from app.jobs.attempts import VANISHED
 from app.jobs.leases import Holder
 from app.worker.dispatcher import Dispatcher
+from app.worker.lives import Lives, attend
 from tests.support.clocks import SetClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.world import World, output, run_out
@@ -182,68 +182,118 @@ class TestClocks:
         assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
 
 
-class TestTheNextServer:
-    """Whoever has the home's lock knows that the holder before it is dead, if its workers were its own processes."""
+class Life:
+    """A server with workers of its own, as `app.main` begins one."""
 
-    @staticmethod
-    def _killed(world: World, job: str) -> None:
-        """A server's life on this home up to its kill: nothing is given back."""
-        with main._only_one(world.settings.home) as lock:
-            dispatcher, engine = _dispatcher(world)
-            main._succeed(lock, world.settings, world.database, dispatcher)
-            dispatcher.step()
-            assert engine.submitted == [(job, 1)]
+    def __init__(self, world: World, boot: str = "boot") -> None:
+        self.lock = attend(world.settings.home)
+        self.lives = Lives(world.settings.home, boot)
+        self.engine = InlineEngine(1)
+        self.engine.gate.clear()
+        self.dispatcher = Dispatcher(world.settings, world.database, world.keys, self.engine, self.lives.ended)
+        self.lives.begin(self.dispatcher.holder)
+        self.dispatcher.step()
 
-    def _next(self, world: World) -> list[tuple[str, int]]:
-        """What the next server on this home starts at once."""
-        main.check_free(world.settings)  # as `purse serve` does before
-        with main._only_one(world.settings.home) as lock:
-            dispatcher, engine = _dispatcher(world)
-            main._succeed(lock, world.settings, world.database, dispatcher)
-            dispatcher.step()
-            return engine.submitted
+    def killed(self) -> None:
+        """The system closes its files, and nothing else happens."""
+        self.lock.close()
+        assert self.lives._own is not None
+        self.lives._own[1].close()
 
-    def test_goes_on_at_once(self, world: World) -> None:
-        """Review: it waited a lease for the attempts of a dead server."""
+
+class TestServersOfOneHome:
+    """Each knows at once which of the others on this machine are dead, if their workers were their own processes."""
+
+    def test_one_that_is_there_or_comes_goes_on_at_once(self, world: World) -> None:
+        """Review: the next one waited a lease for the attempts of a dead server."""
         job = world.submit(world.dataset()).id
-        self._killed(world, job)
-        assert self._next(world) == [(job, 2)]
-        assert self._next(world) == [], "the second one that vanished"
+        first, beside = Life(world), Life(world)
+        assert (first.engine.submitted, beside.engine.submitted) == ([(job, 1)], [])
+        beside.dispatcher.step()
+        assert beside.engine.submitted == [], "it lives"
+        first.killed()
+        beside.dispatcher.step()
+        assert beside.engine.submitted == [(job, 2)]
+        beside.killed()
+        assert Life(world).engine.submitted == [], "the second one that vanished"
         world.tell()
         assert world.job(job).error == "worker_lost"
         world.check()
 
-    def test_waits_for_what_may_live_on_somebody_elses_cluster(self, world: World) -> None:
+    def test_nothing_is_concluded_about_another_machine_or_boot(self, world: World) -> None:
         job = world.submit(world.dataset()).id
-        ours = world.settings
-        world.settings = ours.model_copy(update={"scheduler": "tls://elsewhere:8786"})
-        self._killed(world, job)
-        for settings in (world.settings, ours):
-            world.settings = settings
-            assert self._next(world) == []
-        other, engine = _dispatcher(world)
-        other.step()
-        world.clock.pass_(31.0)
-        other.step()
-        assert engine.submitted == [(job, 2)]
-
-    def test_waits_for_what_another_machine_or_another_boot_may_hold(self, world: World) -> None:
-        job = world.submit(world.dataset()).id
-        self._killed(world, job)
+        Life(world).killed()
         there = World.at(world.settings.home, SetClock("another boot"))
-        assert self._next(there) == []
+        other = Life(there, "another boot")
+        assert other.engine.submitted == []
+        there.clock.pass_(31.0)
+        other.dispatcher.step()
+        assert other.engine.submitted == [(job, 2)]
 
-    def test_buries_nobody_while_another_server_holds_the_home(self, world: World) -> None:
+    def test_an_orderly_end_leaves_nothing_to_find(self, world: World) -> None:
+        life = Life(world)
+        life.lives.end()
+        assert list((world.settings.home / "servers").iterdir()) == []
+        assert Life(world).lives.ended() == []
+
+    def test_one_command_alone_shares_the_home_with_nobody(self, world: World) -> None:
+        home = world.settings.home
+        with attend(home), attend(home), pytest.raises(RuntimeError, match="another purse server"):
+            attend(home, alone=True)
+        with attend(home, alone=True), pytest.raises(RuntimeError, match="another purse server"):
+            attend(home)
+
+
+class TestEndsAcrossMachines:
+    """What one boot has measured is told on its grid: another's clock says nothing of it."""
+
+    @staticmethod
+    def _ended(world: World) -> tuple[str, Dispatcher]:
+        """A job whose attempt has ended after a tenth of a second, to be told at a quarter."""
         job = world.submit(world.dataset()).id
-        with main._only_one(world.settings.home) as lock:
-            dispatcher, _ = _dispatcher(world)
-            main._succeed(lock, world.settings, world.database, dispatcher)
-            dispatcher.step()
-            with pytest.raises(RuntimeError, match="another purse server"):
-                main.check_free(world.settings)
-            lock.seek(0)
-            assert lock.read().decode() == f"boot {dispatcher.holder}"
-        assert self._next(world) == [(job, 2)]
+        dispatcher, _ = _dispatcher(world, gate=True)
+        dispatcher.step()
+        dispatcher._running[0].handle._thread.join(30)  # type: ignore[attr-defined]
+        world.clock.pass_(0.1)
+        claim = dispatcher._running[0].claim
+        attempts.end(world.database, claim, output(claim), world.clock.ticks())
+        return job, dispatcher
+
+    def test_another_machine_waits_for_the_one_that_measures(self, world: World) -> None:
+        """Its own ticks would have told at once, and so to any precision when the attempt had ended."""
+        job, here = self._ended(world)
+        there = World.at(world.settings.home, SetClock("another boot"))
+        other, _ = _dispatcher(there)
+        for _ in range(5):
+            there.clock.pass_(10.0)
+            other.step()
+            world.clock.pass_(0.01)
+            here.step()
+            assert world.job(job).state == "running"
+            here._beaten = float("-inf")  # so many of its own seconds have passed there
+        world.clock.pass_(0.1)
+        here.step()
+        assert world.job(job).state == "done"
+
+    def test_when_that_one_is_dead_it_is_over(self, world: World) -> None:
+        job, _ = self._ended(world)
+        there = World.at(world.settings.home, SetClock("another boot"))
+        other, _ = _dispatcher(there)
+        for _ in range(4):
+            assert world.job(job).state == "running"
+            other.step()
+            there.clock.pass_(10.0)
+        other.step()
+        assert world.job(job).state == "done"
+
+    def test_a_control_that_asks_for_no_boot_tells_too_early(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job, _ = self._ended(world)
+        monkeypatch.setattr(store, "boots", lambda *_: set())
+        there = World.at(world.settings.home, SetClock("another boot"))
+        _dispatcher(there)[0].step()
+        assert world.job(job).state == "done", "before its point of the grid"
 
 
 def test_a_holder_is_judged_by_its_counter_alone() -> None:

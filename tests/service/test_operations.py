@@ -324,7 +324,7 @@ def test_bodies_of_very_many_values_are_refused_unread(service: Service) -> None
     assert answer.json()["code"] == "too_large"
 
 
-def test_a_second_server_on_the_same_home_is_refused(service: Service) -> None:
-    """Review: its dispatcher would take the first one's jobs, and end them when it ends."""
+def test_one_that_wants_the_home_alone_is_refused_beside_a_server(service: Service) -> None:
+    """Review: its dispatcher would take the server's jobs, and end them when it ends."""
     with pytest.raises(RuntimeError, match="another purse server"):
         app.main.check_free(Settings(home=service.home))

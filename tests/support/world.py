@@ -26,6 +26,7 @@ from app.identity.store import Principal
 from app.jobs import attempts, service, store
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
+from app.jobs.queue import ANY_NUMBER, Limits
 from app.jobs.release import Unreleasable
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
@@ -62,6 +63,7 @@ class World:
     steward: Principal
     made: int = 0
     holders: dict[tuple[str, int], Holder] = field(default_factory=dict)
+    limits: Limits = ANY_NUMBER
 
     @staticmethod
     def at(home: Path, clock: Clock | None = None, **chosen: Any) -> "World":
@@ -129,7 +131,7 @@ class World:
         before = service.known(self.database, owner, key, asked)
         if before is not None:
             return before
-        return service.submit(self.database, owner, key, self.priced(dataset, **changes))
+        return service.submit(self.database, owner, key, self.priced(dataset, **changes), self.limits)
 
     def priced(self, dataset: str, **changes: Any) -> Priced:
         """Such a job's price."""
@@ -160,9 +162,9 @@ class World:
 
     def tell(self) -> int:
         """Lets the time come at which all that has ended may be told: how many ends that are."""
-        count = 0
+        count, teller = 0, Holder(self.database.clock, float("inf"))
         while True:
-            ready, soon = attempts.due(self.database)
+            ready, soon = attempts.due(self.database, teller)
             for claim in ready:
                 try:
                     attempts.tell(self.database, self.keys, claim)

@@ -1,0 +1,107 @@
+"""Whose job is next, and how many jobs somebody may have: judged in the database, the same by every server.
+
+An interrupted job goes before all that wait. Then the analyst with the fewest running attempts has a turn, of equals
+the one whose last turn is longest ago, with the oldest job that may run. So while somebody's job waits, nobody else
+begins two jobs without having had fewer running: whoever queues a thousand jobs delays a newcomer by one.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from app.http.errors import ApiError
+from app.jobs import store
+from app.jobs.store import JobRow
+from app.persistence.tables import QUEUED, datasets, jobs, ledgers, stored_values, turns
+from app.settings import Settings
+
+_RETRY = {"Retry-After": "30"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most jobs at once of one analyst, and on one dataset, over all servers; None for any number."""
+
+    analyst: int | None = None
+    dataset: int | None = None
+
+    @staticmethod
+    def queued(settings: Settings) -> "Limits":
+        """Of those that wait."""
+        return Limits(settings.max_queued_per_analyst, settings.max_queued_per_dataset)
+
+    @staticmethod
+    def running(settings: Settings) -> "Limits":
+        """Of those that run."""
+        return Limits(settings.max_running_per_analyst, settings.max_running_per_dataset)
+
+
+ANY_NUMBER = Limits()
+
+
+def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limits: Limits) -> None:
+    """`ApiError` too_many_requests if one more job could not wait. Inside the transaction that would insert it."""
+    of_analyst = (jobs.c.owner_id == owner_id, limits.analyst, "of one analyst")
+    on_dataset = (jobs.c.dataset_id == dataset_id, limits.dataset, "on one dataset")
+    for mine, most, whose in (of_analyst, on_dataset):
+        if most is None:
+            continue
+        waiting = sa.select(jobs.c.number).where(QUEUED, mine).limit(most).subquery()
+        if connection.scalar(sa.select(sa.func.count()).select_from(waiting)) == most:
+            detail = f"At most {most} jobs {whose} may wait; nothing was charged. Try again when some have started."
+            raise ApiError("too_many_requests", detail, headers=_RETRY)
+
+
+def claimable(
+    connection: sa.Connection, living: Sequence[str], resting: Collection[str], limits: Limits
+) -> JobRow | None:
+    """What nobody living holds: an interrupted job first, else the oldest of whose turn it is.
+
+    An interrupted job that is `resting` waits, and holds up nobody; so do those on a frozen ledger, and what would be
+    more than `limits`.
+    """
+    columns = (jobs.c.id, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, jobs.c.holder)
+    broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
+    stopped = sa.select(datasets.c.id).join(ledgers).where(sa.func.json_extract(ledgers.c.state, "$.frozen"))
+    whole = jobs.c.dataset_id.not_in(broken) & jobs.c.dataset_id.not_in(stopped)
+    runs = whole & (jobs.c.state == "running") & jobs.c.ended.is_(None)
+    going = connection.execute(sa.select(*columns).where(runs)).all()
+    interrupted = [row.number for row in going if row.holder not in living and row.id not in resting]
+    if interrupted:
+        return store.numbered(connection, min(interrupted))
+    held = [row for row in going if row.holder in living]
+    busy = Counter(row.owner_id for row in held)
+    crowded = _full(Counter(row.dataset_id for row in held), limits.dataset)
+    may = jobs.c.owner_id.not_in(_full(busy, limits.analyst)) & jobs.c.dataset_id.not_in(crowded)
+    oldest = sa.select(jobs.c.owner_id, sa.func.min(jobs.c.number)).where(QUEUED, whole, may)
+    waiting = dict(connection.execute(oldest.group_by(jobs.c.owner_id)).all())
+    if not waiting:
+        return None
+    had = dict(connection.execute(sa.select(turns.c.owner_id, turns.c.turn)).all())
+    return store.numbered(connection, waiting[first(waiting, busy, had)])
+
+
+def first(waiting: Mapping[str, int], busy: Mapping[str, int], had: Mapping[str, int]) -> str:
+    """Whose turn it is: the fewest running attempts, then the last turn longest ago, then the oldest job.
+
+    Parameters
+    ----------
+    waiting : the number of each owner's oldest job
+    busy : how many attempts of theirs run
+    had : when they had their last turn; who never had one goes before those who had
+    """
+    return min(waiting, key=lambda owner: (busy.get(owner, 0), had.get(owner, 0), waiting[owner]))
+
+
+def take_turn(connection: sa.Connection, owner_id: str) -> None:
+    """This owner's job begins: all others' turns are longer ago now."""
+    newest = 1 + (connection.scalar(sa.select(sa.func.max(turns.c.turn))) or 0)
+    taken = sa.update(turns).where(turns.c.owner_id == owner_id).values(turn=newest)
+    if connection.execute(taken).rowcount == 0:
+        connection.execute(sa.insert(turns).values(owner_id=owner_id, turn=newest))
+
+
+def _full(running: Mapping[str, int], most: int | None) -> list[str]:
+    return [who for who, count in running.items() if most is not None and count >= most]
