@@ -34,6 +34,7 @@ from app.http.server import configured
 from app.identity import routes as tokens
 from app.identity.home import open_database
 from app.identity.service import ensure_steward
+from app.identity.sign_on import SignOn, watched
 from app.jobs import routes as jobs
 from app.jobs.routes import STREAMS_EACH
 from app.ledger import routes as ledger
@@ -83,6 +84,7 @@ class Services:
     database: Database
     keys: SigningKeys
     epoch: Epoch
+    sign_on: SignOn | None
     engine: Engine
     dispatcher: Dispatcher
     calculators: Calculators
@@ -126,7 +128,8 @@ def create_app(
         warming = (services.ready, services.calculators, lambda: _begin_work(services))
         threading.Thread(target=_warm_up, args=warming, name="warm-up", daemon=True).start()
         try:
-            yield
+            async with watched(services.sign_on):
+                yield
         finally:
             services.ready.clear()
             await run_in_threadpool(_stop, services, engine)
@@ -221,8 +224,9 @@ def _start(
     pool = Pool(calculating.ask, settings.calculations)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
     ready = threading.Event()
+    sign_on = None if settings.oidc_issuer is None else SignOn(settings, database.clock)
     return Services(
-        settings, database, keys, epoch, running, dispatcher, calculating, pool, streams, ready, lives, lock
+        settings, database, keys, epoch, sign_on, running, dispatcher, calculating, pool, streams, ready, lives, lock
     )
 
 

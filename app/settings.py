@@ -1,14 +1,19 @@
 """Every setting of the service, from environment variables PURSE_*. Each has its line in docs/settings.md."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from app.wire.tokens import Role
+
 SHORTEST_TOKEN = 32
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
 
 
 class Settings(BaseSettings):
@@ -29,6 +34,33 @@ class Settings(BaseSettings):
         int | None,
         Field(ge=60, description="The longest life of a token in seconds, for those too that ask for no end."),
     ] = None
+    oidc_issuer: Annotated[
+        str | None, Field(description="The provider of [sign-on](sign-on.md), exactly as its tokens name it; https.")
+    ] = None
+    oidc_audience: Annotated[
+        str | None, Field(min_length=1, description="Whom its tokens must be for: this service's name there.")
+    ] = None
+    oidc_algorithms: Annotated[
+        tuple[Algorithm, ...], Field(min_length=1, description="The signatures taken, asymmetric ones alone; a list.")
+    ] = ("RS256", "ES256")
+    oidc_subject_claim: Annotated[
+        str, Field(min_length=1, description="The claim that names a person or program, for good.")
+    ] = "sub"
+    oidc_groups_claim: Annotated[str, Field(min_length=1, description="The claim that lists their groups.")] = "groups"
+    oidc_roles: Annotated[
+        dict[str, Role],
+        Field(description="Groups and their roles; the first that fits. Who has none is let in nowhere."),
+    ] = {}
+    oidc_grants: Annotated[
+        dict[str, tuple[str, ...]],
+        Field(description="Groups and the datasets, by name or id, that their analysts know."),
+    ] = {}
+    oidc_skew_seconds: Annotated[
+        int, Field(ge=0, le=300, description="How far the provider's clock and ours may be apart.")
+    ] = 60
+    oidc_stale_seconds: Annotated[
+        int, Field(ge=60, le=604_800, description="How long the keys last seen hold while the provider is away.")
+    ] = 14_400
     host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="The port to listen on.")] = 8000
     database_url: Annotated[
@@ -124,6 +156,15 @@ class Settings(BaseSettings):
             raise ValueError("a scheduler is a tls:// address, and needs scheduler_ca, scheduler_cert, scheduler_key")
         return self
 
+    @model_validator(mode="after")
+    def _knows_whom_to_believe(self) -> Self:
+        given = (self.oidc_issuer is not None, self.oidc_audience is not None, bool(self.oidc_roles))
+        if any(given) and not all(given):
+            raise ValueError("sign-on needs all of oidc_issuer, oidc_audience and oidc_roles")
+        if self.oidc_issuer is not None and not is_confidential(self.oidc_issuer):
+            raise ValueError("oidc_issuer must be an https:// address without query and fragment")
+        return self
+
     @property
     def database(self) -> str:
         """The database's URL."""
@@ -144,6 +185,14 @@ class Settings(BaseSettings):
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.home.chmod(0o700)
         return self.home
+
+
+def is_confidential(address: object) -> bool:
+    """Whether nobody on the way can read along or answer instead: TLS, or this machine itself."""
+    if not isinstance(address, str) or not re.fullmatch(r"https?://[^\s?#@\\]+", address):
+        return False
+    parts = urlsplit(address)
+    return parts.scheme == "https" or parts.hostname in ("127.0.0.1", "::1", "localhost")
 
 
 def forget_secrets() -> None:

@@ -18,6 +18,7 @@ from app.wire.datasets import DatasetSpec
 
 Data = Literal["stored", "deleted", "withdrawn"]
 _THERE = datasets.c.data != "withdrawn"
+_NAMED = datasets.alias()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,18 @@ def visible(connection: sa.Connection, dataset_id: str, principal: Principal) ->
 
 
 def granted(principal: Principal, dataset_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether this dataset is there for the principal: stewards and auditors know of all, an analyst by a grant.
+    """Whether this dataset is there for the principal: stewards and auditors know of all, an analyst by a grant, own or
+    its groups'.
 
     Asked from the analyst's grants, so that no time tells how many datasets there are beside.
     """
     if principal.role != "analyst":
         return sa.true()
-    return dataset_id.in_(sa.select(grants.c.dataset_id).where(grants.c.identity_id == principal.id))
+    mine = dataset_id.in_(sa.select(grants.c.dataset_id).where(grants.c.identity_id == principal.id))
+    if not principal.datasets:
+        return mine
+    named = _NAMED.c.name.in_(principal.datasets) & (_NAMED.c.data != "withdrawn")
+    return mine | dataset_id.in_(principal.datasets) | dataset_id.in_(sa.select(_NAMED.c.id).where(named))
 
 
 def page(connection: sa.Connection, principal: Principal, after: str | None, limit: int) -> list[DatasetRow]:

@@ -98,6 +98,11 @@ CODES: Mapping[str, Code] = {
     ),
     "overloaded": Code(503, "The service has too much to do", "`Retry-After` says when to try again."),
     "not_ready": Code(503, "The service is not ready", "It is starting or stopping; try again in a few seconds."),
+    "sign_on_unavailable": Code(
+        503,
+        "The provider of sign-on does not answer",
+        "Its tokens cannot be checked until it does; tokens of this service's own go on.",
+    ),
     "dataset_damaged": Code(
         503, "The dataset's values are not those registered", "The operator has to restore them; nothing was charged."
     ),

@@ -7,7 +7,8 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.http.errors import ApiError
-from app.identity import store
+from app.identity import service
+from app.identity.sign_on import Arrival, SignOn
 from app.identity.store import Principal
 from app.persistence.session import Database
 from app.settings import Settings
@@ -33,6 +34,17 @@ async def settings(request: Request) -> Settings:
     return found
 
 
+async def shown(
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Arrival | str:
+    """What the caller shows: whom the provider of sign-on vouches for, or a token that may be one of ours."""
+    if credentials is None:
+        raise ApiError("unauthenticated", headers=_CHALLENGE)
+    sign_on: SignOn | None = request.app.state.services.sign_on
+    found = None if sign_on is None else await sign_on.read(credentials.credentials)
+    return found or credentials.credentials
+
+
 @dataclass(frozen=True, slots=True)
 class Require:
     """A dependency: the principal, if its role is one of `roles` and its token is for `scope`. Made by `require`."""
@@ -43,13 +55,10 @@ class Require:
     def __call__(
         self,
         base: Annotated[Database, Depends(database)],
-        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+        shown: Annotated[Arrival | str, Depends(shown)],
     ) -> Principal:
         """The principal; `ApiError` unauthenticated or forbidden."""
-        if credentials is None:
-            raise ApiError("unauthenticated", headers=_CHALLENGE)
-        with base.read() as connection:
-            principal = store.find(connection, credentials.credentials, base.timestamp())
+        principal = service.known(base, shown)
         if principal is None:
             raise ApiError("unauthenticated", headers=_CHALLENGE)
         if principal.role not in self.roles:

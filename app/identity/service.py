@@ -7,6 +7,8 @@ import sqlalchemy as sa
 
 from app.http.errors import ApiError
 from app.identity import store
+from app.identity.sign_on import Arrival
+from app.identity.store import Principal
 from app.persistence.clock import stamp
 from app.persistence.files import write_whole
 from app.persistence.session import Database
@@ -16,6 +18,28 @@ from app.wire.problems import Violation
 from app.wire.tokens import NewToken, Role, Token, TokenRequest
 
 TOKEN_FILE = "steward-token"
+
+
+def known(database: Database, shown: Arrival | str) -> Principal | None:
+    """Whose this token is; None if it is nobody's. A person who signs on for the first time becomes an identity.
+
+    Raises
+    ------
+    ApiError
+        forbidden if none of a person's groups has a role.
+    """
+    if isinstance(shown, str):
+        with database.read() as connection:
+            return store.find(connection, shown, database.timestamp())
+    if shown.role is None:
+        raise ApiError("forbidden", "None of your groups has a role here.")
+    with database.read() as connection:
+        principal = store.arrived(connection, shown, shown.role)
+    if principal is not None:
+        return principal
+    with database.write() as connection:
+        store.welcome(connection, shown, shown.role, database.timestamp())
+        return store.arrived(connection, shown, shown.role)
 
 
 def create(database: Database, request: TokenRequest, longest: int | None = None) -> NewToken:

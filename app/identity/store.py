@@ -14,8 +14,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.http.errors import ApiError
+from app.identity.sign_on import Arrival
 from app.persistence.session import new_id
-from app.persistence.tables import identities, tokens
+from app.persistence.tables import identities, subjects, tokens
 from app.wire.tokens import SCOPES, Role, Scope, Token
 
 _PREFIX = "purse_"
@@ -28,8 +29,10 @@ class Principal:
     Parameters
     ----------
     id, name, role : the identity's
-    token : id of the token that it showed
+    token : id of the token that it showed; none of ours if it has signed on
     scopes : what this token is for
+    ends : when its sign-on does
+    datasets : names and ids of those that its groups know, beside its own grants
     """
 
     id: str
@@ -37,6 +40,8 @@ class Principal:
     role: Role
     token: str = ""
     scopes: frozenset[Scope] = frozenset()
+    ends: str = ""
+    datasets: tuple[str, ...] = ()
 
 
 def draw() -> str:
@@ -57,16 +62,47 @@ def find(connection: sa.Connection, token: str, now: str) -> Principal | None:
     return Principal(row.identity, row.name, row.role, row.id, frozenset(_scopes(row)))
 
 
+def is_live(connection: sa.Connection, principal: Principal, now: str) -> bool:
+    """Whether what the principal showed is still valid: its token, or its sign-on."""
+    return get(connection, principal.token, now) is not None if principal.token else now < principal.ends
+
+
+def arrived(connection: sa.Connection, arrival: Arrival, role: Role) -> Principal | None:
+    """Whom the provider vouches for, in the role that their groups have now; None until `welcome` has written that."""
+    mine = (subjects.c.issuer == arrival.issuer) & (subjects.c.subject == arrival.subject)
+    query = sa.select(identities.c.id, identities.c.name).join_from(subjects, identities)
+    row = connection.execute(query.where(mine, identities.c.role == role)).one_or_none()
+    if row is None:
+        return None
+    return Principal(row.id, row.name, role, "", frozenset(SCOPES[role]), arrival.ends, arrival.datasets)
+
+
+def welcome(connection: sa.Connection, arrival: Arrival, role: Role, at: str) -> None:
+    """An identity of its own for a subject that has none; the role that it has from now on, for one that has."""
+    mine = (subjects.c.issuer == arrival.issuer) & (subjects.c.subject == arrival.subject)
+    known = connection.scalar(sa.select(subjects.c.identity_id).where(mine))
+    if known is not None:
+        connection.execute(sa.update(identities).where(identities.c.id == known).values(role=role))
+        return
+    made = _made(connection, _free(connection, arrival.subject, sa.true()), role, at)
+    connection.execute(sa.insert(subjects).values(issuer=arrival.issuer, subject=arrival.subject, identity_id=made))
+
+
 def identity(connection: sa.Connection, name: str, role: Role, at: str) -> str:
-    """The id of the identity of this name, made if there is none; `ApiError` name_taken if it has another role."""
-    row = connection.execute(sa.select(identities).where(identities.c.name == name)).one_or_none()
-    if row is not None and row.role != role:
+    """The id of the identity of this name, made if there is none.
+
+    Raises
+    ------
+    ApiError
+        name_taken if it has another role, or signs on: a token joins nobody whom the provider vouches for.
+    """
+    named = identities.c.name == name
+    row = connection.execute(sa.select(identities.c.id, _is_anothers(role)).where(named)).one_or_none()
+    if row is None:
+        return _made(connection, name, role, at)
+    if row[1]:
         raise ApiError("name_taken", "Another role goes by this name; a name is one person's or program's, for good.")
-    if row is not None:
-        return str(row.id)
-    made = new_id("idn")
-    connection.execute(sa.insert(identities).values(id=made, name=name, role=role, created_at=at))
-    return made
+    return str(row.id)
 
 
 def analyst(connection: sa.Connection, named: str) -> str | None:
@@ -79,9 +115,7 @@ def analyst(connection: sa.Connection, named: str) -> str | None:
 
 def free_name(connection: sa.Connection, name: str, role: Role) -> str:
     """`name`, or with a number where another role goes by it: the service's own names are refused to nobody."""
-    numbered = itertools.chain((name,), (f"{name} ({number})" for number in itertools.count(2)))
-    others = sa.select(identities.c.id).where(identities.c.role != role)
-    return next(n for n in numbered if connection.scalar(others.where(identities.c.name == n)) is None)
+    return _free(connection, name, _is_anothers(role))
 
 
 def add(
@@ -142,6 +176,23 @@ def is_empty(connection: sa.Connection) -> bool:
 def revoke(connection: sa.Connection, token_id: str, at: str) -> None:
     """Makes a token invalid, for good."""
     connection.execute(sa.update(tokens).where(tokens.c.id == token_id).values(revoked_at=at))
+
+
+def _made(connection: sa.Connection, name: str, role: Role, at: str) -> str:
+    made = new_id("idn")
+    connection.execute(sa.insert(identities).values(id=made, name=name, role=role, created_at=at))
+    return made
+
+
+def _free(connection: sa.Connection, name: str, taken: sa.ColumnElement[bool]) -> str:
+    numbered = itertools.chain((name,), (f"{name[:190]} ({number})" for number in itertools.count(2)))
+    others = sa.select(identities.c.id).where(taken)
+    return next(n for n in numbered if connection.scalar(others.where(identities.c.name == n)) is None)
+
+
+def _is_anothers(role: Role) -> sa.ColumnElement[bool]:
+    """Whether no token of this role may join an identity."""
+    return (identities.c.role != role) | identities.c.id.in_(sa.select(subjects.c.identity_id))
 
 
 def _tokens() -> sa.Select[Any]:

@@ -7,7 +7,7 @@ from typing import Final
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
 
-from app.identity import store as tokens
+from app.identity.store import Principal, is_live
 from app.jobs import store
 from app.persistence.session import Database
 from app.wire.jobs import JobEvent, JobState
@@ -27,14 +27,14 @@ def place(event_id: str | None) -> Place:
     return (attempt, done, final)
 
 
-async def follow(database: Database, job_id: str, last: Place, token_id: str) -> AsyncIterator[ServerSentEvent]:
+async def follow(database: Database, job_id: str, last: Place, principal: Principal) -> AsyncIterator[ServerSentEvent]:
     """Every change after `last` that a look finds, until the job is over; the end itself is always told.
 
-    Each look asks for the token as well: the stream ends when that is revoked or expires.
+    Each look asks for the token as well: the stream ends when that is revoked or expires, as a sign-on does.
     A thread is taken for each look and given back: a slow or silent client holds none.
     """
     while True:
-        event = await run_in_threadpool(_look, database, job_id, token_id)
+        event = await run_in_threadpool(_look, database, job_id, principal)
         if event is None:
             return
         over = event.state in FINAL
@@ -47,9 +47,9 @@ async def follow(database: Database, job_id: str, last: Place, token_id: str) ->
         await asyncio.sleep(_INTERVAL)
 
 
-def _look(database: Database, job_id: str, token_id: str) -> JobEvent | None:
+def _look(database: Database, job_id: str, principal: Principal) -> JobEvent | None:
     with database.read() as connection:
-        if tokens.get(connection, token_id, database.timestamp()) is None:
+        if not is_live(connection, principal, database.timestamp()):
             return None
         row = store.get(connection, job_id)
     if row is None:

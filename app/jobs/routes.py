@@ -134,7 +134,7 @@ async def follow(
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events named `job`, each with a JobEvent as data; ends when the job, or the token, is over."""
-    async for event in events.follow(base, job.id, events.place(last_event_id), principal.token):
+    async for event in events.follow(base, job.id, events.place(last_event_id), principal):
         yield event
 
 

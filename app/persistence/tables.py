@@ -32,6 +32,15 @@ identities = sa.Table(
     sa.CheckConstraint("role in ('steward', 'analyst', 'auditor')", name="role"),
 )
 
+# The identity of a subject of an issuer's, whom a provider of sign-on vouches for. It has no tokens.
+subjects = sa.Table(
+    "subjects",
+    metadata,
+    sa.Column("issuer", sa.String(1000), primary_key=True),
+    sa.Column("subject", sa.String(200), primary_key=True),
+    sa.Column("identity_id", sa.ForeignKey("identities.id"), nullable=False, unique=True),
+)
+
 # `scopes` are words of app.wire.tokens.Scope; all that the role may do if null.
 tokens = sa.Table(
     "tokens",

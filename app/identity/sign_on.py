@@ -1,0 +1,132 @@
+"""Sign-on: what a token of the organization's provider says, once its signature and every claim hold.
+
+Reference: OpenID Connect Core 1.0, section 3.1.3.7; RFC 9068; RFC 8725 (pinned algorithms; issuer, audience and type).
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jws import JWSRegistry
+from joserfc.jwt import JWTClaimsRegistry
+from pydantic import TypeAdapter
+
+from app.identity.provider import Provider
+from app.persistence.clock import Clock, stamp
+from app.settings import Settings
+from app.wire.base import Title
+from app.wire.tokens import Role
+
+_LONGEST = 2**13  # characters of a token
+_TYPES = ("jwt", "at+jwt", "application/at+jwt")
+_LAST = 2.0**37  # seconds since 1970: no token ends later, and every one of these can be written down
+_TITLE: TypeAdapter[str] = TypeAdapter(Title)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Whom the provider vouches for.
+
+    Parameters
+    ----------
+    issuer, subject : who it is, for good
+    role : the first that their groups have here; None if there is none
+    datasets : names and ids of datasets that their groups know
+    ends : when the token does
+    """
+
+    issuer: str
+    subject: str
+    role: Role | None
+    datasets: tuple[str, ...]
+    ends: str
+
+
+@asynccontextmanager
+async def watched(sign_on: "SignOn | None") -> AsyncIterator[None]:
+    """The provider's keys are looked at again and again inside the block; nothing waits for the first look."""
+    watching = None if sign_on is None else asyncio.create_task(sign_on.provider.watch())
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+class SignOn:
+    """Reads the tokens of one provider, as the settings say.
+
+    Parameters
+    ----------
+    settings : whose `oidc_issuer` is there
+    clock : what the ends of tokens are read off
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        assert settings.oidc_issuer is not None
+        self._settings, self._clock = settings, clock
+        self._issuer = settings.oidc_issuer
+        self.provider = Provider(self._issuer, clock, settings.oidc_stale_seconds)
+        # What a header holds beside is not looked at, as RFC 7515 has it; a key that it brings along least of all.
+        self._registry = JWSRegistry(algorithms=settings.oidc_algorithms, strict_check_header=False)
+
+    async def read(self, token: str) -> Arrival | None:
+        """Whom the token is of; None if it is no valid one, whatever is wrong with it.
+
+        Raises
+        ------
+        ApiError
+            sign_on_unavailable if the provider has been away for too long.
+        """
+        if len(token) > _LONGEST or token.count(".") != 2:
+            return None
+        try:
+            signed = jws.extract_compact(token.encode(), registry=self._registry)
+            header = signed.headers()
+            name = header.get("kid")
+            if not isinstance(name, str) or not self._is_taken(header):
+                return None
+            key = await self.provider.key(name)
+            if key is None or key.get("alg", header["alg"]) != header["alg"]:
+                return None
+            if not jws.validate_compact(signed, key, registry=self._registry):
+                return None
+            return self._arrival(json.loads(signed.payload or b""))
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    def _is_taken(self, header: dict[str, Any]) -> bool:
+        """A pinned algorithm, a token's type, and a payload in base64 like every token's."""
+        kind = header.get("typ", "JWT")
+        is_token = isinstance(kind, str) and kind.lower() in _TYPES
+        return is_token and header.get("alg") in self._settings.oidc_algorithms and "b64" not in header
+
+    def _arrival(self, claims: Any) -> Arrival | None:
+        if not isinstance(claims, dict):
+            return None
+        chosen, now = self._settings, self._clock.wall()
+        JWTClaimsRegistry(
+            now=int(now),
+            leeway=chosen.oidc_skew_seconds,
+            iss={"essential": True, "value": self._issuer},
+            aud={"essential": True, "value": chosen.oidc_audience or ""},
+            exp={"essential": True},
+            iat={"essential": True},
+        ).validate(claims)
+        longest = chosen.max_token_lifetime
+        end = min(claims["exp"], _LAST if longest is None else claims["iat"] + longest) + chosen.oidc_skew_seconds
+        if end <= now:
+            return None
+        groups = claims.get(chosen.oidc_groups_claim, ())
+        mine = {groups} if isinstance(groups, str) else {group for group in groups if isinstance(group, str)}
+        role = next((role for group, role in chosen.oidc_roles.items() if group in mine), None)
+        datasets = {known for group in mine for known in chosen.oidc_grants.get(group, ())}
+        subject = _TITLE.validate_python(claims[chosen.oidc_subject_claim], strict=True)
+        return Arrival(self._issuer, subject, role, tuple(sorted(datasets)), stamp(end))

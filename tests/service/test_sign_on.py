@@ -1,0 +1,405 @@
+"""Sign-on: what the tokens of the organization's provider may do, and what none of them may."""
+
+import asyncio
+import hmac
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from fastapi.routing import APIRoute
+from joserfc import jws
+from joserfc.jwk import ECKey, KeyParameters, OctKey, RSAKey
+from joserfc.util import urlsafe_b64encode
+from pydantic import ValidationError
+
+from app.identity.provider import Provider as Watched
+from app.identity.store import Principal
+from app.jobs import events
+from app.persistence.tables import identities, subjects
+from app.settings import Settings
+from tests.service.conftest import MakeService
+from tests.service.test_identity import PROTECTED, ROLES, RULES, _path
+from tests.support.clocks import HeldClock, SetClock
+from tests.support.patience import PATIENCE
+from tests.support.provider import ROLES as GROUPS
+from tests.support.provider import Provider, provider
+from tests.support.service import JOB, Service
+
+SMALL = JOB | {"method": {"name": "dp_gd", "steps": 2}}
+BASE = 1e6  # where these services' clocks begin, and the provider's tokens
+
+
+@pytest.fixture(scope="module")
+def idp() -> Iterator[Provider]:
+    with provider() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def clock() -> HeldClock:
+    found = HeldClock()
+    found.set_wall(BASE)
+    return found
+
+
+@pytest.fixture(scope="module")
+def signed(
+    idp: Provider, clock: HeldClock, make_service: MakeService, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """Believes the provider, whose researchers know of "people of all"."""
+    grants = {"researchers": ["people of all"]}
+    settings = idp.settings(oidc_roles=GROUPS | {"researchers": "analyst"}, oidc_grants=grants)
+    with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **settings) as found:
+        yield found
+
+
+@pytest.fixture
+def ask(idp: Provider, signed: Service, clock: HeldClock) -> Iterator[Callable[[str], httpx.Response]]:
+    """GET the datasets with a token; the provider has been asked long ago, and is as before when the test is over."""
+    kept = list(idp.keys)
+    clock.pass_(31)
+    idp.now += 31
+    yield lambda token: signed.client.get("/v1/datasets", headers={"Authorization": f"Bearer {token}"})
+    idp.keys, idp.described, idp.published, idp.status, idp.answers = kept, {}, None, 200, True
+
+
+def _as(service: Service, token: str, name: str = "ada") -> None:
+    service.tokens[name] = token
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ROLES)
+def test_a_group_may_what_its_role_may(signed: Service, idp: Provider, clock: HeldClock, role: str) -> None:
+    """The matrix of every route and role, signed on."""
+    idp.now = clock.wall()
+    _as(signed, idp.token((f"{role}s", "others"), sub=f"the {role} of the house"))
+    for method, route in PROTECTED:
+        answer = signed.call("ada", method, _path(route))
+        allowed = role in RULES[method, route.path]
+        assert (answer.status_code not in (401, 403)) == allowed, (method, route.path, answer.text)
+
+
+def test_who_has_no_role_is_nobody(ask: Callable[[str], httpx.Response], signed: Service, idp: Provider) -> None:
+    for groups in (("others",), (), None, "Analysts"):
+        refused = ask(idp.token(groups, sub="mallory"))
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    with signed.database.read() as connection:
+        assert connection.scalar(sa.select(subjects).where(subjects.c.subject == "mallory")) is None
+    assert ask(idp.token("analysts")).status_code == 200, "one group may come without a list"
+
+
+def _forged(idp: Provider, algorithm: str, signed: Callable[[bytes], bytes]) -> str:
+    header = json.dumps({"alg": algorithm, "kid": idp.keys[0].kid}).encode()
+    said = b".".join((urlsafe_b64encode(header), idp.token().split(".")[1].encode()))
+    return b".".join((said, urlsafe_b64encode(signed(said)))).decode()
+
+
+def _unsigned(idp: Provider, _key: Any) -> str:
+    return _forged(idp, "none", lambda _: b"")
+
+
+def _confused(idp: Provider, _key: Any) -> str:
+    """HMAC, keyed by what everybody knows."""
+    return _forged(idp, "HS256", lambda said: hmac.digest(idp.keys[0].as_pem(private=False), said, "sha256"))
+
+
+def _tampered(idp: Provider, _key: Any) -> str:
+    ours, theirs = idp.token().split("."), idp.token(("stewards",)).split(".")
+    return ".".join((ours[0], theirs[1], ours[2]))
+
+
+def _no_object(idp: Provider, _key: Any) -> str:
+    return jws.serialize_compact({"alg": "ES256", "kid": idp.keys[0].kid}, b"[1]", idp.keys[0], ["ES256"])
+
+
+def _with(**changes: Any) -> Callable[[Provider, Any], str]:
+    return lambda idp, _key: idp.token(**{n: v(idp) if callable(v) else v for n, v in changes.items()})
+
+
+REFUSED: dict[str, Callable[[Provider, Any], str]] = {
+    "no algorithm": _unsigned,
+    "HMAC with the public key": _confused,
+    "another payload": _tampered,
+    "no object": _no_object,
+    "another key under the same name": lambda idp, key: idp.token(key=key, header={"kid": idp.keys[0].kid}),
+    "an unknown key": lambda idp, key: idp.token(key=key),
+    "a key of its own": lambda idp, key: idp.token(key=key, header={"jwk": key.as_dict(private=False)}),
+    "no key": _with(header={"kid": None}),
+    "another kind of token": _with(header={"typ": "logout+jwt"}),
+    "what nobody understands": _with(header={"crit": ["b4711"], "b4711": 1}),
+    "for somebody else": _with(aud="4711"),
+    "for several others": _with(aud=["4711", "purse2"]),
+    "for nobody": _with(aud=None),
+    "another issuer": _with(iss=lambda idp: idp.issuer + "/"),
+    "no issuer": _with(iss=None),
+    "no end": _with(exp=None),
+    "over": _with(exp=lambda idp: idp.now - 61),
+    "an end that is no number": _with(exp="soon"),
+    "an end that is not finite": _with(exp=float("inf")),
+    "not yet": _with(nbf=lambda idp: idp.now + 61),
+    "of the future": _with(iat=lambda idp: idp.now + 61),
+    "of no time": _with(iat=None),
+    "of nobody": _with(sub=None),
+    "of a name that cannot be written": _with(sub="a\nda"),
+    "of a name without end": _with(sub="a" * 201),
+    "too long": _with(more="4711" * 2**11),
+    "groups that are none": _with(groups=5),
+}
+
+
+@pytest.mark.parametrize("made", REFUSED.values(), ids=REFUSED)
+def test_what_is_no_valid_token_is_told_like_any_other(
+    ask: Callable[[str], httpx.Response], idp: Provider, made: Callable[[Provider, Any], str]
+) -> None:
+    other = ECKey.generate_key("P-256", {"kid": "of nobody"})
+    refused, stranger = ask(made(idp, other)), ask("nobody")
+    assert (refused.status_code, refused.content) == (401, stranger.content)
+    assert refused.headers == stranger.headers
+    assert ask(idp.token(sub="of the test")).status_code == 200
+
+
+def test_clocks_may_be_a_little_apart(ask: Callable[[str], httpx.Response], idp: Provider) -> None:
+    for changes in ({"exp": idp.now - 59}, {"iat": idp.now + 59, "nbf": idp.now + 59}, {"aud": ["4711", "purse"]}):
+        assert ask(idp.token(**changes)).status_code == 200
+
+
+def test_keys_rotate(ask: Callable[[str], httpx.Response], idp: Provider, clock: HeldClock) -> None:
+    """A new one is taken up by its first token, an old one is believed no longer than it is published."""
+    before = idp.keys[0]
+    idp.rotate(before)
+    assert ask(idp.token()).status_code == ask(idp.token(key=before)).status_code == 200
+    clock.pass_(31)
+    idp.rotate()
+    assert ask(idp.token()).status_code == 200
+    assert ask(idp.token(key=before)).status_code == 401
+
+
+def test_names_of_keys_that_nobody_has_ask_the_provider_once(
+    ask: Callable[[str], httpx.Response], idp: Provider
+) -> None:
+    before = idp.asked
+    for number in range(50):
+        other = ECKey.generate_key("P-256", {"kid": f"none {number}"})
+        assert ask(idp.token(key=other)).status_code == 401
+    assert idp.asked == before + 1
+
+
+def test_nobody_else_waits_for_a_provider_that_hangs(
+    ask: Callable[[str], httpx.Response], signed: Service, idp: Provider
+) -> None:
+    old = idp.token()
+    idp.rotate(*idp.keys)
+    idp.answers = False
+    found: list[int] = []
+    waiting = threading.Thread(target=lambda: found.append(ask(idp.token()).status_code))
+    waiting.start()
+    for path in ("/health/live", "/health/ready", "/v1/keys"):
+        assert signed.client.get(path).status_code == 200
+    assert signed.call("steward", "GET", "/v1/datasets").status_code == ask(old).status_code == 200
+    idp.answers = True
+    waiting.join(PATIENCE)
+    assert found == [200]
+
+
+def test_keys_hold_for_a_while_without_the_provider(
+    ask: Callable[[str], httpx.Response], signed: Service, idp: Provider, clock: HeldClock
+) -> None:
+    ask(idp.token())
+    idp.status = 500
+    clock.pass_(14_000)
+    idp.now = clock.wall()
+    assert ask(idp.token()).status_code == 200
+    clock.pass_(14_000)
+    idp.now = clock.wall()
+    gone = ask(idp.token())
+    assert (gone.status_code, gone.json()["code"]) == (503, "sign_on_unavailable")
+    assert int(gone.headers["Retry-After"]) > 0
+    assert signed.call("steward", "GET", "/v1/datasets").status_code == 200
+    idp.status = 200
+    clock.pass_(31)
+    assert ask(idp.token()).status_code == 200
+
+
+SPOILT: dict[str, dict[str, Any]] = {
+    "another issuer": {"described": {"issuer": "https://other.example"}},
+    "keys elsewhere, in the clear": {"described": {"jwks_uri": "http://keys.example/"}},
+    "no address of keys": {"described": {"jwks_uri": 5}},
+    "a redirect": {"status": 302},
+    "no object": {"published": [1]},
+    "no list": {"published": {"keys": 5}},
+    "more than anybody has": {"published": {"keys": [], "more": "x" * 2**18}},
+}
+
+
+@pytest.mark.parametrize("change", SPOILT.values(), ids=SPOILT)
+def test_a_provider_that_says_something_else_is_one_that_is_away(idp: Provider, change: dict[str, Any]) -> None:
+    assert _seen(idp, **change) == "sign_on_unavailable"
+
+
+def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
+    """What another may have made, or is meant for something else, is not there; a stranger's kind harms nobody."""
+    name: KeyParameters = {"kid": str(idp.keys[0].kid)}
+    keys = [
+        RSAKey.generate_key(1024, name).as_dict(private=False),
+        OctKey.generate_key(256, name).as_dict(private=True),
+        ECKey.generate_key("P-256", name).as_dict(private=True),
+        ECKey.generate_key("P-256", {"use": "enc", **name}).as_dict(private=False),
+        {"kty": "AKP"} | name,
+        {"kty": "EC"} | name,
+        5,
+    ]
+    assert _seen(idp, published={"keys": keys}) == "no key"
+    assert _seen(idp, published={"keys": [*keys, idp.keys[0].as_dict(private=False)]}) == "a key"
+
+
+def _seen(idp: Provider, **change: Any) -> str:
+    """What comes of the provider's key where it has been changed so from the start."""
+    from app.http.errors import ApiError
+
+    async def look() -> str:
+        watched = Watched(idp.issuer, SetClock(), 100.0)
+        try:
+            return "no key" if await watched.key(str(idp.keys[0].kid)) is None else "a key"
+        except ApiError as error:
+            return error.code
+
+    before = {name: getattr(idp, name) for name in change}
+    try:
+        vars(idp).update(change)
+        return asyncio.run(look())
+    finally:
+        vars(idp).update(before)
+
+
+@pytest.mark.slow
+class TestAPerson:
+    """(issuer, subject): one identity, whatever else its tokens say."""
+
+    def test_keeps_jobs_keys_and_spending(self, signed: Service, idp: Provider, clock: HeldClock) -> None:
+        clock.pass_(31)
+        idp.now = clock.wall()
+        dataset = signed.dataset()
+        _as(signed, idp.token(sub="carol"))
+        assert signed.call("ada", "GET", "/v1/jobs").json()["items"] == []
+        assert signed.call("ada", "GET", f"/v1/datasets/{dataset}").status_code == 404
+        signed.grant(dataset, "carol")
+        body, headers = {"dataset": dataset, **SMALL}, {"Idempotency-Key": "k"}
+        job = signed.call("ada", "POST", "/v1/jobs", json=body, headers=headers).json()["id"]
+        idp.rotate()
+        _as(signed, idp.token(sub="carol", exp=idp.now + 200, name="Another"))
+        assert signed.call("ada", "POST", "/v1/jobs", json=body, headers=headers).json()["id"] == job
+        [mine] = signed.call("ada", "GET", f"/v1/datasets/{dataset}/budget").json()["analysts"]
+        assert (mine["analyst"], mine["jobs"]) == ("carol", 1)
+        _as(signed, idp.token(sub="dave"))
+        assert signed.call("ada", "GET", f"/v1/jobs/{job}").status_code == 404
+        _as(signed, idp.token(("stewards",), sub="carol"))  # promoted, and the same person
+        assert signed.call("ada", "GET", "/v1/tokens").status_code == 200
+        _as(signed, idp.token(sub="carol"))
+        assert signed.call("ada", "GET", "/v1/tokens").status_code == 403
+        assert [one["id"] for one in signed.call("ada", "GET", "/v1/jobs").json()["items"]] == [job]
+
+    def test_has_a_name_that_no_token_joins(
+        self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
+    ) -> None:
+        ask(idp.token(sub="erin"))
+        body = {"name": "erin", "role": "analyst"}
+        refused = signed.call("steward", "POST", "/v1/tokens", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (409, "name_taken")
+        ask(idp.token(sub="the analyst"))  # whose name a token has
+        with signed.database.read() as connection:
+            named = (
+                sa.select(identities.c.name).join_from(subjects, identities).where(subjects.c.subject == "the analyst")
+            )
+            assert connection.scalar(named) == "the analyst (2)"
+
+    def test_knows_what_the_groups_know(
+        self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
+    ) -> None:
+        assert ask(idp.token(("researchers",), sub="frank")).json()["items"] == []
+        dataset = signed.dataset(name="people of all")
+        other = signed.dataset()
+        _as(signed, idp.token(("researchers",), sub="frank"))
+        [seen] = signed.call("ada", "GET", "/v1/datasets").json()["items"]
+        assert seen["id"] == dataset
+        assert signed.call("ada", "GET", f"/v1/datasets/{other}").status_code == 404
+        body = {"dataset": dataset, **SMALL}
+        assert signed.call("ada", "POST", "/v1/jobs", json=body).status_code == 202
+        _as(signed, idp.token(sub="frank"))
+        assert signed.call("ada", "GET", f"/v1/datasets/{dataset}").status_code == 404
+        assert signed.call("ada", "POST", "/v1/jobs", json=body).status_code == 404
+
+    def test_is_another_at_another_provider(self, tmp_path: Any, make_service: MakeService, idp: Provider) -> None:
+        clock = HeldClock()
+        clock.set_wall(idp.now)
+        names = []
+        with provider() as second:
+            second.now = idp.now
+            for one in (idp, second):
+                with make_service(tmp_path, clock=clock, **one.settings()) as service:
+                    _as(service, one.token())
+                    assert service.call("ada", "GET", "/v1/jobs").status_code == 200
+                    with service.database.read() as connection:
+                        query = sa.select(identities.c.name).join_from(subjects, identities)
+                        names = sorted(connection.scalars(query))
+            assert names == ["ada", "ada (2)"]
+
+    def test_leaves_no_token_behind(self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider) -> None:
+        token = idp.token(sub="grace")
+        assert ask(token).status_code == 200
+        signature = token.rsplit(".", 1)[1].encode()
+        held = [file.read_bytes() for file in signed.home.rglob("*") if file.is_file()]
+        assert any(b"grace" in content for content in held)
+        assert not any(signature in content for content in held)
+
+
+def test_an_operator_bounds_sign_ons_too(tmp_path: Any, make_service: MakeService, idp: Provider) -> None:
+    clock = HeldClock()
+    clock.set_wall(idp.now)
+    with make_service(tmp_path, clock=clock, max_token_lifetime=100, **idp.settings()) as service:
+        _as(service, idp.token(exp=idp.now + 10**6))
+        for seconds, status in ((159, 200), (1, 401)):
+            clock.set_wall(seconds)
+            assert service.call("ada", "GET", "/v1/datasets").status_code == status
+
+
+def test_a_stream_ends_with_the_sign_on(signed: Service) -> None:
+    async def told() -> list[Any]:
+        over = Principal("idn_nobody", "nobody", "analyst", ends="1970-01-01T00:00:00.000Z")
+        return [event async for event in events.follow(signed.database, "job_nobody", (-1, 0, 0), over)]
+
+    assert asyncio.run(told()) == []
+
+
+def test_matrix_is_of_every_route() -> None:
+    assert all(isinstance(route, APIRoute) and (method, route.path) in RULES for method, route in PROTECTED)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"oidc_issuer": "http://idp.example"},
+        {"oidc_issuer": "https://idp.example?x=1"},
+        {"oidc_issuer": "https://me@idp.example"},
+        {"oidc_issuer": "ftp://idp.example"},
+        {"oidc_audience": None},
+        {"oidc_roles": {}},
+        {"oidc_roles": {"all": "root"}},
+        {"oidc_algorithms": ()},
+        {"oidc_algorithms": ("none",)},
+        {"oidc_algorithms": ("HS256",)},
+        {"oidc_skew_seconds": 301},
+    ],
+)
+def test_settings_that_would_let_anybody_in_stop_the_start(change: dict[str, Any]) -> None:
+    good: dict[str, Any] = {
+        "oidc_issuer": "https://idp.example/realm",
+        "oidc_audience": "purse",
+        "oidc_roles": {"all": "analyst"},
+    }
+    assert Settings(**good).oidc_roles == {"all": "analyst"}
+    with pytest.raises(ValidationError):
+        Settings(**good | change)
