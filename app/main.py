@@ -36,6 +36,7 @@ from app.identity.home import open_database
 from app.identity.service import ensure_steward
 from app.identity.sign_on import SignOn, watched
 from app.jobs import routes as jobs
+from app.jobs.leases import Holder
 from app.jobs.routes import STREAMS_EACH
 from app.ledger import routes as ledger
 from app.ledger.audit import refuse_unsound
@@ -43,8 +44,10 @@ from app.ledger.epoch import Epoch
 from app.ledger.keys import SigningKeys
 from app.openapi import document as openapi
 from app.openapi import routes as documentation
+from app.operations import logs
 from app.operations import routes as operations
-from app.operations.metrics import Metrics
+from app.operations.metrics import Metrics, Watched
+from app.operations.readiness import Readiness
 from app.persistence.clock import Clock
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
@@ -91,6 +94,7 @@ class Services:
     pool: Pool
     streams: Places
     ready: threading.Event
+    readiness: Readiness
     lives: Lives
     lock: IO[bytes]
 
@@ -119,18 +123,19 @@ def create_app(
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
         try:
-            services = await run_in_threadpool(_start, settings, engine, calculators, clock, alone)
+            services = await run_in_threadpool(_start, settings, metrics, engine, calculators, clock, alone)
         except StartRefused as error:
             application.state.refused = error
             raise
         application.state.services = services
-        metrics.watch(services.database, lambda: len(services.dispatcher.without_room()), lambda: services.epoch.behind)
+        metrics.watch(_watched(services))
         warming = (services.ready, services.calculators, lambda: _begin_work(services))
         threading.Thread(target=_warm_up, args=warming, name="warm-up", daemon=True).start()
         try:
             async with watched(services.sign_on):
                 yield
         finally:
+            services.readiness.draining = True
             services.ready.clear()
             await run_in_threadpool(_stop, services, engine)
 
@@ -159,10 +164,7 @@ def create_app(
 
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     """Runs the server until it is told to stop; `StartRefused` if its state is not one to go on from."""
-    level = settings.log_level.upper()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for ours in ("purse", "app", "uvicorn"):
-        logging.getLogger(ours).setLevel(level)
+    logs.install(settings.log_level, settings.log_format)
     limits = Limits(connections=settings.max_connections)
     application = create_app(settings, calculators=calculators)
     config = configured(application, limits, host=settings.host, port=settings.port, timeout_graceful_shutdown=10)
@@ -191,7 +193,12 @@ def check_installation() -> None:
 
 
 def _start(
-    settings: Settings, engine: Engine | None, calculators: Calculators | None, clock: Clock | None, alone: bool
+    settings: Settings,
+    metrics: Metrics,
+    engine: Engine | None,
+    calculators: Calculators | None,
+    clock: Clock | None,
+    alone: bool,
 ) -> Services:
     os.umask(0o077)  # what is written from here on is the operator's alone
     home = settings.make_home()
@@ -214,20 +221,43 @@ def _start(
         sweep(home, connection)
     written = ensure_steward(database, settings)
     if written is not None:
-        print(f"The first steward's token, kept in {written}:\n{written.read_text().strip()}", flush=True)
+        _tell_token(settings, written)
     lives = Lives(home, database.clock.boot)
-    dispatcher = Dispatcher(settings, database, keys, running, lives.ended)
+    dispatcher = Dispatcher(settings, database, keys, running, lives.ended, metrics.told)
     if settings.scheduler is None:  # what runs on somebody else's cluster may outlive its server
         lives.begin(dispatcher.holder)
     dispatcher.start()
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
-    pool = Pool(calculating.ask, settings.calculations)
+    pool = Pool(calculating.ask, settings.calculations, metrics.priced)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
     ready = threading.Event()
+    readiness = Readiness(settings, database, keys, ready, lambda: _slots(running))
     sign_on = None if settings.oidc_issuer is None else SignOn(settings, database.clock)
-    return Services(
-        settings, database, keys, epoch, sign_on, running, dispatcher, calculating, pool, streams, ready, lives, lock
+    parts = (settings, database, keys, epoch, sign_on, running, dispatcher, calculating, pool, streams, ready)
+    return Services(*parts, readiness, lives, lock)
+
+
+def _slots(engine: Engine) -> int | None:
+    return None if isinstance(engine, Coming) and not engine.is_here else engine.slots
+
+
+def _watched(services: Services) -> Watched:
+    return Watched(
+        services.database,
+        Holder(services.database.clock, services.settings.lease_seconds),
+        without_room=lambda: len(services.dispatcher.without_room()),
+        behind=lambda: services.epoch.behind,
+        slots=lambda: _slots(services.engine) or 0,
+        reasons=lambda: services.readiness.known,
     )
+
+
+def _tell_token(settings: Settings, file: Path) -> None:
+    """To a person who looks; what machines keep has its place alone."""
+    if settings.log_format == "json":
+        _LOG.warning("steward_token_kept_in %s", file)
+    else:
+        print(f"The first steward's token, kept in {file}:\n{file.read_text().strip()}", flush=True)
 
 
 def check_free(settings: Settings, alone: bool = True) -> None:

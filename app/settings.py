@@ -61,6 +61,10 @@ class Settings(BaseSettings):
     oidc_stale_seconds: Annotated[
         int, Field(ge=60, le=604_800, description="How long the keys last seen hold while the provider is away.")
     ] = 14_400
+    metrics_token: Annotated[
+        SecretStr | None,
+        Field(description="A monitor's token of 32 characters or more, for `GET /metrics` and nothing else."),
+    ] = None
     host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="The port to listen on.")] = 8000
     database_url: Annotated[
@@ -118,13 +122,16 @@ class Settings(BaseSettings):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="The least severity that is logged.")
     ] = "info"
+    log_format: Annotated[
+        Literal["text", "json"], Field(description="A line of the log is text for people, or a JSON object.")
+    ] = "text"
 
     @field_validator("home")
     @classmethod
     def _absolute(cls, home: Path) -> Path:
         return home.expanduser().absolute()
 
-    @field_validator("bootstrap_token")
+    @field_validator("bootstrap_token", "metrics_token")
     @classmethod
     def _long_enough(cls, token: SecretStr | None) -> SecretStr | None:
         if token is None:
@@ -196,5 +203,6 @@ def is_confidential(address: object) -> bool:
 
 
 def forget_secrets() -> None:
-    """Takes the bootstrap token out of the environment, so that no process started later inherits it."""
-    os.environ.pop("PURSE_BOOTSTRAP_TOKEN", None)
+    """Takes the tokens out of the environment, so that no process started later inherits them."""
+    for name in ("PURSE_BOOTSTRAP_TOKEN", "PURSE_METRICS_TOKEN"):
+        os.environ.pop(name, None)

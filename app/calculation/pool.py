@@ -1,6 +1,7 @@
 """Who may calculate when: few at once, equal questions together, fair between callers, forgotten when nobody waits."""
 
 import asyncio
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -38,10 +39,16 @@ class Pool:
     ask : calculates one answer, elsewhere; may be cancelled
     slots : how many calculations at once; if there are more than one, the last is never given to a caller who has
         all others
+    priced : told of each answer, with the seconds that it took; None for one that was remembered
     """
 
-    def __init__(self, ask: Callable[[bytes], Awaitable[bytes]], slots: int) -> None:
-        self._ask, self._slots = ask, slots
+    def __init__(
+        self,
+        ask: Callable[[bytes], Awaitable[bytes]],
+        slots: int,
+        priced: Callable[[float | None], None] = lambda _: None,
+    ) -> None:
+        self._ask, self._slots, self._priced = ask, slots, priced
         self._places = Places("calculations", EACH, TOTAL)
         self._known: OrderedDict[bytes, Answer] = OrderedDict()
         self._flights: dict[bytes, _Flight] = {}
@@ -64,6 +71,7 @@ class Pool:
         known = self._known.get(text)
         if known is not None:
             self._known.move_to_end(text)
+            self._priced(None)
             return known
         flight = self._flights.get(text)
         if flight is None:
@@ -88,7 +96,9 @@ class Pool:
         self._grant()
         try:
             await turn.granted.wait()
+            began = time.monotonic()
             found = ANSWER.validate_json(await self._ask(text))
+            self._priced(time.monotonic() - began)
         finally:
             if turn.granted.is_set():
                 self._running -= Counter((who,))

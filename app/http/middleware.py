@@ -1,13 +1,17 @@
-"""Around every request: one log line, one count, safe headers, and an end to every unknown error.
+"""Around every request: an id, one log line, one count, safe headers, and an end to every unknown error.
 
 What is logged is the route's template and the status, never a path, a query string, a body or an exception's text:
 a message may hold what a caller or a worker knows of the data.
 """
 
 import logging
+import re
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Final
 
 from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
 from app.http.errors import ApiError
@@ -15,6 +19,9 @@ from app.http.handlers import respond
 
 _access = logging.getLogger("purse.access")
 _errors = logging.getLogger("purse.errors")
+REQUEST: Final[ContextVar[str | None]] = ContextVar("request", default=None)  # the id of the request at hand
+_ID = re.compile(rb"[0-9a-fA-F-]{16,64}")  # a UUID, say: none of a stranger's words come into a log
+_DATA = re.compile("/v1/(datasets|uploads)")  # what is written here may be data, and how long it took tells of it
 _LEFT = 499  # as a log calls it when the caller has left; nobody is told
 _HEADERS = (
     (b"cache-control", b"no-store"),
@@ -30,10 +37,11 @@ class Observed:
     Parameters
     ----------
     app : what it surrounds
-    count : told of each request that is over: its method, its route's template, its status
+    count : told of each request that is over: its method, its route's template, its status, and its seconds, except of
+        what may bring data
     """
 
-    def __init__(self, app: ASGIApp, count: Callable[[str, str, int], None]) -> None:
+    def __init__(self, app: ASGIApp, count: Callable[[str, str, int, float | None], None]) -> None:
         self._app = app
         self._count = count
 
@@ -43,6 +51,8 @@ class Observed:
             await self._app(scope, receive, send)
             return
         began, method = time.monotonic(), scope["method"]
+        request_id = _request_id(scope)
+        REQUEST.set(request_id)
         status, has_left = 0, False
 
         async def receiving() -> Message:
@@ -57,21 +67,32 @@ class Observed:
                 status = message["status"]
                 given = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [*message["headers"], *((n, v) for n, v in _HEADERS if n not in given)]
+                message["headers"].append((b"x-request-id", request_id.encode()))
             await send(message)
 
         try:
             await self._app(scope, receiving, sending)
         except Exception as error:
             severity = logging.INFO if has_left else logging.ERROR
-            places = " < ".join(_places(error))
-            _errors.log(severity, "%s in %s: %s", type(error).__name__, _template(scope), places)
+            where = " < ".join(places(error))
+            _errors.log(severity, "%s in %s: %s", type(error).__name__, _template(scope), where)
             if status == 0 and has_left:
                 status = _LEFT
             elif status == 0:
                 await respond(ApiError("internal"))(scope, receive, sending)
         finally:
-            self._count(method, _template(scope), status)
-            _access.info("%s %s %d %.0f ms", _short(method), _template(scope), status, 1e3 * (time.monotonic() - began))
+            route = _template(scope)
+            seconds = None if method not in ("GET", "HEAD") and _DATA.match(route) else time.monotonic() - began
+            self._count(method, route, status, seconds)
+            fields = {"method": _short(method), "route": route, "status": status, "seconds": seconds}
+            took = "" if seconds is None else f" {1e3 * seconds:.0f} ms"
+            _access.info("%s %s %d%s", _short(method), route, status, took, extra={"fields": fields})
+
+
+def _request_id(scope: Scope) -> str:
+    """The one that a proxy or a caller gave it, if it has an id's shape; else a fresh one."""
+    given = [value for name, value in scope["headers"] if name == b"x-request-id"]
+    return given[0].decode() if len(given) == 1 and _ID.fullmatch(given[0]) else str(uuid.uuid4())
 
 
 def _template(scope: Scope) -> str:
@@ -83,7 +104,7 @@ def _short(method: str) -> str:
     return method if method.isalpha() and len(method) < 10 else "-"
 
 
-def _places(error: BaseException) -> Iterable[str]:
+def places(error: BaseException) -> Iterable[str]:
     """Where it happened, innermost first, without the message and without any variable."""
     frames = traceback.extract_tb(error.__traceback__)
     return (f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in reversed(frames[-8:]))

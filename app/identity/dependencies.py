@@ -14,7 +14,7 @@ from app.persistence.session import Database
 from app.settings import Settings
 from app.wire.tokens import Role, Scope
 
-_bearer = HTTPBearer(
+bearer = HTTPBearer(
     auto_error=False, scheme_name="token", description="A token that a steward made with `POST /v1/tokens`."
 )
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
@@ -35,7 +35,7 @@ async def settings(request: Request) -> Settings:
 
 
 async def shown(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Arrival | str:
     """What the caller shows: whom the provider of sign-on vouches for, or a token that may be one of ours."""
     if credentials is None:
@@ -74,4 +74,4 @@ def require(*roles: Role, scope: Scope = "read") -> Require:
     return Require(allowed | {"steward"} if "analyst" in allowed else allowed, scope)
 
 
-__all__ = ["Principal", "Require", "database", "require", "settings"]
+__all__ = ["Principal", "Require", "bearer", "database", "require", "settings", "shown"]

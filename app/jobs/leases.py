@@ -38,3 +38,8 @@ class Holder:
         }
         alive = {other for other, (_, since) in self._seen.items() if now - since < self._lease}
         return sorted(alive | {self.id})
+
+    def stillest(self, beats: Mapping[str, int]) -> float:
+        """The seconds for which the stillest of these counters has not moved, as far as this one has seen."""
+        self.living(beats)
+        return max((self._clock.ticks() - since for _, since in self._seen.values()), default=0.0)

@@ -1,5 +1,6 @@
 """Jobs, for analysts; their releases."""
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Protocol
 
@@ -26,6 +27,7 @@ from app.wire.models import Model
 from app.wire.profiles import DatasetProfile
 from app.wire.receipts import ReceiptDocument
 
+_LOG = logging.getLogger("purse.jobs")
 STREAMS_EACH = 8  # open at once, of one caller
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
@@ -95,6 +97,7 @@ async def submit(
         pricing = price(base, chosen, calculations, principal, body.root)
         priced = await while_connected(request, pricing)
         job = await run_in_threadpool(service.submit, base, principal, key, priced, Limits.queued(chosen))
+        _LOG.info("job_submitted %s", job.id)
     dispatcher.wake()
     locate(f"{router.prefix}/jobs/{job.id}")
     return job

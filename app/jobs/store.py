@@ -144,6 +144,13 @@ def boots(connection: sa.Connection, living: Collection[str]) -> set[str]:
     return set(connection.scalars(sa.select(holders.c.boot).where(holders.c.id.in_(living))))
 
 
+def working(connection: sa.Connection) -> dict[str, int]:
+    """The counters of those who hold an attempt that goes on."""
+    held = sa.select(jobs.c.holder).where(jobs.c.state == "running", jobs.c.ended.is_(None), jobs.c.holder.is_not(None))
+    found = connection.execute(sa.select(holders).where(holders.c.id.in_(held)))
+    return {row.id: row.beat for row in found}
+
+
 def beat(connection: sa.Connection, holder: str, boot: str) -> None:
     """Moves a holder's counter."""
     moved = sa.update(holders).where(holders.c.id == holder).values(beat=holders.c.beat + 1)

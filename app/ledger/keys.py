@@ -53,6 +53,15 @@ class SigningKeys:
             )
         return SigningKeys(home)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the file that another start will need is there, and a key."""
+        try:
+            receipt.read_key(self._file)
+        except (OSError, ReceiptInvalid):
+            return False
+        return True
+
     def sign(self, document: Receipt) -> str:
         """Compact JWS over the canonical form of the receipt."""
         return receipt.sign(document, self._now())

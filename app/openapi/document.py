@@ -12,7 +12,7 @@ from app.http.body import JsonBody
 from app.http.errors import CODES, ApiError, responses
 from app.http.location import locating
 from app.http.routing import dependants, routes
-from app.identity.dependencies import Require
+from app.identity.dependencies import bearer
 from app.openapi.descriptions import describe
 from app.openapi.links import answer, connect, operation_id
 from app.wire.datasets import DatasetSpec
@@ -55,7 +55,7 @@ def document(app: FastAPI, routers: Sequence[APIRouter]) -> Schema:
 
 def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str]) -> None:
     codes = ["internal"]
-    if any(isinstance(call, Require) for call in calls):
+    if bearer in calls:
         codes += ["unauthenticated", "forbidden", "sign_on_unavailable"]
     if _ref("HTTPValidationError") in str(operation["responses"].get("422")):
         del operation["responses"]["422"]

@@ -1,20 +1,36 @@
-"""Health and metrics; public, and free of anybody's data."""
+"""Health, for everybody, and metrics, for a monitor; free of anybody's data."""
 
-import asyncio
+import hmac
 from typing import Annotated
 
-import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPAuthorizationCredentials
 
 from app.http.errors import ApiError, responses
-from app.identity.dependencies import database
+from app.identity.dependencies import bearer, database, require, settings, shown
 from app.operations.metrics import CONTENT_TYPE
+from app.operations.readiness import REASONS
 from app.persistence.session import Database
+from app.settings import Settings
 from app.wire.health import Health
 
 router = APIRouter(tags=["operations"])
 
-_PATIENCE = 5.0  # seconds that the database may take
+READER = require("steward", "auditor")
+
+
+async def monitor(
+    request: Request,
+    base: Annotated[Database, Depends(database)],
+    chosen: Annotated[Settings, Depends(settings)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+) -> None:
+    """Who brings PURSE_METRICS_TOKEN, even while the database is away; or else a steward's or an auditor's token."""
+    wanted = chosen.metrics_token
+    given = credentials.credentials if credentials else ""
+    if wanted is None or not hmac.compare_digest(given.encode(), wanted.get_secret_value().encode()):
+        await run_in_threadpool(READER, base, await shown(request, credentials))
 
 
 @router.get("/health/live", summary="Is the process there?")
@@ -24,31 +40,21 @@ async def live() -> Health:
 
 
 @router.get("/health/ready", summary="Is the service ready?", responses=responses("not_ready"))
-async def ready(request: Request, base: Annotated[Database, Depends(database)]) -> Health:
-    """Answers while the libraries are warm, the database is there and the disk has room; otherwise not_ready."""
-    if not request.app.state.services.ready.is_set():
-        raise ApiError("not_ready")
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await asyncio.to_thread(_look, base)  # not one of the threads that requests wait for
-    except (TimeoutError, sa.exc.SQLAlchemyError):
-        raise ApiError("not_ready") from None
-    if not request.app.state.services.settings.has_room:
-        raise ApiError("not_ready", "The disk is nearly full.")
+async def ready(request: Request) -> Health:
+    """Answers while the server should get requests; otherwise not_ready, whose detail names each reason."""
+    if reasons := await request.app.state.services.readiness.reasons():
+        raise ApiError("not_ready", f"Not ready: {'; '.join(f'{reason} ({REASONS[reason]})' for reason in reasons)}.")
     return Health()
-
-
-def _look(base: Database) -> None:
-    with base.read() as connection:
-        connection.execute(sa.text("select 1"))
 
 
 @router.get(
     "/metrics",
     summary="Counters for Prometheus",
     response_class=Response,
-    responses={200: {"description": "The text format of Prometheus.", "content": {"text/plain": {}}}},
+    dependencies=[Depends(monitor)],
+    responses=responses("unauthenticated", "forbidden")
+    | {200: {"description": "The text format of Prometheus.", "content": {"text/plain": {}}}},
 )
 def metrics(request: Request) -> Response:
-    """Requests by route and status, jobs by state. No timing and no count of anything in the data."""
+    """Requests, prices, jobs, leases, budgets. No time and no count of anything in the data."""
     return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)

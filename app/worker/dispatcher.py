@@ -77,6 +77,7 @@ class Dispatcher:
     database, keys : the service's
     engine : who runs the attempts; closed by whoever made it
     ended : the holders that are known to be dead, each told once
+    told : hears of each end that was told: the state, and the seconds from the submission, a point of the grid
     """
 
     def __init__(
@@ -86,9 +87,10 @@ class Dispatcher:
         keys: SigningKeys,
         engine: Engine,
         ended: Callable[[], Sequence[str]] = tuple,
+        told: Callable[[str, float], None] = lambda _state, _due: None,
     ) -> None:
         self._settings, self._database, self._keys, self._engine = settings, database, keys, engine
-        self._ended, self._limits = ended, Limits.running(settings)
+        self._ended, self._told, self._limits = ended, told, Limits.running(settings)
         self._clock = database.clock
         self._holder = Holder(self._clock, settings.lease_seconds)
         self._running: list[_Running] = []
@@ -211,6 +213,8 @@ class Dispatcher:
                 _log.error("release_failed %s %d %s", claim.id, claim.attempt, type(error).__name__)
                 said = attempts.fail(self._database, claim)
             _log.info("job_%s %s %d", said, claim.id, claim.attempt)
+            if said is not None and claim.job.due is not None:
+                self._told(said, claim.job.due)
         return soon
 
     def _claim(self) -> bool:

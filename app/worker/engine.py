@@ -78,6 +78,11 @@ class Coming:
                 self._engine = self._make()
 
     @property
+    def is_here(self) -> bool:
+        """Whether it was started."""
+        return self._engine is not None
+
+    @property
     def slots(self) -> int:
         """None until it runs."""
         return 0 if self._engine is None else self._engine.slots

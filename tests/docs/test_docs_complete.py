@@ -12,6 +12,7 @@ from accounting.mechanisms import Mechanism
 from app.http.errors import CODES
 from app.http.routing import routes
 from app.main import ROUTERS
+from app.operations.readiness import REASONS
 from app.settings import Settings
 from app.wire.jobs import JobRequest
 from solvers.domains import Domain
@@ -58,6 +59,11 @@ def test_every_setting_has_its_row_and_no_row_is_left_over() -> None:
 def test_every_route_has_its_row_and_no_row_is_left_over() -> None:
     expected = {f"`{method} {route.path}`" for route in routes(ROUTERS) for method in route.methods or ()}
     assert {row[0] for row in _rows("http.md", 3)} == expected
+
+
+def test_every_reason_not_to_be_ready_has_its_row_and_no_row_is_left_over() -> None:
+    table = (DOCS / "operations.md").read_text().partition("| reason |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(REASONS)
 
 
 @pytest.mark.parametrize("part", UNIONS)

@@ -216,9 +216,9 @@ def test_a_monitor_sees_that_the_file_lags(service: Service, monkeypatch: pytest
         patch.setattr(epoch, "write_whole", fail)
         patch.setattr(os, "fdatasync", fail)
         service.dataset()
-        assert "purse_epoch_behind 1.0" in service.client.get("/metrics").text
+        assert "purse_epoch_behind 1.0" in service.call("auditor", "GET", "/metrics").text
     service.dataset()
-    assert "purse_epoch_behind 0.0" in service.client.get("/metrics").text
+    assert "purse_epoch_behind 0.0" in service.call("auditor", "GET", "/metrics").text
 
 
 def test_late_heads_do_not_go_back_and_all_are_written(world: World) -> None:

@@ -9,7 +9,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from app.http.body import JsonBody
 from app.http.errors import CODES, MEDIA_TYPE
 from app.http.routing import dependants, routes
-from app.identity.dependencies import Require
+from app.identity.dependencies import bearer
 from app.main import ROUTERS
 from tests.support.service import JOB, Service
 
@@ -166,7 +166,7 @@ def test_protected_routes_list_401_and_403_and_carry_the_scheme(document: dict[s
     for route in routes(ROUTERS):
         if not route.include_in_schema:
             continue
-        protected = any(isinstance(d.call, Require) for d in dependants(route))
+        protected = any(d.call is bearer for d in dependants(route))
         for method in route.methods or ():
             operation = document["paths"][route.path][method.lower()]
             assert ({"unauthenticated", "forbidden"} <= _codes(operation)) == protected

@@ -2,10 +2,15 @@
 
 import json
 import logging
+import re
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 import sqlalchemy as sa
@@ -16,10 +21,14 @@ from pydantic import SecretStr
 import app.main
 from app.http import handlers
 from app.http.middleware import Observed
-from app.operations import routes
+from app.operations import readiness
+from app.operations.logs import Lines
 from app.operations.metrics import Metrics
+from app.persistence.schema import NEWEST
+from app.persistence.session import Database
 from app.settings import Settings
 from app.worker.engine import Coming
+from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
@@ -33,24 +42,123 @@ def test_live_and_ready(shared: Service) -> None:
     assert shared.client.get("/health/ready").json() == {"status": "ok"}
 
 
-def test_a_service_whose_database_does_not_answer_is_not_ready(
-    shared: Service, monkeypatch: pytest.MonkeyPatch
+@contextmanager
+def _read_only(service: Service) -> Iterator[None]:
+    def deny(connection: Any, _record: Any, _proxy: Any) -> None:
+        connection.execute("PRAGMA query_only=ON")
+
+    sa.event.listen(service.database._writer, "checkout", deny)
+    yield
+    sa.event.remove(service.database._writer, "checkout", deny)
+    service.database._writer.dispose()
+
+
+@contextmanager
+def _of_another_version(service: Service) -> Iterator[None]:
+    with service.database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    yield
+    with service.database.write() as connection:
+        connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{NEWEST}'"))
+
+
+@contextmanager
+def _without_key(service: Service) -> Iterator[None]:
+    key, aside = service.home / "signing-key.json", service.home / "aside"
+    key.rename(aside)
+    yield
+    aside.rename(key)
+
+
+@contextmanager
+def _full(_service: Service) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.settings.shutil.disk_usage", lambda _: SimpleNamespace(free=2**20))
+        yield
+
+
+@contextmanager
+def _without_workers(service: Service) -> Iterator[None]:
+    slots, service.engine.slots = service.engine.slots, 0
+    yield
+    service.engine.slots = slots
+
+
+@contextmanager
+def _draining(service: Service) -> Iterator[None]:
+    service.app.state.services.readiness.draining = True
+    yield
+    service.app.state.services.readiness.draining = False
+
+
+@contextmanager
+def _starting(service: Service) -> Iterator[None]:
+    service.app.state.services.ready.clear()
+    yield
+    service.app.state.services.ready.set()
+
+
+_WRONG: dict[str, Callable[[Service], AbstractContextManager[None]]] = {
+    "starting": _starting,
+    "draining": _draining,
+    "database": _read_only,
+    "migrations": _of_another_version,
+    "keys": _without_key,
+    "disk": _full,
+    "workers": _without_workers,
+}
+
+
+def test_each_reason_not_to_be_ready_is_named_and_no_other(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_AGAIN", 0.0)
+    assert list(_WRONG) == list(readiness.REASONS)
+    for reason, wrong in _WRONG.items():
+        with wrong(service):
+            refused = service.client.get("/health/ready")
+            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready"), reason
+            assert refused.json()["detail"] == f"Not ready: {reason} ({readiness.REASONS[reason]})."
+            assert service.client.get("/health/live").status_code == 200
+            told = service.call("auditor", "GET", "/metrics").text
+            assert [line for line in told.splitlines() if re.fullmatch(r"purse_not_ready\{.*\} 1.0", line)] == [
+                f'purse_not_ready{{reason="{reason}"}} 1.0'
+            ]
+        assert service.client.get("/health/ready").status_code == 200, reason
+
+
+def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = threading.Event()
+    gate, asked = threading.Event(), []
 
-    def fail(_base: Any) -> None:
-        raise sa.exc.OperationalError(CANARY, {}, OSError(CANARY))
+    def hang(_base: Any) -> bool:
+        asked.append(gate.wait(PATIENCE))
+        return True
 
-    for look, patience in ((fail, PATIENCE), (lambda _base: gate.wait(PATIENCE), 0.0)):
-        with monkeypatch.context() as changed:
-            changed.setattr(routes, "_look", look)
-            changed.setattr(routes, "_PATIENCE", patience)
-            refused = shared.client.get("/health/ready")
-            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
-            assert CANARY not in refused.text
-            assert shared.client.get("/health/live").status_code == 200
-    gate.set()
-    assert shared.client.get("/health/ready").status_code == 200
+    monkeypatch.setattr(readiness, "_AGAIN", 0.0)
+    with monkeypatch.context() as changed:
+        changed.setattr(readiness, "_writes", hang)
+        changed.setattr(readiness, "_PATIENCE", 0.01)
+        for _ in range(3):
+            assert "database" in service.client.get("/health/ready").json()["detail"]
+        gate.set()
+    assert service.client.get("/health/ready").status_code == 200
+    assert len(asked) == 1
+
+
+def test_however_many_ask_the_database_is_looked_at_once_a_second(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Database] = []
+
+    def look(base: Database) -> bool:
+        looked.append(base)
+        return True
+
+    monkeypatch.setattr(readiness, "_AGAIN", 3600.0)
+    monkeypatch.setattr(readiness, "_writes", look)
+    for _ in range(5):
+        assert service.client.get("/health/ready").status_code == 200
+    assert len(looked) <= 1
 
 
 class _Cold(InlineCalculators):
@@ -159,7 +267,7 @@ def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) 
     service.call("analyst", "GET", f"/v1/datasets/{CANARY}")
     service.client.get(f"/{CANARY}?x={CANARY}")
     service.client.request("BREW", "/v1/datasets")
-    text = service.client.get("/metrics").text
+    text = service.call("auditor", "GET", "/metrics").text
     assert CANARY not in text
     assert "_created" not in text, "no timing"
     assert 'purse_requests_total{method="GET",route="/v1/datasets/{dataset_id}",status="404"} 2.0' in text
@@ -167,6 +275,56 @@ def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) 
     assert 'purse_requests_total{method="other",route=' in text
     assert 'purse_jobs{state="queued"} 0.0' in text
     assert "purse_queue_length 0.0" in text
+
+
+def test_every_metric_has_its_row_and_no_row_is_left_over(shared: Service) -> None:
+    page = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+    told = shared.call("auditor", "GET", "/metrics").text
+    rows = re.findall(r"^\| `(purse_\w+)` \| ([a-z, ]*)\|", page, re.M)
+    assert sorted(name for name, _ in rows) == sorted(re.findall(r"^# TYPE (\w+?)(?<!_gsum)(?<!_gcount) ", told, re.M))
+
+
+def test_a_monitors_token_is_for_the_metrics_alone(make_service: MakeService, tmp_path: Path) -> None:
+    token = "monitor-" + "m" * 32
+    with make_service(tmp_path, metrics_token=SecretStr(token)) as service:
+        service.tokens["monitor"] = token
+        assert service.call("monitor", "GET", "/metrics").status_code == 200
+        assert service.call("monitor", "GET", "/v1/datasets").status_code == 401
+        assert service.call("auditor", "GET", "/metrics").status_code == 200
+        service.tokens["monitor"] = token[:-1]
+        assert service.call("monitor", "GET", "/metrics").status_code == 401
+        service.tokens["monitor"] = token
+        service.database._reader.dispose()
+        broken = sa.exc.OperationalError(CANARY, {}, OSError(CANARY))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Database, "read", lambda _: (_ for _ in ()).throw(broken))
+            told = service.call("monitor", "GET", "/metrics")
+        assert told.status_code == 200, "counters outlive the database"
+        assert "purse_requests_total{" in told.text
+        assert "purse_jobs{" not in told.text
+
+
+def test_metrics_time_requests_prices_and_jobs_and_nothing_that_brings_data(service: Service) -> None:
+    dataset = service.dataset()
+    body = JOB | {"dataset": dataset}
+    for _ in range(2):
+        assert service.call("analyst", "POST", "/v1/quotes", json=body).status_code == 200
+    job = service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"]
+    assert service.finished(job)["state"] == "done"
+    lines = service.call("auditor", "GET", "/metrics").text.splitlines()
+    told = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+    assert told['purse_request_seconds_count{method="POST",route="/v1/quotes",status="200"}'] == 2
+    assert told['purse_requests_total{method="POST",route="/v1/datasets",status="201"}'] == 1
+    assert not any('route="/v1/datasets"' in name for name in told if name.startswith("purse_request_seconds"))
+    assert told['purse_prices_total{source="calculated"}'] == 1
+    assert told['purse_prices_total{source="remembered"}'] == 2
+    assert told["purse_calculation_seconds_count"] == 1
+    assert told['purse_job_seconds_count{state="done"}'] == 1
+    took = told['purse_job_seconds_sum{state="done"}']
+    assert took in {2.0**k / 4 for k in range(40)}, "a point of the grid and no other time"
+    assert told['purse_budget_share_bucket{le="1.0"}'] == told['purse_budget_share_bucket{le="+Inf"}'] == 1
+    assert 0 < told["purse_largest_share"] == pytest.approx(told["purse_budget_share_gsum"])
+    assert (told["purse_worker_slots"], told["purse_holders"]) == (2, 0)
 
 
 @pytest.mark.slow
@@ -178,10 +336,12 @@ def test_metrics_follow_the_queue(service: Service) -> None:
         assert service.call("analyst", "POST", "/v1/jobs", json=body).status_code == 202
     while len(service.engine.submitted) < 2:
         threading.Event().wait(0.01)
-    text = service.client.get("/metrics").text
+    text = service.call("auditor", "GET", "/metrics").text
     assert 'purse_jobs{state="queued"} 1.0' in text
     assert 'purse_jobs{state="running"} 2.0' in text
     assert "purse_queue_length 1.0" in text
+    assert "purse_holders 1.0" in text
+    assert "purse_lease_age_seconds 0.0" in text
     service.engine.gate.set()
 
 
@@ -228,6 +388,7 @@ def test_allow_names_every_method_of_the_path(shared: Service, path: str, method
 def test_head_is_get_without_the_body(shared: Service, path: str) -> None:
     full, head = (shared.call("steward", method, path) for method in ("GET", "HEAD"))
     assert (head.status_code, head.content) == (full.status_code, b"")
+    del head.headers["X-Request-ID"], full.headers["X-Request-ID"]
     assert {**head.headers} == {**full.headers}
     assert shared.call(None, "HEAD", "/v1/tokens").status_code == 401
 
@@ -298,6 +459,54 @@ def test_access_log_names_the_template_only(shared: Service, caplog: pytest.LogC
     assert lines[0].startswith("GET /v1/datasets/{dataset_id} 422")
 
 
+def test_a_request_has_one_id_from_its_head_to_the_log_and_the_job(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    written: list[str] = []
+    keep = logging.Handler()
+    keep.emit = lambda record: written.append(Lines("json").format(record))  # type: ignore[method-assign]
+    logging.getLogger().addHandler(keep)
+    given = "0F9A31C2-5d1e-4b5c-9d2f-7a6b5c4d3e2f"
+    try:
+        body, headers = JOB | {"dataset": service.dataset()}, {"X-Request-ID": given}
+        made = service.call("analyst", "POST", "/v1/jobs", json=body, headers=headers)
+    finally:
+        logging.getLogger().removeHandler(keep)
+    assert made.headers["X-Request-ID"] == given
+    lines = [json.loads(line) for line in written]
+    mine = {line["message"]: line for line in lines if line.get("request_id") == given}
+    assert f"job_submitted {made.json()['id']}" in mine
+    (access,) = (line for line in mine.values() if line["logger"] == "purse.access")
+    assert (access["method"], access["route"], access["status"]) == ("POST", "/v1/jobs", 202)
+
+
+@pytest.mark.parametrize("given", ["short", "x" * 32, "a" * 65, "secret income 70000!", "a" * 32 + "\u00e9"])
+def test_an_id_of_no_such_shape_is_replaced(shared: Service, given: str) -> None:
+    told = shared.client.get("/nowhere", headers=[("X-Request-ID", given.encode())]).headers["X-Request-ID"]
+    assert re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", told)
+
+
+@pytest.mark.parametrize("layout", ["json", "text"])
+def test_a_line_tells_no_exceptions_text_and_no_librarys_words(layout: Literal["json", "text"]) -> None:
+    def line(name: str, message: str, error: Exception | None = None) -> str:
+        try:
+            if error:
+                raise error
+            exc_info: Any = None
+        except Exception:
+            exc_info = sys.exc_info()
+        return Lines(layout).format(logging.LogRecord(name, logging.ERROR, "/x/part.py", 7, message, (), exc_info))
+
+    theirs = line("asyncio", f"Task failed: {CANARY}", ValueError(CANARY))
+    ours = line("app.worker.dispatcher", "attempt_raised job_1 1", ValueError(CANARY))
+    assert CANARY not in theirs + ours
+    assert "ValueError" in theirs
+    assert "part:7" in theirs
+    assert "attempt_raised job_1 1" in ours
+    assert "\n" not in theirs + ours
+
+
 def test_packages_from_different_folders_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     app.main.check_installation()
     monkeypatch.setattr("solvers.__file__", "/somewhere/else/solvers/__init__.py")
@@ -313,7 +522,8 @@ def test_an_application_may_start_again(tmp_path: Any) -> None:
     )
     for _ in range(2):
         with TestClient(application) as client:
-            assert 'purse_jobs{state="done"} 0.0' in client.get("/metrics").text
+            told = client.get("/metrics", headers={"Authorization": f"Bearer {STEWARD}"}).text
+            assert 'purse_jobs{state="done"} 0.0' in told
 
 
 def test_bodies_of_very_many_values_are_refused_unread(service: Service) -> None:

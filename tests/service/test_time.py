@@ -82,7 +82,8 @@ class Held:
             answer = self.service.call(role, "GET", path)
             return answer.status_code, answer.json()
 
-        metrics = self.service.client.get("/metrics").text
+        metrics = self.service.call("auditor", "GET", "/metrics").text
+        of_jobs = ("purse_jobs", "purse_job_seconds", "purse_queue", "purse_holders", "purse_worker_slots")
         return {
             "job": get(f"/v1/jobs/{job}"),
             "list": get("/v1/jobs"),
@@ -90,7 +91,7 @@ class Held:
             "receipt": get(f"/v1/jobs/{job}/receipt", "auditor"),
             "ledger": get(f"/v1/datasets/{self.dataset}/ledger", "auditor"),
             "budget": get(f"/v1/datasets/{self.dataset}/budget", "steward"),
-            "metrics": [line for line in metrics.splitlines() if line.startswith(("purse_jobs", "purse_queue"))],
+            "metrics": [line for line in metrics.splitlines() if line.startswith(of_jobs)],
         }
 
 

@@ -1,0 +1,56 @@
+"""A whole session, and nothing of it in the log but identifiers and codes."""
+
+import json
+import logging
+import re
+from pathlib import Path
+
+from app.operations.logs import Lines
+from app.worker.engine import Outcome
+from tests.service.conftest import MakeService
+from tests.support.service import JOB, SPEC
+
+_AGE = 31.4159265  # a value that is nowhere else
+_NOTE = "canary4711"
+
+
+def test_a_session_leaves_no_value_no_token_and_no_name_in_the_log(make_service: MakeService, tmp_path: Path) -> None:
+    written: list[str] = []
+    keep = logging.Handler(logging.DEBUG)
+    keep.emit = lambda record: written.extend(Lines(layout).format(record) for layout in ("json", "text"))  # type: ignore[method-assign]
+    root, before = logging.getLogger(), logging.getLogger().level
+    root.addHandler(keep)
+    root.setLevel(logging.DEBUG)
+    try:
+        with make_service(tmp_path / "home") as service:
+            rows = "".join(f"{_AGE + i / 10},{'fm'[i % 2]},{'high' if i % 3 else 'low'}\n" for i in range(200))
+            made = service.upload(SPEC | {"name": _NOTE}, f"age,sex,income\n{rows}".encode(), f"{_NOTE}.csv")
+            dataset = made.json()["id"]
+            body, key = JOB | {"dataset": dataset}, {"Idempotency-Key": f"{_NOTE}-key"}
+            job = service.call("analyst", "POST", "/v1/jobs", json=body, headers=key).json()["id"]
+            assert service.finished(job)["state"] == "done"
+            model = service.call("analyst", "GET", f"/v1/jobs/{job}/model").json()
+            receipt = service.call("analyst", "GET", f"/v1/jobs/{job}/receipt").json()
+            service.engine.ends[1] = Outcome("raised")
+            failed = service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"]
+            assert service.finished(failed)["state"] == "failed"
+            service.call("steward", "POST", "/v1/tokens", json={"name": _NOTE, "role": "analyst"})
+            for wrong in (b"{" + _NOTE.encode(), json.dumps(body | {"privacy": {"epsilon": _NOTE}}).encode()):
+                service.call("analyst", "POST", "/v1/jobs", content=wrong)
+            service.upload(SPEC, f"age,sex\n{_AGE},{_NOTE}\n".encode())
+            service.client.get(f"/v1/datasets/{_NOTE}?{_NOTE}", headers={"Authorization": f"Bearer {_NOTE}"})
+            service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger")
+            service.call("auditor", "GET", "/metrics")
+            secrets = [*service.tokens.values(), (service.home / "signing-key.json").read_text(), receipt["signature"]]
+    finally:
+        root.removeHandler(keep)
+        root.setLevel(before)
+    log = "\n".join(written)
+    for message in ("job_submitted", "attempt_started", "attempt_ok", "job_done", "job_failed"):
+        assert message in log, "the session was logged"
+    numbers = re.findall(r"-?\d+\.\d{4,}", json.dumps(model))
+    assert len(numbers) >= 3
+    for told in (_NOTE, str(_AGE)[:6], *secrets, *numbers, "the analyst", "income"):
+        assert told not in log
+    lines = [json.loads(line) for line in written[::2]]
+    assert {"time", "level", "logger", "message"} <= set.intersection(*(set(line) for line in lines))
