@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import uvicorn
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 import accounting
@@ -25,6 +25,7 @@ from app.datasets import sharing
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
 from app.http import handlers
+from app.http.errors import ApiError
 from app.http.guards import Guarded
 from app.http.middleware import Observed
 from app.http.places import Places
@@ -49,6 +50,7 @@ from app.operations import routes as operations
 from app.operations.metrics import Metrics, Watched
 from app.operations.readiness import Readiness
 from app.persistence.clock import Clock
+from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.quotes import calibrations
@@ -156,6 +158,7 @@ def create_app(
     application.add_middleware(Guarded)
     application.add_middleware(Observed, count=metrics.count)
     handlers.install(application, ROUTERS)
+    application.add_exception_handler(Unavailable, _wait)
     for router in ROUTERS:
         application.include_router(router)
     _describe(application)
@@ -217,7 +220,7 @@ def _start(
         calculating.close()
         lock.close()
         raise
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         sweep(home, connection)
     written = ensure_steward(database, settings)
     if written is not None:
@@ -307,6 +310,10 @@ def _begin_work(services: Services) -> None:
     if isinstance(services.engine, Coming):
         services.engine.start()
         services.dispatcher.wake()
+
+
+def _wait(_request: Request, _error: Exception) -> Response:
+    return handlers.respond(ApiError("database_unavailable", headers={"Retry-After": "2"}))
 
 
 def _describe(application: FastAPI) -> None:

@@ -68,7 +68,8 @@ class Settings(BaseSettings):
     host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="The port to listen on.")] = 8000
     database_url: Annotated[
-        str | None, Field(description="SQLAlchemy URL of a SQLite file; purse.sqlite3 in the home if unset.")
+        str | None,
+        Field(repr=False, description="postgresql://... or sqlite:///<file>; purse.sqlite3 in the home if unset."),
     ] = None
     epoch_file: Annotated[
         Path | None,
@@ -143,9 +144,9 @@ class Settings(BaseSettings):
 
     @field_validator("database_url")
     @classmethod
-    def _sqlite(cls, url: str | None) -> str | None:
-        if url is not None and not (url.startswith("sqlite:///") and len(url) > len("sqlite:///")):
-            raise ValueError("must be sqlite:/// and the path of a file")
+    def _known(cls, url: str | None) -> str | None:
+        if url == "sqlite:///" or not (url or "postgresql://").startswith(("sqlite:///", "postgresql://")):
+            raise ValueError("must be postgresql://..., or sqlite:/// and the path of a file")
         return url
 
     @model_validator(mode="after")
@@ -203,6 +204,6 @@ def is_confidential(address: object) -> bool:
 
 
 def forget_secrets() -> None:
-    """Takes the tokens out of the environment, so that no process started later inherits them."""
-    for name in ("PURSE_BOOTSTRAP_TOKEN", "PURSE_METRICS_TOKEN"):
+    """Takes what opens the service or its database out of the environment: no process started later inherits it."""
+    for name in ("PURSE_BOOTSTRAP_TOKEN", "PURSE_METRICS_TOKEN", "PURSE_DATABASE_URL"):
         os.environ.pop(name, None)

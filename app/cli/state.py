@@ -15,8 +15,9 @@ from app.cli.common import Refusal
 from app.http.protocol import Limits
 from app.http.server import configured
 from app.identity import service
-from app.identity.home import Misplaced, open_database
+from app.identity.home import open_database
 from app.main import check_free, create_app
+from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.settings import Settings
 from app.worker.forked import ForkedEngine
@@ -37,11 +38,11 @@ def settings_of(
 
 
 @contextmanager
-def opened(settings: Settings) -> Iterator[Database]:
-    """The database of a home, made and brought up to date if need be; `Refusal` if it is another one's."""
+def opened(settings: Settings, *, upgrade: bool = False) -> Iterator[Database]:
+    """The database of a home, as `open_database` leaves it; `Refusal` if it is another one's, or does not answer."""
     try:
-        database = open_database(settings)
-    except Misplaced as error:
+        database = open_database(settings, upgrade=upgrade)
+    except StartRefused as error:
         raise Refusal(str(error)) from None
     try:
         yield database

@@ -29,6 +29,7 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
         spent would be more than the budget.
     """
     with database.write() as connection:
+        store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
         analyst, budget = analyst_of(connection, named), row.state.filter.privacy
         delta = None if asked.epsilon is None else budget.delta if asked.delta is None else asked.delta
@@ -63,6 +64,7 @@ def page(database: Database, steward: Principal, dataset_id: str, after: str | N
 def delete(database: Database, steward: Principal, dataset_id: str, named: str) -> None:
     """From now on the analyst spends of what nobody has reserved; `ApiError` not_found, as `get`."""
     with database.write() as connection:
+        store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
         analyst = analyst_of(connection, named)
         _found(connection, row, analyst)

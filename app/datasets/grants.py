@@ -10,8 +10,9 @@ from app.datasets import store
 from app.http.errors import ApiError
 from app.identity import store as identity
 from app.identity.store import Principal
+from app.ledger import store as ledger
 from app.persistence.session import Database
-from app.persistence.tables import grants, identities
+from app.persistence.tables import datasets, grants, identities
 from app.wire.base import Page
 from app.wire.grants import Grant
 
@@ -19,6 +20,7 @@ from app.wire.grants import Grant
 def give(database: Database, steward: Principal, dataset_id: str, named: str) -> Grant:
     """The grant, there from now on; one that was there stays as it was. `ApiError` not_found, as `get`."""
     with database.write() as connection:
+        ledger.lock(connection, datasets.c.id == dataset_id)
         _exists(connection, dataset_id)
         analyst = analyst_of(connection, named)
         if _one(connection, dataset_id, analyst) is None:
@@ -50,6 +52,7 @@ def page(database: Database, dataset_id: str, after: str | None, limit: int) -> 
 def revoke(database: Database, dataset_id: str, named: str) -> None:
     """From now on the dataset is not there for the analyst, whose own jobs remain; `ApiError` not_found, as `get`."""
     with database.write() as connection:
+        ledger.lock(connection, datasets.c.id == dataset_id)
         _exists(connection, dataset_id)
         analyst = analyst_of(connection, named)
         _found(connection, dataset_id, analyst)

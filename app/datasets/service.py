@@ -144,7 +144,7 @@ def _register(
 ) -> DatasetRow:
     dataset_id, sha256 = new_id("ds"), checksum(made)
     try:
-        with database.write() as connection:
+        with database.write(alone="names") as connection:
             store.refuse_name(connection, spec.name)
             shared = families.find(connection, spec)
             store.refuse_content(connection, known, shared)

@@ -70,6 +70,11 @@ def visible(connection: sa.Connection, dataset_id: str, principal: Principal) ->
     return row
 
 
+def lock(connection: sa.Connection, dataset_id: str, principal: Principal) -> None:
+    """`ledger.lock` of a dataset, if it is there for whoever asks: nobody waits for one that is not."""
+    ledger.lock(connection, (datasets.c.id == dataset_id) & granted(principal, datasets.c.id))
+
+
 def granted(principal: Principal, dataset_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Whether this dataset is there for the principal: stewards and auditors know of all, an analyst by a grant, own or
     its groups'.

@@ -84,7 +84,7 @@ def verify_quietly(database: Database, home: Path) -> None:
 
 def _adopt(database: Database, dataset_id: str, known_by: str, sha256: str) -> None:
     known = sa.update(datasets).where(datasets.c.id == dataset_id).values(content_sha256=known_by)
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         note(connection, dataset_id, sha256)
         connection.execute(known)
 

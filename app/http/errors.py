@@ -103,6 +103,9 @@ CODES: Mapping[str, Code] = {
         "The provider of sign-on does not answer",
         "Its tokens cannot be checked until it does; tokens of this service's own go on.",
     ),
+    "database_unavailable": Code(
+        503, "The database does not answer", "What was committed stands; ask again, with the same Idempotency-Key."
+    ),
     "dataset_damaged": Code(
         503, "The dataset's values are not those registered", "The operator has to restore them; nothing was charged."
     ),

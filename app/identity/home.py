@@ -9,6 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from app.persistence.clock import Clock
+from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused, write_whole
 from app.persistence.session import Database, new_id
 from app.persistence.tables import datasets, service
@@ -21,24 +22,38 @@ class Misplaced(StartRefused):
     """The home and the database are not of one service; the message says what to do."""
 
 
-def open_database(settings: Settings, clock: Clock | None = None) -> Database:
-    """The home's database, made and brought up to date if need be; a new service gets its identity here, once.
+def open_database(settings: Settings, clock: Clock | None = None, *, upgrade: bool = False) -> Database:
+    """The home's database, its tables made if there are none; a new service gets its identity here, once.
+
+    Parameters
+    ----------
+    upgrade : bring an older one up to date, as SQLite's is at each start (`Database.migrate`)
 
     Raises
     ------
     Misplaced
-        if the two belong to different services, or one of them has lost what the other one knows.
+        if the two belong to different services, or one of them has lost what the other one knows. `StartRefused` if the
+        database does not answer, or is of another version.
     """
+    try:
+        return _opened(settings, clock, upgrade)
+    except Unavailable:
+        raise StartRefused(
+            f"the database {_public(settings.database)} does not answer: see PURSE_DATABASE_URL"
+        ) from None
+
+
+def _opened(settings: Settings, clock: Clock | None, upgrade: bool) -> Database:
     home, database = settings.make_home(), Database(settings.database, clock)
     try:
         with database.read() as connection:
             says_whose = sa.inspect(connection).has_table(service.name)
         if not says_whose:
-            database.migrate()
-        with database.write() as connection:
-            _agree(connection, home, settings.database)
+            database.migrate(at_start=not upgrade)
+        with database.write(alone="names") as connection:
+            _agree(connection, home, _public(settings.database))
         if says_whose:  # another service's database is not brought up to date
-            database.migrate()
+            database.migrate(at_start=not upgrade)
     except BaseException:
         database.close()
         raise
@@ -74,6 +89,11 @@ def _agree(connection: sa.Connection, home: Path, url: str) -> None:
     if written is None:
         write_whole(file, f"{identity}\n".encode())
     connection.execute(sa.insert(service).values(id=identity))
+
+
+def _public(url: str) -> str:
+    """Without the password."""
+    return sa.make_url(url).render_as_string()
 
 
 def _folders(home: Path) -> set[str]:

@@ -37,7 +37,7 @@ def known(database: Database, shown: Arrival | str) -> Principal | None:
         principal = store.arrived(connection, shown, shown.role)
     if principal is not None:
         return principal
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         store.welcome(connection, shown, shown.role, database.timestamp())
         return store.arrived(connection, shown, shown.role)
 
@@ -58,7 +58,7 @@ def create(database: Database, request: TokenRequest, longest: int | None = None
         wrong = Violation(where="body.lifetime", what=f"must be at most {longest}: PURSE_MAX_TOKEN_LIFETIME")
         raise ApiError("out_of_range", "See `violations`.", violations=[wrong])
     lifetime, secret = request.lifetime or longest, store.draw()
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         now = database.clock.wall()
         end = None if lifetime is None else stamp(now + lifetime)
         token = store.add(connection, request.name, request.role, secret, stamp(now), request.scopes, end)
@@ -78,7 +78,7 @@ def rotate(database: Database, token_id: str, longest: int | None = None) -> New
         not_found if no live token has this id.
     """
     secret = store.draw()
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         old = _found(connection, database, token_id)
         now = database.clock.wall()
         lifetime = min((seconds for seconds in (_lifetime(old), longest) if seconds is not None), default=None)
@@ -103,7 +103,7 @@ def revoke(database: Database, token_id: str) -> None:
     ApiError
         not_found if no live token has this id; last_steward if nobody could make tokens afterwards.
     """
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         _found(connection, database, token_id)
         at = database.timestamp()
         if store.managers(connection, at) == [token_id]:
@@ -124,7 +124,7 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
     if settings.bootstrap_token is not None:
         _ensure(database, settings.bootstrap_token.get_secret_value())
         return None
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         if not store.is_empty(connection):
             return None
         secret = store.draw()
@@ -137,7 +137,7 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
 
 def own(database: Database, name: str, role: Role) -> NewToken:
     """A token of the service's own making, under this name or, where another role goes by it, one like it."""
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         secret = store.draw()
         free = store.free_name(connection, name, role)
         token = store.add(connection, free, role, secret, database.timestamp())
@@ -162,7 +162,7 @@ def _ensure(database: Database, secret: str) -> None:
     with database.read() as connection:
         if store.known(connection, secret):
             return
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
         if not store.known(connection, secret):
             name = store.free_name(connection, "bootstrap", "steward")
             store.add(connection, name, "steward", secret, database.timestamp())

@@ -105,6 +105,12 @@ def identity(connection: sa.Connection, name: str, role: Role, at: str) -> str:
     return str(row.id)
 
 
+def lock(connection: sa.Connection, identity_id: str) -> None:
+    """Until the end of the transaction nobody else submits as this identity: by it, keys and limits are decided."""
+    mine = sa.select(identities.c.id).where(identities.c.id == identity_id)
+    connection.execute(mine.with_for_update(key_share=True))  # rows that refer to it may come meanwhile
+
+
 def analyst(connection: sa.Connection, named: str) -> str | None:
     """The identity of the analyst of this id or name, or who has, or had, the token of this id."""
     holder = sa.select(tokens.c.identity_id).where(tokens.c.id == named)
@@ -203,7 +209,7 @@ def _tokens() -> sa.Select[Any]:
 
 def _live(now: str) -> sa.Select[Any]:
     """Neither revoked nor expired."""
-    return _tokens().where(tokens.c.revoked_at.is_(None), sa.func.coalesce(tokens.c.expires_at, "~") > now)
+    return _tokens().where(tokens.c.revoked_at.is_(None), tokens.c.expires_at.is_(None) | (tokens.c.expires_at > now))
 
 
 def _scopes(row: sa.Row[Any]) -> list[Scope]:

@@ -61,10 +61,14 @@ def claim(
     """
     clock = database.clock
     while True:
-        with database.write() as connection:
-            row = queue.claimable(connection, holder.living(store.beats(connection)), resting, limits)
-            if row is None:
+        with database.write(alone="claims") as connection:
+            found = queue.claimable(connection, holder.living(store.beats(connection)), resting, limits)
+            if found is None:
                 return None
+            ledger.lock(connection, store.on(found.id))
+            row = queue.unchanged(connection, found)
+            if row is None:  # cancelled meanwhile, say
+                continue
             lost = row.lost + (row.holder is not None)
             if lost >= _LOSSES:
                 _keep(connection, clock, row, VANISHED, lost, clock.ticks())
@@ -117,6 +121,7 @@ def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
     seen : the tick at which it was looked at
     """
     with database.write() as connection:
+        ledger.lock(connection, store.on(claim.id))
         row = store.held(connection, claim.id, claim.attempt)
         if row is None:
             return False
@@ -131,6 +136,7 @@ def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
 def leave(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
     """An orderly end of the holder: what it holds goes back, uncounted, since nothing happened to it."""
     with database.write() as connection:
+        ledger.lock(connection, store.on(*(claim.id for claim in claims)))
         for claim in claims:
             row = store.held(connection, claim.id, claim.attempt)
             if row is not None:
@@ -181,6 +187,7 @@ def tell(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
 def fail(database: Database, claim: Claim, error: str = "job_failed") -> str | None:
     """An ended attempt without a release: charged, and no word of why; None if the job was cancelled."""
     with database.write() as connection:
+        ledger.lock(connection, store.on(claim.id))
         if not _is_told(connection, claim):
             return None
         at = _told_at(database.clock, claim.job)
@@ -195,6 +202,7 @@ def _release(database: Database, keys: SigningKeys, claim: Claim, output: str) -
     model = release.document(claim.job, result)
     digest = hashlib.sha256(model.encode()).hexdigest()
     with database.write() as connection:
+        ledger.lock(connection, store.on(claim.id))
         if not _is_told(connection, claim):
             return None
         at = _told_at(database.clock, claim.job)

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from app.http.errors import ApiError
 from app.jobs import store
 from app.jobs.store import JobRow
+from app.persistence.dialect import json_at
 from app.persistence.tables import QUEUED, datasets, jobs, ledgers, stored_values, turns
 from app.settings import Settings
 
@@ -63,9 +64,7 @@ def claimable(
     more than `limits`.
     """
     columns = (jobs.c.id, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, jobs.c.holder)
-    broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
-    stopped = sa.select(datasets.c.id).join(ledgers).where(sa.func.json_extract(ledgers.c.state, "$.frozen"))
-    whole = jobs.c.dataset_id.not_in(broken) & jobs.c.dataset_id.not_in(stopped)
+    whole = _may_start()
     runs = whole & (jobs.c.state == "running") & jobs.c.ended.is_(None)
     going = connection.execute(sa.select(*columns).where(runs)).all()
     interrupted = [row.number for row in going if row.holder not in living and row.id not in resting]
@@ -81,6 +80,19 @@ def claimable(
         return None
     had = dict(connection.execute(sa.select(turns.c.owner_id, turns.c.turn)).all())
     return store.numbered(connection, waiting[first(waiting, busy, had)])
+
+
+def unchanged(connection: sa.Connection, seen: JobRow) -> JobRow | None:
+    """A claimable job, if it still is as it was seen; asked again under its ledger's lock."""
+    row = store.numbered(connection, seen.number, _may_start())
+    return row if row == seen else None
+
+
+def _may_start() -> sa.ColumnElement[bool]:
+    """The jobs on datasets that are whole, and whose ledger is not frozen."""
+    broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
+    stopped = sa.select(datasets.c.id).join(ledgers).where(json_at(ledgers.c.state, "$.frozen", sa.Boolean()))
+    return jobs.c.dataset_id.not_in(broken) & jobs.c.dataset_id.not_in(stopped)
 
 
 def first(waiting: Mapping[str, int], busy: Mapping[str, int], had: Mapping[str, int]) -> str:

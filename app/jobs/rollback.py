@@ -59,6 +59,7 @@ def accept(database: Database, settings: Settings, reason: str) -> Accepted:
     except BelowEpoch:
         epoch, lacking, gone = Epoch(settings.epoch, whose, {}), dict.fromkeys(known), {}
     with database.write() as connection:
+        ledger.lock(connection, datasets.c.ledger_id.in_(lacking))
         at = database.timestamp()
         for of, head in sorted(lacking.items()):
             ledger.apply(connection, of, RolledBack(reason, head), at)

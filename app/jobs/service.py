@@ -15,6 +15,7 @@ from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Cancelled, Charged, Refunded, share
 from app.datasets import store as datasets
 from app.http.errors import ApiError
+from app.identity import store as identity
 from app.identity.store import Principal
 from app.jobs import queue, store
 from app.jobs.queue import ANY_NUMBER, Limits
@@ -49,9 +50,11 @@ def submit(database: Database, owner: Principal, key: str, priced: Priced, limit
     """
     digest, spec = _digest(priced.request), priced.spec.to_json()
     with database.write() as connection:
+        identity.lock(connection, owner.id)
         before = _same(store.by_key(connection, owner.id, key), digest)
         if before is not None:
             return before
+        datasets.lock(connection, priced.dataset.id, owner)
         queue.refuse_full(connection, owner.id, priced.dataset.id, limits)
         return _reserve(database, connection, owner, key, digest, priced, spec)
 
@@ -65,12 +68,13 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
         not_found; already_finished.
     """
     with database.write() as connection:
+        ledger.lock(connection, store.on(job_id, seen=_own(principal)))
         stop(connection, _found(connection, job_id, _own(principal)), database.timestamp())
         return _found(connection, job_id, _own(principal)).to_wire()
 
 
 def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
-    """Ends a job that is not over, inside the caller's transaction; `ApiError` already_finished."""
+    """Ends a job that is not over, under its ledger's lock; `ApiError` already_finished."""
     match row.state:
         case "queued":
             state = ledger.load_state(connection, row.dataset_id)

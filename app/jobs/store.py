@@ -7,7 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.persistence.tables import holders, jobs
+from app.persistence.dialect import next_job_number
+from app.persistence.tables import datasets, holders, jobs
 from app.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
 _LEFT = ("request", "spec", "model", "receipt", "ended")
@@ -87,6 +88,12 @@ def get(connection: sa.Connection, job_id: str, *seen: sa.ColumnElement[bool]) -
     return _one(connection, sa.and_(jobs.c.id == job_id, *seen))
 
 
+def on(*job_ids: str, seen: sa.ColumnElement[bool] | None = None) -> sa.ColumnElement[bool]:
+    """The datasets of these jobs, as far as those may be seen: for `ledger.lock`."""
+    which = jobs.c.id.in_(job_ids)
+    return datasets.c.id.in_(sa.select(jobs.c.dataset_id).where(which if seen is None else which & seen))
+
+
 def owned(owner_id: str) -> sa.ColumnElement[bool]:
     """The jobs of this owner."""
     return jobs.c.owner_id == owner_id
@@ -97,9 +104,9 @@ def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
     return _one(connection, (jobs.c.owner_id == owner_id) & (jobs.c.idempotency_key == key))
 
 
-def numbered(connection: sa.Connection, number: int) -> JobRow | None:
-    """The job at this place in the queue."""
-    return _one(connection, jobs.c.number == number)
+def numbered(connection: sa.Connection, number: int, *also: sa.ColumnElement[bool]) -> JobRow | None:
+    """The job at this place in the queue, if it is such a one."""
+    return _one(connection, sa.and_(jobs.c.number == number, *also))
 
 
 def held(connection: sa.Connection, job_id: str, attempt: int) -> JobRow | None:
@@ -125,7 +132,7 @@ def unfinished(connection: sa.Connection, dataset_id: str) -> list[JobRow]:
 
 def next_number(connection: sa.Connection) -> int:
     """The next job's place in the queue."""
-    return (connection.scalar(sa.select(sa.func.max(jobs.c.number))) or 0) + 1
+    return connection.execute(sa.select(next_job_number())).scalar_one()
 
 
 def insert(connection: sa.Connection, row: JobRow, *, request: str, spec: str) -> None:
@@ -159,8 +166,9 @@ def beat(connection: sa.Connection, holder: str, boot: str) -> None:
 
 
 def forget(connection: sa.Connection, dead: Sequence[str]) -> None:
-    """Takes counters away: whose is gone is dead to everybody at once."""
-    connection.execute(sa.delete(holders).where(holders.c.id.in_(dead)))
+    """Takes counters away, but one that is being moved just now: whose is gone is dead to everybody at once."""
+    still = sa.select(holders.c.id).where(holders.c.id.in_(dead)).with_for_update(skip_locked=True)
+    connection.execute(sa.delete(holders).where(holders.c.id.in_(still)))
 
 
 def is_idle(connection: sa.Connection) -> bool:
@@ -225,7 +233,7 @@ def receipt(connection: sa.Connection, job_id: str) -> str | None:
 
 
 def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> JobRow | None:
-    row = connection.execute(sa.select(*_LISTED).where(condition).with_for_update()).one_or_none()
+    row = connection.execute(sa.select(*_LISTED).where(condition)).one_or_none()
     return None if row is None else JobRow(**row._mapping)
 
 

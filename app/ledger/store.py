@@ -16,7 +16,19 @@ from accounting.records.documents import canonical
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import Charged, External, LedgerEvent, LedgerState, Opened, Refunded, advance
 from app.ledger import allotments
+from app.persistence.dialect import json_at
 from app.persistence.tables import EXTERNAL, PROMISES, analyst_spend, datasets, jobs, ledger_entries, ledgers
+
+
+def lock(connection: sa.Connection, of: sa.ColumnElement[bool]) -> None:
+    """Waits until nobody else changes the ledgers of these datasets; from here on to the end nobody will.
+
+    What is read of them after it, their datasets, jobs, grants and allotments among it, stays so: every change of those
+    takes this lock before it reads what it decides by. In the order of their ids, so that no two wait for each other.
+    On SQLite a write excludes all others anyway.
+    """
+    held = ledgers.c.id.in_(sa.select(datasets.c.ledger_id).where(of))
+    connection.execute(sa.select(ledgers.c.id).where(held).order_by(ledgers.c.id).with_for_update())
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
@@ -48,7 +60,7 @@ def exists(connection: sa.Connection, dataset_id: str) -> bool:
 def external(connection: sa.Connection, dataset_id: str, label: str) -> Entry | None:
     """The charge from outside that goes by this name on the ledger."""
     mine = (ledger_entries.c.ledger_id == _of(dataset_id)) & EXTERNAL
-    named = sa.func.json_extract(ledger_entries.c.body, "$.label") == label
+    named = json_at(ledger_entries.c.body, "$.label", sa.Text()) == label
     row = connection.execute(sa.select(ledger_entries).where(mine, named)).one_or_none()
     return None if row is None else _entry(row)
 
@@ -91,7 +103,8 @@ def apply(
     BudgetExhausted, LedgerInvalid
         as `accounting.records.ledger.advance`, or as the owner's allotment says; nothing is written then.
     """
-    row = connection.execute(sa.select(ledgers).where(ledgers.c.id == _of(dataset_id))).one_or_none()
+    mine = sa.select(ledgers).where(ledgers.c.id == _of(dataset_id)).with_for_update()
+    row = connection.execute(mine).one_or_none()
     before = None if row is None else LedgerState.from_json(json.loads(row.state))
     after, entry = advance(before, event, at)
     assert row is not None
@@ -172,7 +185,7 @@ def newest_release(connection: sa.Connection, dataset_id: str, owner_id: str) ->
 
     Asked of the owner's receipts, so that no time tells how many entries others have.
     """
-    own = sa.select(sa.func.max(sa.func.json_extract(jobs.c.receipt, "$.receipt.sequence")))
+    own = sa.select(sa.func.max(json_at(jobs.c.receipt, "$.receipt.sequence", sa.BigInteger())))
     own = own.join_from(jobs, datasets).where(jobs.c.owner_id == owner_id, datasets.c.ledger_id == _of(dataset_id))
     return entries(connection, dataset_id, (connection.scalar(own) or 1) - 1, 1)[0]
 

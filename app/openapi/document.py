@@ -56,7 +56,7 @@ def document(app: FastAPI, routers: Sequence[APIRouter]) -> Schema:
 def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str]) -> None:
     codes = ["internal"]
     if bearer in calls:
-        codes += ["unauthenticated", "forbidden", "sign_on_unavailable"]
+        codes += ["unauthenticated", "forbidden", "sign_on_unavailable", "database_unavailable"]
     if _ref("HTTPValidationError") in str(operation["responses"].get("422")):
         del operation["responses"]["422"]
         codes.append("invalid_request")

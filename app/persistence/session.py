@@ -1,18 +1,13 @@
-"""The unit of work: one BEGIN IMMEDIATE transaction for each change, read-only connections for the rest.
+"""The unit of work: one transaction for each change, a snapshot for each reading; on SQLite or on PostgreSQL.
 
-SQLite in WAL mode with synchronous=FULL: what was committed is on the disk before the caller hears of it.
-Python's sqlite3 would begin transactions on its own, late and deferred, so that two writers could both read
-before either writes; its own control is switched off (isolation_level None) and SQLAlchemy's begin event says
-BEGIN IMMEDIATE.
-Reference: SQLAlchemy, "Enabling Non-Legacy SQLite Transactional Modes with the sqlite3 or aiosqlite driver".
+Whoever decides by what is stored reads it under a lock. On SQLite each write excludes every other one. On PostgreSQL it
+excludes those that hold the same ledger (`app.ledger.store.lock`), and one that is `alone` those of its kind.
+The stores are written for both: they lock, in this order, `alone`, an identity, ledgers.
 """
 
 import base64
-import errno
 import secrets
-import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,10 +15,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.persistence.clock import Clock, SystemClock, stamp
+from app.persistence.dialect import Alone, Dialect
+from app.persistence.files import StartRefused
 from app.persistence.schema import create, is_current, upgrade
-
-_BUSY_MILLISECONDS = 60_000
-_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 
 def new_id(prefix: str) -> str:
@@ -32,108 +26,95 @@ def new_id(prefix: str) -> str:
 
 
 class Database:
-    """Durable state. Many readers, one writer at a time, from any number of threads and processes.
+    """Durable state, for any number of threads and processes; on PostgreSQL, of machines.
 
     Parameters
     ----------
-    url : sqlite:///<file>; the file's folder must exist
+    url : sqlite:///<file>, whose folder must exist; or postgresql://...
     clock : what stamps and leases go by; the machine's own if None
     """
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
-        if not url.startswith("sqlite:///"):
-            raise ValueError("only sqlite:///<file> is supported")
         self.clock = clock or SystemClock()
         self.after_commit: Callable[[dict[Any, Any]], None] | None = None
-        self._turn = _Turn()
-        self._writer = _engine(url, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
-        self._reader = _engine(url, "BEGIN", ("query_only=ON",))
+        self._dialect = _dialect(sa.make_url(url))
+        self._writer, self._reader = self._dialect.writer, self._dialect.reader
+        self._thread = threading.local()
 
     @contextmanager
-    def write(self) -> Iterator[sa.Connection]:
-        """A connection inside one transaction that nobody else's writes can enter.
+    def write(self, *, alone: Alone | None = None) -> Iterator[sa.Connection]:
+        """A connection inside one transaction, for changes; `alone` of its kind for what no ledger's lock decides.
 
         Committed at the end of the block, rolled back if it raises. What the block notes in the connection's `info` is
-        handed to `after_commit` once it is committed, and before the caller goes on. Threads get their turn in the
-        order in which they asked. Asking again inside the block is a mistake of the program: RuntimeError. A full disk
-        is an OSError.
+        handed to `after_commit` once it is committed, and before the caller goes on. Asking again inside the block is
+        a mistake of the program: RuntimeError. A full disk is an OSError, and so is `Unavailable`: whether a commit
+        that it cut off took place is then to be asked of the database.
         """
-        try:
-            with self._turn.taken(), self._writer.begin() as connection:
-                connection.info.clear()  # of a block that was rolled back
-                yield connection
-                noted = dict(connection.info)
-        except sa.exc.OperationalError as error:
-            if getattr(error.orig, "sqlite_errorcode", None) in _NO_ROOM:
-                raise OSError(errno.ENOSPC, "no room for the database") from None
-            raise
+        with self._meaning(), self._once(), self._dialect.turn(), self._writer.begin() as connection:
+            connection.info.clear()  # of a block that was rolled back
+            if alone is not None:
+                self._dialect.exclude(connection, alone)
+            yield connection
+            noted = dict(connection.info)
         if noted and self.after_commit is not None:
             self.after_commit(noted)
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A connection that cannot write, on one consistent snapshot."""
-        with self._reader.begin() as connection:
+        with self._meaning(), self._reader.begin() as connection:
             yield connection
 
     def timestamp(self) -> str:
         """Now: UTC, ISO 8601, milliseconds."""
         return stamp(self.clock.wall())
 
-    def migrate(self) -> None:
-        """Brings the schema up to date, in one transaction; a second process waits and finds it done."""
-        with self.write() as connection:
-            if not is_current(connection) and not create(connection):
-                upgrade(connection)
+    def migrate(self, *, at_start: bool = False) -> None:
+        """Brings the schema up to date, in one transaction; a second process waits and finds it done.
+
+        At a start an empty database gets its tables, and an older one is brought up to date only where nobody else can
+        have it open: StartRefused elsewhere.
+        """
+        with self.write(alone="names") as connection:
+            if is_current(connection) or create(connection):
+                return
+            if at_start and not self._dialect.upgrades_at_start:
+                raise StartRefused("the database is of another version: stop every server on it, then `purse migrate`")
+            upgrade(connection)
 
     def close(self) -> None:
         """Closes every connection."""
         self._reader.dispose()
         self._writer.dispose()
 
-
-class _Turn:
-    """A lock that is granted in the order of asking. (SQLite's own waiting starves under saturation.)"""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._waiting: deque[threading.Lock] = deque()
-        self._holder: int | None = None
+    @contextmanager
+    def _meaning(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.SQLAlchemyError as error:
+            meant = self._dialect.meaning(error)
+            if meant is None:
+                raise
+            raise meant from None
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        if self._holder == threading.get_ident():
+    def _once(self) -> Iterator[None]:
+        if getattr(self._thread, "writes", False):
             raise RuntimeError("a write inside a write of the same thread")
-        mine = threading.Lock()
-        mine.acquire()
-        with self._guard:
-            self._waiting.append(mine)
-            if len(self._waiting) == 1:
-                mine.release()
-        mine.acquire()
-        self._holder = threading.get_ident()
+        self._thread.writes = True
         try:
             yield
         finally:
-            self._holder = None
-            with self._guard:
-                self._waiting.popleft()
-                if self._waiting:
-                    self._waiting[0].release()
+            self._thread.writes = False
 
 
-def _engine(url: str, begin: str, pragmas: tuple[str, ...]) -> sa.Engine:
-    # An error's text would hold the values of the statement.
-    engine = sa.create_engine(url, pool_size=8, max_overflow=56, hide_parameters=True)
+def _dialect(url: sa.URL) -> Dialect:
+    if url.drivername in ("postgresql", "postgresql+psycopg"):
+        from app.persistence.postgres import Postgres  # late: its driver, which the embedded default does not need
 
-    def connect(connection: sqlite3.Connection, _record: Any) -> None:
-        connection.isolation_level = None
-        for pragma in (f"busy_timeout={_BUSY_MILLISECONDS}", *pragmas):
-            connection.execute(f"PRAGMA {pragma}")
+        return Postgres(url)
+    if url.drivername != "sqlite" or not url.database:
+        raise ValueError("only sqlite:///<file> and postgresql://... are supported")
+    from app.persistence.sqlite import Sqlite
 
-    def start(connection: sa.Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    sa.event.listen(engine, "connect", connect)
-    sa.event.listen(engine, "begin", start)
-    return engine
+    return Sqlite(url)

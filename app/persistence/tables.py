@@ -12,6 +12,9 @@ metadata = sa.MetaData(
     }
 )
 
+# On PostgreSQL, where two submissions may be open at once (app.persistence.dialect.next_job_number).
+sa.Sequence("jobs_number", metadata=metadata)
+
 # One row: whose database this is, as the home's file `identity` says too; and whether there is a file of the ledgers'
 # heads beside it (app.ledger.epoch).
 service = sa.Table(
@@ -64,6 +67,8 @@ ledgers = sa.Table(
     sa.Column("state", sa.Text, nullable=False),
 )
 
+_THERE = sa.text("data != 'withdrawn'")
+
 # `data` says whether the values are still there. What is withdrawn is a dataset no more: its name is free.
 datasets = sa.Table(
     "datasets",
@@ -78,7 +83,7 @@ datasets = sa.Table(
     sa.Column("data", sa.String(16), nullable=False),
     sa.Column("created_at", sa.String(40), nullable=False),
     sa.CheckConstraint("data in ('stored', 'deleted', 'withdrawn')", name="data"),
-    sa.Index("ix_datasets_name", "name", unique=True, sqlite_where=sa.text("data != 'withdrawn'")),
+    sa.Index("ix_datasets_name", "name", unique=True, sqlite_where=_THERE, postgresql_where=_THERE),
     sa.Index("ix_datasets_content", "content_sha256"),
     sa.Index("ix_datasets_ledger", "ledger_id"),
 )
@@ -132,11 +137,12 @@ ledger_entries = sa.Table(
 
 # The few entries that promise a budget, found without a walk over the others.
 PROMISES = sa.literal_column("kind").in_([sa.literal_column("'opened'"), sa.literal_column("'promised'")])
-sa.Index("ix_ledger_entries_promises", ledger_entries.c.ledger_id, ledger_entries.c.sequence, sqlite_where=PROMISES)
+_PLACE = (ledger_entries.c.ledger_id, ledger_entries.c.sequence)
+sa.Index("ix_ledger_entries_promises", *_PLACE, sqlite_where=PROMISES, postgresql_where=PROMISES)
 
 # And those of charges from outside.
 EXTERNAL = sa.literal_column("kind") == sa.literal_column("'external'")
-sa.Index("ix_ledger_entries_external", ledger_entries.c.ledger_id, ledger_entries.c.sequence, sqlite_where=EXTERNAL)
+sa.Index("ix_ledger_entries_external", *_PLACE, sqlite_where=EXTERNAL, postgresql_where=EXTERNAL)
 
 # Each life of each dispatcher, on which boot of which machine, and a counter that it moves while it lives
 # (app.jobs.leases).

@@ -38,6 +38,7 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
         outside = Outside(asked.event, ledger.neighbors(connection, dataset_id))
     cost = _cost(row.state.filter, outside)
     with database.write() as connection:
+        store.lock(connection, dataset_id, steward)
         row = _unchanged(connection, row, steward)
         entry = ledger.external(connection, dataset_id, asked.label)
         if entry is None:

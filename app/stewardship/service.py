@@ -36,7 +36,8 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
         not_found; name_taken; already_charged for what only an uncharged ledger allows; out_of_range or overallotted
         for the budget.
     """
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
+        store.lock(connection, dataset_id, steward)
         row, at = store.visible(connection, dataset_id, steward), database.timestamp()
         if change.name is not None and change.name != row.name:
             if row.state.is_charged:
@@ -64,7 +65,8 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
     ApiError
         not_found.
     """
-    with database.write() as connection:
+    with database.write(alone="names") as connection:
+        store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
         if row.data == "stored":
             row = _emptied(connection, row, steward, database.timestamp())

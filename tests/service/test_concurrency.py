@@ -19,7 +19,7 @@ from app.http.errors import ApiError
 from app.jobs import attempts, store
 from app.jobs.leases import Holder
 from app.ledger import store as ledger
-from app.persistence.tables import ledgers
+from app.persistence.tables import datasets, ledgers
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import JOB, Service
@@ -88,6 +88,7 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
         if not priced.quote(Standing(seen)).fits:
             return False
         with world.database.write() as connection:
+            ledger.lock(connection, datasets.c.id == dataset)
             now = ledger.load_state(connection, dataset)
             assert now is not None
             total = tuple(a + b for a, b in zip(now.spent, cost, strict=True))

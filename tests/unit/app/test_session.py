@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from app.persistence.session import Database, _Turn, new_id
+from app.persistence.session import Database, new_id
+from app.persistence.sqlite import Turn
 from tests.support.clocks import SetClock
 from tests.support.patience import PATIENCE
 
@@ -178,7 +179,7 @@ def test_errors_do_not_repeat_values(database: Database) -> None:
 
 
 def test_turns_come_in_the_order_of_asking() -> None:
-    turn, order = _Turn(), []
+    turn, order = Turn(), []
 
     def ask(i: int) -> None:
         with turn.taken():
@@ -200,9 +201,10 @@ def test_stamps_are_of_the_given_clock(tmp_path: Path) -> None:
     assert database.timestamp() == "1970-01-01T00:00:00.000Z"
 
 
-def test_only_sqlite_files() -> None:
-    with pytest.raises(ValueError, match="sqlite"):
-        Database("postgresql://localhost/purse")
+@pytest.mark.parametrize("url", ["sqlite://", "mysql://localhost/purse"])
+def test_only_databases_that_are_known(url: str) -> None:
+    with pytest.raises(ValueError, match="only sqlite"):
+        Database(url)
 
 
 def test_identifiers_are_long_and_distinct() -> None:

@@ -51,7 +51,7 @@ def test_environment_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         ("PURSE_MAX_GRADIENT_EVALUATIONS", "inf"),
         ("PURSE_LEASE_SECONDS", "-1"),
         ("PURSE_RENEW_SECONDS", "16"),
-        ("PURSE_DATABASE_URL", "postgresql://localhost/purse"),
+        ("PURSE_DATABASE_URL", "mysql://localhost/purse"),
         ("PURSE_DATABASE_URL", "sqlite://"),
         ("PURSE_SCHEDULER", "tls://somewhere:8786"),
         ("PURSE_LOG_LEVEL", "loud"),

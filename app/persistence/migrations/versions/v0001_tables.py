@@ -3,12 +3,16 @@
 import sqlalchemy as sa
 from alembic import op
 
+from app.persistence.migrations import names
+
 revision = "0001"
 down_revision = None
 
 
 def upgrade() -> None:
     """The tables of version 0.1."""
+    if names.is_postgres():
+        op.execute(sa.schema.CreateSequence(sa.Sequence("jobs_number")))
     op.create_table(
         "datasets",
         sa.Column("id", sa.String(length=64), nullable=False),

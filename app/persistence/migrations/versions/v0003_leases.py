@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from app.persistence.migrations import names
+
 revision = "0003"
 down_revision = "0002"
 
@@ -20,6 +22,7 @@ def upgrade() -> None:
         sa.Column("beat", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_holders")),
     )
+    names.free("jobs")
     op.create_table(
         "jobs_new",
         sa.Column("id", sa.String(length=64), nullable=False),
@@ -64,7 +67,8 @@ def upgrade() -> None:
         sa.UniqueConstraint("owner_id", "idempotency_key", name=op.f("uq_jobs_owner_id")),
     )
     op.execute(
-        f"insert into jobs_new ({_KEPT}, lost, boot, ticks) select {_KEPT}, max(attempt - 1, 0), '', 0.0 from jobs"
+        f"insert into jobs_new ({_KEPT}, lost, boot, ticks) "
+        f"select {_KEPT}, case when attempt > 1 then attempt - 1 else 0 end, '', 0.0 from jobs"
     )
     op.drop_table("jobs")
     op.rename_table("jobs_new", "jobs")

@@ -3,13 +3,16 @@
 import sqlalchemy as sa
 from alembic import op
 
+from app.persistence.migrations import names
+
 revision = "0008"
 down_revision = "0007"
 
 
 def upgrade() -> None:
     """Each dataset that is there has a ledger of its own, under its own id; no entry is changed."""
-    op.execute("pragma defer_foreign_keys = on")  # datasets go and come back, under the rows that point to them
+    if not names.is_postgres():
+        op.execute("pragma defer_foreign_keys = on")  # datasets go and come back, under the rows that point to them
     op.create_table(
         "ledgers",
         sa.Column("id", sa.String(length=64), nullable=False),
@@ -26,7 +29,10 @@ def upgrade() -> None:
 
 def _datasets() -> None:
     op.execute("create table datasets_old as select * from datasets")
-    op.drop_table("datasets")
+    if names.is_postgres():
+        op.execute("drop table datasets cascade")  # with what points to it
+    else:
+        op.drop_table("datasets")
     op.create_table(
         "datasets",
         sa.Column("id", sa.String(length=64), nullable=False),
@@ -46,12 +52,16 @@ def _datasets() -> None:
     op.execute(f"insert into datasets ({kept}, ledger_id, data) select {kept}, id, 'stored' from datasets_old")
     op.drop_table("datasets_old")
     there = sa.text("data != 'withdrawn'")
-    op.create_index("ix_datasets_name", "datasets", ["name"], unique=True, sqlite_where=there)
+    op.create_index("ix_datasets_name", "datasets", ["name"], unique=True, sqlite_where=there, postgresql_where=there)
     op.create_index("ix_datasets_content", "datasets", ["content_sha256"], unique=False)
     op.create_index("ix_datasets_ledger", "datasets", ["ledger_id"], unique=False)
+    if names.is_postgres():
+        for table in ("jobs", "stored_values"):
+            op.create_foreign_key(f"fk_{table}_dataset_id", table, "datasets", ["dataset_id"], ["id"])
 
 
 def _entries() -> None:
+    names.free("ledger_entries")
     op.create_table(
         "entries_new",
         sa.Column("ledger_id", sa.String(length=64), nullable=False),
@@ -71,6 +81,7 @@ def _entries() -> None:
 
 
 def _spend() -> None:
+    names.free("analyst_spend")
     op.create_table(
         "spend_new",
         sa.Column("ledger_id", sa.String(length=64), nullable=False),

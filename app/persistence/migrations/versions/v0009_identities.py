@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from alembic import op
 
+from app.persistence.migrations import names
+
 revision = "0009"
 down_revision = "0008"
 
@@ -28,6 +30,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_identities")),
         sa.UniqueConstraint("name", name=op.f("uq_identities_name")),
     )
+    names.free("tokens")
     op.create_table(
         "tokens_new",
         sa.Column("id", sa.String(length=64), nullable=False),
@@ -78,6 +81,11 @@ def _identity_sql(column: str) -> str:
 
 def _refer_to_identities(connection: sa.Connection, table: str) -> None:
     """The table again, as it stands, with its owners among the identities."""
+    if names.is_postgres():
+        op.drop_constraint(f"fk_{table}_owner_id", table)
+        op.execute(f"update {table} set owner_id = {_identity_sql('owner_id')}")
+        op.create_foreign_key(f"fk_{table}_owner_id", table, "identities", ["owner_id"], ["id"])
+        return
     found = "select sql from sqlite_master where tbl_name = :table and type = :type and sql is not null"
     [made] = connection.scalars(sa.text(found), {"table": table, "type": "table"}).all()
     indexes = connection.scalars(sa.text(found), {"table": table, "type": "index"}).all()

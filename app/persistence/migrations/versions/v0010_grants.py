@@ -1,7 +1,11 @@
 """Grants: without one a dataset is not there for an analyst."""
 
+import time
+
 import sqlalchemy as sa
 from alembic import op
+
+from app.persistence.clock import stamp
 
 revision = "0010"
 down_revision = "0009"
@@ -20,8 +24,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("dataset_id", "identity_id", name=op.f("pk_grants")),
     )
     op.create_index("ix_grants_identity", "grants", ["identity_id", "dataset_id"])
+    now = stamp(time.time())
     op.execute(
-        "insert into grants select datasets.id, identities.id, 'migration', strftime('%Y-%m-%dT%H:%M:%fZ', 'now') "
+        f"insert into grants select datasets.id, identities.id, 'migration', '{now}' "
         "from datasets, identities where role = 'analyst' and data != 'withdrawn' "
         "and exists (select 1 from tokens where identity_id = identities.id and revoked_at is null)"
     )

@@ -9,5 +9,6 @@ down_revision = "0010"
 
 def upgrade() -> None:
     """An index of those alone."""
-    promises = sa.text("kind IN ('opened', 'promised')")
-    op.create_index("ix_ledger_entries_promises", "ledger_entries", ["ledger_id", "sequence"], sqlite_where=promises)
+    those = sa.text("kind IN ('opened', 'promised')")
+    place = ["ledger_id", "sequence"]
+    op.create_index("ix_ledger_entries_promises", "ledger_entries", place, sqlite_where=those, postgresql_where=those)

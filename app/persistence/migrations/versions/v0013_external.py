@@ -9,5 +9,6 @@ down_revision = "0012"
 
 def upgrade() -> None:
     """An index of those alone."""
-    external = sa.text("kind = 'external'")
-    op.create_index("ix_ledger_entries_external", "ledger_entries", ["ledger_id", "sequence"], sqlite_where=external)
+    those = sa.text("kind = 'external'")
+    place = ["ledger_id", "sequence"]
+    op.create_index("ix_ledger_entries_external", "ledger_entries", place, sqlite_where=those, postgresql_where=those)

@@ -1,0 +1,60 @@
+"""What `Database` needs of a database: the one thing that differs between SQLite and PostgreSQL."""
+
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.sql.functions import FunctionElement
+
+Alone = Literal["names", "claims"]  # what names decide, duplicates and the schema among it; whose job is next
+T = TypeVar("T")
+
+
+class Unavailable(OSError):
+    """The database does not answer, or not in time: what was committed stands, and nothing else was done."""
+
+
+class Dialect(Protocol):
+    """One kind of database.
+
+    Parameters
+    ----------
+    writer : of transactions in which what is read under `ledger.lock`, or alone, stays as it was read
+    reader : of read-only transactions on one snapshot
+    upgrades_at_start : whether a start may change the schema that it finds, since no other server has it open
+    """
+
+    writer: sa.Engine
+    reader: sa.Engine
+    upgrades_at_start: bool
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Held by a thread while it writes."""
+        ...
+
+    def exclude(self, connection: sa.Connection, alone: Alone) -> None:
+        """Waits until no other transaction that called this with the same word is open, in any process."""
+        ...
+
+    def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
+        """A full disk, or `Unavailable`; None for what is a mistake of the program."""
+        ...
+
+
+class json_at(FunctionElement[T]):  # noqa: N801  # a function of SQL
+    """What a JSON document (text) holds at a path `$.a.b`, null if nothing; of the type that is named."""
+
+    inherit_cache = True
+    name = "json_at"
+
+    def __init__(self, document: sa.ColumnElement[str], path: str, kind: sa.types.TypeEngine[T]) -> None:
+        super().__init__(document, sa.literal_column(f"'{path}'"))
+        self.type = kind
+
+
+class next_job_number(FunctionElement[int]):  # noqa: N801
+    """A number above those of all jobs that were submitted before."""
+
+    inherit_cache = True
+    name = "next_job_number"
+    type = sa.BigInteger()

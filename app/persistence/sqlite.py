@@ -1,0 +1,97 @@
+"""SQLite: one writer at a time, from any number of threads and processes of one machine.
+
+In WAL mode with synchronous=FULL: what was committed is on the disk before the caller hears of it. Python's sqlite3
+would begin transactions on its own, late and deferred, so that two writers could both read before either writes; its
+own control is switched off (isolation_level None) and SQLAlchemy's begin event says BEGIN IMMEDIATE.
+Reference: SQLAlchemy, "Enabling Non-Legacy SQLite Transactional Modes with the sqlite3 or aiosqlite driver".
+"""
+
+import errno
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+
+from app.persistence.dialect import Alone, json_at, next_job_number
+
+_BUSY_MILLISECONDS = 60_000
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+
+
+class Sqlite:
+    """`Dialect` of a file; every write excludes every other one."""
+
+    upgrades_at_start = True
+
+    def __init__(self, url: sa.URL) -> None:
+        self._turn = Turn()
+        self.writer = _engine(url, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
+        self.reader = _engine(url, "BEGIN", ("query_only=ON",))
+
+    def turn(self) -> AbstractContextManager[None]:
+        return self._turn.taken()
+
+    def exclude(self, connection: sa.Connection, alone: Alone) -> None:
+        pass
+
+    def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
+        if getattr(getattr(error, "orig", None), "sqlite_errorcode", None) in _NO_ROOM:
+            return OSError(errno.ENOSPC, "no room for the database")
+        return None
+
+
+class Turn:
+    """A lock that is granted in the order of asking. (SQLite's own waiting starves under saturation.)"""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waiting: deque[threading.Lock] = deque()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        mine = threading.Lock()
+        mine.acquire()
+        with self._guard:
+            self._waiting.append(mine)
+            if len(self._waiting) == 1:
+                mine.release()
+        mine.acquire()
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._waiting.popleft()
+                if self._waiting:
+                    self._waiting[0].release()
+
+
+def _engine(url: sa.URL, begin: str, pragmas: tuple[str, ...]) -> sa.Engine:
+    # An error's text would hold the values of the statement.
+    engine = sa.create_engine(url, pool_size=8, max_overflow=56, hide_parameters=True)
+
+    def connect(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None
+        for pragma in (f"busy_timeout={_BUSY_MILLISECONDS}", *pragmas):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def start(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    sa.event.listen(engine, "connect", connect)
+    sa.event.listen(engine, "begin", start)
+    return engine
+
+
+@compiles(json_at, "sqlite")
+def _json_at(element: json_at[Any], compiler: Any, **options: Any) -> str:
+    return f"json_extract({compiler.process(element.clauses, **options)})"
+
+
+@compiles(next_job_number, "sqlite")
+def _next_job_number(_element: next_job_number, _compiler: Any, **_options: Any) -> str:
+    return "(SELECT coalesce(max(number), 0) + 1 FROM jobs)"

