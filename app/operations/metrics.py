@@ -129,7 +129,7 @@ class _Service(Collector):
         """Without its database, what the process knows alone."""
         if self.watched is None:
             return
-        with suppress(sa.exc.SQLAlchemyError):  # which is among the reasons
+        with suppress(sa.exc.SQLAlchemyError, OSError):  # which is among the reasons
             yield from _kept(self.watched)
         now, what = set(self.watched.reasons()), "Whether this keeps the server from being ready."
         yield _labelled("purse_not_ready", what, "reason", {reason: reason in now for reason in REASONS})
