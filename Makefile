@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test coverage check bench paper peers machines pythons kills attack audit advisories image lock clean
+.PHONY: help demo serve quick test coverage check bench paper peers machines pythons kills attack fuzz audit advisories report image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -85,6 +85,9 @@ kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lo
 attack: $(TESTING) ## heavy: how long others wait while one analyst asks for 100 of the dearest prices at once
 	@$(BIN)/python -m tests.heavy.attack
 
+fuzz: $(TESTING) ## heavy: ten minutes of every route against the OpenAPI document, other requests each time
+	@$(BIN)/python -m tests.heavy.fuzz
+
 audit: $(RUNTIME) ## heavy: the privacy audit of every method, against either kind of neighbor, with many more runs
 	@$(BIN)/purse audit all --runs 20000
 	@$(BIN)/purse audit all --runs 20000 --neighbors zero_out
@@ -93,6 +96,12 @@ advisories: $(CHECKING) ## the locks against the published security advisories (
 	$(BIN)/pip-audit --strict --require-hashes --disable-pip \
 	  -r requirements.lock -r requirements-build.lock -r requirements-test.lock -r requirements-dev.lock \
 	  -r requirements-bench.lock
+
+report: $(CHECKING) ## what the service is made of: licences (only those taken), build/sbom.json, advisories (needs the network)
+	$(BIN)/pip-licenses --packages $$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/\1/p' requirements.lock)
+	@mkdir -p build
+	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible -o build/sbom.json
+	@$(MAKE) --no-print-directory advisories
 
 image: ## builds the image without an engine and runs it read-only (Debian, as root)
 	@docker/build-without-engine.sh

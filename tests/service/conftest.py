@@ -22,7 +22,7 @@ MakeService = Callable[..., AbstractContextManager[Service]]
 
 
 @contextmanager
-def _made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[Service]:
+def made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[Service]:
     engine = InlineEngine()
     chosen = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **settings)
     app = create_app(chosen, engine=engine, calculators=InlineCalculators(), clock=clock or FastClock())
@@ -41,18 +41,18 @@ def _made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[S
 @pytest.fixture(scope="session")
 def make_service() -> MakeService:
     """`with make_service(home, **settings) as service`; twice on one home is a restart."""
-    return _made
+    return made
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """A fresh application for one test."""
-    with _made(tmp_path / "home") as service:
+    with made(tmp_path / "home") as service:
         yield service
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One application for all tests of a file that do not mind what the others leave."""
-    with _made(tmp_path_factory.mktemp("shared") / "home") as service:
+    with made(tmp_path_factory.mktemp("shared") / "home") as service:
         yield service

@@ -1,0 +1,27 @@
+"""`python -m tests.heavy.fuzz [SECONDS] [SEED]`: the whole interface fuzzed for so long; 1 if anything was found."""
+
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.service.conftest import made
+from tests.support.fuzz import fuzz
+
+
+def main(seconds: int = 600, seed: int | None = None) -> int:
+    """How many requests, how they were answered, and what is wrong."""
+    seed = secrets.randbits(32) if seed is None else seed
+    with tempfile.TemporaryDirectory() as folder, made(Path(folder) / "home") as service:
+        found = fuzz(service, seed, examples=200, seconds=seconds)
+    print(f"seed {seed}: {found.calls.total()} requests in {seconds} s")
+    for what, counts in (("phase", found.calls), ("answer", found.statuses)):
+        print(f"by {what}:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    for failure, sample in found.failures.items():
+        print(f"\n{failure}\n{sample}")
+    print(f"{len(found.failures)} found")
+    return bool(found.failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

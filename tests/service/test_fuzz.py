@@ -1,0 +1,33 @@
+"""Every operation keeps to its document: no 5xx, no answer that is not described, no bad input taken or left behind."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.service.conftest import MakeService
+from tests.support.fuzz import Unchanged, fuzz
+from tests.support.service import Service
+
+# What takes long to draw or to answer; `make fuzz` tries these on their edges, too.
+_DEAR = "post_(quotes|jobs|datasets|dataset_charges)"
+
+
+@pytest.mark.slow
+def test_the_interface_is_what_its_document_says(make_service: MakeService, tmp_path: Path) -> None:
+    with make_service(tmp_path / "home") as service:
+        found = fuzz(service, seed=1, examples=6, without_edges=_DEAR)
+    assert not found.failures, "\n\n".join(f"{what}\n{sample}" for what, sample in found.failures.items())
+    assert {"examples", "coverage", "fuzzing", "stateful"} <= set(found.calls)
+    well = ("GET 200", "POST 200", "POST 201", "POST 202", "PUT 200", "PATCH 200", "DELETE 200", "DELETE 204")
+    assert all(found.statuses[status] for status in well), "not only refusals were seen"
+
+
+def test_what_lasts_is_watched(service: Service) -> None:
+    unchanged = Unchanged(service)
+    assert unchanged.look()
+    assert service.call("steward", "POST", "/v1/tokens", json={"name": "eve"}).status_code == 422
+    assert unchanged.look()
+    assert service.call("steward", "POST", "/v1/tokens", json={"name": "eve", "role": "analyst"}).status_code == 201
+    assert not unchanged.look()
+    (service.home / "datasets" / "left").mkdir(parents=True)
+    assert not unchanged.look()

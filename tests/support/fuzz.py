@@ -1,0 +1,174 @@
+"""The whole interface fuzzed against its own document, and what is refused changes nothing that lasts."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import schemathesis
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import events, from_schema
+
+from app.ledger import audit
+from tests.support.patience import PATIENCE
+from tests.support.service import JOB, SPEC, STEWARD, Service
+
+Schema = dict[str, Any]
+
+_CHECKS = {
+    # Rules that no schema tells (that a column exists, that delta is 0 or at least 1e-12) refuse much that fits it.
+    "positive_data_acceptance": {"enabled": False},
+    "negative_data_rejection": {"expected-statuses": [401, 403, 404, 405, 409, 413, 415, 422, 429, 431]},
+}
+
+
+@dataclass(slots=True)
+class Found:
+    """What a run did and found.
+
+    Parameters
+    ----------
+    calls : requests by phase
+    statuses : answers by method and status
+    failures : the first request that shows each
+    """
+
+    calls: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def add(self, event: events.ScenarioFinished) -> None:
+        """One scenario's requests, answers and failed checks."""
+        recorder = event.recorder
+        self.calls[event.phase.value] += len(recorder.interactions)
+        for interaction in recorder.interactions.values():
+            if interaction.response is not None:
+                self.statuses[f"{interaction.request.method} {interaction.response.status_code}"] += 1
+        for check in (check for checks in recorder.checks.values() for check in checks):
+            if check.failure_info is not None:
+                failure = check.failure_info.failure
+                known = f"{failure.operation}: {failure.title}"
+                self.failures.setdefault(known, f"{failure.message}\n{check.failure_info.code_sample}")
+
+
+class Unchanged:
+    """Whether anything that lasts has changed since the last look: what the database has committed, and folders."""
+
+    def __init__(self, service: Service) -> None:
+        self._home = service.home
+        self._database = sqlite3.connect(service.home / "purse.sqlite3", check_same_thread=False)
+        self._seen: object = None
+
+    def look(self) -> bool:
+        """True also the first time."""
+        [version] = self._database.execute("PRAGMA data_version").fetchone()
+        now = (
+            version,
+            sorted(path.name for folder in ("datasets", "incoming") for path in self._home.glob(f"{folder}/*")),
+        )
+        before, self._seen = self._seen or now, now
+        return before == now
+
+
+def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None, without_edges: str = "") -> Found:
+    """Every operation as the steward: known good, the schemas' edges, random good and bad, and chains along the links.
+
+    No job starts, so that what a request leaves behind is that request's.
+
+    Parameters
+    ----------
+    seed : of all that is drawn
+    examples : of each operation; also the number of chains
+    seconds : goes on until then
+    without_edges : operations (a pattern of names) that are not tried on their schemas' edges, of which they have many
+    """
+    service.engine.slots = 0
+    dataset, kept = service.dataset(), service.dataset()
+    own = service.call("steward", "GET", "/v1/tokens").json()["items"][0]["id"]
+    known = {
+        "path.dataset_id": [dataset, kept],
+        "path.analyst": ["the analyst"],
+        "body.dataset": [dataset, kept],
+        "body.target": ["income", "age"],
+        "body.positive": ["high", "m"],
+        "body.features[*]": ["age", "sex"],
+    }
+    config = SchemathesisConfig.from_dict(
+        {
+            "seed": seed,
+            "suppress-health-check": ["all"],
+            "request-timeout": PATIENCE,
+            "max-stream-events": 1,  # the state now; with no job started there is no other
+            "auth": {"openapi": {"token": {"bearer": STEWARD}}},
+            "generation": {"max-examples": examples, "database": "none", "no-shrink": True},
+            "checks": _CHECKS,
+            "phases": {"stateful": {"max-steps": 5}},
+            "dictionaries": {name: {"values": values} for name, values in known.items()},
+            "parameters": {name: {"dictionary": name, "probability": 0.7} for name in known},
+            **({"max-time": seconds} if seconds else {}),
+            **({"operations": [_plain(without_edges)]} if without_edges else {}),
+        }
+    )
+    schema = schemathesis.openapi.from_dict(
+        _exemplified(service.client.get("/openapi.json").json(), dataset), config=config
+    )
+    schema.app, schema.location = _running(service.app), "/openapi.json"
+    unchanged = Unchanged(service)
+
+    @schema.hook
+    def filter_case(_context: Any, case: Any) -> bool:
+        gone = case.method == "DELETE" and case.path_parameters == {"dataset_id": kept}
+        return case.path_parameters.get("token_id") != own and not gone  # or not much would be answered after it
+
+    @schemathesis.check
+    def refused_changes_nothing(_context: Any, response: Any, case: Any) -> None:
+        is_to_change = case.method not in ("GET", "HEAD") and response.status_code < 400
+        assert unchanged.look() or is_to_change, f"{response.status_code} left something behind"
+
+    found = Found()
+    try:
+        for event in from_schema(schema).execute():
+            if isinstance(event, events.ScenarioFinished):
+                found.add(event)
+            elif isinstance(event, events.NonFatalError | events.FatalError):
+                found.failures[str(event)] = "an error of the tool"
+    finally:
+        schemathesis.checks.CHECKS.unregister("refused_changes_nothing")
+    found.failures |= {ledger: wrong for ledger, wrong in audit.verify(service.database).items() if wrong}
+    return found
+
+
+def _plain(pattern: str) -> Schema:
+    return {"include-operation-id-regex": pattern, "phases": {"coverage": {"enabled": False}}}
+
+
+def _running(app: Callable[..., Any]) -> Callable[..., Any]:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            raise NotImplementedError  # it runs already
+        await app(scope, receive, send)
+
+    return application
+
+
+def _exemplified(document: Schema, dataset: str) -> Schema:
+    """The document with requests that go well, which are tried as they stand and changed in one place or another."""
+    asked = [JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": steps}} for steps in (3, 0)]
+    asked += [{"dataset": dataset, "method": {"name": "profile"}, "privacy": {"epsilon": 0.1}}]
+    event = {"type": "GaussianDpEvent", "noise_multiplier": 1000.0}
+    good: dict[str, list[Schema]] = {
+        "post_jobs": asked,
+        "post_quotes": asked,
+        "post_tokens": [{"name": "eve", "role": "analyst"}],
+        "post_dataset_charges": [{"label": "survey", "event": event}],
+        "put_dataset_allotment": [{"share": 0.1, "mode": "shared"}],
+        "patch_dataset": [{"budget": {"epsilon": 10.0, "delta": 1e-6}}, {"frozen": False}],
+        "post_calibrations": [{"mechanism": {"name": "gaussian"}, "epsilon": 1.0, "delta": 1e-6}],
+        "post_datasets": [{"spec": SPEC, "file": "age,sex,income\n20,f,low\n30,m,high\n"}],
+    }
+    for operation in (operation for operations in document["paths"].values() for operation in operations.values()):
+        bodies = good.get(operation["operationId"], ())
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            content["examples"] = {str(place): {"value": body} for place, body in enumerate(bodies)}
+    return document
