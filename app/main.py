@@ -31,6 +31,7 @@ from app.http.middleware import Observed
 from app.http.places import Places
 from app.http.protocol import Limits
 from app.http.queries import refuse_unknown
+from app.http.rates import Limited
 from app.http.server import configured
 from app.identity import routes as tokens
 from app.identity.home import open_database
@@ -95,6 +96,7 @@ class Services:
     calculators: Calculators
     pool: Pool
     streams: Places
+    uploads: Places
     ready: threading.Event
     readiness: Readiness
     lives: Lives
@@ -156,6 +158,7 @@ def create_app(
     application.state.refused = None
     application.state.written = {}
     application.add_middleware(Guarded)
+    application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
     application.add_middleware(Observed, count=metrics.count)
     handlers.install(application, ROUTERS)
     application.add_exception_handler(Unavailable, _wait)
@@ -233,10 +236,11 @@ def _start(
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
     pool = Pool(calculating.ask, settings.calculations, metrics.priced)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
+    uploads = Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS)
     ready = threading.Event()
     readiness = Readiness(settings, database, keys, ready, lambda: _slots(running))
     sign_on = None if settings.oidc_issuer is None else SignOn(settings, database.clock)
-    parts = (settings, database, keys, epoch, sign_on, running, dispatcher, calculating, pool, streams, ready)
+    parts = (settings, database, keys, epoch, sign_on, running, dispatcher, calculating, pool, streams, uploads, ready)
     return Services(*parts, readiness, lives, lock)
 
 

@@ -90,6 +90,18 @@ class Settings(BaseSettings):
     max_connections: Annotated[
         int, Field(ge=4, le=100_000, description="The most connections open at once; the idle ones make room first.")
     ] = 512
+    max_requests: Annotated[
+        int, Field(ge=1, le=100_000, description="The most requests of one caller, or address, answered at once.")
+    ] = 128
+    caller_rate: Annotated[
+        int, Field(ge=1, le=10**6, description="Requests a second of one caller; ten seconds of them at once.")
+    ] = 100
+    stranger_rate: Annotated[
+        int, Field(ge=1, le=10**6, description="The same of one address, for those without a valid token.")
+    ] = 50
+    total_rate: Annotated[
+        int, Field(ge=2, le=10**6, description="The same of all together; strangers have half of it.")
+    ] = 2000
     max_streams: Annotated[
         int, Field(ge=1, le=100_000, description="The most event streams open at once; 8 of them for one caller.")
     ] = 128

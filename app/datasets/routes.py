@@ -17,6 +17,7 @@ from app.wire.base import Identifier, Page
 from app.wire.datasets import BudgetStatus, Dataset
 from app.wire.receipts import LedgerHead
 
+UPLOADS_EACH, UPLOADS = 4, 16  # received at once, of one steward and of all: each has its file on the disk
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
 _FORM = {
@@ -43,9 +44,9 @@ Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
-async def uploaded(request: Request, chosen: Chosen, _principal: Manager) -> AsyncIterator[Upload]:
+async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> AsyncIterator[Upload]:
     """The upload, in a folder that goes when the request is over. Nothing is received without a steward's token."""
-    with folders.incoming(chosen.home) as folder:
+    with request.app.state.services.uploads.taken(principal.id), folders.incoming(chosen.home) as folder:
         yield await receive(request, folder / "upload", chosen.max_upload_bytes)
 
 

@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.http.errors import ApiError
+from app.http.rates import CALLER
 from app.identity import service
 from app.identity.sign_on import Arrival, SignOn
 from app.identity.store import Principal
@@ -54,6 +55,7 @@ class Require:
 
     def __call__(
         self,
+        request: Request,
         base: Annotated[Database, Depends(database)],
         shown: Annotated[Arrival | str, Depends(shown)],
     ) -> Principal:
@@ -61,6 +63,7 @@ class Require:
         principal = service.known(base, shown)
         if principal is None:
             raise ApiError("unauthenticated", headers=_CHALLENGE)
+        request.scope[CALLER] = principal.id
         if principal.role not in self.roles:
             raise ApiError("forbidden")
         if self.scope not in principal.scopes:

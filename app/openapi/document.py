@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from app.http.body import JsonBody
 from app.http.errors import CODES, ApiError, responses
 from app.http.location import locating
+from app.http.rates import UNLIMITED
 from app.http.routing import dependants, routes
 from app.identity.dependencies import bearer
 from app.openapi.descriptions import describe
@@ -47,14 +48,14 @@ def document(app: FastAPI, routers: Sequence[APIRouter]) -> Schema:
         for method in route.methods or ():
             operation = found["paths"][route.path_format][method.lower()]
             operation["operationId"] = operation_id(method.lower(), route.path_format)
-            _complete(operation, calls, named)
+            _complete(operation, calls, named, () if route.path in UNLIMITED else ("too_many_requests", "overloaded"))
     _stream(found["paths"])
     connect(found["paths"])
     return found
 
 
-def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str]) -> None:
-    codes = ["internal"]
+def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str], refusals: Sequence[str]) -> None:
+    codes = ["internal", *refusals]
     if bearer in calls:
         codes += ["unauthenticated", "forbidden", "sign_on_unavailable", "database_unavailable"]
     if _ref("HTTPValidationError") in str(operation["responses"].get("422")):

@@ -8,6 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials
 
 from app.http.errors import ApiError, responses
+from app.http.rates import CALLER
 from app.identity.dependencies import bearer, database, require, settings, shown
 from app.operations.metrics import CONTENT_TYPE
 from app.operations.readiness import REASONS
@@ -30,7 +31,9 @@ async def monitor(
     wanted = chosen.metrics_token
     given = credentials.credentials if credentials else ""
     if wanted is None or not hmac.compare_digest(given.encode(), wanted.get_secret_value().encode()):
-        await run_in_threadpool(READER, base, await shown(request, credentials))
+        await run_in_threadpool(READER, request, base, await shown(request, credentials))
+    else:
+        request.scope[CALLER] = "the monitor"
 
 
 @router.get("/health/live", summary="Is the process there?")

@@ -16,7 +16,7 @@ from tests.support.calculations import InlineCalculators
 from tests.support.clocks import FastClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
-from tests.support.service import STEWARD, Service
+from tests.support.service import STEWARD, UNHURRIED, Service
 
 MakeService = Callable[..., AbstractContextManager[Service]]
 
@@ -24,7 +24,7 @@ MakeService = Callable[..., AbstractContextManager[Service]]
 @contextmanager
 def made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[Service]:
     engine = InlineEngine()
-    chosen = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **settings)
+    chosen = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **UNHURRIED | settings)
     app = create_app(chosen, engine=engine, calculators=InlineCalculators(), clock=clock or FastClock())
     with TestClient(app, raise_server_exceptions=False) as client:
         service = Service(app, home, engine, client, {"steward": STEWARD})

@@ -20,7 +20,7 @@ from app.settings import Settings
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
-from tests.support.service import STEWARD
+from tests.support.service import STEWARD, UNHURRIED
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Live:
 def live(home: Path, calculators: Calculators | None = None, limits: Limits | None = None) -> Iterator[Live]:
     """A service that is ready; stopped at the end."""
     engine = InlineEngine()
-    settings = Settings(home=home, bootstrap_token=SecretStr(STEWARD))
+    settings = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **UNHURRIED)
     app = create_app(settings, engine=engine, calculators=calculators or InlineCalculators())
     server = uvicorn.Server(configured(app, limits or Limits(), timeout_graceful_shutdown=2))
     with socket.socket() as port:

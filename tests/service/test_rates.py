@@ -1,0 +1,137 @@
+"""Rates: every route refuses who asks too often, and nobody else."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from app.http.rates import UNLIMITED
+from tests.service.conftest import MakeService
+from tests.service.test_identity import EVERY, PROTECTED, PUBLIC, _path
+from tests.support.clocks import HeldClock
+from tests.support.service import Service
+
+QUOTA = 30
+
+
+@pytest.fixture
+def clock() -> HeldClock:
+    return HeldClock()
+
+
+@pytest.fixture
+def service(tmp_path_factory: pytest.TempPathFactory, make_service: MakeService, clock: HeldClock) -> Iterator[Service]:
+    """Three requests a second of one caller and of one address; the clock stands."""
+    home = tmp_path_factory.mktemp("rates") / "home"
+    with make_service(home, clock=clock, caller_rate=3, stranger_rate=3, total_rate=1000) as found:
+        for role in found.tokens:
+            found.call(role, "GET", "/v1/datasets")
+        yield found
+
+
+def _drain(service: Service, role: str | None, path: str = "/v1/keys") -> httpx.Response:
+    """The first answer that is a refusal."""
+    for _ in range(QUOTA):
+        answer = service.call(role, "GET", path)
+        if answer.status_code == 429:
+            return answer
+    return service.call(role, "GET", path)
+
+
+def _is_refused(answer: httpx.Response, kind: str) -> bool:
+    if answer.status_code != 429:
+        return False
+    assert answer.json()["code"] == "too_many_requests"
+    assert answer.headers["Retry-After"] == "1"
+    assert answer.headers["RateLimit-Policy"] == f'"{kind}";q={QUOTA};w=10'
+    assert answer.headers["RateLimit"] == f'"{kind}";r=0;t=10'
+    return True
+
+
+@pytest.mark.slow
+def test_every_route_refuses_whoever_asks_too_often(service: Service, clock: HeldClock) -> None:
+    """A caller by any of its requests, a stranger by any address's; others are served, and so are probes."""
+    assert _is_refused(_drain(service, "analyst", "/v1/datasets"), "caller")
+    for method, route in EVERY:
+        refused = _is_refused(service.call("analyst", method, _path(route)), "caller")
+        assert refused == (route.path not in UNLIMITED), (method, route.path)
+    assert service.call("auditor", "GET", "/v1/datasets").status_code == 200
+    assert _is_refused(_drain(service, None), "address")
+    for method, path in PUBLIC:
+        assert _is_refused(service.call(None, method, path), "address") == (path not in UNLIMITED), path
+    for method, route in PROTECTED:
+        assert _is_refused(service.call(None, method, _path(route)), "address")
+    assert service.call("auditor", "GET", "/v1/datasets").status_code == 200, "a known caller has no address"
+    another = TestClient(service.app, client=("192.0.2.7", 1))
+    assert another.get("/v1/keys").status_code == 200
+    clock.pass_(1.1)
+    assert service.call("analyst", "GET", "/v1/datasets").status_code == 200
+    assert service.call(None, "GET", "/v1/keys").status_code == 200
+
+
+def test_an_answer_says_how_many_are_left(service: Service, clock: HeldClock) -> None:
+    clock.pass_(20)
+    for left in (29, 28, 27):
+        answer = service.call("analyst", "GET", "/v1/datasets")
+        assert answer.headers["RateLimit"] == f'"caller";r={left};t={-(-(QUOTA - left) // 3)}'
+        assert answer.headers["RateLimit-Policy"] == f'"caller";q={QUOTA};w=10'
+    assert "RateLimit" not in service.call(None, "GET", "/health/live").headers
+
+
+def test_guessing_tokens_is_an_addresss_and_slow(service: Service) -> None:
+    service.tokens |= {str(guess): f"purse_{guess}" for guess in range(QUOTA + 1)}
+    told = [service.call(str(guess), "GET", "/v1/datasets").status_code for guess in range(QUOTA + 1)]
+    assert set(told) == {401, 429}
+    assert told == sorted(told)
+    assert service.call("analyst", "GET", "/v1/datasets").status_code == 200
+
+
+def test_a_revoked_token_is_a_guess_like_any_other(service: Service, clock: HeldClock) -> None:
+    """Whoever found it uses up nothing of its identity's."""
+    clock.pass_(20)
+    found = {one["name"]: one["id"] for one in service.call("steward", "GET", "/v1/tokens").json()["items"]}
+    assert service.call("steward", "DELETE", f"/v1/tokens/{found['the analyst']}").status_code == 204
+    first, second = (service.call("analyst", "GET", "/v1/datasets") for _ in range(2))
+    assert first.status_code == second.status_code == 401
+    assert first.headers["RateLimit"].startswith('"caller"')
+    assert second.headers["RateLimit"].startswith('"address"')
+
+
+def test_tokens_of_one_identity_share_a_bucket(service: Service, clock: HeldClock) -> None:
+    clock.pass_(20)
+    made = service.call("steward", "POST", "/v1/tokens", json={"name": "the analyst", "role": "analyst"})
+    service.tokens["again"] = made.json()["token"]
+    service.call("again", "GET", "/v1/datasets")
+    assert _is_refused(_drain(service, "again", "/v1/datasets"), "caller")
+    assert _is_refused(service.call("analyst", "GET", "/v1/datasets"), "caller")
+
+
+def test_all_together_are_bounded_and_probes_are_not(
+    tmp_path_factory: pytest.TempPathFactory, make_service: MakeService, clock: HeldClock
+) -> None:
+    """Strangers have half of it, so that callers still have theirs."""
+    with make_service(tmp_path_factory.mktemp("all") / "home", clock=clock, total_rate=4) as service:
+        clock.pass_(20)
+        service.call("analyst", "GET", "/v1/datasets")
+        told = [service.call(None, "GET", "/v1/keys") for _ in range(25)]
+        assert {answer.status_code for answer in told} == {200, 503}
+        assert (told[-1].json()["code"], told[-1].headers["Retry-After"]) == ("overloaded", "1")
+        told = [service.call("analyst", "GET", "/v1/datasets") for _ in range(30)]
+        assert [answer.status_code for answer in told[:5]] == [200] * 5
+        assert told[-1].status_code == 503
+        for path in UNLIMITED:
+            assert service.call(None, "GET", path).status_code == 200
+
+
+def test_uploads_are_so_many_at_once(service: Service) -> None:
+    """Four of one steward are received: a fifth is told before a byte is written."""
+    uploads = service.app.state.services.uploads
+    listed = service.call("steward", "GET", "/v1/tokens").json()["items"]
+    steward = {one["name"]: one["identity"] for one in listed}["bootstrap"]
+    for _ in range(4):
+        uploads.take(steward)
+    refused = service.upload()
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+    uploads.leave(steward)
+    assert service.upload().status_code == 201

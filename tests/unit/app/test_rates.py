@@ -1,0 +1,85 @@
+"""Buckets: what they admit, over any times of asking; and how many requests of one are under way."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.http.asgi import Receive, Scope, Send
+from app.http.rates import WINDOW, Buckets, Limited, Recent
+from app.settings import Settings
+
+RATES = st.integers(1, 10**6)
+GAPS = st.lists(st.floats(0.0, 3.0), min_size=1, max_size=200)
+
+
+@given(RATES, GAPS)
+def test_admits_its_rate_and_ten_seconds_of_it(rate: int, gaps: list[float]) -> None:
+    buckets, now, admitted = Buckets(rate), 1e5, 0
+    for gap in gaps:
+        now += gap
+        taken = buckets.take("ada", now)
+        admitted += not taken.wait
+        assert admitted <= rate * (WINDOW + now - 1e5) + 1e-3 * rate
+        assert 0 <= taken.left <= buckets.quota
+        assert 0.0 <= taken.full <= WINDOW * (1 + 1e-6)
+
+
+@given(st.integers(1, 50), GAPS)
+def test_whoever_waits_as_told_is_admitted(rate: int, gaps: list[float]) -> None:
+    buckets, now = Buckets(rate), 1e5
+    for gap in gaps:
+        now += gap
+        for _ in range(3):
+            taken = buckets.take("ada", now)
+            if taken.wait:
+                now += taken.wait + 1e-9
+                assert not buckets.take("ada", now).wait
+
+
+def test_a_full_bucket_gives_what_it_says_and_no_more() -> None:
+    buckets = Buckets(3)
+    left = [buckets.take("ada", 0.0) for _ in range(31)]
+    assert [taken.left for taken in left] == [*range(29, -1, -1), 0]
+    assert [bool(taken.wait) for taken in left] == [False] * 30 + [True]
+    assert not buckets.take("eve", 0.0).wait, "each has its own"
+
+
+def test_tables_do_not_grow() -> None:
+    table = Recent[int](most=3)
+    for number in range(5):
+        table.put(str(number), number)
+        table.put("0", 0)
+    assert [table.get(str(number)) for number in range(5)] == [0, None, None, 3, 4]
+
+
+def test_one_caller_has_so_many_answered_at_once() -> None:
+    told: list[tuple[str, int]] = []
+
+    async def main() -> None:
+        release = asyncio.Event()
+
+        async def slow(_scope: Scope, _receive: Receive, send: Send) -> None:
+            await release.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        limited = Limited(slow, Settings(max_requests=2))
+
+        async def ask(host: str) -> None:
+            async def send(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    told.append((host, message["status"]))
+
+            scope = {"type": "http", "path": "/", "headers": [], "client": (host, 1)}
+            await limited(scope, asyncio.sleep, send)  # type: ignore[arg-type]
+
+        asking = [asyncio.create_task(ask(host)) for host in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "::1")]
+        await asyncio.sleep(0.01)
+        assert told == [("2001:db8::3", 429)], "one network of addresses is one"
+        release.set()
+        await asyncio.gather(*asking)
+        await ask("2001:db8::3")
+
+    asyncio.run(main())
+    assert sorted(status for _, status in told) == [200, 200, 200, 200, 429]
