@@ -20,7 +20,7 @@ from solvers.bounds import UNIT, block_rows
 from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access import frames
-from solvers.data_access.data import Data, blocks
+from solvers.data_access.data import Data
 from solvers.data_access.inputs import in_bytes, places
 from solvers.data_access.rows import Coded, code_bytes
 from solvers.data_access.sums import gradient_sum
@@ -146,7 +146,7 @@ def memory() -> None:
 def _gradient(data: Data, w: Floats, *, threads: bool = False) -> Floats:
     before, reading._MANY = reading._MANY, 8 if threads else 10**9
     try:
-        return gradient_sum(data, blocks(data.problem.n, data.problem), w)
+        return gradient_sum(data, slice(0, data.problem.n), w)
     finally:
         reading._MANY = before
 

@@ -15,7 +15,10 @@ FARTHEST = 1e100
 """The longest w that is answered: no margin overflows then."""
 
 BLOCK = 16_384
-"""Rows whose sum is made at once, for few coordinates; such sums are added in order."""
+"""Rows whose sum is made at once, for few coordinates; such sums are added in order, group by group."""
+
+GROUP = 1 << 18
+"""Places whose sum is one number's worth of all that is added up beyond: a partition of what no machine holds."""
 
 _CACHED = 1 << 17  # numbers that stay in the second-level cache
 
@@ -24,7 +27,7 @@ def block_rows(problem: Problem) -> int:
     """How many records' sum is made at once: so many that adding such sums costs less than making them."""
     if problem.outputs > 1:
         return max(1024, min(BLOCK, _CACHED // problem.outputs))
-    return max(BLOCK, problem.d)
+    return min(GROUP, max(BLOCK, problem.d))
 
 
 def unfolded_rows(width: int) -> int:

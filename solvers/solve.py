@@ -20,6 +20,7 @@ from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.summed import Elsewhere, Summed
 from solvers.data_access.walk import Walk
 from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
@@ -135,7 +136,7 @@ def plan(
 def run(
     method: Run,
     problem: Problem,
-    data: Data,
+    data: Data | Elsewhere,
     release: ReleasePlan,
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
@@ -157,9 +158,9 @@ def run(
         moments = StandardisedOracle(problem, data, first, noise, on_answer)
         frame, before = preparation.frame(moments, problem), moments.transcript()
     if frame is not None:
-        data = frames.framed(data, frame, met.row_norm)
+        data = frames.framed(data, frame, met.row_norm) if isinstance(data, Data) else data.within(frame, met.row_norm)
     elif met is not problem:  # that the data are the problem's, the moments' door has seen
-        data = replace(data, problem=met)
+        data = data.seen_by(met)
     coefficients, transcript = _answered(method, data, rest, noise, _after(before, on_answer))
     transcript = replace(transcript, queries=transcript.queries + before.queries)
     if not release.plan.covers(transcript):
@@ -173,7 +174,7 @@ def run(
 
 
 def _answered(
-    method: Run, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
+    method: Run, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
 ) -> tuple[Vector, Plan]:
     """The method's answer through the door that it needs, and what was asked there."""
     problem = data.problem
@@ -182,6 +183,8 @@ def _answered(
         door = oracle_of(method, data, plan, noise, on_answer)
         return method.run(door, problem), door.transcript()
     if method.door == "allocated":
+        if not isinstance(data, Data):
+            raise Unsuitable("secret slots need all rows on one machine")
         door = AllocatedOracle(problem, data, plan, noise, on_answer)
         return method.run(door, problem), door.transcript()
     if method.door == "standardised":
@@ -192,7 +195,7 @@ def _answered(
 
 
 def oracle_of(
-    method: OracleRun, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
+    method: OracleRun, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
 ) -> PrivateOracle:
     """The oracle, with those answers of many steps that the run asks for."""
     walker = Walk.of if method.walks else None

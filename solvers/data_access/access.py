@@ -6,7 +6,8 @@ That the value moves by at most the stated bound is each method's own proof (doc
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,10 @@ from accounting.noise import Noise, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import unfolded_rows
-from solvers.data_access.data import Data, blocks
+from solvers.data_access.data import Data
 from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.meter import Meter
-from solvers.data_access.rows import cut
+from solvers.data_access.summed import Places, Summed, Work
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -46,7 +47,7 @@ class DataAccess:
     def __init__(
         self,
         problem: Problem,
-        data: Data,
+        data: Summed,
         plan: Plan,
         noise: Noise,
         on_answer: Callable[[int], None] | None = None,
@@ -69,16 +70,14 @@ class DataAccess:
         self.__reads(rows)
         self.__meter.pulse()
         k = self.__problem.unit.places
-        first, count = k * rows.start, k * len(rows)
-        pieces = (slice(first + b.start, first + b.stop) for b in blocks(count, self.__problem))
-        return gradient_sum(data, pieces, w) / count
+        return gradient_sum(data, slice(k * rows.start, k * rows.stop), w) / (k * len(rows))
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
         """The mean of w_0 = start, .., w_(m-1), w_j = prox(w_(j-1) - step grad F_j(w_(j-1)), step), a step a position,
         F_j the mean of its record's k losses; in order; without noise: never to be returned by a method.
         """
         self.__reads(rows)
-        problem, data, w, total = self.__problem, self.__data, start, start.copy()
+        problem, data, w, total = self.__problem, self.__here(), start, start.copy()
         loss = problem.compiled
         if loss is None:
             raise Unsuitable("one record a step needs a loss of one margin")
@@ -108,15 +107,10 @@ class DataAccess:
         """X'X/(n k) and X'y/(n k) of the scaled rows and the targets clipped to [-limit, limit], without noise: never
         to be returned by a method.
         """
-        problem, data = self.__problem, self.__data
+        problem = self.__problem
         self.__reads(range(problem.n))
-        second, mixed = np.zeros((problem.d, problem.d)), np.zeros(problem.d)
-        for rows in cut(problem.places, problem.d):
-            self.__meter.pulse()
-            X = rows_of(data, rows)
-            second += X.T @ X
-            mixed += X.T @ np.clip(data.y[rows], -limit, limit)
-        return second / problem.places, mixed / problem.places
+        sums = self.__data.total(SecondMoments(limit), pulse=self.__meter.pulse) / problem.places
+        return sums[:-1], sums[-1]
 
     def planned(self, query: str) -> PlannedQuery:
         """The query with its noise, as planned."""
@@ -132,7 +126,7 @@ class DataAccess:
         """
         if self.__drawn:
             raise OutOfPlan("rows are drawn once in a run")
-        rows, data = draws.places(self.__meter.noise, self.__problem.n, self.__problem.n), self.__data
+        rows, data = draws.places(self.__meter.noise, self.__problem.n, self.__problem.n), self.__here()
         access = DataAccess(self.__problem, data, self.__meter.plan, self.__meter.noise)
         access.__data = data.drawn(rows)
         access.__meter = self.__meter
@@ -176,11 +170,35 @@ class DataAccess:
         seen = self.__read or rows
         self.__read = range(min(seen.start, rows.start), max(seen.stop, rows.stop))
 
-    def __seen_by(self, problem: Problem | None) -> Data:
+    def __here(self) -> Data:
+        """The records themselves."""
+        if not isinstance(self.__data, Data):
+            raise Unsuitable("this needs all rows on one machine")
+        return self.__data
+
+    def __seen_by(self, problem: Problem | None) -> Summed:
         """The data as another loss sees them."""
         if problem is None or problem == self.__problem:
             return self.__data
         mine = self.__problem
         if replace(problem, loss=mine.loss) != mine or problem.loss.takes != mine.loss.takes:
             raise Unsuitable("the data were prepared for another problem")
-        return replace(self.__data, problem=problem)
+        return self.__data.seen_by(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class SecondMoments(Work):
+    """X'X, and X'y in a last row, the targets clipped to [-limit, limit]: (d + 1, d)."""
+
+    unfolds: ClassVar[bool] = True
+
+    limit: float
+
+    def on(self, data: Data) -> Callable[[Places], NDArray[np.float64]]:
+        """Over a piece."""
+
+        def work(rows: Places) -> NDArray[np.float64]:
+            X = rows_of(data, rows)
+            return np.vstack((X.T @ X, X.T @ np.clip(data.y[rows], -self.limit, self.limit)))
+
+        return work

@@ -14,9 +14,9 @@ from accounting.mechanisms import RandomAllocation
 from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers.bounds import sampled_bound
-from solvers.data_access.data import Data
+from solvers.data_access.data import Data, places_of
 from solvers.data_access.meter import Meter
-from solvers.data_access.sums import gradient_sum, pieces, reach
+from solvers.data_access.sums import gradient_sum, reach
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -44,7 +44,8 @@ class AllocatedOracle:
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, RandomAllocation)
         records, size = self.__slot(planned)
-        value = gradient_sum(self.__data, pieces(records, self.__problem), w) / (size * self.__problem.unit.places)
+        places = places_of(np.sort(records), self.__problem)
+        value = gradient_sum(self.__data, places, w) / (size * self.__problem.unit.places)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def transcript(self) -> Plan:

@@ -2,19 +2,21 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TypeVar
+from itertools import groupby, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers import kernels
-from solvers.bounds import block_rows
+from solvers.bounds import GROUP, block_rows, unfolded_rows
 from solvers.columns import Columns
 from solvers.data_access.rows import Stored, cut, kept, taken
+from solvers.data_access.summed import Places, Work
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -39,12 +41,14 @@ class Data:
     y : (n k,), the targets
     scale : (n k,), what each row is multiplied with when it is read
     problem : whose R and loss the maps used
+    kept : what a work keeps for the next one: of frames, which are used for many sums
     """
 
     records: "kernels.Records"
     y: Vector
     scale: Vector
     problem: Problem
+    kept: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @staticmethod
     def coded(rows: Stored, y: Vector, problem: Problem, present: NDArray[np.bool_] | None = None) -> "Data":
@@ -77,14 +81,35 @@ class Data:
             scale *= present
         return Data(records, targets, scale, problem)
 
-    def present(self, places: slice = slice(None)) -> NDArray[np.bool_]:
+    def present(self, places: Places = slice(None)) -> NDArray[np.bool_]:
         """Which of the places hold a row."""
         return self.scale[places] > 0
 
     def drawn(self, drawn: NDArray[np.int64]) -> "Data":
         """A copy of the given records."""
         places = places_of(drawn, self.problem)
-        return replace(self, records=taken(self.records, places), y=self.y[places], scale=self.scale[places])
+        return Data(taken(self.records, places), self.y[places], self.scale[places], self.problem)
+
+    def total(self, work: Work, places: Places | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+        """The work's sum over some places, or all: over each group's in order, then of the groups' sums in order.
+
+        Parameters
+        ----------
+        pulse : called at each piece; may raise
+        """
+        return added(self.group_sums(work, slice(0, self.problem.places) if places is None else places, pulse))
+
+    def group_sums(self, work: Work, places: Places, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
+        """Its sum over each group's part of the places, in order; of no places one sum."""
+        size = unfolded_rows(self.problem.d) if work.unfolds else block_rows(self.problem)
+        groups, parts = zip(*pieces(places, size), strict=True)
+        sums = zip(groups, of_each(work.on(self), parts), strict=True)
+        for _, own in groupby(sums, lambda pair: pair[0]):
+            yield added((part for _, part in own), pulse)
+
+    def seen_by(self, problem: Problem) -> "Data":
+        """The same records, for another loss or another bound on what is prepared."""
+        return replace(self, problem=problem)
 
 
 def places_of(records: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
@@ -93,10 +118,32 @@ def places_of(records: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]
     return records if k == 1 else (k * records[:, None] + np.arange(k)).ravel()
 
 
-def blocks(places: int, problem: Problem) -> Iterator[slice]:
-    """So many places in order, cut into blocks."""
-    size = block_rows(problem)
-    return (slice(start, min(places, start + size)) for start in range(0, places, size))
+def pieces(places: Places, size: int) -> list[tuple[int, Places]]:
+    """Places in order, cut where a group ends and into so many at most, each piece with its group's number."""
+    if isinstance(places, slice):
+        edges = range(places.start - places.start % GROUP, places.stop, GROUP)
+        parts = [(max(edge, places.start), min(edge + GROUP, places.stop)) for edge in edges]
+        return [(a // GROUP, slice(c, min(c + size, b))) for a, b in parts for c in range(a, b, size)]
+    if not len(places):
+        return [(0, places)]
+    groups = places // GROUP
+    ends = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(places)]
+    return [(int(groups[a]), places[c : min(c + size, b)]) for a, b in pairwise(ends) for c in range(a, b, size)]
+
+
+def listed(places: Places) -> NDArray[np.int64]:
+    """One by one."""
+    return np.arange(places.start, places.stop) if isinstance(places, slice) else places
+
+
+def added(sums: Iterable[NDArray[Any]], pulse: Callable[[], object] = bool) -> NDArray[Any]:
+    """Their sum, in order; there is one at least."""
+    total: NDArray[Any] | None = None
+    for part in sums:
+        pulse()
+        total = np.array(part) if total is None else np.add(total, part, out=total)
+    assert total is not None
+    return total
 
 
 def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
@@ -109,12 +156,11 @@ def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
     return found
 
 
-def of_each(work: Callable[[_Piece], Vector], pieces: Iterable[_Piece]) -> Iterator[Vector]:
+def of_each(work: Callable[[_Piece], NDArray[Any]], pieces: Sequence[_Piece]) -> Iterator[NDArray[Any]]:
     """work(piece), piece by piece, in order; two at a time where there are many and a second core is ours."""
-    listed = list(pieces)
-    if len(listed) < _MANY or (os.cpu_count() or 1) < 2:
-        return map(work, listed)
-    return _two(os.getpid()).map(work, listed)
+    if len(pieces) < _MANY or (os.cpu_count() or 1) < 2:
+        return map(work, pieces)
+    return _two(os.getpid()).map(work, pieces)
 
 
 @cache

@@ -27,9 +27,13 @@ def framed(data: Data, frame: Frame, row_norm: float) -> Data:
     problem, own = data.problem, checked(frame, data.problem)
     records = in_frame(data, own)
     scale = np.minimum(1.0, row_norm * kernels.inverse_norms(records)) * data.present()
+    return replace(data, records=records, scale=scale, problem=met(problem, own, row_norm), kept={})
+
+
+def met(problem: Problem, own: Frame, row_norm: float) -> Problem:
+    """The problem of the rows of a checked frame."""
     longest = min(1.0, row_norm / own.constant) * own.longest(problem.columns) / row_norm
-    met = replace(problem, row_norm=row_norm, columns=None, stretch=max(1.0, longest))
-    return replace(data, records=records, scale=scale, problem=met)
+    return replace(problem, row_norm=row_norm, columns=None, stretch=max(1.0, longest))
 
 
 def in_frame(data: Data, frame: Frame) -> "kernels.Records":

@@ -18,15 +18,16 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import gradient_bound, printed_bound, sampled_bound
 from solvers.centred import centred_bound, centres, check_centred
-from solvers.data_access.data import Data, blocks, places_of
+from solvers.data_access.data import Data, places_of
 from solvers.data_access.meter import Meter
-from solvers.data_access.sums import center, gradient_sum, pieces, reach
+from solvers.data_access.summed import Summed
+from solvers.data_access.sums import Held, center, gradient_sum, reach
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 Walking = Callable[[Noise, Vector, Vector, Vector, int], Vector]
 Walker = Callable[[Problem, Data, PlannedQuery, float, bool], Walking | None]
-HiddenSteps = Callable[[Data, Meter, str, int, float], Vector]
+HiddenSteps = Callable[[Summed, Meter, str, int, float], Vector]
 
 
 class PrivateOracle:
@@ -46,7 +47,7 @@ class PrivateOracle:
     def __init__(
         self,
         problem: Problem,
-        data: Data,
+        data: Summed,
         plan: Plan,
         noise: Noise,
         on_answer: Callable[[int], None] | None = None,
@@ -88,7 +89,7 @@ class PrivateOracle:
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, PoissonGaussian)
         batch, size = self.__batch(planned)
-        value = gradient_sum(self.__data, pieces(batch, self.__problem), w) / (size * self.__problem.unit.places)
+        value = gradient_sum(self.__data, batch, w) / (size * self.__problem.unit.places)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -106,7 +107,7 @@ class PrivateOracle:
         if bound == 0.0:
             return self.__meter.count(np.zeros(problem.size))
         (batch, size), k = self.__batch(planned), problem.unit.places
-        value = gradient_sum(self.__data, pieces(batch, problem), w, anchor, bound / problem.row_norm) / (size * k)
+        value = gradient_sum(self.__data, batch, w, anchor, bound / problem.row_norm) / (size * k)
         return self.__meter.answer(planned, value, sampled_bound(problem, size, bound, norm))
 
     def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -125,8 +126,8 @@ class PrivateOracle:
             return self.sampled_change(query, w, anchor)
         planned = self.__meter.take(query, PoissonGaussian)
         (batch, size), k = self.__batch(planned), problem.unit.places
-        sums = gradient_sum(self.__data, pieces(batch, problem), moved, anchor, 0.0, problem.loss.curvature_bound)
-        held = np.count_nonzero(self.__data.scale[places_of(batch, problem)])
+        sums = gradient_sum(self.__data, batch, moved, anchor, 0.0, problem.loss.curvature_bound)
+        held = int(self.__data.total(Held(), batch)) if problem.unit.is_person else len(batch)
         value = sums / (size * k) + center(problem, moved, held / (size * k))
         return self.__meter.answer(planned, value, centred_bound(problem, size, problem.L * distance / 2))
 
@@ -142,8 +143,8 @@ class PrivateOracle:
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
             raise OutOfPlan(f"query {query!r} is planned for another number of rows")
         batch, widest = draws.distinct_rows(self.__meter.noise, n, mechanism.batch), 2 * self.__problem.G
-        changes, k = pieces(batch, self.__problem), self.__problem.unit.places
-        change = gradient_sum(self.__data, changes, w, anchor, widest / self.__problem.row_norm) / (mechanism.batch * k)
+        places, k = places_of(batch, self.__problem), self.__problem.unit.places
+        change = gradient_sum(self.__data, places, w, anchor, widest / self.__problem.row_norm) / (mechanism.batch * k)
         bound = printed_bound(self.__problem, mechanism.batch, norm)
         return self.__meter.answer(planned, np.stack([change, self.__at_anchor(anchor)]), bound)
 
@@ -156,7 +157,7 @@ class PrivateOracle:
     def __mean_gradient(self, w: Vector) -> Vector:
         """The exact grad F(w). For answers that add noise, and for them alone."""
         places = self.__problem.places
-        return gradient_sum(self.__data, blocks(places, self.__problem), w) / places
+        return gradient_sum(self.__data, slice(0, places), w) / places
 
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
@@ -174,7 +175,8 @@ class PrivateOracle:
         if centred:
             check_centred(self.__problem)
         planned = self.__meter.look(query, PoissonGaussian)
-        compiled = None if self.__walker is None else self.__walker(self.__problem, self.__data, planned, step, centred)
+        walker, data = self.__walker, self.__data
+        compiled = walker(self.__problem, data, planned, step, centred) if walker and isinstance(data, Data) else None
         if compiled is None:
             return None
         self.__meter.take(query, PoissonGaussian, count)
@@ -195,8 +197,9 @@ class PrivateOracle:
         return self.__meter.transcript()
 
     def __batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
-        """The records of a fresh batch, and its fixed expected size."""
+        """The places of a fresh batch, and its fixed expected size in records."""
         if not isinstance(planned.mechanism, PoissonGaussian):
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate
-        return batches.poisson_rows(self.__meter.noise, self.__problem.n, rate), rate * self.__problem.n
+        drawn = batches.poisson_rows(self.__meter.noise, self.__problem.n, rate)
+        return places_of(drawn, self.__problem), rate * self.__problem.n

@@ -14,13 +14,13 @@ from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import apart
-from solvers import kernels, moment_bounds
+from solvers import moment_bounds
 from solvers.bounds import UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
-from solvers.data_access.data import Data, blocks, of_each
-from solvers.data_access.frames import check_center, checked, in_frame
+from solvers.data_access.frames import check_center, checked
 from solvers.data_access.meter import Meter
-from solvers.data_access.rows import cut
+from solvers.data_access.moment_sums import Counts, Limited, MeanRow, Residuals, Spread, Squares, Targets
+from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
@@ -38,16 +38,15 @@ class StandardisedOracle:
     `means` releases with its own answer: then they are means over rows.
     """
 
-    __slots__ = ("__apart", "__columns", "__data", "__inverse", "__meter", "__problem", "__relation", "__share")
+    __slots__ = ("__apart", "__columns", "__data", "__meter", "__problem", "__relation", "__share")
 
     def __init__(
-        self, problem: Problem, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
+        self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
     ) -> None:
         if data.problem != problem or problem.columns is None:
             raise Unsuitable("the data were prepared for another problem, or their columns are not declared")
         self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
         self.__columns: Columns = problem.columns
-        self.__inverse: tuple[Frame, Vector] | None = None
         self.__relation, self.__apart = problem.relation, apart(problem.relation)
         self.__share = 1.0
 
@@ -66,10 +65,7 @@ class StandardisedOracle:
         Of persons the constant is in the answer: its mean is the share of places that hold a row.
         """
         planned, problem = self.__meter.take(query, Gaussian), self.__problem
-        total, data, is_person = np.zeros(problem.d), self.__data, problem.unit.is_person
-        for rows in blocks(problem.places, problem):
-            places = np.arange(rows.start, rows.stop)
-            total += kernels.weighted_sum(data.records, data.present(rows).astype(np.float64), places)
+        total, is_person = self.__data.total(MeanRow()), problem.unit.is_person
         total = total if is_person else total[:-1]
         moved = moment_bounds.means(self.__columns, problem.relation, problem.unit)
         answer = self.__answer(planned, total, moved, self.__columns.row_norm)
@@ -83,7 +79,7 @@ class StandardisedOracle:
         """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `moment_bounds.farthest`."""
         check_center(center, self.__problem)
         planned, most = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
-        total = self.__total(lambda rows: np.minimum((self.__numbers(rows, center) ** 2).sum(axis=1), most).sum())
+        total = self.__data.total(Spread(center, most))
         return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
@@ -93,39 +89,25 @@ class StandardisedOracle:
         planned, longest = self.__meter.take(query, Gaussian), float(np.linalg.norm(self.__farthest(center)))
         moved, short = moment_bounds.variances(self.__columns, center, radius, self.__relation), radius * radius
         cut = longest > math.sqrt(self.__apart) * short
-
-        def squares(rows: slice) -> Vector:
-            values: Vector = self.__numbers(rows, center) ** 2
-            if cut:
-                values *= (short / np.maximum(values.sum(axis=1), short))[:, None]
-            return np.asarray(values.sum(axis=0))
-
-        return self.__mean(planned, self.__total(squares), moved, min(longest, short) if cut else longest)
+        total = self.__data.total(Squares(center, short if cut else math.inf))
+        return self.__mean(planned, total, moved, min(longest, short) if cut else longest)
 
     def histograms(self, query: str, bins: int) -> Vector:
         """How many records lie in each of so many equal parts of each number's range + noise, (p bins,), number by
         number: a record is in p of them; replacing it moves the counts by sqrt(2 p), emptying it by sqrt(p). A
         person's row counts 1/k.
         """
-        low, high = self.__columns.low, self.__columns.high
-        if not 1 <= bins <= _BINS or not len(low):
+        if not 1 <= bins <= _BINS or not self.__columns.widths.count(1):
             raise Unsuitable("numbers are counted in 1 to 65536 bins")
-        planned, first = self.__meter.take(query, Gaussian), bins * np.arange(len(low))
-        width, center = np.where(high > low, high - low, 1.0), np.zeros(self.__problem.d - 1)
-        counts = np.zeros(len(low) * bins)
-        k = self.__problem.unit.places
-        for rows in cut(self.__problem.places, self.__problem.d):
-            parts = np.floor((self.__numbers(rows, center) - low) / width * bins)
-            places = np.clip(parts, 0, bins - 1).astype(np.int64) + first
-            here = np.repeat(self.__data.present(rows), len(low)).astype(np.float64)
-            counts += np.bincount(places.ravel(), here, minlength=len(counts))
+        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.places
+        counts = self.__data.total(Counts(bins))
         moved = moment_bounds.counts(self.__columns, self.__relation)
         return self.__meter.answer(planned, counts, k * moved * _SLIP) / k
 
     def target_mean(self, query: str) -> float:
         """The mean of y in [-1, 1] + noise."""
         planned = self.__meter.take(query, Gaussian)
-        total = self.__total(lambda rows: (np.clip(self.__data.y[rows], -1, 1) * self.__data.present(rows)).sum())
+        total = self.__data.total(Targets())
         return float(self.__mean(planned, np.atleast_1d(total), 1.0, 1.0)[0])
 
     def target_spread(self, query: str, center: float) -> float:
@@ -133,17 +115,14 @@ class StandardisedOracle:
         if not abs(center) <= 1:
             raise Unsuitable("a target lies in [-1, 1]")
         planned, most = self.__meter.take(query, Gaussian), 1 + abs(center)
-        y, here = self.__data.y, self.__data.present
-        total = self.__total(lambda rows: (np.abs(np.clip(y[rows], -1, 1) - center) * here(rows)).sum())
+        total = self.__data.total(Targets(center))
         return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
         """The mean of min(|<z, w> - y|, most) + noise."""
-        own, points, y = self.__own(frame, most), self.__points(w), self.__data.y
-        planned, records, here = self.__meter.take(query, Gaussian), in_frame(self.__data, own), self.__data.scale
-        total = self.__total(
-            lambda rows: kernels.residual_sum(records, y, here, points[0], most, rows.start, rows.stop)
-        )
+        own, points = self.__own(frame, most), self.__points(w)
+        planned = self.__meter.take(query, Gaussian)
+        total = self.__data.total(Residuals(own, points[0], most))
         return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
@@ -160,12 +139,8 @@ class StandardisedOracle:
             if w, the frame or the limit are not finite and of the problem's shape: functions of the question alone.
         """
         own, points, problem = self.__own(frame, limit), self.__points(w), self.__problem
-        planned, records, allowed = self.__meter.take(query, Gaussian), in_frame(self.__data, own), self.__allowed(own)
-        sums = np.zeros(points.shape)
-        for block in of_each(
-            lambda rows: self.__sum(records, points, allowed, limit, rows), blocks(problem.places, problem)
-        ):
-            sums += block
+        planned = self.__meter.take(query, Gaussian)
+        sums = self.__data.total(Limited(own, points, limit))
         added = limit * (1 + (problem.d + 2 * problem.outputs + 16) * UNIT)
         longest = limit / own.constant * own.longest(self.__columns) * (1 + (problem.d + 8) * UNIT)
         return self.__answer(planned, sums.ravel(), added, longest)
@@ -173,16 +148,6 @@ class StandardisedOracle:
     def transcript(self) -> Plan:
         """What was really answered."""
         return self.__meter.transcript()
-
-    def __sum(self, records: "kernels.Records", W: Vector, inverse: Vector, limit: float, rows: slice) -> Vector:
-        """Of t_i z_i over a block, (K, d)."""
-        y, loss = self.__data.y, self.__problem.loss
-        if loss.outputs > 1:
-            total: Vector = kernels.softmax_sum(records, y, inverse, limit, W, rows.start, rows.stop)
-            return total
-        classes = loss.takes == "class"
-        one: Vector = kernels.scalar_sum(records, y, inverse, limit, W[0], classes, rows.start, rows.stop)
-        return one[None]
 
     def __own(self, frame: Frame, limit: float) -> Frame:
         """`checked`, and the limit."""
@@ -195,37 +160,10 @@ class StandardisedOracle:
             raise Unsuitable("a point is finite and has a coordinate for each column and each output")
         return np.ascontiguousarray(w.reshape(-1, self.__problem.d))
 
-    def __allowed(self, own: Frame) -> Vector:
-        """1 / ||z_i|| for every row, 0 for none; a frame is used for many answers."""
-        last = self.__inverse
-        same = (
-            last is not None
-            and last[0].constant == own.constant
-            and np.array_equal(last[0].center, own.center)
-            and np.array_equal(last[0].scale, own.scale)
-        )
-        if last is None or not same:
-            last = own, kernels.inverse_norms(in_frame(self.__data, own)) * self.__data.present()
-            self.__inverse = last
-        return last[1]
-
-    def __numbers(self, rows: slice, center: Vector) -> Vector:
-        """The numbers of x - m, (rows, p); zeros where there is no row."""
-        at, records = self.__columns.is_number, self.__data.records
-        numbers: Vector = records[0][rows, records[3][:-1][at]] - center[at]
-        return numbers * self.__data.present(rows)[:, None]
-
     def __farthest(self, center: Vector) -> Vector:
         """The most of each number's squared difference, with the rounding of a difference, a square and a norm."""
         farthest = moment_bounds.farthest(self.__columns, center)
         return farthest * (1 + (len(farthest) + 16) * UNIT)
-
-    def __total(self, of: Callable[[slice], Vector | float]) -> Vector:
-        """The sum over all rows, some at a time."""
-        total = np.zeros(())
-        for rows in cut(self.__problem.places, self.__problem.d):
-            total = total + of(rows)
-        return total
 
     def __mean(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
         """The answer as a mean over the places that hold a row."""

@@ -1,64 +1,75 @@
 """Sums of gradients over rows, exactly clipped; `solvers.bounds` says what one record adds to them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers import kernels
 from solvers.bounds import FARTHEST
-from solvers.data_access.data import Data, blocks, of_each, places_of
+from solvers.data_access.data import Data, listed
+from solvers.data_access.summed import Places, Summed, Work
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-Rows = slice | NDArray[np.int64]
-
 
 def gradient_sum(
-    data: Data,
-    pieces: Iterable[Rows],
+    data: Summed,
+    places: Places,
     w: Vector,
     anchor: Vector | None = None,
     limit: float = 0.0,
     curvature: float = 0.0,
 ) -> Vector:
-    """Sum over the rows of s_i x_i', piece by piece, |s_i| clipped to the slope's bound or a change's limit; flat.
+    """Sum over the places of s_i x_i', piece by piece, |s_i| clipped to the slope's bound or a change's limit; flat.
 
     A record's gradient is its slope, a number or a vector of K, times its row: clipping the one clips the norm. With a
     curvature w is how far from the anchor, and a change of slope is clipped to between 0 and curvature <x_i, w>.
     """
-    records, y, scale, loss = data.records, data.y, data.scale, data.problem.compiled
-    if loss is None:
-        return _plain_sum(data, pieces, w, anchor, limit)
-    w = np.ascontiguousarray(w)
-
-    def work(rows: Rows) -> Vector:
-        places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        if anchor is None:
-            return kernels.sum_of_places(records, y, scale, places, w, loss)
-        old = np.ascontiguousarray(anchor)
-        return kernels.sum_of_changes(records, y, scale, places, w, old, loss, limit, curvature)
-
-    total = np.zeros(data.problem.d)
-    for sums in of_each(work, pieces):
-        total += sums
-    return total
+    return data.total(Gradients(w, anchor, limit, curvature), places)
 
 
-def _plain_sum(data: Data, pieces: Iterable[Rows], w: Vector, anchor: Vector | None, limit: float) -> Vector:
-    """The same for a loss of K outputs, its slopes in NumPy."""
-    total = np.zeros(data.problem.shape)
-    for rows in pieces:
-        places = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        y, scale = data.y[places], data.scale[places]
-        slopes = _slopes(data, places, y, scale, w)
-        if anchor is not None:
-            slopes -= _slopes(data, places, y, scale, anchor)
-            clip(slopes, limit)
-        slopes *= scale
-        for k, own in enumerate(slopes):
-            total[k] += kernels.weighted_sum(data.records, own, places)
-    return total.ravel()
+@dataclass(frozen=True, slots=True, eq=False)
+class Gradients(Work):
+    """The sum that `gradient_sum` says."""
+
+    w: Vector
+    anchor: Vector | None
+    limit: float
+    curvature: float
+
+    def on(self, data: Data) -> Callable[[Places], Vector]:
+        """Over a piece."""
+        records, y, scale, loss = data.records, data.y, data.scale, data.problem.compiled
+        if loss is None:
+            return lambda rows: _plain_sum(data, rows, self.w, self.anchor, self.limit)
+        w = np.ascontiguousarray(self.w)
+        if self.anchor is None:
+            return lambda rows: kernels.sum_of_places(records, y, scale, listed(rows), w, loss)
+        changes = (w, np.ascontiguousarray(self.anchor), loss, self.limit, self.curvature)
+        return lambda rows: kernels.sum_of_changes(records, y, scale, listed(rows), *changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Work):
+    """How many of the places hold a row."""
+
+    def on(self, data: Data) -> Callable[[Places], NDArray[np.int64]]:
+        """In a piece."""
+        return lambda rows: np.array(np.count_nonzero(data.scale[rows]))
+
+
+def _plain_sum(data: Data, rows: Places, w: Vector, anchor: Vector | None, limit: float) -> Vector:
+    """The same over a piece for a loss of K outputs, its slopes in NumPy."""
+    places = listed(rows)
+    y, scale = data.y[places], data.scale[places]
+    slopes = _slopes(data, places, y, scale, w)
+    if anchor is not None:
+        slopes -= _slopes(data, places, y, scale, anchor)
+        clip(slopes, limit)
+    slopes *= scale
+    return np.concatenate([kernels.weighted_sum(data.records, own, places) for own in slopes])
 
 
 def _slopes(data: Data, places: NDArray[np.int64], y: Vector, scale: Vector, w: Vector) -> Vector:
@@ -79,12 +90,6 @@ def clip(slopes: Vector, bound: float) -> Vector:
 def center(problem: Problem, moved: Vector, share: float) -> Vector:
     """(L/2) u (1 - |B|/b), share = |B|/b, in rows: what centred changes of a batch B miss of the mean, and add back."""
     return (problem.L / 2 * (1 - share)) * moved
-
-
-def pieces(records: NDArray[np.int64], problem: Problem) -> Iterable[Rows]:
-    """A batch's places, cut as the whole is."""
-    places = places_of(records, problem)
-    return (places[block] for block in blocks(len(places), problem))
 
 
 def reach(problem: Problem, w: Vector) -> float:

@@ -203,7 +203,7 @@ def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
         tau = 2 / (k + 2)
         x = tau * z + (1 - tau) * y
         noisy = oracle.gradient("gradient", x)
-        y = problem.prox(x - step * gradient_sum(inside(exact, "data"), [slice(0, problem.n)], x) / problem.n, step)
+        y = problem.prox(x - step * gradient_sum(inside(exact, "data"), slice(0, problem.n), x) / problem.n, step)
         z = problem.prox(z - (k + 2) * step / 2 * noisy, (k + 2) * step / 2)
     return y
 

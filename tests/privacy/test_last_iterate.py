@@ -155,7 +155,7 @@ def _with_the_one_before(data: Data, meter: Meter, query: str, steps: int, step:
     problem, planned = data.problem, meter.take(query, LastIterate)
     w = before = problem.start
     for _ in range(steps):
-        m = w - step * gradient_sum(data, [slice(0, problem.n)], w) / problem.n
+        m = w - step * gradient_sum(data, slice(0, problem.n), w) / problem.n
         before, w = w, problem.prox(meter.perturb(planned, m, step_bound(problem, step)), step)
     return np.array([w[0], before[0]])
 
@@ -214,7 +214,7 @@ def _rounded_gradients(data: Data, meter: Meter, query: str, steps: int, step: f
     """T6 claimed for gradients rounded to a lattice: the form without a proof."""
     w, planned = data.problem.start, meter.take(query, LastIterate)
     for _ in range(steps):
-        exact = gradient_sum(data, [slice(0, data.problem.n)], w) / data.problem.n
+        exact = gradient_sum(data, slice(0, data.problem.n), w) / data.problem.n
         w = data.problem.prox(w - step * meter.perturb(planned, exact, gradient_bound(data.problem)), step)
     return w
 

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict, fields
 from typing import Annotated, Any, get_args
 
@@ -17,8 +16,9 @@ from accounting.plan import PlannedQuery
 from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access import access, allocated, inputs, last_iterate, lattice_sums, oracle, sums
-from solvers.data_access.data import Data
+from solvers.data_access.data import Data, listed
 from solvers.data_access.meter import Meter
+from solvers.data_access.summed import Places
 from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Squared
@@ -134,11 +134,9 @@ class Counted:
         exact, lattice, one_pass = sums.gradient_sum, lattice_sums.lattice_mean_gradients, access.DataAccess.one_pass
         perturb = Meter.perturb
 
-        def gradient_sum(data: Data, pieces: Iterable[Any], w: Vector, *anchor: Any) -> Vector:
-            rows = [piece if not isinstance(piece, slice) else range(piece.start, piece.stop) for piece in pieces]
-            self.gradients += sum(len(r) for r in rows) * (2 if anchor else 1)
-            blocks = [slice(r.start, r.stop) if isinstance(r, range) else r for r in rows]
-            return exact(data, blocks, w, *anchor)
+        def gradient_sum(data: Data, places: Places, w: Vector, *anchor: Any) -> Vector:
+            self.gradients += len(listed(places)) * (2 if anchor else 1)
+            return exact(data, places, w, *anchor)
 
         def lattice_mean_gradients(data: Data, points: Vector, *rest: Any) -> Vector:
             self.gradients += len(points) * data.problem.n

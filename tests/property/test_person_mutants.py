@@ -12,7 +12,7 @@ from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian, RandomAl
 from accounting.noise import Noise, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, bounds, methods, plan
-from solvers.data_access import access, data, inputs, oracle, persons, sums, walk
+from solvers.data_access import access, allocated, data, inputs, oracle, persons, sums, walk
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import places_of
 from solvers.data_access.meter import Meter
@@ -99,11 +99,11 @@ def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
     return seen
 
 
-def whole_persons(values: list[Vector]) -> bool:
-    """Whether every answer holds a whole number of times what all rows of a person add."""
-    for value in values:
-        parts = np.abs(value[np.abs(value) > 1e-12])
-        times = parts / parts.min()
+def whole_persons(values: list[Vector], honest: list[Vector]) -> bool:
+    """Whether every answer holds a whole number of times what all rows of a person add to the honest one."""
+    for value, right in zip(values, honest, strict=True):
+        whole = np.abs(right[np.abs(right) > 1e-12]).min()
+        times = np.abs(value) / whole
         if not np.allclose(times, np.rint(times), rtol=0, atol=1e-6):
             return False
     return True
@@ -116,10 +116,11 @@ def by_rows(right: Places) -> Places:
 
 
 def test_batches_slots_and_draws_hold_whole_persons(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert whole_persons(held_by_person(monkeypatch))
-    for module in (sums, data, oracle, walk):
+    honest = held_by_person(monkeypatch)
+    assert whole_persons(honest, honest)
+    for module in (data, oracle, allocated, walk):
         monkeypatch.setattr(module, "places_of", by_rows(places_of))
-    assert not whole_persons(held_by_person(monkeypatch))
+    assert not whole_persons(held_by_person(monkeypatch), honest)
 
 
 def test_without_the_permutation_one_person_s_rows_move_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ ASIDE = {
     "solvers.methods.average": "a mean of answers",
     "solvers.methods.run": "types, and how settings are read",
     "solvers.doors": "types",
+    "solvers.data_access.summed": "types",
     "accounting.errors": "names",
     "solvers.errors": "names",
     "accounting.calibration": "looks for noise; what it finds is certified again, and by anybody from the receipt",

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from solvers import Problem
-from solvers.bounds import BLOCK, block_rows, unfolded_rows
+from solvers.bounds import BLOCK, GROUP, block_rows, unfolded_rows
 from solvers.columns import Columns
 from solvers.data_access import inputs
-from solvers.data_access.data import Data, blocks
+from solvers.data_access.data import Data, pieces
 from solvers.data_access.rows import Coded, cut
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
@@ -88,13 +88,21 @@ def test_shapes_and_types_must_be_the_problems() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 54, 10**6])
-@pytest.mark.parametrize("n", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
+@pytest.mark.parametrize("n", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, GROUP + 1])
 def test_blocks_cover_every_row_once_in_order(n: int, d: int) -> None:
     problem = Problem(Squared(), n=n, d=d, row_norm=1.0)
-    for pieces, most in ((blocks(n, problem), block_rows(problem)), (cut(n, d), unfolded_rows(d))):
-        parts = [np.arange(n)[block] for block in pieces]
-        assert np.concatenate(parts).tolist() == list(range(n))
-        assert max(len(part) for part in parts) <= most <= max(BLOCK, d)
+    every = np.arange(n)
+    assert np.array_equal(np.concatenate([every[rows] for rows in cut(n, d)]), every)
+    assert max(rows.stop - rows.start for rows in cut(n, d)) <= unfolded_rows(d) <= max(BLOCK, d)
+    most = block_rows(problem)
+    assert most <= min(GROUP, max(BLOCK, d))
+    for places in (slice(0, n), every, slice(n // 3, n), every[n // 3 :: 2]):
+        listed = [(group, every[own]) for group, own in pieces(places, most)]
+        assert np.array_equal(np.concatenate([own for _, own in listed]), every[places])
+        assert all(0 < len(own) <= most and (own // GROUP == group).all() for group, own in listed)
+    ((_, nothing),) = pieces(np.empty(0, dtype=np.int64), most)
+    assert not isinstance(nothing, slice)
+    assert not len(nothing)
 
 
 @pytest.mark.parametrize("row_norm", [0.5, 2.0, 9.0])
@@ -114,7 +122,7 @@ def test_a_damaged_record_becomes_the_empty_one_and_is_no_longer_than_the_others
     assert rows[7, 3] > 0
     assert rows[7, 4 + 299] > 0
     assert np.linalg.norm(rows, axis=1).max() <= row_norm * (1 + 1e-12)
-    total = gradient_sum(data, [slice(0, 6)], np.full(columns.d, -1e9))
+    total = gradient_sum(data, slice(0, 6), np.full(columns.d, -1e9))
     assert np.linalg.norm(total) <= 6 * problem.G * (1 + 1e-12)
     assert np.isnan(stored.numbers[0, 0])  # what is stored stays as it is
 

@@ -80,9 +80,9 @@ def test_the_rows_and_their_sums_are_those_written_out(loss: Loss) -> None:
     limit = 0.1
     for rows in (slice(0, N), slice(7, 200), places):
         for given in ((w,), (w, anchor, limit)):
-            one, two = (gradient_sum(data, [rows], *given) for data in (implicit, explicit))
+            one, two = (gradient_sum(data, rows, *given) for data in (implicit, explicit))
             assert np.linalg.norm(one - two) <= 2 * N * 2 * error(implicit, w)
-    assert np.linalg.norm(gradient_sum(implicit, [slice(0, N)], w)) > 0.1
+    assert np.linalg.norm(gradient_sum(implicit, slice(0, N), w)) > 0.1
 
 
 def test_readers_that_unfold_see_the_same_rows() -> None:
@@ -138,10 +138,10 @@ def test_neighbors_answers_are_as_close_as_the_bound_says(scale: float, constant
     w, y = rng.standard_normal(D), targets(Logistic(), n)
     one, two = (framed(inputs.of_arrays(rows, y, problem(Logistic(), n)), used, R) for rows in (X, changed))
     assert one.problem == two.problem
-    gap = np.linalg.norm((gradient_sum(one, [slice(0, n)], w) - gradient_sum(two, [slice(0, n)], w)) / n)
+    gap = np.linalg.norm((gradient_sum(one, slice(0, n), w) - gradient_sum(two, slice(0, n), w)) / n)
     assert gap <= 2 * gradient_bound(one.problem)
     places = np.arange(n)
-    gap = np.linalg.norm((gradient_sum(one, [places], w) - gradient_sum(two, [places], w)) / 10)
+    gap = np.linalg.norm((gradient_sum(one, places, w) - gradient_sum(two, places, w)) / 10)
     assert gap <= 2 * sampled_bound(one.problem, 10, one.problem.G)
     assert not (rows_of(one)[: n // 2] - rows_of(two)[: n // 2]).any()
 
@@ -153,7 +153,7 @@ def test_a_record_adds_no_more_than_its_bound_wherever_it_lies() -> None:
     data = framed(inputs.of_arrays(X, y, problem(Logistic(), 500)), used, R)
     w = -1e6 * (rows_of(data) * y[:, None]).mean(axis=0)
     for i in range(500):
-        one = gradient_sum(data, [slice(i, i + 1)], w)
+        one = gradient_sum(data, slice(i, i + 1), w)
         assert np.linalg.norm(one) <= 500 * gradient_bound(data.problem)
 
 
@@ -201,21 +201,21 @@ def test_an_intercept_alone_has_a_frame_too() -> None:
     alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
     data = framed(inputs.of_arrays(np.ones((3, 1)), np.ones(3), alone), Frame(np.empty(0), np.empty(0), 0.3), 1.0)
     assert rows_of(data).tolist() == [[0.3]] * 3
-    assert gradient_sum(data, [slice(0, 3)], np.zeros(1)) == pytest.approx([-0.45])
+    assert gradient_sum(data, slice(0, 3), np.zeros(1)) == pytest.approx([-0.45])
 
 
 @pytest.mark.parametrize("rows", [slice(0, N), "places"], ids=str)
 def test_two_threads_give_the_sums_of_one_to_the_last_bit(rows: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks are added in order, whoever sums them."""
     implicit, _ = pair(Logistic(), frame())
-    pieces = [slice(i, i + 16) for i in range(0, N - 16, 16)]
-    given = [np.arange(piece.stop - 1, piece.start - 1, -1) for piece in pieces] if rows == "places" else pieces
+    given = rows if isinstance(rows, slice) else np.arange(0, N, 1)
+    monkeypatch.setattr(reading, "block_rows", lambda _: 16)
     w = np.random.default_rng(1).standard_normal(D)
     found = []
     for many in (1, 10**9):
         monkeypatch.setattr(reading, "_MANY", many)
         found.append(gradient_sum(implicit, given, w))
-    assert len(given) > 8
+    assert len(reading.pieces(given, 16)) > 8
     np.testing.assert_array_equal(found[0], found[1])
 
 

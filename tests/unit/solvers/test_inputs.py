@@ -76,7 +76,7 @@ def test_every_reader_sees_the_same_rows(loss: Loss) -> None:
     drawn = np.random.default_rng(3).integers(0, N, N)
     for left, right in ((one, two), (one.drawn(drawn), two.drawn(drawn))):
         for arguments in ((w,), (w, w + 0.1, 0.05)):
-            gap = gradient_sum(left, [slice(0, N)], *arguments) - gradient_sum(right, [slice(0, N)], *arguments)
+            gap = gradient_sum(left, slice(0, N), *arguments) - gradient_sum(right, slice(0, N), *arguments)
             assert np.linalg.norm(gap) / N <= 4 * gradient_error(given, N, float(np.linalg.norm(w)) + 1)
         assert np.array_equal(rows_of(left) != 0, rows_of(right) != 0)
 
@@ -120,7 +120,7 @@ def test_replacing_a_sparse_row_moves_the_answer_within_its_bound() -> None:
     one, two = sparse().tolil(), sparse().tolil()
     two[11] = np.random.default_rng(9).standard_normal(D) * 5
     given, w = problem(Logistic()), np.random.default_rng(2).standard_normal(D) * 30
-    sums = [gradient_sum(made(X, given), [slice(0, N)], w) for X in (one, two)]
+    sums = [gradient_sum(made(X, given), slice(0, N), w) for X in (one, two)]
     assert 0 < np.linalg.norm(sums[0] - sums[1]) / N <= 2 * gradient_bound(given)
 
 

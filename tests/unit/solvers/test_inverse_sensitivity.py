@@ -128,7 +128,7 @@ def test_gradients_on_the_lattice_are_the_gradients(d: int) -> None:
     points = rng.normal(size=(5, d))
     found = lattice_mean_gradients(data, points, lambda: None)
     for w, g in zip(points, found, strict=True):
-        assert g == pytest.approx(gradient_sum(data, [slice(0, 3000)], w) / 3000, abs=1e-10)
+        assert g == pytest.approx(gradient_sum(data, slice(0, 3000), w) / 3000, abs=1e-10)
 
 
 def test_sums_on_the_lattice_are_exact_in_every_order() -> None:
@@ -170,7 +170,7 @@ def test_inner_points_are_scored_by_their_gradient(monkeypatch: pytest.MonkeyPat
     X, y = rng.normal(size=(60, 2)), np.sign(rng.normal(size=60))
     scores, _, _ = scored(monkeypatch, InverseSensitivity(grid=5), problem, X, y)
     data = inputs.of_arrays(X, y, problem)
-    gradient = gradient_sum(data, [slice(0, 60)], np.zeros(2))
+    gradient = gradient_sum(data, slice(0, 60), np.zeros(2))
     assert scores[12] == pytest.approx(float(np.linalg.norm(gradient)) / (2 * problem.G), rel=1e-6)
 
 

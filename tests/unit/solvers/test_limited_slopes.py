@@ -63,7 +63,7 @@ def test_a_records_gradient_is_its_slope_shortened(loss: Loss, limit: float) -> 
     assert replace(limited, slope_limit=1.0).L == limited.L
     rows, parts, longest = rows_of(data), [], 0.0
     for i in range(60):
-        found = gradient_sum(data, [slice(i, i + 1)], w)
+        found = gradient_sum(data, slice(i, i + 1), w)
         margins = rows[i] @ w if loss.outputs == 1 else w.reshape(limited.shape) @ rows[i][:, None]
         slope = np.atleast_1d(np.squeeze(loss.slope(np.atleast_1d(margins), data.y[i : i + 1])))
         slope = slope * min(1.0, limited.slope_bound / max(float(np.linalg.norm(slope)), 1e-300))
@@ -71,7 +71,7 @@ def test_a_records_gradient_is_its_slope_shortened(loss: Loss, limit: float) -> 
         longest = max(longest, float(np.linalg.norm(found)))
         parts.append(found)
     assert longest <= gradient_bound(limited) * N
-    assert gradient_sum(data, [slice(0, 60)], w) == pytest.approx(np.sum(parts, axis=0), rel=1e-9, abs=1e-9)
+    assert gradient_sum(data, slice(0, 60), w) == pytest.approx(np.sum(parts, axis=0), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.slow

@@ -1,0 +1,186 @@
+"""What `StandardisedOracle` adds up over records whose layout is declared, and pays noise for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import kernels
+from solvers.columns import Columns
+from solvers.data_access.data import Data, listed
+from solvers.data_access.frames import in_frame
+from solvers.data_access.summed import Places, Work
+from solvers.errors import Unsuitable
+from solvers.frame import Frame
+from solvers.problem import Vector
+
+Sum = Callable[[Places], NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class MeanRow(Work):
+    """Of rows, the constant included: (d,)."""
+
+    def on(self, data: Data) -> Sum:
+        """Over a piece."""
+        return lambda rows: kernels.weighted_sum(data.records, data.present(rows).astype(np.float64), listed(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread(Work):
+    """Of min(||y||^2, most), y the numbers of x - m."""
+
+    unfolds: ClassVar[bool] = True
+
+    center: Vector
+    most: float
+
+    def on(self, data: Data) -> Sum:
+        """Over a piece."""
+        return lambda rows: np.array(np.minimum((_numbers(data, rows, self.center) ** 2).sum(axis=1), self.most).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Squares(Work):
+    """Of y o y, (p,), y the numbers of x - m, shortened to ||y||^2 <= short unless that is infinite."""
+
+    unfolds: ClassVar[bool] = True
+
+    center: Vector
+    short: float
+
+    def on(self, data: Data) -> Sum:
+        """Over a piece."""
+
+        def squares(rows: Places) -> Vector:
+            values: Vector = _numbers(data, rows, self.center) ** 2
+            if self.short < np.inf:
+                values *= (self.short / np.maximum(values.sum(axis=1), self.short))[:, None]
+            return np.asarray(values.sum(axis=0))
+
+        return squares
+
+
+@dataclass(frozen=True, slots=True)
+class Counts(Work):
+    """How many rows lie in each of so many equal parts of each number's range: (p bins,)."""
+
+    unfolds: ClassVar[bool] = True
+
+    bins: int
+
+    def on(self, data: Data) -> Sum:
+        """In a piece."""
+        low, high = columns_of(data).low, columns_of(data).high
+        first, width = self.bins * np.arange(len(low)), np.where(high > low, high - low, 1.0)
+        zero = np.zeros(data.problem.d - 1)
+
+        def counted(rows: Places) -> NDArray[Any]:
+            parts = np.floor((_numbers(data, rows, zero) - low) / width * self.bins)
+            places = np.clip(parts, 0, self.bins - 1).astype(np.int64) + first
+            here = np.repeat(data.present(rows), len(low)).astype(np.float64)
+            return np.bincount(places.ravel(), here, minlength=len(low) * self.bins)
+
+        return counted
+
+
+@dataclass(frozen=True, slots=True)
+class Targets(Work):
+    """Of y, cut to [-1, 1]; with a center c of |y - c|."""
+
+    unfolds: ClassVar[bool] = True
+
+    center: float | None = None
+
+    def on(self, data: Data) -> Sum:
+        """Over a piece."""
+
+        def added(rows: Places) -> Vector:
+            y = np.clip(data.y[rows], -1, 1)
+            values = y if self.center is None else np.abs(y - self.center)
+            return np.array((values * data.present(rows)).sum())
+
+        return added
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residuals(Work):
+    """Of min(|<z, w> - y|, most), z a row of a checked frame."""
+
+    unfolds: ClassVar[bool] = True
+
+    frame: Frame
+    w: Vector
+    most: float
+
+    def on(self, data: Data) -> Sum:
+        """Over a range of places."""
+        records, y, here = in_frame(data, self.frame), data.y, data.scale
+
+        def added(rows: Places) -> Vector:
+            start, stop = _ends(rows)
+            return np.array(kernels.residual_sum(records, y, here, self.w, self.most, start, stop))
+
+        return added
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limited(Work):
+    """Of t_i z_i, |t_i| <= limit / ||z_i||, in a checked frame: (K, d). W has a row for each output."""
+
+    frame: Frame
+    W: Vector
+    limit: float
+
+    def on(self, data: Data) -> Sum:
+        """Over a range of places."""
+        records, y, loss = in_frame(data, self.frame), data.y, data.problem.loss
+        W, limit, inverse, classes = self.W, self.limit, _allowed(data, self.frame), loss.takes == "class"
+
+        def added(rows: Places) -> Vector:
+            start, stop = _ends(rows)
+            if loss.outputs > 1:
+                total: Vector = kernels.softmax_sum(records, y, inverse, limit, W, start, stop)
+                return total
+            one: Vector = kernels.scalar_sum(records, y, inverse, limit, W[0], classes, start, stop)
+            return one[None]
+
+        return added
+
+
+def columns_of(data: Data) -> Columns:
+    """How its rows are laid out; `Unsuitable` if that is not declared."""
+    if data.problem.columns is None:
+        raise Unsuitable("the columns must be declared")
+    return data.problem.columns
+
+
+def _numbers(data: Data, rows: Places, center: Vector) -> Vector:
+    """The numbers of x - m, (rows, p); zeros where there is no row."""
+    at, records = columns_of(data).is_number, data.records
+    numbers: Vector = records[0][rows][:, records[3][:-1][at]] - center[at]
+    return numbers * data.present(rows)[:, None]
+
+
+def _ends(rows: Places) -> tuple[int, int]:
+    if not isinstance(rows, slice):
+        raise Unsuitable("this is of ranges of places")
+    return rows.start, rows.stop
+
+
+def _allowed(data: Data, own: Frame) -> Vector:
+    """1 / ||z_i|| for every row, 0 for none; a frame is used for many answers."""
+    last = data.kept.get("allowed")
+    same = (
+        last is not None
+        and last[0].constant == own.constant
+        and np.array_equal(last[0].center, own.center)
+        and np.array_equal(last[0].scale, own.scale)
+    )
+    if last is None or not same:
+        last = own, kernels.inverse_norms(in_frame(data, own)) * data.present()
+        data.kept["allowed"] = last
+    found: Vector = last[1]
+    return found

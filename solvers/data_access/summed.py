@@ -1,0 +1,60 @@
+"""Places of which sums are to be had, and what is summed: types."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.frame import Frame
+from solvers.problem import Problem
+
+if TYPE_CHECKING:
+    from solvers.data_access.data import Data
+
+Places = slice | NDArray[np.int64]
+"""Some places: a range of them, or a batch in increasing order."""
+
+
+class Work(ABC):
+    """What is added up over places: a function of the records in a piece of them, and of public or private answers.
+
+    It holds no data: where the records are elsewhere, it goes there.
+    """
+
+    __slots__ = ()
+    unfolds: ClassVar[bool] = False  # whether it needs rows unfolded, so many as fit a cache at once
+
+    @abstractmethod
+    def on(self, data: "Data") -> Callable[[Places], NDArray[Any]]:
+        """Its sum over a piece of the data's places."""
+
+
+class Summed(Protocol):
+    """n k places of which sums are to be had: `Data`, or `partitioned.Partitioned`, whose records are elsewhere."""
+
+    @property
+    def problem(self) -> Problem:
+        """Whose R and loss the records were mapped by."""
+        ...
+
+    def total(self, work: Work, places: Places | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+        """See `Data.total`."""
+        ...
+
+    def seen_by(self, problem: Problem) -> "Summed":
+        """The same records as another loss, or a bound on what is prepared, sees them."""
+        ...
+
+
+class Elsewhere(Summed, Protocol):
+    """Those whose records are not in this memory."""
+
+    def within(self, frame: Frame, row_norm: float) -> "Elsewhere":
+        """See `frames.framed`."""
+        ...
+
+    def seen_by(self, problem: Problem) -> "Elsewhere":
+        """See `Summed.seen_by`."""
+        ...
