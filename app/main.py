@@ -159,12 +159,12 @@ def create_app(
     application.state.written = {}
     application.add_middleware(Guarded)
     application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
-    application.add_middleware(Observed, count=metrics.count)
+    application.add_middleware(Observed, count=metrics.count, root_path=settings.root_path)
     handlers.install(application, ROUTERS)
     application.add_exception_handler(Unavailable, _wait)
     for router in ROUTERS:
         application.include_router(router)
-    _describe(application)
+    _describe(application, settings.root_path)
     return application
 
 
@@ -173,7 +173,8 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     logs.install(settings.log_level, settings.log_format)
     limits = Limits(connections=settings.max_connections)
     application = create_app(settings, calculators=calculators)
-    config = configured(application, limits, host=settings.host, port=settings.port, timeout_graceful_shutdown=10)
+    place = {"host": settings.host, "port": settings.port}
+    config = configured(application, limits, settings.trusted_proxies, timeout_graceful_shutdown=10, **place)
     stacks, is_told = logging.getLogger("uvicorn.error"), lambda _: application.state.refused is None
     stacks.addFilter(is_told)  # a refusal is a sentence, and no stack
     try:
@@ -320,13 +321,13 @@ def _wait(_request: Request, _error: Exception) -> Response:
     return handlers.respond(ApiError("database_unavailable", headers={"Retry-After": "2"}))
 
 
-def _describe(application: FastAPI) -> None:
+def _describe(application: FastAPI, root_path: str) -> None:
     """Puts our complete OpenAPI document in place of the framework's."""
     made: list[dict[str, Any]] = []
 
     def once() -> dict[str, Any]:
         if not made:
-            made.append(openapi.document(application, ROUTERS))
+            made.append(openapi.document(application, ROUTERS, root_path))
         return made[0]
 
     application.openapi = once  # type: ignore[method-assign]

@@ -1,5 +1,6 @@
 """Every setting of the service, from environment variables PURSE_*. Each has its line in docs/settings.md."""
 
+import ipaddress
 import os
 import re
 import shutil
@@ -66,6 +67,16 @@ class Settings(BaseSettings):
         Field(description="A monitor's token of 32 characters or more, for `GET /metrics` and nothing else."),
     ] = None
     host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
+    root_path: Annotated[
+        str,
+        Field(
+            pattern=r"^(/[A-Za-z0-9._~-]+)*$", description="The prefix under which a proxy shows the service: /purse."
+        ),
+    ] = ""
+    trusted_proxies: Annotated[
+        str | None,
+        Field(description="Addresses and networks, by commas, whose X-Forwarded-For and -Proto are believed."),
+    ] = None
     port: Annotated[int, Field(ge=0, le=65535, description="The port to listen on.")] = 8000
     database_url: Annotated[
         str | None,
@@ -160,6 +171,13 @@ class Settings(BaseSettings):
         if url == "sqlite:///" or not (url or "postgresql://").startswith(("sqlite:///", "postgresql://")):
             raise ValueError("must be postgresql://..., or sqlite:/// and the path of a file")
         return url
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _of_networks(cls, proxies: str | None) -> str | None:
+        for network in (proxies or "0.0.0.0").split(","):  # nobody is everybody: no asterisk
+            ipaddress.ip_network(network.strip())
+        return proxies
 
     @model_validator(mode="after")
     def _renews_in_time(self) -> Self:

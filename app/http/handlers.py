@@ -31,7 +31,8 @@ def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
     known = tuple(routes(routers))
 
     def other_method(request: Request, _error: Exception) -> Response:
-        methods = allowed(known, request.scope["path"])
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        methods = allowed(known, path)
         return respond(ApiError("method_not_allowed", headers={"Allow": ", ".join(sorted(methods))}))
 
     app.add_exception_handler(ApiError, _problem)

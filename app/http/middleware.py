@@ -39,11 +39,11 @@ class Observed:
     app : what it surrounds
     count : told of each request that is over: its method, its route's template, its status, and its seconds, except of
         what may bring data
+    root_path : the prefix under which a proxy shows the service; it may take it away from a path or leave it
     """
 
-    def __init__(self, app: ASGIApp, count: Callable[[str, str, int, float | None], None]) -> None:
-        self._app = app
-        self._count = count
+    def __init__(self, app: ASGIApp, count: Callable[[str, str, int, float | None], None], root_path: str = "") -> None:
+        self._app, self._count, self._root_path = app, count, root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -53,6 +53,7 @@ class Observed:
         began, method = time.monotonic(), scope["method"]
         request_id = _request_id(scope)
         REQUEST.set(request_id)
+        scope["root_path"] = self._root_path
         status, has_left = 0, False
 
         async def receiving() -> Message:

@@ -25,10 +25,15 @@ _LOCATION = {"schema": {"type": "string"}, "required": True, "description": "Whe
 _FORM_FIELDS = (DatasetSpec,)  # JSON inside a multipart form: a route refers to these by name
 
 
-def document(app: FastAPI, routers: Sequence[APIRouter]) -> Schema:
-    """The whole document."""
+def document(app: FastAPI, routers: Sequence[APIRouter], root_path: str = "") -> Schema:
+    """The whole document; its paths are behind `root_path`."""
     found: Schema = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+        servers=[{"url": root_path}] if root_path else None,
     )
     ours = [
         (route, [dependant.call for dependant in dependants(route)])

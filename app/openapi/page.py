@@ -27,7 +27,7 @@ def page(document: Node) -> str:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
         f"<h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
-        f'<p>{escape(info.get("description", ""))}</p><p>For programs: <a href="/openapi.json">openapi.json</a></p>'
+        f'<p>{escape(info.get("description", ""))}</p><p>For programs: <a href="openapi.json">openapi.json</a></p>'
         f"{routes}<h2>Schemas</h2>{schemas}</html>"
     )
 

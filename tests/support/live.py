@@ -40,10 +40,12 @@ class Live:
 
 
 @contextmanager
-def live(home: Path, calculators: Calculators | None = None, limits: Limits | None = None) -> Iterator[Live]:
+def live(
+    home: Path, calculators: Calculators | None = None, limits: Limits | None = None, root_path: str = ""
+) -> Iterator[Live]:
     """A service that is ready; stopped at the end."""
     engine = InlineEngine()
-    settings = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **UNHURRIED)
+    settings = Settings(home=home, bootstrap_token=SecretStr(STEWARD), root_path=root_path, **UNHURRIED)
     app = create_app(settings, engine=engine, calculators=calculators or InlineCalculators())
     server = uvicorn.Server(configured(app, limits or Limits(), timeout_graceful_shutdown=2))
     with socket.socket() as port:
