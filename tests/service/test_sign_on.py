@@ -16,7 +16,9 @@ from joserfc.jwk import ECKey, KeyParameters, OctKey, RSAKey
 from joserfc.util import urlsafe_b64encode
 from pydantic import ValidationError
 
+from app.identity import store
 from app.identity.provider import Provider as Watched
+from app.identity.sign_on import Arrival
 from app.identity.store import Principal
 from app.jobs import events
 from app.persistence.tables import identities, subjects
@@ -348,6 +350,20 @@ class TestAPerson:
                         query = sa.select(identities.c.name).join_from(subjects, identities)
                         names = sorted(connection.scalars(query))
             assert names == ["ada", "ada (2)"]
+
+    def test_comes_twice_at_once_and_is_one(self, signed: Service) -> None:
+        """Both first requests have looked before either has written."""
+        first = Arrival("https://idp.example", "heidi", "analyst", (), "2999-01-01T00:00:00.000Z")
+        for _ in range(2):
+            with signed.database.write(alone="names") as connection:
+                store.welcome(connection, first, "analyst", signed.database.timestamp())
+        with signed.database.read() as connection:
+            found = store.arrived(connection, first, "analyst")
+            assert list(connection.scalars(sa.select(identities.c.name).where(identities.c.name.like("heidi%")))) == [
+                "heidi"
+            ]
+        assert found is not None
+        assert (found.name, found.role, found.datasets) == ("heidi", "analyst", ())
 
     def test_leaves_no_token_behind(self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider) -> None:
         token = idp.token(sub="grace")
