@@ -22,6 +22,7 @@ from app.calculation.calculators import Calculators, ForkedCalculators
 from app.calculation.pool import Pool
 from app.datasets import routes as datasets
 from app.datasets import sharing
+from app.datasets.budgets import Answers
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
 from app.http import handlers
@@ -157,6 +158,7 @@ def create_app(
     application.state.metrics = metrics
     application.state.refused = None
     application.state.written = {}
+    application.state.answers = Answers()
     application.add_middleware(Guarded)
     application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
     application.add_middleware(Observed, count=metrics.count, root_path=settings.root_path)

@@ -3,10 +3,12 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.datasets import folders, service
+from app.datasets.budgets import Answers
 from app.datasets.upload import Upload, receive
+from app.http import conditional
 from app.http.errors import responses
 from app.http.location import Locate
 from app.identity.dependencies import Principal, database, require, settings
@@ -106,10 +108,31 @@ def read(base: Base, principal: Anyone, dataset_id: Identifier) -> Dataset:
     return service.get(base, dataset_id, principal)
 
 
-@router.get("/{dataset_id}/budget", summary="Read a dataset's budget", responses=responses("not_found"))
-def budget(base: Base, principal: Anyone, dataset_id: Identifier) -> BudgetStatus:
-    """What is spent and what remains. An analyst sees the total and their own part; steward and auditor see all."""
-    return service.budget(base, dataset_id, principal)
+async def answers(request: Request) -> Answers:
+    """What was told last of budgets."""
+    found: Answers = request.app.state.answers
+    return found
+
+
+@router.get(
+    "/{dataset_id}/budget",
+    response_model=BudgetStatus,
+    summary="Read a dataset's budget",
+    responses=responses("not_found") | conditional.RESPONSES,
+)
+def budget(
+    base: Base,
+    told: Annotated[Answers, Depends(answers)],
+    principal: Anyone,
+    dataset_id: Identifier,
+    if_none_match: conditional.IfNoneMatch = None,
+) -> Response:
+    """What is spent and what remains. An analyst sees the total and their own part; steward and auditor see all.
+
+    With the `ETag` of an answer before as `If-None-Match` it is a 304 until there is something else to tell.
+    """
+    answer = told.budget(base, dataset_id, principal)
+    return conditional.respond(answer.body, answer.tag, if_none_match)
 
 
 @router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))

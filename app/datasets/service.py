@@ -9,26 +9,22 @@ import sqlalchemy as sa
 from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.allotments import Standing
 from accounting.records.chain import Entry
-from accounting.records.ledger import Joined, Opened, spent_epsilon
-from app.datasets import allotments, families, folders, profiles, store, values
-from app.datasets.store import DatasetRow, Spend
+from accounting.records.ledger import Joined, Opened
+from app.datasets import budgets, families, folders, profiles, store, values
+from app.datasets.store import DatasetRow
 from app.datasets.upload import MAX_SPEC_BYTES, Upload
 from app.http.body import parse_json
 from app.http.errors import ApiError
 from app.identity.store import Principal
-from app.ledger import allotments as allotted
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources.errors import Mismatch, SourceError, TooLarge
 from app.sources.matrix import checksum, fingerprint
-from app.wire.allotments import Allotment
 from app.wire.base import Page
-from app.wire.datasets import AnalystSpend, Budget, BudgetStatus, Dataset, DatasetSpec, PrivacyLoss, Promise
-from app.wire.neighbors import between
+from app.wire.datasets import Budget, Dataset, DatasetSpec
 from app.wire.problems import Violation
 from app.wire.receipts import LedgerHead
 
@@ -94,12 +90,6 @@ def head(database: Database, keys: SigningKeys, dataset_id: str, principal: Prin
     if entry is None:
         raise ApiError("not_found", "There is no dataset of this id.")
     return LedgerHead(**keys.sign_head(dataset_id, entry))
-
-
-def budget(database: Database, dataset_id: str, principal: Principal) -> BudgetStatus:
-    """How a dataset's budget stands; ApiError not_found. An analyst sees the total and no other analyst's part."""
-    with database.read() as connection:
-        return described(connection, store.visible(connection, dataset_id, principal), principal).budget
 
 
 def opened(budget: Budget, where: str = "spec.budget") -> Filter:
@@ -177,7 +167,7 @@ def described(connection: sa.Connection, row: DatasetRow, principal: Principal) 
         unit=row.spec.protected,
         data=row.data,
         columns=row.spec.columns,
-        budget=_status(connection, row, principal),
+        budget=budgets.status(connection, row, principal),
         warnings=warnings(row.state.filter.privacy, row.spec, row.n),
         profile=profiles.latest(connection, row.id),
         created_at=row.created_at,
@@ -204,49 +194,3 @@ def _names_somebody(column: str) -> bool:
     """Whether a column's name is one of an identifier's: patient_id, userId, SSN, e-mail."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column).casefold()
     return not _IDENTIFIERS.isdisjoint(re.findall(r"[a-z0-9]+", words)) or "email" in re.sub(r"[^a-z]", "", words)
-
-
-def _status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> BudgetStatus:
-    state = row.state
-    promise = state.filter.privacy
-    standing = Standing(state)  # to who watches over it, the whole
-    if principal.role == "analyst":
-        standing = allotted.stands(connection, row.ledger_id, state, principal.id)
-    return BudgetStatus(
-        epsilon=standing.epsilon,
-        delta=promise.delta,
-        **between(row.spec.neighbors, standing.epsilon, promise.delta),
-        unit=row.spec.protected,
-        filter=state.filter.kind,
-        share=standing.share(standing.account.spent),
-        spent=PrivacyLoss(epsilon=standing.spent_epsilon(), delta=promise.delta),
-        remaining=PrivacyLoss(epsilon=standing.remaining_epsilon(), delta=promise.delta),
-        jobs=standing.account.charges,
-        promises=[
-            Promise(epsilon=made.epsilon, delta=made.delta, since=since)
-            for made, since in ledger.promises(connection, row.id)
-        ],
-        frozen=state.frozen,
-        exceeded=state.is_exceeded,
-        analysts=_analysts(connection, row, principal, standing),
-    )
-
-
-def _analysts(
-    connection: sa.Connection, row: DatasetRow, principal: Principal, standing: Standing
-) -> list[AnalystSpend]:
-    """Who has spent, or may spend so much; to an analyst, the own part."""
-    spent = {spend.owner_id: spend for spend in store.spends(connection, row.ledger_id)}
-    parts = allotments.described(connection, row)
-    names = {who: spend.analyst for who, spend in spent.items()} | {who: part.analyst for who, part in parts.items()}
-    shown = [who for who in sorted(names, key=names.__getitem__) if principal.role != "analyst" or who == principal.id]
-    nothing = row.state.filter.nothing
-    return [_spent(standing, spent.get(who) or Spend(who, names[who], 0, nothing), parts.get(who)) for who in shown]
-
-
-def _spent(standing: Standing, spend: Spend, allotment: Allotment | None) -> AnalystSpend:
-    """One analyst's part. If one charge took the whole budget, it is the only one there is."""
-    state, part = standing.state, standing.share(spend.spent)
-    epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(spend.spent)
-    loss = PrivacyLoss(epsilon=min(epsilon, standing.epsilon), delta=state.filter.privacy.delta)
-    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, share=part, spent=loss, allotment=allotment)

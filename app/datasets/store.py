@@ -17,7 +17,7 @@ from app.persistence.tables import analyst_spend, datasets, grants, identities, 
 from app.wire.datasets import DatasetSpec
 
 Data = Literal["stored", "deleted", "withdrawn"]
-_THERE = datasets.c.data != "withdrawn"
+THERE = datasets.c.data != "withdrawn"
 _NAMED = datasets.alias()
 
 
@@ -83,11 +83,16 @@ def granted(principal: Principal, dataset_id: sa.ColumnElement[str]) -> sa.Colum
     """
     if principal.role != "analyst":
         return sa.true()
-    mine = dataset_id.in_(sa.select(grants.c.dataset_id).where(grants.c.identity_id == principal.id))
+    mine = by_grant(sa.literal(principal.id), dataset_id)
     if not principal.datasets:
         return mine
     named = _NAMED.c.name.in_(principal.datasets) & (_NAMED.c.data != "withdrawn")
     return mine | dataset_id.in_(principal.datasets) | dataset_id.in_(sa.select(_NAMED.c.id).where(named))
+
+
+def by_grant(analyst: sa.ColumnElement[str], dataset_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether the analyst has a grant of their own."""
+    return dataset_id.in_(sa.select(grants.c.dataset_id).where(grants.c.identity_id == analyst))
 
 
 def page(connection: sa.Connection, principal: Principal, after: str | None, limit: int) -> list[DatasetRow]:
@@ -111,13 +116,13 @@ def spends(connection: sa.Connection, ledger_id: str) -> list[Spend]:
 
 def refuse_name(connection: sa.Connection, name: str) -> None:
     """`ApiError` name_taken if there is a dataset of this name."""
-    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.name == name, _THERE)) is not None:
+    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.name == name, THERE)) is not None:
         raise ApiError("name_taken", "A dataset of this name exists.")
 
 
 def refuse_content(connection: sa.Connection, content_sha256: str, ledger_id: str | None) -> None:
     """`ApiError` duplicate_dataset if this content is on a ledger already, and not on this one."""
-    same = sa.select(datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, _THERE)
+    same = sa.select(datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
     if set(connection.scalars(same)) - {ledger_id}:
         raise ApiError("duplicate_dataset")
 
@@ -165,7 +170,7 @@ def empty(connection: sa.Connection, dataset_id: str, data: Data) -> None:
     """Notes that the values are gone, or on their way; a family that is all withdrawn gives its name back."""
     connection.execute(sa.update(datasets).where(datasets.c.id == dataset_id).values(data=data))
     of_it = sa.select(datasets.c.ledger_id).where(datasets.c.id == dataset_id).scalar_subquery()
-    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.ledger_id == of_it, _THERE).limit(1)) is None:
+    if connection.scalar(sa.select(datasets.c.id).where(datasets.c.ledger_id == of_it, THERE).limit(1)) is None:
         ledger.forget_family(connection, dataset_id)
 
 
@@ -188,7 +193,7 @@ def _rows() -> sa.Select[Any]:
         stored_values.c.sha256,
         stored_values.c.damaged_at,
     )
-    return sa.select(*columns).join_from(datasets, ledgers).outerjoin(stored_values).where(_THERE)
+    return sa.select(*columns).join_from(datasets, ledgers).outerjoin(stored_values).where(THERE)
 
 
 def _dataset(row: sa.Row[Any]) -> DatasetRow:

@@ -16,6 +16,10 @@ from accounting.records.ledger import LedgerState
 from app.persistence.tables import allotments, analyst_spend
 from app.wire.allotments import Mode
 
+_OF_LEDGER = sa.select(*(column for column in allotments.c if column.name != "ledger_id")).where(
+    allotments.c.ledger_id == sa.bindparam("ledger")
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -40,8 +44,7 @@ class Row:
 
 def rows(connection: sa.Connection, ledger_id: str) -> dict[str, Row]:
     """What is allotted of a ledger, by identity."""
-    columns = [column for column in allotments.c if column.name != "ledger_id"]
-    found = connection.execute(sa.select(*columns).where(allotments.c.ledger_id == ledger_id))
+    found = connection.execute(_OF_LEDGER, {"ledger": ledger_id})
     return {row.identity_id: Row(**row._mapping) for row in found}
 
 

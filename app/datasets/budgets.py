@@ -1,0 +1,145 @@
+"""How a dataset's budget stands, and the same again and again: who asks often is told from what they were told last.
+
+Nobody is told from what another was told, and whether there is a last answer to tell again follows from the answer: it
+is looked up by all that this caller's answer is made of and by nothing else of the ledger, so that its time tells what
+the answer tells. Where a part of the budget is reserved, an analyst's answer is made anew each time.
+"""
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from accounting.records.allotments import Standing
+from accounting.records.ledger import spent_epsilon
+from app.datasets import allotments, store
+from app.datasets.store import DatasetRow, Spend
+from app.http.errors import ApiError
+from app.identity.store import Principal
+from app.ledger import allotments as allotted
+from app.ledger import store as ledger
+from app.persistence.session import Database
+from app.persistence.tables import PROMISES, analyst_spend, datasets, ledger_entries, ledgers
+from app.wire.allotments import Allotment
+from app.wire.datasets import AnalystSpend, BudgetStatus, PrivacyLoss, Promise
+from app.wire.neighbors import between
+
+_MOST = 4096  # answers that are kept
+_UNSEEN = ("sequence", "head")  # of a ledger's state: they move with others' jobs, where no charge does
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A budget's JSON, and a digest of it: the same tag is the same bytes."""
+
+    body: bytes
+    tag: str
+
+
+class Answers:
+    """The last answer to each caller about each dataset."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, ...], tuple[object, Answer]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def budget(self, database: Database, dataset_id: str, principal: Principal) -> Answer:
+        """How the budget stands now; `ApiError` not_found, and whether it is one is looked up each time."""
+        who = (principal.id, principal.role, dataset_id)
+        with database.read() as connection:
+            seen = _seen(connection, dataset_id, principal)
+            known = self._known.get(who)
+            if known is not None and seen is not None and known[0] == seen:
+                return known[1]
+            found = status(connection, store.visible(connection, dataset_id, principal), principal)
+        body = found.model_dump_json().encode()
+        answer = Answer(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+        with self._lock:
+            self._known[who] = seen, answer
+            self._known.move_to_end(who)
+            if len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        return answer
+
+
+def _statement() -> sa.Select[Any]:
+    asked, who = datasets.c.id == sa.bindparam("dataset"), analyst_spend.c.owner_id == sa.bindparam("who")
+    of_it = ledger_entries.c.ledger_id == ledgers.c.id
+    promised = sa.select(sa.func.max(ledger_entries.c.sequence)).where(of_it, PROMISES)
+    columns = (ledgers.c.id, ledgers.c.state, analyst_spend.c.spent, analyst_spend.c.charges)
+    own = (analyst_spend.c.ledger_id == ledgers.c.id) & who
+    query = sa.select(*columns, promised.scalar_subquery().label("promised"))
+    return query.select_from(sa.join(datasets, ledgers).outerjoin(analyst_spend, own)).where(asked, store.THERE)
+
+
+_ASKED = _statement()
+_GRANTED = _ASKED.where(store.by_grant(sa.bindparam("who"), datasets.c.id))
+
+
+def _seen(connection: sa.Connection, dataset_id: str, principal: Principal) -> object:
+    """All that the answer is made of, as it is stored; None if the answer is to be made anew. `ApiError` not_found."""
+    if principal.datasets:  # by its groups
+        return None
+    is_analyst = principal.role == "analyst"
+    statement = _GRANTED if is_analyst else _ASKED
+    row = connection.execute(statement, {"dataset": dataset_id, "who": principal.id}).one_or_none()
+    if row is None:
+        raise ApiError("not_found", "There is no dataset of this id.")
+    said = allotted.rows(connection, row.id)
+    if not is_analyst:
+        return row.state, said
+    if any(one.mode == "reserved" for one in said.values()):
+        return None
+    state = {name: part for name, part in json.loads(row.state).items() if name not in _UNSEEN}
+    return state, row.spent, row.charges, row.promised, said.get(principal.id)
+
+
+def status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> BudgetStatus:
+    """How the budget stands, as far as the principal may know it: an analyst sees the total and no other's part."""
+    state = row.state
+    promise = state.filter.privacy
+    standing = Standing(state)  # to who watches over it, the whole
+    if principal.role == "analyst":
+        standing = allotted.stands(connection, row.ledger_id, state, principal.id)
+    return BudgetStatus(
+        epsilon=standing.epsilon,
+        delta=promise.delta,
+        **between(row.spec.neighbors, standing.epsilon, promise.delta),
+        unit=row.spec.protected,
+        filter=state.filter.kind,
+        share=standing.share(standing.account.spent),
+        spent=PrivacyLoss(epsilon=standing.spent_epsilon(), delta=promise.delta),
+        remaining=PrivacyLoss(epsilon=standing.remaining_epsilon(), delta=promise.delta),
+        jobs=standing.account.charges,
+        promises=[
+            Promise(epsilon=made.epsilon, delta=made.delta, since=since)
+            for made, since in ledger.promises(connection, row.id)
+        ],
+        frozen=state.frozen,
+        exceeded=state.is_exceeded,
+        analysts=_analysts(connection, row, principal, standing),
+    )
+
+
+def _analysts(
+    connection: sa.Connection, row: DatasetRow, principal: Principal, standing: Standing
+) -> list[AnalystSpend]:
+    """Who has spent, or may spend so much; to an analyst, the own part."""
+    spent = {spend.owner_id: spend for spend in store.spends(connection, row.ledger_id)}
+    parts = allotments.described(connection, row)
+    names = {who: spend.analyst for who, spend in spent.items()} | {who: part.analyst for who, part in parts.items()}
+    shown = [who for who in sorted(names, key=names.__getitem__) if principal.role != "analyst" or who == principal.id]
+    nothing = row.state.filter.nothing
+    return [_spent(standing, spent.get(who) or Spend(who, names[who], 0, nothing), parts.get(who)) for who in shown]
+
+
+def _spent(standing: Standing, spend: Spend, allotment: Allotment | None) -> AnalystSpend:
+    """One analyst's part. If one charge took the whole budget, it is the only one there is."""
+    state, part = standing.state, standing.share(spend.spent)
+    epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(spend.spent)
+    loss = PrivacyLoss(epsilon=min(epsilon, standing.epsilon), delta=state.filter.privacy.delta)
+    return AnalystSpend(analyst=spend.analyst, jobs=spend.charges, share=part, spent=loss, allotment=allotment)
