@@ -12,6 +12,7 @@ from app.calculation.calculators import Begun
 from app.cli import (
     audit,
     data,
+    database,
     fit,
     jobs,
     keys,
@@ -87,6 +88,7 @@ purse.add_typer(receipts.group, name="receipt")
 purse.add_typer(ledger.group, name="ledger")
 purse.add_typer(keys.group, name="keys")
 purse.add_typer(tokens.group, name="token")
+purse.add_typer(database.group, name="db")
 purse.add_typer(sharing.grants, name="grant")
 purse.add_typer(sharing.allotments, name="allot")
 

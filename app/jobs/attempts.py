@@ -136,12 +136,23 @@ def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
 def leave(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
     """An orderly end of the holder: what it holds goes back, uncounted, since nothing happened to it."""
     with database.write() as connection:
-        ledger.lock(connection, store.on(*(claim.id for claim in claims)))
-        for claim in claims:
-            row = store.held(connection, claim.id, claim.attempt)
-            if row is not None:
-                store.give_back(connection, row.id, row.attempt, row.lost)
+        _give_back(connection, [(claim.id, claim.attempt) for claim in claims])
         store.forget(connection, [holder.id])
+
+
+def disown(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
+    """What the holder has beside these claims it has claimed without hearing so: nobody runs it, and it goes back."""
+    known = {(claim.id, claim.attempt) for claim in claims}
+    with database.write() as connection:
+        _give_back(connection, sorted(set(store.of_holder(connection, holder.id)) - known))
+
+
+def _give_back(connection: sa.Connection, held: Sequence[tuple[str, int]]) -> None:
+    ledger.lock(connection, store.on(*(job_id for job_id, _ in held)))
+    for job_id, attempt in held:
+        row = store.held(connection, job_id, attempt)
+        if row is not None:
+            store.give_back(connection, row.id, row.attempt, row.lost)
 
 
 def bury(database: Database, holder_id: str) -> None:

@@ -114,6 +114,12 @@ def held(connection: sa.Connection, job_id: str, attempt: int) -> JobRow | None:
     return _one(connection, _running(job_id, attempt))
 
 
+def of_holder(connection: sa.Connection, holder: str) -> list[tuple[str, int]]:
+    """The attempts that this holder has, by job."""
+    found = connection.execute(sa.select(jobs.c.id, jobs.c.attempt).where(jobs.c.holder == holder))
+    return [(row.id, row.attempt) for row in found]
+
+
 def page(connection: sa.Connection, owner_id: str | None, after: int, limit: int) -> list[JobRow]:
     """At most `limit` jobs with a number above `after`, oldest first; of one owner, or of all if None."""
     query = sa.select(*_LISTED).where(jobs.c.number > after).order_by(jobs.c.number).limit(limit)

@@ -30,13 +30,22 @@ def verify(database: Database) -> dict[str, str | None]:
     Reads alone, whether a server runs or not.
     """
     with database.read() as connection:
-        opening = sa.select(ledgers.c.id).join(datasets, datasets.c.id == ledgers.c.id)
-        known = connection.scalars(opening.order_by(datasets.c.created_at, datasets.c.id)).all()
+        known = _known(connection)
     found = {}
     for dataset in known:
         with database.read() as connection:
             found[dataset] = _wrong(connection, dataset)
     return found
+
+
+def verify_here(connection: sa.Connection) -> dict[str, str | None]:
+    """`verify`, of what this one connection sees."""
+    return {dataset: _wrong(connection, dataset) for dataset in _known(connection)}
+
+
+def _known(connection: sa.Connection) -> Sequence[str]:
+    opening = sa.select(ledgers.c.id).join(datasets, datasets.c.id == ledgers.c.id)
+    return connection.scalars(opening.order_by(datasets.c.created_at, datasets.c.id)).all()
 
 
 def lacking(database: Database, heads: Iterable[Head]) -> list[Head]:

@@ -13,6 +13,9 @@ T = TypeVar("T")
 class Unavailable(OSError):
     """The database does not answer, or not in time: what was committed stands, and nothing else was done."""
 
+    def __init__(self) -> None:
+        super().__init__("the database does not answer")
+
 
 class Dialect(Protocol):
     """One kind of database.
@@ -57,4 +60,12 @@ class next_job_number(FunctionElement[int]):  # noqa: N801
 
     inherit_cache = True
     name = "next_job_number"
+    type = sa.BigInteger()
+
+
+class continue_job_numbers(FunctionElement[int]):  # noqa: N801
+    """Makes the next one a number above those of all jobs that are there."""
+
+    inherit_cache = True
+    name = "continue_job_numbers"
     type = sa.BigInteger()

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from psycopg import IsolationLevel
 from sqlalchemy.ext.compiler import compiles
 
-from app.persistence.dialect import Alone, Unavailable, json_at, next_job_number
+from app.persistence.dialect import Alone, Unavailable, continue_job_numbers, json_at, next_job_number
 
 _ALONE: dict[Alone, tuple[int, int]] = {"names": (0x70757273, 1), "claims": (0x70757273, 2)}  # advisory locks
 _DISK_FULL = "53100"
@@ -78,3 +78,8 @@ def _json_at(element: json_at[Any], compiler: Any, **options: Any) -> str:
 @compiles(next_job_number, "postgresql")
 def _next_job_number(_element: next_job_number, _compiler: Any, **_options: Any) -> str:
     return "nextval('jobs_number')"
+
+
+@compiles(continue_job_numbers, "postgresql")
+def _continue_job_numbers(_element: continue_job_numbers, _compiler: Any, **_options: Any) -> str:
+    return "setval('jobs_number', (SELECT max(number) FROM jobs))"

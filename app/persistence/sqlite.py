@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 
-from app.persistence.dialect import Alone, json_at, next_job_number
+from app.persistence.dialect import Alone, continue_job_numbers, json_at, next_job_number
 
 _BUSY_MILLISECONDS = 60_000
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
@@ -95,3 +95,8 @@ def _json_at(element: json_at[Any], compiler: Any, **options: Any) -> str:
 @compiles(next_job_number, "sqlite")
 def _next_job_number(_element: next_job_number, _compiler: Any, **_options: Any) -> str:
     return "(SELECT coalesce(max(number), 0) + 1 FROM jobs)"
+
+
+@compiles(continue_job_numbers, "sqlite")
+def _continue_job_numbers(_element: continue_job_numbers, _compiler: Any, **_options: Any) -> str:
+    return "NULL"

@@ -99,6 +99,7 @@ class Dispatcher:
         self._left = threading.Event()
         self._resting: dict[str, tuple[float, float]] = {}  # job -> the tick until which it rests, and for how long
         self._beaten = self._swept = -math.inf
+        self._is_unsure = False  # whether a claim may have been committed without an answer
         self._thread = threading.Thread(target=self._loop, name="dispatcher", daemon=True)
 
     @property
@@ -220,8 +221,12 @@ class Dispatcher:
     def _claim(self) -> bool:
         now = self._clock.ticks()
         self._resting = {job: rest for job, rest in self._resting.items() if now < rest[0] + _RESTS[1]}
+        if self._is_unsure:
+            attempts.disown(self._database, self._holder, [r.claim for r in self._running])
+        self._is_unsure = True
         claim = attempts.claim(self._database, self._holder, self.without_room(), self._limits)
         if claim is None:
+            self._is_unsure = False
             return False
         scratch = self._settings.home / "scratch" / f"{claim.id}-{claim.attempt}"
         _log.info("attempt_started %s %d", claim.id, claim.attempt)
@@ -231,10 +236,12 @@ class Dispatcher:
         except Exception as error:
             _log.error("engine_refused %s %s", claim.id, type(error).__name__)
             attempts.end(self._database, claim, attempts.VANISHED, now)
+            self._is_unsure = False
             return False
         running = _Running(claim, handle, scratch, now, claim.job.forecast)
         running.look_after(now)
         self._running.append(running)
+        self._is_unsure = False
         self._beaten = now
         return True
 

@@ -1,13 +1,34 @@
-"""What may differ by the database, on PostgreSQL: the same tests as elsewhere, and the schema, on a real server."""
+"""What may differ by the database, on a real PostgreSQL: the same tests as elsewhere, and what it alone can do."""
 
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
 import pytest
 import sqlalchemy as sa
 
+from app.cli import main
+from app.ledger import store as ledger
+from app.ledger.epoch import BelowEpoch, Epoch
+from app.persistence import postgres
+from app.persistence.dialect import Unavailable
+from app.persistence.files import StartRefused
 from app.persistence.schema import NEWEST
 from app.persistence.session import Database
+from app.persistence.tables import datasets, jobs, metadata
+from app.worker.dispatcher import Dispatcher
 from tests.service import test_concurrency as concurrency
 from tests.service import test_state_machine as machine
+from tests.service.conftest import MakeService
+from tests.support.inline_engine import InlineEngine
+from tests.support.patience import until
 from tests.support.postgres import Cluster
+from tests.support.service import JOB
+from tests.support.world import World, run_out
 from tests.unit.app import test_migrations as migrations
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("on_postgres")]
@@ -53,3 +74,214 @@ def test_step_by_step_it_is_what_the_code_names(old: Database, cluster: Cluster)
     assert _schema(old) == _schema(new)
     assert len(_schema(new)) > 100, "there was something to compare"
     new.close()
+
+
+def _ended(connection: Any) -> None:
+    """The server ends this session, as a restart or an operator would."""
+    with closing(psycopg.connect(connection.info.dsn, autocommit=True)) as other:
+        other.execute("select pg_terminate_backend(%s, 5000)", [connection.info.backend_pid])
+
+
+@contextmanager
+def _lost_at(database: Database, statement: int) -> Iterator[None]:
+    """The link goes before the n-th statement of the next write; past the last, the answer to the commit is lost."""
+    left, engine = statement, database._writer
+    commit = engine.dialect.do_commit
+
+    def count(connection: sa.Connection, *_: Any) -> None:
+        nonlocal left
+        if left == 0:
+            _ended(connection.connection.dbapi_connection)
+        left -= 1
+
+    def unheard(connection: Any) -> None:
+        nonlocal left
+        if left == 0:
+            _ended(connection.driver_connection)
+        commit(connection)
+        if left == 1:
+            connection.driver_connection.close()
+            raise psycopg.OperationalError("the answer was lost")
+        left -= 2
+
+    sa.event.listen(engine, "before_cursor_execute", count)
+    engine.dialect.do_commit = unheard  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        engine.dialect.do_commit = commit  # type: ignore[method-assign]
+        sa.event.remove(engine, "before_cursor_execute", count)
+
+
+LOST = [machine._submit, machine._claim, machine._reclaim, machine._keep, machine._release, machine._cancel_queued]
+LOST += [machine._charge_outside, machine._join, machine._delete]
+
+
+@pytest.mark.parametrize("prepare", LOST, ids=[step.__name__.strip("_") for step in LOST])
+def test_a_link_lost_at_any_statement_leaves_all_or_nothing(
+    prepare: Callable[[World], Callable[[], object]], tmp_path: Path
+) -> None:
+    """At each statement, at the commit, and after it, where the caller cannot know; asked again, it is done once."""
+    world = World.at(tmp_path / "home")
+    step, before, unheard = prepare(world), world.dump(), 0
+    for statement in range(100):
+        try:
+            with _lost_at(world.database, statement):
+                step()
+        except Unavailable:
+            world.check()
+            unheard += world.dump() != before
+            if unheard:
+                break
+        else:
+            break
+    assert statement >= 3, "there was something to lose"
+    assert unheard, "the last of them was committed, and nobody heard of it"
+    machine._everything_ends(world)
+
+
+def test_a_claim_that_nobody_heard_of_is_run_after_all(tmp_path: Path) -> None:
+    """Its holder lives, so nobody would take it over; it was committed, so it waits for nobody."""
+    world, engine = World.at(tmp_path / "home"), InlineEngine()
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
+    job = world.submit(world.dataset()).id
+    for statement in range(30):
+        with suppress(Unavailable), _lost_at(world.database, statement):
+            dispatcher.step()
+        if world.job(job).state == "running":
+            break
+    assert engine.submitted == []
+    dispatcher.step()
+    run_out(world, dispatcher)
+    assert (world.job(job).state, engine.submitted) == ("done", [(job, 2)])
+    world.check()
+
+
+def test_while_it_is_away_requests_are_told_to_come_back_and_nothing_is_lost(
+    tmp_path: Path, make_service: MakeService, cluster: Cluster
+) -> None:
+    with make_service(tmp_path / "home") as service:
+        asked: dict[str, Any] = {"json": JOB | {"dataset": service.dataset()}, "headers": {"Idempotency-Key": "k"}}
+        done = service.finished(service.call("analyst", "POST", "/v1/jobs", **asked).json()["id"])
+        again = asked | {"headers": {"Idempotency-Key": "k2"}}
+        cluster.stop(signal.SIGKILL)
+        for call in (("POST", "/v1/jobs", again), ("GET", f"/v1/jobs/{done['id']}", {}), ("GET", "/v1/datasets", {})):
+            answer = service.call("analyst", call[0], call[1], **call[2])
+            assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
+            assert int(answer.headers["Retry-After"]) > 0
+        assert service.client.get("/health/ready").status_code == 503
+        assert service.client.get("/health/live").status_code == 200
+        cluster.start()
+        made = service.call("analyst", "POST", "/v1/jobs", **again)
+        assert made.status_code == 202
+        assert service.finished(made.json()["id"])["state"] == service.finished(done["id"])["state"] == "done"
+        until(lambda: service.client.get("/health/ready").status_code == 200)
+
+
+def test_whoever_waits_too_long_for_a_ledger_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that was stopped with the lock in hand; others' ledgers go on meanwhile."""
+    monkeypatch.setitem(postgres._WRITING, "lock_timeout", "300ms")
+    world = World.at(tmp_path / "home")
+    first, second = world.dataset(), world.dataset()
+    other = World.at(tmp_path / "home")
+    with world.database.write() as connection:
+        ledger.lock(connection, datasets.c.id == first)
+        with pytest.raises(Unavailable):
+            other.submit(first)
+        assert other.submit(second).state == "queued"
+    assert other.submit(first).state == "queued"
+    other.database.close()
+
+
+def test_without_room_it_says_so(tmp_path: Path) -> None:
+    world = World.at(tmp_path / "home")
+    with pytest.raises(OSError, match="no room") as caught, world.database.write() as connection:
+        connection.execute(sa.text("do $$ begin raise exception 'full' using errcode = '53100'; end $$"))
+    assert not isinstance(caught.value, Unavailable)
+
+
+def test_an_older_schema_is_left_to_the_operator(old: Database) -> None:
+    """Other servers may have it open: a start refuses, and `purse migrate` takes the steps."""
+    with pytest.raises(StartRefused, match="purse migrate"):
+        old.migrate(at_start=True)
+    old.migrate()
+    old.migrate(at_start=True)
+
+
+def test_nothing_of_the_address_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PURSE_DATABASE_URL", f"postgresql://purse:s3cr3t@/purse?host={tmp_path}")
+    with pytest.raises(StartRefused, match="does not answer") as refused:
+        World.at(tmp_path / "home")
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_an_older_copy_is_noticed(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World.at(tmp_path / "home")
+    Epoch.open(world.settings, world.database)
+    dataset = world.dataset()
+    world.database.close()
+    backup = cluster.database(template="purse")
+    world = World.at(tmp_path / "home")
+    Epoch.open(world.settings, world.database)
+    world.submit(dataset)
+    monkeypatch.setenv("PURSE_DATABASE_URL", backup)
+    restored = World.at(tmp_path / "home")
+    with pytest.raises(BelowEpoch, match=f"{dataset} lacks its head"):
+        Epoch.open(restored.settings, restored.database)
+    restored.database.close()
+
+
+@pytest.fixture
+def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """An installation on SQLite, with a release and a job that waits."""
+    with monkeypatch.context() as patch:
+        patch.delenv("PURSE_DATABASE_URL")
+        world = World.at(tmp_path / "home")
+        Epoch.open(world.settings, world.database)
+        world.submit(world.dataset(family="people"))
+        claim = world.claim()
+        assert claim is not None
+        world.end(claim)
+        world.submit(world.dataset(family="people"), key="waits")
+    yield world
+    world.database.close()
+
+
+def _copy(world: World, capsys: pytest.CaptureFixture[str]) -> Any:
+    with pytest.raises(SystemExit) as ended:
+        main(["db", "copy", "--home", str(world.settings.home), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    return told if ended.value.code == 0 else told["detail"]
+
+
+def test_an_installation_moves_whole(moved: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every row; its home, its keys and its epoch go on with it, and the old database is an older copy from then on."""
+    told = _copy(moved, capsys)
+    assert (len(told["ledgers"]), told["receipts"], told["rows"]["jobs"]) == (1, 1, 2)
+    with moved.database.read() as connection:
+        before = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
+    world = World.at(tmp_path / "home")
+    with world.database.read() as connection:
+        after = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
+    assert [set(rows) for rows in before] == [set(rows) for rows in after]
+    Epoch.open(world.settings, world.database)
+    [dataset, _] = [row.id for row in before[metadata.sorted_tables.index(datasets)]]
+    world.submit(dataset, key="next")
+    with world.database.read() as connection:
+        assert sorted(connection.scalars(sa.select(jobs.c.number))) == [1, 2, 3]
+    machine._everything_ends(world)
+    with pytest.raises(BelowEpoch):
+        Epoch.open(moved.settings, moved.database)
+    assert "holds tables already" in _copy(moved, capsys)
+
+
+@pytest.mark.parametrize(("table", "column"), [("jobs", "receipt"), ("ledgers", "state"), ("ledger_entries", "body")])
+def test_what_does_not_hold_does_not_move(
+    table: str, column: str, moved: World, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with moved.database.write() as connection:
+        spoiled = f"update {table} set {column} = replace({column}, '1', '2') where {column} is not null"
+        connection.execute(sa.text(spoiled))
+    assert "not all of it holds" in _copy(moved, capsys)
+    with psycopg.connect(cluster.url("purse")) as target:
+        assert target.execute("select count(*) from pg_tables where schemaname = 'public'").fetchone() == (0,)
