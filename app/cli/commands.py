@@ -77,6 +77,7 @@ for command in (
     outside.calibrate,
     operate.health,
     operate.migrate,
+    operate.backup,
     audit.audit,
 ):
     purse.command()(command)

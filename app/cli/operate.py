@@ -1,7 +1,8 @@
-"""purse serve, migrate, health, demo."""
+"""purse serve, migrate, backup, health, demo."""
 
 import sys
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -59,6 +60,35 @@ def migrate(home: Home = None, json: Json = False) -> None:
     with opened(settings, upgrade=True):
         pass
     emit({"home": str(settings.home), "migrated": True}, json, lambda: note(f"{settings.home} is up to date"))
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is not there yet.")],
+    with_key: Annotated[
+        bool, typer.Option("--with-key/--without-key", help="The signing key, too; else keep it elsewhere.")
+    ] = True,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Copy a service while it runs: a folder that is a home. Never its epoch, nor the tokens that it keeps in files.
+
+    With PostgreSQL the database is not in it: `pg_dump` first, then this. Whoever can read it has the data.
+
+    \b
+    Example:
+      purse backup /backups/2026-11-22 --home /srv/purse
+    """
+    from app.cli.state import settings_of
+    from app.operations.backup import back_up
+    from app.persistence.files import StartRefused
+
+    settings = settings_of(home)
+    try:
+        copied = back_up(settings, target.absolute(), with_key)
+    except StartRefused as error:
+        raise Refusal(str(error)) from None
+    told = {"home": str(settings.home), "backup": str(target), "datasets": copied, "key": with_key}
+    emit(told, json, lambda: note(f"{target} is a copy of {settings.home}, with {copied} datasets"))
 
 
 def health(url: Url = DEFAULT_URL, json: Json = False) -> None:

@@ -96,6 +96,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "allot revoke",
         "allot set",
         "audit",
+        "backup",
         "budget",
         "calibrate",
         "charge",

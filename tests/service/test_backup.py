@@ -1,0 +1,126 @@
+"""A backup is restored into a fresh home and goes on; an older one is caught by the epoch, which it never holds."""
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.cli import main
+from app.identity.home import open_database
+from app.jobs import rollback
+from app.ledger import audit, store
+from app.ledger.audit import refuse_unsound
+from app.ledger.epoch import BelowEpoch, Epoch
+from app.ledger.keys import KeyLost, SigningKeys
+from app.operations.backup import back_up
+from app.persistence.files import StartRefused
+from app.settings import Settings
+from tests.service.conftest import MakeService
+from tests.support.service import JOB
+from tests.support.world import World
+
+
+def _lived(tmp_path: Path) -> World:
+    """A service whose epoch is on another disk, with a job that was released."""
+    world = World.at(tmp_path / "home", epoch_file=tmp_path / "elsewhere")
+    Epoch.open(world.settings, world.database)
+    _run(world, world.dataset())
+    return world
+
+
+def _run(world: World, dataset: str) -> str:
+    job = world.submit(dataset, privacy={"epsilon": 0.2})
+    claim = world.claim()
+    assert claim is not None
+    world.end(claim)
+    return job.id
+
+
+def _restored(world: World, backup: Path) -> World:
+    """As a start would find it."""
+    home = backup.with_name("restored")
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(backup, home)
+    with closing(open_database(Settings(home=home))) as database:
+        SigningKeys.beside(home, database)
+        refuse_unsound(database)
+    return World.at(home, epoch_file=world.settings.epoch_file)
+
+
+def test_a_copy_of_a_living_service_starts_elsewhere_with_all_it_had(tmp_path: Path) -> None:
+    world = _lived(tmp_path)
+    with world.database.write():  # a server that is writing is no obstacle
+        back_up(world.settings, tmp_path / "copy")
+    copied = {str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").iterdir()}
+    assert copied == {"purse.sqlite3", "identity", "signing-key.json", "datasets"}
+    restored = _restored(world, tmp_path / "copy")
+    Epoch.open(restored.settings, restored.database)
+    assert audit.verify(restored.database) == audit.verify(world.database)
+    assert restored.keys.jwks() == world.keys.jwks()
+    (dataset,) = audit.verify(restored.database)
+    values = Path("datasets")
+    for file in (world.settings.home / values).rglob("*"):
+        if file.is_file():
+            assert (restored.settings.home / file.relative_to(world.settings.home)).read_bytes() == file.read_bytes()
+    _run(restored, dataset)
+
+
+def test_what_was_charged_since_is_missed_at_the_start_and_needs_an_order(tmp_path: Path) -> None:
+    world = _lived(tmp_path)
+    back_up(world.settings, tmp_path / "copy")
+    (dataset,) = audit.verify(world.database)
+    _run(world, dataset)
+    restored = _restored(world, tmp_path / "copy")
+    with pytest.raises(BelowEpoch, match="older than what was published"):
+        Epoch.open(restored.settings, restored.database)
+    lost = rollback.accept(restored.database, restored.settings, "the drill")
+    assert set(lost.ledgers) == {dataset}
+    Epoch.open(restored.settings, restored.database)
+    with restored.database.read() as connection:
+        state = store.load_state(connection, dataset)
+    assert state is not None
+    assert state.frozen
+
+
+def test_without_the_key_it_starts_once_the_key_is_back(tmp_path: Path) -> None:
+    world = _lived(tmp_path)
+    back_up(world.settings, tmp_path / "copy", with_key=False)
+    with pytest.raises(KeyLost):
+        _restored(world, tmp_path / "copy")
+    shutil.copy2(world.settings.home / "signing-key.json", tmp_path / "copy")
+    Epoch.open((restored := _restored(world, tmp_path / "copy")).settings, restored.database)
+
+
+def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
+    world = _lived(tmp_path)
+    (folder,) = (world.settings.home / "datasets").glob("[!.]*")
+    folder.rename(tmp_path / "aside")
+    with pytest.raises(StartRefused, match="went while it was copied"):
+        back_up(world.settings, tmp_path / "backups" / "copy")
+    assert list((tmp_path / "backups").iterdir()) == []
+    (tmp_path / "aside").rename(folder)
+    back_up(world.settings, tmp_path / "backups" / "copy")
+    with pytest.raises(StartRefused, match="is there already"):
+        back_up(world.settings, tmp_path / "backups" / "copy")
+
+
+@pytest.mark.slow
+def test_purse_backup_of_a_running_server_is_restored_by_copying(
+    make_service: MakeService, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PURSE_EPOCH_FILE", str(tmp_path / "elsewhere"))
+    with make_service(tmp_path / "home", epoch_file=tmp_path / "elsewhere") as service:
+        job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": service.dataset()}).json()["id"]
+        service.finished(job)
+        with pytest.raises(SystemExit, match="0"):
+            main(["backup", str(tmp_path / "copy"), "--home", str(tmp_path / "home")])
+        receipt = service.call("auditor", "GET", f"/v1/jobs/{job}/receipt").json()
+        tokens = service.tokens
+    assert "1 datasets" in capsys.readouterr().err
+    shutil.copytree(tmp_path / "copy", tmp_path / "restored")
+    with make_service(tmp_path / "restored", epoch_file=tmp_path / "elsewhere") as restored:
+        restored.tokens = tokens
+        assert restored.call("auditor", "GET", f"/v1/jobs/{job}/receipt").json() == receipt
+        assert restored.client.post("/v1/receipts/verify", json=receipt).json()["valid"]
+    assert Settings(home=tmp_path / "restored").epoch == tmp_path / "elsewhere"
