@@ -79,8 +79,9 @@ pythons: ## heavy: `make quick` on every Python from 3.11 to 3.13 that is here, 
 	  $(MAKE) --no-print-directory quick PYTHON=$$python VENV=.venv-$$python || exit 1; \
 	done
 
-kills: $(TESTING) ## heavy: 200 random kills of server and workers; no budget lost or spent twice
+kills: $(TESTING) ## heavy: 200 random kills of server, workers and database; no budget lost or spent twice
 	@$(BIN)/python -m tests.heavy.kills
+	@$(BIN)/python -m tests.heavy.kills --database postgres
 
 attack: $(TESTING) ## heavy: how long others wait while one analyst asks for 100 of the dearest prices at once
 	@$(BIN)/python -m tests.heavy.attack

@@ -1,6 +1,7 @@
-"""kill -9 of the server or of a worker, at random moments, many times over; the books must balance after each.
+"""kill -9 of the server, a worker or the database, at random moments, many times over; the books must balance after.
 
     python -m tests.heavy.kills --rounds 200 --seed 1
+    python -m tests.heavy.kills --rounds 200 --seed 1 --database postgres
 
 A real server on a loopback port, its real workers, jobs submitted, repeated and cancelled while it dies. After every
 kill, from outside: the sum of the ledger's charges is its cached state, the chain holds, nobody tried more than twice,
@@ -16,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +27,8 @@ import httpx
 import psutil
 
 from app.persistence.tables import jobs
+from tests.support.patience import until
+from tests.support.postgres import Cluster, programs
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people
 from tests.support.world import check_books
@@ -42,6 +46,7 @@ class Chaos:
     sent: dict[str, dict[str, Any]] = field(default_factory=dict)  # by idempotency key
     known: dict[str, str] = field(default_factory=dict)  # key -> job, where the answer arrived
     counts: Counter[str] = field(default_factory=Counter)
+    cluster: Cluster | None = None  # its database, to be killed too
 
     def begin(self) -> None:
         """Starts the server on an empty home."""
@@ -57,7 +62,9 @@ class Chaos:
             if self.known and self.random.random() < 0.2:
                 calls.append(pool.submit(self.cancel, self.random.choice(list(self.known.values()))))
             time.sleep(self.random.choice((0.0, 0.02, 0.1, 0.5, 1.5)) * self.random.random())
-            if self.random.random() < 0.4:
+            if self.cluster is not None and self.random.random() < 0.4:
+                self.kill_database(self.cluster)
+            elif self.random.random() < 0.4:
                 self.kill_server()
             else:
                 self.kill_worker()
@@ -97,7 +104,7 @@ class Chaos:
         except httpx.HTTPError:
             self.counts["requests cut off"] += 1
             return
-        assert answer.status_code in (200, 409), answer.text
+        assert answer.status_code in (200, 409) or (self.cluster and answer.status_code == 503), answer.text
 
     def kill_server(self) -> None:
         """Its workers have to go by themselves."""
@@ -118,6 +125,21 @@ class Chaos:
             except ProcessLookupError:
                 return
             self.counts["workers killed"] += 1
+
+    def kill_database(self, cluster: Cluster) -> None:
+        """The whole server, or one of its processes, which takes all others along, or the links to it alone."""
+        how = self.random.choice(("databases killed", "backends killed", "links cut"))
+        if how == "databases killed":
+            cluster.stop(signal.SIGKILL)
+            time.sleep(self.random.choice((0.0, 0.1, 1.0)) * self.random.random())
+            cluster.start()
+        else:
+            backends = cluster.backends()
+            for backend in backends if how == "links cut" else self.random.sample(backends, min(1, len(backends))):
+                with suppress(ProcessLookupError):
+                    os.kill(backend, signal.SIGTERM if how == "links cut" else signal.SIGKILL)
+            until(cluster.answers)
+        self.counts[how] += 1
 
     def check(self, recompute: bool = False) -> Counter[str]:
         """The books, read from outside."""
@@ -161,18 +183,30 @@ def _runs(pid: int) -> bool:
         return False
 
 
+def _begun() -> Cluster:
+    found = programs()
+    if found is None:
+        sys.exit("no PostgreSQL here")
+    cluster = Cluster(found)
+    cluster.start()
+    return cluster
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     chosen = parser.parse_args()
     seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
-    print(f"{chosen.rounds} rounds, seed {seed}", flush=True)
+    print(f"{chosen.rounds} rounds, seed {seed}, {chosen.database}", flush=True)
     began = time.monotonic()
     with TemporaryDirectory(prefix="kills-") as folder:
-        server = Server(Path(folder) / "home", lease_seconds=3.0, renew_seconds=0.5)
-        chaos = Chaos(server, random.Random(seed))
+        cluster = _begun() if chosen.database == "postgres" else None
+        where = {} if cluster is None else {"database_url": cluster.database()}
+        server = Server(Path(folder) / "home", lease_seconds=3.0, renew_seconds=0.5, **where)
+        chaos = Chaos(server, random.Random(seed), cluster=cluster)
         try:
             chaos.begin()
             for number in range(1, chosen.rounds + 1):
@@ -186,6 +220,8 @@ def main() -> int:
             return 1
         finally:
             server.stop_or_kill()
+            if cluster is not None:
+                cluster.close()
     print(f"jobs: {dict(states)}")
     print(", ".join(f"{what}: {count}" for what, count in sorted(chaos.counts.items())))
     print(f"every book balanced after every kill; {time.monotonic() - began:.0f} s")

@@ -1,6 +1,7 @@
 """What may differ by the database, on a real PostgreSQL: the same tests as elsewhere, and what it alone can do."""
 
 import json
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -10,6 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from app.cli import main
 from app.ledger import store as ledger
@@ -22,6 +25,7 @@ from app.persistence.session import Database
 from app.persistence.tables import datasets, jobs, metadata
 from app.worker.dispatcher import Dispatcher
 from tests.service import test_concurrency as concurrency
+from tests.service import test_sharing_machine as sharing
 from tests.service import test_state_machine as machine
 from tests.service.conftest import MakeService
 from tests.support.inline_engine import InlineEngine
@@ -37,10 +41,8 @@ test_submissions = concurrency.test_fifty_submissions_at_once_never_overspend
 test_the_control = concurrency.test_without_the_lock_they_do_overspend
 test_claims = concurrency.test_every_job_is_claimed_once
 test_ends = concurrency.test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release
-test_waking_early = concurrency.test_a_dispatcher_that_wakes_before_the_other_is_done_loses
 test_waking_late = concurrency.test_a_dispatcher_that_wakes_after_the_other_is_done_loses
 test_the_control_of_the_fence = concurrency.test_without_the_fence_it_would_win
-test_kills = machine.test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was
 
 old = migrations.old
 test_no_difference = migrations.test_autogenerate_finds_no_difference
@@ -74,6 +76,22 @@ def test_step_by_step_it_is_what_the_code_names(old: Database, cluster: Cluster)
     assert _schema(old) == _schema(new)
     assert len(_schema(new)) > 100, "there was something to compare"
     new.close()
+
+
+MACHINES = [(machine, machine.Jobs), (sharing, sharing.Sharing)]
+
+
+@pytest.mark.parametrize(("module", "kind"), MACHINES, ids=["jobs", "sharing"])
+def test_in_any_order_of_steps_the_books_hold(module: Any, kind: Any, tmp_path: Path, cluster: Cluster) -> None:
+    """The machines of other files, fewer runs: each on a copy of a home and of its database."""
+    module.prepare(tmp_path / "home")
+
+    class There(kind):  # type: ignore[misc]
+        def fresh(self, home: Path) -> World:
+            shutil.copytree(self.template, home)
+            return World.at(home, database_url=cluster.database(template="purse"))
+
+    run_state_machine_as_test(There, settings=settings(kind.TestCase.settings, max_examples=2))
 
 
 def _ended(connection: Any) -> None:
@@ -113,8 +131,7 @@ def _lost_at(database: Database, statement: int) -> Iterator[None]:
         sa.event.remove(engine, "before_cursor_execute", count)
 
 
-LOST = [machine._submit, machine._claim, machine._reclaim, machine._keep, machine._release, machine._cancel_queued]
-LOST += [machine._charge_outside, machine._join, machine._delete]
+LOST = [machine._submit, machine._claim, machine._release, machine._cancel_queued, machine._delete]
 
 
 @pytest.mark.parametrize("prepare", LOST, ids=[step.__name__.strip("_") for step in LOST])

@@ -41,14 +41,17 @@ class Sharing(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = TemporaryDirectory()
-        home = Path(self.folder.name) / "home"
-        shutil.copytree(self.template, home)
-        self.world = World.at(home)
+        self.world = self.fresh(Path(self.folder.name) / "home")
         self.balanced: dict[str, Any] = {}
         self.granted = {("ada", dataset) for dataset in self.datasets}
         self.allotted: dict[str, Allotment] = {}
         self.live: dict[str, dict[str, Cost]] = {"ada": {}, "bob": {}, "eve": {}}
         self.queued: set[str] = set()
+
+    def fresh(self, home: Path) -> World:
+        """A copy of the template."""
+        shutil.copytree(self.template, home)
+        return World.at(home)
 
     def teardown(self) -> None:
         self.world.check()
@@ -201,8 +204,11 @@ class Sharing(RuleBasedStateMachine):
 
 @pytest.fixture(scope="module", autouse=True)
 def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
+    prepare(tmp_path_factory.mktemp("template") / "home")
+
+
+def prepare(home: Path) -> None:
     """A world with one family, to be copied for each run of the machine."""
-    home = tmp_path_factory.mktemp("template") / "home"
     world = World.at(home)
     declared: dict[str, Any] = {"budget": {"epsilon": 3.0, "delta": 1e-6, "filter": "gdp_rdp"}, "family": "survey"}
     Sharing.datasets = (world.dataset(**declared), world.dataset(**declared))

@@ -251,8 +251,11 @@ def _everything_ends(world: World) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
+    prepare(tmp_path_factory.mktemp("template") / "home")
+
+
+def prepare(home: Path) -> None:
     """A world with a family of two datasets, to be copied for each run of the machine."""
-    home = tmp_path_factory.mktemp("template") / "home"
     world = World.at(home)
     family: dict[str, Any] = {"family": "people", "budget": {"epsilon": 2.0, "delta": 1e-6}}
     Jobs.dataset, Jobs.second = world.dataset(**family), world.dataset(**family)
@@ -273,9 +276,7 @@ class Jobs(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = TemporaryDirectory()
-        home = Path(self.folder.name) / "home"
-        shutil.copytree(self.template, home)
-        self.world = World.at(home)
+        self.world = self.fresh(Path(self.folder.name) / "home")
         self.released: set[str] = set()
         self.order: list[str] = []
         self.live: dict[str, int] = {}  # the running jobs whose attempt has not ended, and which it is
@@ -286,6 +287,11 @@ class Jobs(RuleBasedStateMachine):
         self.frozen = False
         self.gone: str | None = None  # how the second dataset's values went
         self.balanced: dict[str, Any] = {}  # the rows that were found in balance
+
+    def fresh(self, home: Path) -> World:
+        """A copy of the template."""
+        shutil.copytree(self.template, home)
+        return World.at(home)
 
     def teardown(self) -> None:
         states = self.world.check()

@@ -72,7 +72,13 @@ class Cluster:
         return made.stdout
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Returns when it answers; after a kill, once the orphans of the one before are gone."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._begun():
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.05)
+
+    def _begun(self) -> bool:
         chosen = [f"--{name}={value}" for name, value in self._options.items()]
         with (self.home / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -82,16 +88,19 @@ class Cluster:
                 stderr=log,
                 **self._as,
             )
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                psycopg.connect(self.url("postgres")).close()
-            except psycopg.OperationalError:
-                assert self._process.poll() is None, self.log()
-                assert time.monotonic() < deadline, self.log()
-                time.sleep(0.02)
-            else:
-                return
+        while not self.answers():
+            if self._process.poll() is not None:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def answers(self) -> bool:
+        """Whether it takes connections just now."""
+        try:
+            psycopg.connect(self.url("postgres")).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT is an orderly end; SIGQUIT and SIGKILL are a crash."""

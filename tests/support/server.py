@@ -117,8 +117,10 @@ class Server:
         return str(answer.json()["id"])
 
     def submit(self, body: dict[str, Any], key: str) -> str:
-        """The id of the job under this key."""
+        """The id of the job under this key; `httpx.HTTPStatusError` while the database is away."""
         answer = self.client.post("/v1/jobs", json=body, headers={"Idempotency-Key": key})
+        if answer.status_code == 503:
+            answer.raise_for_status()
         assert answer.status_code == 202, answer.text
         return str(answer.json()["id"])
 
@@ -145,7 +147,7 @@ class Server:
 
     def database(self) -> Database:
         """Its database, from outside."""
-        return Database(f"sqlite:///{self.home / 'purse.sqlite3'}")
+        return Database(self._environment.get("PURSE_DATABASE_URL") or f"sqlite:///{self.home / 'purse.sqlite3'}")
 
     def keys(self) -> dict[str, Any]:
         """Its public keys, from its home."""
