@@ -16,7 +16,9 @@ from app.settings import Settings
 from app.wire.tokens import Role, Scope
 
 bearer = HTTPBearer(
-    auto_error=False, scheme_name="token", description="A token that a steward made with `POST /v1/tokens`."
+    auto_error=False,
+    scheme_name="token",
+    description="A token that a steward made with `POST /v1/tokens`, or one of the provider of sign-on.",
 )
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 

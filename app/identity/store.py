@@ -84,7 +84,8 @@ def welcome(connection: sa.Connection, arrival: Arrival, role: Role, at: str) ->
     if known is not None:
         connection.execute(sa.update(identities).where(identities.c.id == known).values(role=role))
         return
-    made = _made(connection, _free(connection, arrival.subject, sa.true()), role, at)
+    name = _free(connection, arrival.subject.replace("/", "|"), sa.true())  # one that fits into a path
+    made = _made(connection, name, role, at)
     connection.execute(sa.insert(subjects).values(issuer=arrival.issuer, subject=arrival.subject, identity_id=made))
 
 
@@ -116,7 +117,8 @@ def analyst(connection: sa.Connection, named: str) -> str | None:
     holder = sa.select(tokens.c.identity_id).where(tokens.c.id == named)
     called = (identities.c.id == named) | (identities.c.name == named) | identities.c.id.in_(holder)
     query = sa.select(identities.c.id).where(identities.c.role == "analyst", called)
-    return connection.scalar(query.order_by(identities.c.id != named, identities.c.name != named).limit(1))
+    # What we have issued comes first: a person may choose their name elsewhere.
+    return connection.scalar(query.order_by(identities.c.id != named, identities.c.id.not_in(holder)).limit(1))
 
 
 def free_name(connection: sa.Connection, name: str, role: Role) -> str:

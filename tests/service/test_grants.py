@@ -17,7 +17,7 @@ from app.http.routing import routes
 from app.main import ROUTERS
 from app.persistence.session import Database
 from tests.service.test_identity import RULES
-from tests.support.service import JOB, Service
+from tests.support.service import JOB, OF_THE_REQUEST, Service
 from tests.support.world import World
 
 BODIES = {("POST", "/v1/quotes"), ("POST", "/v1/jobs")}  # these name a dataset in their body
@@ -82,7 +82,8 @@ def _statements(database: Database) -> Iterator[list[str]]:
 
 
 def _told(response: Response) -> tuple[int, bytes, dict[str, str]]:
-    return response.status_code, response.content, {k: v for k, v in response.headers.items() if k != "x-request-id"}
+    told = {name: value for name, value in response.headers.items() if name not in OF_THE_REQUEST}
+    return response.status_code, response.content, told
 
 
 def test_it_is_known_of_every_route_how_it_meets_a_dataset() -> None:

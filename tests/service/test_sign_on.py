@@ -29,10 +29,10 @@ from tests.support.clocks import HeldClock, SetClock
 from tests.support.patience import PATIENCE
 from tests.support.provider import ROLES as GROUPS
 from tests.support.provider import Provider, provider
-from tests.support.service import JOB, Service
+from tests.support.service import JOB, OF_THE_REQUEST, Service
 
 SMALL = JOB | {"method": {"name": "dp_gd", "steps": 2}}
-ID = "x-request-id"
+AWAY = "sign_on_unavailable"
 BASE = 1e6  # where these services' clocks begin, and the provider's tokens
 
 
@@ -162,7 +162,7 @@ def test_what_is_no_valid_token_is_told_like_any_other(
     refused, stranger = ask(made(idp, other)), ask("nobody")
     assert (refused.status_code, refused.content) == (401, stranger.content)
     assert refused.headers.keys() == stranger.headers.keys()
-    assert {name for name in refused.headers if refused.headers[name] != stranger.headers[name]} <= {"ratelimit", ID}
+    assert {name for name in refused.headers if refused.headers[name] != stranger.headers[name]} <= OF_THE_REQUEST
     assert ask(idp.token(sub="of the test")).status_code == 200
 
 
@@ -220,7 +220,7 @@ def test_keys_hold_for_a_while_without_the_provider(
     clock.pass_(14_000)
     idp.now = clock.wall()
     gone = ask(idp.token())
-    assert (gone.status_code, gone.json()["code"]) == (503, "sign_on_unavailable")
+    assert (gone.status_code, gone.json()["code"]) == (503, AWAY)
     assert int(gone.headers["Retry-After"]) > 0
     assert signed.call("steward", "GET", "/v1/datasets").status_code == 200
     idp.status = 200
@@ -230,7 +230,6 @@ def test_keys_hold_for_a_while_without_the_provider(
 
 SPOILT: dict[str, dict[str, Any]] = {
     "another issuer": {"described": {"issuer": "https://other.example"}},
-    "keys elsewhere, in the clear": {"described": {"jwks_uri": "http://keys.example/"}},
     "no address of keys": {"described": {"jwks_uri": 5}},
     "a redirect": {"status": 302},
     "no object": {"published": [1]},
@@ -241,7 +240,13 @@ SPOILT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", SPOILT.values(), ids=SPOILT)
 def test_a_provider_that_says_something_else_is_one_that_is_away(idp: Provider, change: dict[str, Any]) -> None:
-    assert _seen(idp, **change) == "sign_on_unavailable"
+    assert _seen(idp, **change) == AWAY
+
+
+def test_keys_that_come_in_the_clear_are_not_taken(idp: Provider) -> None:
+    """This machine by an address that is not only its own: they would be had."""
+    assert _seen(idp, described={"jwks_uri": f"{idp.issuer}/keys"}) == "a key"
+    assert _seen(idp, described={"jwks_uri": f"{idp.issuer}/keys".replace("127.0.0.1", "0.0.0.0")}) == AWAY
 
 
 def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
@@ -350,6 +355,21 @@ class TestAPerson:
                         query = sa.select(identities.c.name).join_from(subjects, identities)
                         names = sorted(connection.scalars(query))
             assert names == ["ada", "ada (2)"]
+
+    def test_is_never_taken_for_another_by_a_name(
+        self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
+    ) -> None:
+        """Whoever calls themselves like an identifier of somebody else's gets none of their grants."""
+        listed = signed.call("steward", "GET", "/v1/tokens").json()["items"]
+        token = {one["name"]: one["id"] for one in listed}["the analyst"]
+        ask(idp.token(sub=token))
+        ask(idp.token(sub="https://people.example/ivan"))
+        dataset = signed.dataset()
+        given = [
+            signed.call("steward", "PUT", f"/v1/datasets/{dataset}/grants/{n}")
+            for n in (token, "https:||people.example|ivan")
+        ]
+        assert [one.json()["analyst"] for one in given] == ["the analyst", "https:||people.example|ivan"]
 
     def test_comes_twice_at_once_and_is_one(self, signed: Service) -> None:
         """Both first requests have looked before either has written."""

@@ -20,6 +20,8 @@ from tests.support.patience import PATIENCE
 STEWARD = "steward-" + "s" * 32
 # Tests ask faster than anybody else; what bounds that has its own.
 UNHURRIED: dict[str, Any] = {"caller_rate": 10**6, "stranger_rate": 10**6, "total_rate": 10**6}
+# Headers that tell of the request itself, and of nothing that it asked for.
+OF_THE_REQUEST = {"x-request-id", "ratelimit", "ratelimit-policy"}
 SPEC: dict[str, Any] = {
     "name": "people",
     "columns": [
