@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
@@ -28,7 +28,7 @@ from app.datasets.values import verify_quietly
 from app.http import handlers
 from app.http.errors import ApiError
 from app.http.guards import Guarded
-from app.http.middleware import Observed
+from app.http.middleware import Observed, Over
 from app.http.places import Places
 from app.http.protocol import Limits
 from app.http.queries import refuse_unknown
@@ -62,6 +62,9 @@ from app.stewardship import routes as stewardship
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Coming, Engine
 from app.worker.lives import Lives, attend
+
+if TYPE_CHECKING:
+    from app.operations.tracing import Traces
 
 ROUTERS = (
     tokens.router,
@@ -123,7 +126,7 @@ def create_app(
     """
     forget_secrets()
     check_installation()
-    metrics = Metrics()
+    metrics, traces = Metrics(), _traces(settings)
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
@@ -143,6 +146,8 @@ def create_app(
             services.readiness.draining = True
             services.ready.clear()
             await run_in_threadpool(_stop, services, engine)
+            if traces is not None:
+                await run_in_threadpool(traces.close)
 
     application = FastAPI(
         title="Privy Purse",
@@ -161,13 +166,34 @@ def create_app(
     application.state.answers = Answers()
     application.add_middleware(Guarded)
     application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
-    application.add_middleware(Observed, count=metrics.count, root_path=settings.root_path)
+    application.add_middleware(Observed, tell=_tellers(metrics, traces), root_path=settings.root_path)
     handlers.install(application, ROUTERS)
     application.add_exception_handler(Unavailable, _wait)
     for router in ROUTERS:
         application.include_router(router)
     _describe(application, settings.root_path)
     return application
+
+
+def _traces(settings: Settings) -> "Traces | None":
+    if settings.otlp_endpoint is None:
+        return None
+    try:
+        from app.operations.tracing import Traces  # late: an extra
+    except ModuleNotFoundError:
+        raise StartRefused(
+            "PURSE_OTLP_ENDPOINT needs the extra `tracing`: pip install 'privy-purse[tracing]'"
+        ) from None
+    return Traces(settings.otlp_endpoint)
+
+
+def _tellers(metrics: Metrics, traces: "Traces | None") -> Callable[[Over], None]:
+    def tell(over: Over) -> None:
+        metrics.count(over)
+        if traces is not None:
+            traces.tell(over)
+
+    return tell
 
 
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:

@@ -149,6 +149,13 @@ class Settings(BaseSettings):
     log_format: Annotated[
         Literal["text", "json"], Field(description="A line of the log is text for people, or a JSON object.")
     ] = "text"
+    otlp_endpoint: Annotated[
+        str | None,
+        Field(
+            pattern="^https?://",
+            description="Where spans go by OTLP over HTTP, .../v1/traces; with the extra `tracing`.",
+        ),
+    ] = None
 
     @field_validator("home")
     @classmethod

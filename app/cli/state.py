@@ -1,11 +1,13 @@
 """The state under PURSE_HOME, without a server and with one inside this process."""
 
+import os
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from pydantic import ValidationError
@@ -31,7 +33,8 @@ def settings_of(
     """The settings of the environment, less what the command line says otherwise."""
     given = {"home": home, "host": host, "port": port, "workers": workers}
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return Settings(**chosen | {"_secrets_dir": os.environ.get("PURSE_SECRETS_DIR")})
     except ValidationError as error:
         wrong = "; ".join(f"PURSE_{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
         raise Refusal(f"a setting is wrong: {wrong}") from None

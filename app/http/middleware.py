@@ -11,6 +11,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Final
 
 from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
@@ -31,19 +32,39 @@ _HEADERS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A request that is over: nothing of what was said in it.
+
+    Parameters
+    ----------
+    method, route : "-" for what is no method, or where no route took it; the route is its template
+    status : of the answer
+    seconds : that it took; None where it may have brought data
+    request_id : its own
+    parent : the span that it belongs to, as the caller says in `traceparent`
+    """
+
+    method: str
+    route: str
+    status: int
+    seconds: float | None
+    request_id: str
+    parent: str
+
+
 class Observed:
     """ASGI middleware; the outermost of ours.
 
     Parameters
     ----------
     app : what it surrounds
-    count : told of each request that is over: its method, its route's template, its status, and its seconds, except of
-        what may bring data
+    tell : hears of each request that is over
     root_path : the prefix under which a proxy shows the service; it may take it away from a path or leave it
     """
 
-    def __init__(self, app: ASGIApp, count: Callable[[str, str, int, float | None], None], root_path: str = "") -> None:
-        self._app, self._count, self._root_path = app, count, root_path
+    def __init__(self, app: ASGIApp, tell: Callable[[Over], None], root_path: str = "") -> None:
+        self._app, self._tell, self._root_path = app, tell, root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -84,10 +105,12 @@ class Observed:
         finally:
             route = _template(scope)
             seconds = None if method not in ("GET", "HEAD") and _DATA.match(route) else time.monotonic() - began
-            self._count(method, route, status, seconds)
-            fields = {"method": _short(method), "route": route, "status": status, "seconds": seconds}
+            parent = b"".join(value for name, value in scope["headers"] if name == b"traceparent").decode("latin-1")
+            over = Over(_short(method), route, status, seconds, request_id, parent)
+            self._tell(over)
+            fields = {"method": over.method, "route": route, "status": status, "seconds": seconds}
             took = "" if seconds is None else f" {1e3 * seconds:.0f} ms"
-            _access.info("%s %s %d%s", _short(method), route, status, took, extra={"fields": fields})
+            _access.info("%s %s %d%s", over.method, route, status, took, extra={"fields": fields})
 
 
 def _request_id(scope: Scope) -> str:

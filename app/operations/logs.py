@@ -28,12 +28,11 @@ class Lines(logging.Formatter):
         self._layout = layout
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record's time, level, logger and message; its request, its fields and its exception, if it has any."""
+        """Time, level, logger and message; the request and the exception, if there is one; in JSON the fields."""
         told = _told(record)
         if self._layout == "json":
-            return json.dumps(told)
-        time, level, logger, message, *rest = map(str, told.values())
-        return " ".join((time, level.upper(), logger, message, *rest))
+            return json.dumps(told | getattr(record, "fields", {}))
+        return " ".join(map(str, told.values()))
 
 
 def install(level: str, layout: Literal["json", "text"]) -> None:
@@ -60,4 +59,4 @@ def _told(record: logging.LogRecord) -> dict[str, Any]:
     if record.exc_info and record.exc_info[1] is not None:
         told["error"] = type(record.exc_info[1]).__name__
         told["places"] = " < ".join(places(record.exc_info[1]))
-    return told | getattr(record, "fields", {})
+    return told

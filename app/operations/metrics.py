@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from accounting.records.ledger import share
+from app.http.middleware import Over
 from app.jobs import store
 from app.jobs.leases import Holder
 from app.ledger.store import states
@@ -96,12 +97,12 @@ class Metrics:
         """From now on the service is looked at, too, whenever somebody asks."""
         self._service.watched = watched
 
-    def count(self, method: str, route: str, status: int, seconds: float | None = None) -> None:
+    def count(self, over: Over) -> None:
         """One request more. Methods and routes are of closed lists, so that nobody can grow the table."""
-        labels = (method if method in _METHODS else "other", route, str(status))
+        labels = (over.method if over.method in _METHODS else "other", over.route, str(over.status))
         self._requests.labels(*labels).inc()
-        if seconds is not None:
-            self._seconds.labels(*labels).observe(seconds)
+        if over.seconds is not None:
+            self._seconds.labels(*labels).observe(over.seconds)
 
     def priced(self, seconds: float | None) -> None:
         """One price more; None if it was remembered."""

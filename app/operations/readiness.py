@@ -21,7 +21,7 @@ REASONS: Final = {
     "migrations": "its database is of another version",
     "keys": "its signing key is not there",
     "disk": "the disk is nearly full",
-    "workers": "no worker process runs",
+    "workers": "its worker processes do not run",
 }
 _PATIENCE = 5.0  # seconds that the database may take
 _AGAIN = 1.0  # seconds for which an answer stands: strangers may ask, and a look takes the writer's turn
@@ -84,7 +84,8 @@ class Readiness:
         checks = {
             "keys": self._keys.is_kept,
             "disk": self._settings.has_room,
-            "workers": self._slots() != 0,
+            # Workers elsewhere are no server's own: without any of them all servers would be away, and jobs can wait.
+            "workers": self._settings.scheduler is not None or self._slots() != 0,
         }
         return found + [reason for reason, is_well in checks.items() if not is_well]
 

@@ -22,6 +22,7 @@ LOCKS = {
 
 # What SQLAlchemy loads by the name in a database's address.
 BY_NAME = {"psycopg"}
+TRACING = ROOT / "app/operations/tracing.py"
 
 
 def _name(requirement: str) -> str:
@@ -31,25 +32,37 @@ def _name(requirement: str) -> str:
 def _declared() -> dict[str, set[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = {name: {_name(line) for line in lines} for name, lines in project["dependency-groups"].items()}
-    return {"service": {_name(line) for line in project["project"]["dependencies"]}} | groups
+    extra = {_name(line) for line in project["project"]["optional-dependencies"]["tracing"]}
+    return {"service": {_name(line) for line in project["project"]["dependencies"]}, "tracing": extra} | groups
 
 
-def _imported() -> set[str]:
+def _imported(file: Path) -> set[str]:
+    """Modules of others, with all their dots."""
     names: set[str] = set()
-    for file in (file for room in OURS for file in (ROOT / room).rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                names.add(node.module.split(".")[0])
-    return names - set(OURS) - set(sys.stdlib_module_names)
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module)
+    return {name for name in names if name.split(".")[0] not in {*OURS, *sys.stdlib_module_names}}
 
 
 @pytest.mark.slow
 def test_imports_and_declared_dependencies_are_the_same() -> None:
     distributions = packages_distributions()
-    imported = {_name(distributions[module][0]) for module in _imported()}
-    assert imported | BY_NAME == _declared()["service"]
+    files = (file for room in OURS for file in (ROOT / room).rglob("*.py") if file != TRACING)
+    modules = {name.split(".")[0] for file in files for name in _imported(file)}
+    assert {_name(distributions[module][0]) for module in modules} | BY_NAME == _declared()["service"]
+
+
+def test_the_extra_is_imported_by_its_module_alone_and_is_what_that_imports() -> None:
+    """`opentelemetry` is a namespace of many distributions; the interface, `.trace`, comes with the SDK."""
+    modules = {name for name in _imported(TRACING) if not name.startswith("opentelemetry.trace")}
+    needed = {"opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http"}
+    needed["opentelemetry.sdk"] = "opentelemetry-sdk"
+    found = {needed[part] for name in modules for part in needed if name.startswith(f"{part}.")}
+    assert found == _declared()["tracing"] <= _declared()["test"]
+    assert all(any(name.startswith(part) for part in needed) for name in modules)
 
 
 @pytest.mark.parametrize("group", LOCKS)

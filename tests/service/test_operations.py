@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import pytest
 import sqlalchemy as sa
+import yaml
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 from pydantic import SecretStr
@@ -284,6 +285,23 @@ def test_every_metric_has_its_row_and_no_row_is_left_over(shared: Service) -> No
     assert sorted(name for name, _ in rows) == sorted(re.findall(r"^# TYPE (\w+?)(?<!_gsum)(?<!_gcount) ", told, re.M))
 
 
+def test_every_query_of_the_dashboard_and_of_the_alerts_asks_for_what_is_there(shared: Service) -> None:
+    told = shared.call("auditor", "GET", "/metrics").text
+    there = dict(re.findall(r"^# TYPE (\w+) (\w+)$", told, re.M))
+    of_histograms = [name for name, kind in there.items() if kind == "histogram"]
+    there |= {f"{name}_{end}": "" for name in of_histograms for end in ("bucket", "count")}
+    deploy = Path(__file__).parents[2] / "deploy"
+    panels = json.loads((deploy / "grafana/privy-purse.json").read_text())["panels"]
+    rules = yaml.safe_load((deploy / "prometheus.yaml").read_text())["groups"][0]["rules"]
+    queries = [target["expr"] for panel in panels for target in panel["targets"]] + [rule["expr"] for rule in rules]
+    assert len(queries) > 20
+    for query in queries:
+        asked = re.findall(r"purse_\w+", query)
+        assert asked
+        assert set(asked) <= there.keys(), query
+        assert set(re.findall(r'(?:reason|state)[!=]~?"([^"]*)"', query)) <= {"draining", "queued|running"}
+
+
 def test_a_monitors_token_is_for_the_metrics_alone(make_service: MakeService, tmp_path: Path) -> None:
     token = "monitor-" + "m" * 32
     with make_service(tmp_path, metrics_token=SecretStr(token)) as service:
@@ -431,7 +449,7 @@ def broken() -> TestClient:
         raise ValueError(secret)
 
     application = FastAPI()
-    application.add_middleware(Observed, count=Metrics().count)
+    application.add_middleware(Observed, tell=Metrics().count)
     handlers.install(application)
     application.include_router(router)
     return TestClient(application)  # it would raise what passes our middleware

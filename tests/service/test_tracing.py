@@ -1,0 +1,48 @@
+"""Spans, where an operator wants them: what a line of the log holds, and nothing more."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import app.main
+from app.operations import tracing
+from app.persistence.files import StartRefused
+from app.settings import Settings
+from tests.service.conftest import MakeService
+from tests.support.service import JOB
+
+_TRACE, _SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def test_a_span_holds_codes_and_is_part_of_its_callers_trace(
+    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = InMemorySpanExporter()
+    monkeypatch.setattr(tracing, "OTLPSpanExporter", lambda endpoint: kept)  # noqa: ARG005
+    with make_service(tmp_path, otlp_endpoint="http://collector:4318/v1/traces") as service:
+        dataset = service.dataset(name="canary4711")
+        headers = {"traceparent": f"00-{_TRACE}-{_SPAN}-01", "baggage": "who=canary4711", "User-Agent": "canary4711"}
+        job = JOB | {"dataset": dataset}
+        answer = service.call("analyst", "POST", "/v1/jobs?canary4711=1", json=job, headers=headers)
+        service.call("analyst", "POST", "/v1/jobs", json=job)
+    spans = kept.get_finished_spans()
+    names = {span.name for span in spans}
+    assert "POST /v1/jobs" in names
+    assert "POST /v1/datasets" not in names, "the time of an upload is nobody's"
+    (mine,) = (s for s in spans if s.attributes and s.attributes["purse.request_id"] == answer.headers["X-Request-ID"])
+    assert mine.context is not None
+    assert mine.parent is not None
+    assert (f"{mine.context.trace_id:032x}", f"{mine.parent.span_id:016x}") == (_TRACE, _SPAN)
+    allowed = {"http.request.method", "http.route", "http.response.status_code", "purse.request_id"}
+    assert all(set(span.attributes or ()) == allowed and not span.events for span in spans)
+    told = "".join(span.to_json() for span in spans)
+    for secret in ("canary4711", dataset, *service.tokens.values()):
+        assert secret not in told
+
+
+def test_without_the_extra_a_start_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "app.operations.tracing", None)
+    with pytest.raises(StartRefused, match=r"privy-purse\[tracing\]"):
+        app.main.create_app(Settings(home=tmp_path, otlp_endpoint="https://collector/v1/traces"))
