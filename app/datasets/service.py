@@ -150,8 +150,8 @@ def _register(
 
 
 def _withdraw(database: Database, home: Path, dataset_id: str) -> None:
-    """Removes the folder, unless its row was committed after all."""
-    with database.read() as connection:
+    """Removes the folder, unless its row was committed after all: a commit that is on its way is waited for."""
+    with database.write(alone="names") as connection:
         if store.get(connection, dataset_id) is None:
             folders.remove(home, dataset_id)
 

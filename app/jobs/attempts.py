@@ -143,7 +143,7 @@ def leave(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
 def disown(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
     """What the holder has beside these claims it has claimed without hearing so: nobody runs it, and it goes back."""
     known = {(claim.id, claim.attempt) for claim in claims}
-    with database.write() as connection:
+    with database.write(alone="claims") as connection:  # a claim whose commit is on its way is waited for
         _give_back(connection, sorted(set(store.of_holder(connection, holder.id)) - known))
 
 

