@@ -25,6 +25,7 @@ from app.persistence.session import Database
 from app.persistence.tables import datasets, jobs, metadata
 from app.worker.dispatcher import Dispatcher
 from tests.service import test_concurrency as concurrency
+from tests.service import test_leases as leases
 from tests.service import test_sharing_machine as sharing
 from tests.service import test_state_machine as machine
 from tests.service.conftest import MakeService
@@ -43,6 +44,16 @@ test_claims = concurrency.test_every_job_is_claimed_once
 test_ends = concurrency.test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release
 test_waking_late = concurrency.test_a_dispatcher_that_wakes_after_the_other_is_done_loses
 test_the_control_of_the_fence = concurrency.test_without_the_fence_it_would_win
+
+world = leases.world
+
+
+class TestServers:
+    """Two on one database, the clocks on their walls set back again and again."""
+
+    test_dead_holders = leases.TestClocks.test_a_dead_holders_job_is_taken_after_the_lease_and_no_sooner
+    test_no_clocks_are_compared = leases.TestClocks.test_two_servers_on_one_database_compare_no_clocks
+
 
 old = migrations.old
 test_no_difference = migrations.test_autogenerate_finds_no_difference
