@@ -1,5 +1,6 @@
 """What `make quick` leaves out, and how laws are tried."""
 
+import gc
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,21 @@ SLOW = ("e2e", "privacy")  # real servers; statistics with power
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("suite", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("suite")
+
+
+gc.disable()  # what is imported and collected stays: looking for garbage in it is a third of collecting the suite
+
+
+def pytest_collection_finish() -> None:
+    """From here on only what the tests themselves make is looked through."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is slow as a whole is not even imported where slow tests are left out."""
+    left_out = config.option.markexpr == "not slow"
+    return True if left_out and collection_path.parent == ROOT and collection_path.name in SLOW else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

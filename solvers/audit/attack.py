@@ -8,6 +8,7 @@ released model.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -51,11 +52,12 @@ class Row:
 
     def slope(self, problem: Problem, w: Vector) -> Vector:
         """The slope of its loss at w: a number, of shape (), or one for each output."""
-        return _slopes(problem, [self], [w])[..., 0]
+        return np.asarray(_slopes(problem, [self], w[None])[..., 0, 0])
 
     def gradient(self, problem: Problem, w: Vector) -> Vector:
         """The gradient of its loss at w."""
-        return _gradients(problem, [self], [w])[0]
+        slope: Vector = _slopes(problem, [self], w[None])[..., 0, 0]
+        return slope
 
     def framed(self, frame: Frame, row_norm: float) -> "Row":
         """The record in a frame, shortened."""
@@ -65,27 +67,30 @@ class Row:
         return Row(z * (row_norm / max(float(np.linalg.norm(z)), row_norm)), self.y)
 
 
-def _slopes(problem: Problem, rows: Sequence[Row], points: Sequence[Vector]) -> Vector:
-    """Those of every row at the first point, then at the next; at the end of shape () or (K,) each. One call for all
-    of them: what a call costs is most of an audit's time.
+def _slopes(problem: Problem, rows: Sequence[Row], points: Vector) -> Vector:
+    """That of each row at each of the points, (m, size): of shape (m, rows), of several outputs (K, m, rows).
+
+    One call for all of them: what a call costs is most of an audit's time.
     """
-    X, y = np.array([row.x for row in rows]), np.array([row.y for row in rows] * len(points))
-    margins = np.concatenate([w.reshape(problem.shape) @ X.T for w in points], axis=-1)
-    slopes = problem.loss.slope(margins, y)
-    norms = np.abs(slopes) if slopes.ndim == 1 else np.linalg.norm(slopes, axis=0)
+    X, y = np.array([row.x for row in rows]), np.tile([row.y for row in rows], len(points))
+    margins = np.moveaxis(points.reshape(len(points), *problem.shape) @ X.T, 0, -2)
+    slopes = problem.loss.slope(margins.reshape(*margins.shape[:-2], -1), y).reshape(margins.shape)
+    norms = np.abs(slopes) if slopes.ndim == 2 else np.linalg.norm(slopes, axis=0)
     return np.asarray(slopes * (problem.slope_bound / np.maximum(norms, problem.slope_bound)))
 
 
-def _gradients(problem: Problem, rows: Sequence[Row], points: Sequence[Vector]) -> list[Vector]:
-    """The gradients of these slopes, flat."""
-    slopes = _slopes(problem, rows, points)
-    return [np.multiply.outer(slopes[..., i], rows[i % len(rows)].x).ravel() for i in range(slopes.shape[-1])]
+def _gradients(problem: Problem, rows: Sequence[Row], points: Vector) -> Vector:
+    """The gradients of these slopes, (rows, m, size)."""
+    slopes, X = _slopes(problem, rows, points), np.array([row.x for row in rows])
+    found = np.einsum("...mr,rd->rm...d", slopes, X)
+    return np.asarray(found.reshape(len(rows), len(points), problem.size))
 
 
 class Attacker:
-    """An oracle that answers through the real one, and scores each answer against both candidate rows.
+    """An oracle that answers through the real one, and scores its answers against both candidate rows.
 
-    Every other row is `others`, known: what it adds is, too, but for how many of them a batch holds.
+    Every other row is `others`, known: what it adds is, too, but for how many of them a batch holds. Sampled answers
+    are kept, and scored together when the score is asked for.
     """
 
     def __init__(
@@ -93,7 +98,20 @@ class Attacker:
     ) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self._known = () if others is None else (others,)
-        self.score = 0.0
+        self._scored = 0.0
+        self._kept: defaultdict[tuple[str, str], list[tuple[Vector, Vector, Vector]]] = defaultdict(list)
+
+    @property
+    def score(self) -> float:
+        """ln of the law of all answers with one row over that with the other."""
+        found = self._scored
+        for (query, kind), kept in self._kept.items():
+            answers, points, anchors = (np.vstack(part) for part in zip(*kept, strict=True))
+            if kind == "gradient":
+                found += self._gradients(query, answers, points)
+            else:
+                found += self._changes(query, answers, points, anchors, kind == "centred")
+        return found
 
     def horizon(self, query: str) -> int:
         """The oracle's."""
@@ -102,28 +120,28 @@ class Attacker:
     def gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's; every answer is N(mean of one, std) or N(mean of two, std)."""
         answer, problem = self._oracle.gradient(query, w), self._problem
-        *own, rest = [*_gradients(problem, (*self._rows, *self._known), [w]), 0.0 * w][:3]
+        *own, rest = [*_gradients(problem, (*self._rows, *self._known), w[None])[:, 0], 0.0 * w][:3]
         means = [(rest * (problem.n - 1) + gradient) / problem.n for gradient in own]
         std = self._plan.query(query).noise_multiplier * problem.G / problem.n
-        self.score += _tilt(answer, means[0], std) - _tilt(answer, means[1], std)
+        self._scored += _tilt(answer, means[0], std) - _tilt(answer, means[1], std)
         return answer
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's."""
         answer = self._oracle.sampled_gradient(query, w)
-        self._gradients(query, answer, w)
+        self._kept[query, "gradient"].append((answer, w, w))
         return answer
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """The oracle's."""
         answer = self._oracle.sampled_change(query, w, anchor)
-        self._changes(query, answer, w, anchor)
+        self._kept[query, "change"].append((answer, w, anchor))
         return answer
 
     def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """The oracle's."""
         answer = self._oracle.centred_change(query, w, anchor)
-        self._changes(query, answer, w, anchor, centred=True)
+        self._kept[query, "centred"].append((answer, w, anchor))
         return answer
 
     def walk(
@@ -133,13 +151,14 @@ class Attacker:
         problem, shrink = self._problem, 1 + step * self._problem.mu
         free = isinstance(problem.domain, Free) and isinstance(problem.regularizer, NoRegularizer | L2)
         points = self._oracle.walk(query, w, anchor, snapshot, step, count, centred) if free else None
-        for point in () if points is None else points:
-            answer = (w - shrink * point) / step
-            if problem.L * float(np.linalg.norm(w - anchor)) <= problem.G:
-                self._changes(query, answer - snapshot, w, anchor, centred)
-            else:
-                self._gradients(query, answer, w)
-            w = point
+        if points is not None:
+            before = np.vstack((w, points[:-1]))
+            answers = (before - shrink * points) / step
+            near = problem.L * np.linalg.norm(before - anchor, axis=1) <= problem.G
+            for some, kind, added in ((near, "centred" if centred else "change", snapshot), (~near, "gradient", 0.0)):
+                if some.any():
+                    of = before[some]
+                    self._kept[query, kind].append((answers[some] - added, of, np.broadcast_to(anchor, of.shape)))
         return points
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -156,56 +175,59 @@ class Attacker:
             drawn = _tilt(answer, out + (row.gradient(problem, w) - before) / size, std)
             left = math.log1p(-rate) + _tilt(answer, out, std) if rate < 1 else -math.inf
             logs.append(float(np.logaddexp(left, math.log(rate) + drawn)))
-        self.score += logs[0] - logs[1]
+        self._scored += logs[0] - logs[1]
         return answer
 
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """The oracle's, unscored: its law is that of the released point."""
         return self._oracle.last_iterate(query, steps, step)
 
-    def _gradients(self, query: str, answer: Vector, w: Vector) -> None:
-        """One sampled gradient."""
-        terms = _gradients(self._problem, (*self._rows, *self._known), [w])
-        self._sampled(query, answer, terms, self._problem.G, 0.0 * w)
+    def _gradients(self, query: str, answers: Vector, points: Vector) -> float:
+        """The score of sampled gradients."""
+        terms = _gradients(self._problem, (*self._rows, *self._known), points)
+        return self._sampled(query, answers, terms, np.full(len(points), self._problem.G), np.zeros_like(points))
 
-    def _changes(self, query: str, answer: Vector, w: Vector, anchor: Vector, centred: bool = False) -> None:
-        """One sampled change."""
-        problem, moved = self._problem, w - anchor
-        distance = float(np.linalg.norm(moved))
-        centred = centred and centres(problem, distance)
-        bound = problem.L * distance / 2 if centred else min(problem.G, problem.L * distance)
-        back = problem.L / 2 * moved if centred else 0.0 * moved
-        if bound > 0:
-            found = _gradients(problem, (*self._rows, *self._known), [w, anchor])
-            half = len(found) // 2
-            terms = [after - before - back for after, before in zip(found[:half], found[half:], strict=True)]
-            terms[:2] = [0.0 * w if row.is_null else term for row, term in zip(self._rows, terms[:2], strict=True)]
-            terms += [] if self._known else [-back]
-            self._sampled(query, answer, terms, bound, back)
+    def _changes(self, query: str, answers: Vector, points: Vector, anchors: Vector, centred: bool) -> float:
+        """That of sampled changes, of those that have not stayed at their anchor."""
+        problem, moved = self._problem, points - anchors
+        distances = np.linalg.norm(moved, axis=1)
+        halves = np.array([centred and centres(problem, distance) for distance in distances])
+        bounds = np.where(halves, problem.L * distances / 2, np.minimum(problem.G, problem.L * distances))
+        some = bounds > 0
+        if not some.any():
+            return 0.0
+        back = np.where(halves, problem.L / 2, 0.0)[some, None] * moved[some]
+        rows = (*self._rows, *self._known)
+        after, before = (_gradients(problem, rows, at[some]) for at in (points, anchors))
+        held = np.array([not row.is_null for row in rows])
+        terms = held[:, None, None] * (after - before - back)
+        terms = terms if self._known else np.concatenate((terms, -back[None]))
+        return self._sampled(query, answers[some], terms, bounds[some], back)
 
-    def _sampled(self, query: str, answer: Vector, terms: Sequence[Vector], bound: float, mean: Vector) -> None:
-        """Adds ln of the law of mean + (a sum over a Poisson batch) / size + noise with one over that with the other.
+    def _sampled(self, query: str, answers: Vector, terms: Vector, bounds: Vector, means: Vector) -> float:
+        """ln of the law of mean + (a sum over a Poisson batch) / size + noise with one over that with the other, summed
+        over the answers.
 
-        `terms` are what one, the other and, if they add anything, each of the remaining rows add where they are in the
-        batch.
+        `terms`, (2 or 3, m, size), are what one, the other and, if they add anything, each of the remaining rows add to
+        each answer where they are in the batch.
         """
         planned, n = self._plan.query(query), self._problem.n
         if not isinstance(planned.mechanism, PoissonGaussian):
             raise TypeError("a sampled answer of another mechanism")
         rate = planned.mechanism.rate
-        size, own, rest = rate * n, terms[:2], terms[2:]
-        std = planned.noise_multiplier * bound / size
+        size, own, rest = rate * n, terms[:2], terms[2:].sum(axis=0)
+        stds = planned.noise_multiplier * bounds / size
         held, chances = np.zeros(1), np.zeros(1)
-        if rest and n * float(np.linalg.norm(rest[0])) >= 1e-9 * bound:
+        if (n * np.linalg.norm(rest, axis=1) >= 1e-9 * bounds).any():
             held = np.arange(float(n))
             chances = _log_binomial(n - 1, rate, held)
-        means = mean + np.multiply.outer(held, rest[0] / size if rest else mean)
-        out, logs = _tilts(answer, means, std), []
+        around = means + np.multiply.outer(held, rest / size)
+        out, logs = _tilts(answers, around, stds), []
         for term in own:
-            left = math.log1p(-rate) + out if rate < 1 else np.full(len(held), -math.inf)
-            drawn = math.log(rate) + _tilts(answer, means + term / size, std)
-            logs.append(np.logaddexp.reduce(chances + np.logaddexp(left, drawn)))
-        self.score += float(logs[0] - logs[1])
+            left = math.log1p(-rate) + out if rate < 1 else np.full(out.shape, -math.inf)
+            drawn = math.log(rate) + _tilts(answers, around + term / size, stds)
+            logs.append(np.logaddexp.reduce(chances[:, None] + np.logaddexp(left, drawn)).sum())
+        return float(logs[0] - logs[1])
 
 
 class SlotAttacker:
@@ -214,7 +236,7 @@ class SlotAttacker:
     def __init__(self, oracle: AllocatedOracle, problem: Problem, plan: Plan, one: Row, two: Row) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self.score = 0.0
-        self._tilts: list[list[float]] = []
+        self._kept: list[tuple[Vector, Vector]] = []
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         """The oracle's."""
@@ -222,13 +244,14 @@ class SlotAttacker:
         mechanism = planned.mechanism
         if not isinstance(mechanism, RandomAllocation):
             raise TypeError("an allocated answer of another mechanism")
-        size = mechanism.normalizer(problem.n)
-        std = planned.noise_multiplier * problem.G / size
-        means = [row.gradient(problem, w) / size for row in self._rows]
-        self._tilts.append([_tilt(answer, mean, std) for mean in means])
-        if len(self._tilts) == mechanism.slots:
-            slots, self._tilts = np.array(self._tilts), []
-            in_some = math.log(mechanism.rate / mechanism.slots) + np.logaddexp.reduce(slots, axis=0)
+        self._kept.append((answer, w))
+        if len(self._kept) == mechanism.slots:
+            answers, points = (np.array(part) for part in zip(*self._kept, strict=True))
+            self._kept = []
+            size = mechanism.normalizer(problem.n)
+            stds = np.full(len(points), planned.noise_multiplier * problem.G / size)
+            slots = _tilts(answers, _gradients(problem, self._rows, points) / size, stds)
+            in_some = math.log(mechanism.rate / mechanism.slots) + np.logaddexp.reduce(slots, axis=1)
             none = math.log1p(-mechanism.rate) if mechanism.rate < 1 else -math.inf
             one, two = np.logaddexp(none, in_some)
             self.score += float(one - two)
@@ -241,9 +264,9 @@ def _log_binomial(n: int, rate: float, k: Vector) -> Vector:
     return np.asarray(ways + xlogy(k, rate) + xlog1py(n - k, -rate))
 
 
-def _tilts(answer: Vector, means: Vector, std: float) -> Vector:
-    """`_tilt` for each row of means."""
-    return np.asarray((means @ answer - np.einsum("kd,kd->k", means, means) / 2) / std**2)
+def _tilts(answers: Vector, means: Vector, stds: Vector) -> Vector:
+    """`_tilt` of m answers, (m, size), for each of the means, (.., m, size)."""
+    return np.asarray(np.einsum("...md,...md->...m", answers - means / 2, means) / stds**2)
 
 
 def _tilt(answer: Vector, mean: Vector, std: float) -> float:
@@ -291,13 +314,11 @@ def scores(
     preparation : how rows are prepared; the problem is that before it, the method is resolved for that after it
     others : every other row, of rows as they are declared; zeros if None
     """
-    found = [np.empty(runs), np.empty(runs)]
+    found, pair = [np.empty(runs), np.empty(runs)], [neighbor(problem, row, position) for row in rows]
     for which, row in enumerate(rows):
         data, source = neighbor(problem, row, position, others), noise(which)
         for j in range(runs):
-            found[which][j] = _score(
-                method, problem, plan, data, rows, source, statistic, position, preparation, others
-            )
+            found[which][j] = _score(method, problem, plan, data, rows, pair, source, statistic, preparation, others)
     return found[0], found[1]
 
 
@@ -307,15 +328,14 @@ def _score(
     plan: Plan,
     data: Data,
     rows: tuple[Row, Row],
+    pair: Sequence[Data],
     noise: Noise,
     statistic: Statistic | None,
-    position: int,
     preparation: Preparation = AS_DECLARED,
     others: Row | None = None,
 ) -> float:
     before, plan = parted(plan, set(preparation.bounds(problem)))
     if before.queries:
-        pair = [neighbor(problem, row, position) for row in rows]
         moments = StandardisedAttacker(StandardisedOracle(problem, data, before, noise), problem, before, *pair)
         frame = preparation.frame(moments, problem)
         if frame is None:
@@ -323,14 +343,13 @@ def _score(
         prepared = frames.framed(data, frame, preparation.prepared(problem).row_norm)
         met = prepared.problem
         framed = rows[0].framed(frame, met.row_norm), rows[1].framed(frame, met.row_norm)
-        rest = _score(method, met, plan, prepared, framed, noise, statistic, position)
+        rest = _score(method, met, plan, prepared, framed, pair, noise, statistic)
         return rest + (moments.score if statistic is None else 0.0)
     if method.door == "data":
         if statistic is None:
             raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
         return statistic(method.run(DataAccess(problem, data, plan, noise), problem))
     if method.door == "standardised":
-        pair = [neighbor(problem, row, position) for row in rows]
         scoring = StandardisedAttacker(StandardisedOracle(problem, data, plan, noise), problem, plan, *pair)
         model = method.run(scoring, problem)
         return scoring.score if statistic is None else statistic(model)

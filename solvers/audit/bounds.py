@@ -6,8 +6,6 @@ Roth and Su 2022); an (epsilon, delta)-DP one obeys 1 - beta <= e^epsilon alpha 
 deltas give the test its power.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
@@ -25,21 +23,21 @@ def mu_lower_bound(one: Scores, two: Scores) -> float:
     ----------
     one, two : (runs,), scores of runs on either dataset, higher where the first is likelier
     """
-    return max(float(stats.norm.isf(a) - stats.norm.ppf(b)) for a, b in _errors(one, two))
+    false, missed = _errors(one, two)
+    return float((stats.norm.isf(false) - stats.norm.ppf(missed)).max())
 
 
 def epsilon_lower_bound(one: Scores, two: Scores, delta: float) -> float:
     """The mechanism is not (epsilon, delta)-DP for any epsilon below this, but for a chance of ALARM."""
-    return max(math.log(max((1 - b - delta) / a, 1.0)) for a, b in _errors(one, two))
+    false, missed = _errors(one, two)
+    return float(np.log(np.maximum((1 - missed - delta) / false, 1.0)).max())
 
 
-def _errors(one: Scores, two: Scores) -> list[tuple[float, float]]:
-    """Upper confidence bounds on (alpha, beta) for every threshold."""
+def _errors(one: Scores, two: Scores) -> tuple[Scores, Scores]:
+    """Upper confidence bounds on alpha and on beta for every threshold."""
     thresholds, runs = np.quantile(np.concatenate([one, two]), _THRESHOLDS), len(one)
+    false = runs - np.searchsorted(np.sort(two), thresholds, side="right")
+    missed = np.searchsorted(np.sort(one), thresholds, side="right")
     level = ALARM / (2 * len(thresholds))
-    pairs = []
-    for t in thresholds:
-        false, missed = int(np.sum(two > t)), int(np.sum(one <= t))
-        upper = [1.0 if k == runs else float(stats.beta.isf(level, k + 1, runs - k)) for k in (false, missed)]
-        pairs.append((upper[0], upper[1]))
-    return pairs
+    upper = [np.where(k == runs, 1.0, stats.beta.isf(level, k + 1, np.maximum(runs - k, 1))) for k in (false, missed)]
+    return upper[0], upper[1]

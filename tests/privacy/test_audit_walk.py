@@ -57,8 +57,8 @@ def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[flo
 def test_mutant_half_the_bound_in_the_walk_is_caught(name: str, factors: str) -> None:
     sampled = Attacker._sampled
 
-    def knowing(attacker: Attacker, query: str, answer: Vector, terms: Any, bound: float, mean: Vector) -> None:
-        sampled(attacker, query, answer, terms, bound / 2, mean)
+    def knowing(attacker: Attacker, query: str, answers: Vector, terms: Vector, bounds: Vector, means: Vector) -> float:
+        return sampled(attacker, query, answers, terms, bounds / 2, means)
 
     with mutated(walk, factors, half(getattr(walk, factors))), mutated(Attacker, "_sampled", knowing):
         assert violation(name) > 0
