@@ -84,6 +84,7 @@ def test_the_client_example_runs(
     assert re.match(r"\[0\.\d+\]\nepsilon=\d", said), said
 
 
+@pytest.mark.slow
 def test_the_solver_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
     exec(compile(PYTHON[1], "README.md", "exec"), names)

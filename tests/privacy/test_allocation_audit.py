@@ -35,8 +35,8 @@ PROMISE = Privacy(7.0, 1e-5)
 RUNS = 1000  # half the noise is caught by seven standard deviations of the bound
 
 
-def method(form: Form, passes: int = 1) -> NoisyMirrorDescentRun:
-    return NoisyMirrorDescent(passes=passes, batch=2, step=1e-4, form=form).resolve(PROBLEM, PROMISE)
+def method(form: Form) -> NoisyMirrorDescentRun:
+    return NoisyMirrorDescent(passes=1, batch=2, step=1e-4, form=form).resolve(PROBLEM, PROMISE)
 
 
 class Attacker:
@@ -85,9 +85,10 @@ def violation(solver: NoisyMirrorDescentRun, runs: int = RUNS, seed: int = 1, pl
     return excess(found[0], found[1], plan)
 
 
-@pytest.mark.parametrize(("form", "passes"), [("independent", 1), ("ordered", 1), ("independent", 2)])
-def test_the_promise_is_kept(form: Form, passes: int) -> None:
-    assert violation(method(form, passes)) <= 0
+@pytest.mark.parametrize("form", ["independent", "ordered"])
+def test_the_promise_is_kept(form: Form) -> None:
+    """Two passes are an audit's case."""
+    assert violation(method(form)) <= 0
 
 
 @pytest.mark.parametrize("form", ["independent", "ordered"])

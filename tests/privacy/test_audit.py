@@ -51,7 +51,6 @@ FAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.5)
 FARTHER = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
 NEAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.02)
 PP_FAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.5)
-PP_FARTHER = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=1.0)
 PP_NEAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.02)
 
 
@@ -79,7 +78,7 @@ def test_full_gradients_keep_their_promise_and_no_more(method: OracleRun) -> Non
     bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
     assert 0.7 * promised < bound <= promised
     assert gauss_epsilon(bound, PROMISE.delta) <= PROMISE.epsilon
-    assert violation(method, PROBLEM) <= 0
+    assert excess(*found, planned(method, PROBLEM)) <= 0
 
 
 def _softmax_audit(runs: int) -> tuple[float, float]:
@@ -106,10 +105,11 @@ def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -
 
 @pytest.mark.parametrize(
     ("method", "problem"),
-    [(FAR, WIDE), (NEAR, WIDE), (NEAR, PROBLEM), (PP_FAR, WIDE), (PP_NEAR, WIDE)],
-    ids=["far", "near", "flat", "pp far", "pp near"],
+    [(FAR, WIDE), (NEAR, PROBLEM), (PP_NEAR, WIDE)],
+    ids=["far", "flat", "pp near"],
 )
 def test_dp_svrg_keeps_its_promise(method: OracleRun, problem: Problem) -> None:
+    """Farther than FAR goes an audit's case of dp_svrg_pp, whose steps are the same."""
     assert violation(method, problem) <= 0
 
 
@@ -152,12 +152,9 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
     return steps * lattice.spacing
 
 
-@pytest.mark.parametrize(
-    ("method", "problem"),
-    [(GD, PROBLEM), (ACC, PROBLEM), (FARTHER, WIDE), (PP_FARTHER, WIDE)],
-    ids=["dp_gd", "dp_acc_md", "dp_svrg", "dp_svrg_pp"],
-)
+@pytest.mark.parametrize(("method", "problem"), [(GD, PROBLEM), (FARTHER, WIDE)], ids=["dp_gd", "dp_svrg"])
 def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem) -> None:
+    """In the one line that adds it; half of what each method plans is seen in tests/privacy/test_audit_cases.py."""
     with mutated(Lattice, "perturb", half_noise):
         assert violation(method, problem) > 0
 

@@ -99,7 +99,7 @@ def beyond(one: Vector, two: Vector, promise: Privacy) -> float:
     return mu_lower_bound(one, two) - gauss_mu(promise.epsilon, promise.delta)
 
 
-@pytest.mark.parametrize(("problem", "steps"), [(SLOW, 12), (HALF, 6), (FAST, 1)], ids=["slow", "half", "one step"])
+@pytest.mark.parametrize(("problem", "steps"), [(SLOW, 12), (FAST, 1)], ids=["slow", "one step"])
 def test_the_last_iterate_keeps_its_promise_and_no_more(problem: Problem, steps: int) -> None:
     """The bound stays under mu* and comes near it: the noise is the least that T6 allows, and the audit has power."""
     plan, found = planned(problem, steps), honest(problem, steps)

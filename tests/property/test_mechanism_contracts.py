@@ -152,6 +152,7 @@ def test_what_it_says_in_one_currency_fits_the_others(member: type[Any], data: s
         assert noisier.pure <= pure
 
 
+@pytest.mark.slow
 @every_mechanism
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 def test_the_default_filter_has_a_charge_for_it(

@@ -96,6 +96,7 @@ def test_replacing_all_rows_of_a_person_moves_no_value_by_more_than_its_bound_sa
     assert tried or method.name == "inverse_sensitivity"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=NAMES)
 def test_persons_of_one_row_each_are_rows(method: Method | Profile) -> None:
     """To the last bit, but where the means of persons hold the share of places with a row."""
@@ -116,6 +117,7 @@ def test_persons_of_one_row_each_are_rows(method: Method | Profile) -> None:
             assert np.array_equal(found[0][0], found[1][0])
 
 
+@pytest.mark.slow
 def test_a_place_without_a_row_adds_nothing_whatever_stands_there() -> None:
     for problem in PROBLEMS:
         for method in (DpGd(), Profile(bins=4), ASKED[1]):

@@ -7,6 +7,8 @@ from httpx import Response
 
 from tests.support.service import JOB, Service
 
+pytestmark = pytest.mark.slow
+
 BUDGETS = [{"epsilon": 3.0, "delta": 1e-6, "filter": name} for name in ("gdp_rdp", "rdp", "gdp")]
 
 

@@ -314,6 +314,7 @@ def test_a_form_of_another_shape_is_refused(shared: Service, body: bytes, what: 
     assert _left(shared) == _known(shared)
 
 
+@pytest.mark.slow
 def test_a_form_may_come_in_any_order_and_in_any_pieces(service: Service) -> None:
     def pieces() -> Any:
         body = _form(FILE_PART, SPEC_PART)

@@ -27,6 +27,8 @@ from tests.support.patience import PATIENCE
 from tests.support.service import Service
 from tests.support.world import World
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -207,7 +209,6 @@ def test_what_cannot_be_written_is_told_and_written_with_the_next(
     assert _kept(world) == _heads(world)
 
 
-@pytest.mark.slow
 def test_a_monitor_sees_that_the_file_lags(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(28, "no room")
@@ -346,7 +347,6 @@ def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: p
     assert (code, "one was cut or rewritten" in out) == (1, True)
 
 
-@pytest.mark.slow
 def test_a_start_is_refused_with_a_sentence_and_no_stack(world: World) -> None:
     restore, (first, _) = _copied(world), _datasets(world)
     _run(world, first)

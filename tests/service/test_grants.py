@@ -148,6 +148,7 @@ def test_a_profile_of_a_dataset_without_a_grant_is_none(case: Case) -> None:
     assert answers[0][0] == 422
 
 
+@pytest.mark.slow
 def test_what_was_released_stays_the_analysts_and_nothing_else_does(service: Service) -> None:
     dataset = service.dataset()
     mine = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]

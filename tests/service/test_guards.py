@@ -56,10 +56,14 @@ def dataset(shared: Service) -> str:
     return shared.dataset()
 
 
+@pytest.fixture(scope="module")
+def before(shared: Service, dataset: str) -> Any:
+    return shared.durable(dataset)
+
+
 @pytest.fixture
-def unchanged(shared: Service, dataset: str) -> Iterator[None]:
-    """Whatever the test sends, not one byte of the durable state changes. (test_ledger_routes.py: it would show.)"""
-    before = shared.durable(dataset)
+def unchanged(shared: Service, dataset: str, before: Any) -> Iterator[None]:
+    """Whatever the tests send, not one byte of the durable state changes. (test_ledger_routes.py: it would show.)"""
     yield
     assert shared.durable(dataset) == before
 

@@ -91,6 +91,7 @@ def test_a_part_has_its_part_of_the_slack(name: str) -> None:
     assert not part.holds((*least, part.slack + 1))
 
 
+@pytest.mark.slow
 @given(shares=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30), name=st.sampled_from(sorted(RULES)))
 def test_shares_that_add_up_to_the_whole_fit_it(shares: list[float], name: str) -> None:
     """Exactly: rounded down, no part takes another one's unit."""

@@ -279,6 +279,7 @@ def test_approximate_mu_is_the_reference_s(kind: str, theirs, most: float) -> No
 masses = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=7)
 
 
+@pytest.mark.slow
 @given(p=masses, lowest=st.integers(-6, 3), infinity=st.floats(0, 0.05), most=st.floats(1e-6, 0.3))
 def test_no_test_tells_the_conditioned_pair_better_than_mu(
     p: list[float], lowest: int, infinity: float, most: float

@@ -123,6 +123,7 @@ def test_the_order_that_costs_more_is_charged(monkeypatch: pytest.MonkeyPatch) -
         assert PldAccountant().epsilon(plan, 1e-3) == pytest.approx(wanted, rel=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "c"), [(0.5, 1.0), (1.0, 0.7), (0.05, 0.8)])
 def test_hidden_slots_by_quadrature(q: float, c: float) -> None:
     """One slot is a sample; of two slots the plane is integrated; in both orders, and never below the truth."""

@@ -111,6 +111,7 @@ PLANS: dict[str, tuple[tuple[Query, ...], float, float]] = {  # the target epsil
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_noise_is_what_it_was_to_within_what_a_search_leaves(name: str) -> None:
     """A search leaves up to 2e-4 of epsilon. ln noise is less steep than ln epsilon in every one of these plans."""

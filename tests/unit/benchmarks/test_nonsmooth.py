@@ -21,6 +21,7 @@ def _case(loss: Loss, strength: float) -> tuple[Problem, dual.Vector, dual.Vecto
     return Problem(loss, L2(strength), n=N, d=D, row_norm=10.0), X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [1e-4, 1e-1])
 @pytest.mark.parametrize("loss", [Hinge(), Absolute()])
 def test_optimum_is_certified_and_as_good_as_another_solvers(loss: Loss, strength: float) -> None:

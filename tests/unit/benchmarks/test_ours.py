@@ -39,6 +39,7 @@ def test_the_table_has_every_way_that_takes_a_dataset_at_every_epsilon() -> None
         assert {way.name for way in ours.PREPARED} <= ways
 
 
+@pytest.mark.slow
 def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     X = np.c_[generator.uniform(-1, 1, size=(500, 2)), np.ones(500)]

@@ -277,6 +277,7 @@ def test_the_rule_follows_dimension_noise_and_batch(made: Any, d: int, batch: in
     assert quote.method.form == ("centred" if value > 1 else "safeguarded")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 30, 1000, 20_000])
 def test_the_rules_noise_is_near_the_plans(batch: int) -> None:
     """The limit of many answers against what an accountant finds for a thousand; below it for single records."""

@@ -87,6 +87,7 @@ class TestProjection:
     def test_is_what_bisection_finds(self, domain: Bounded, w: Floats) -> None:
         np.testing.assert_allclose(domain.project(w), _nearest(domain, w), rtol=0, atol=_room(domain, w))
 
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(domains, vectors)
     def test_is_inside_and_stays(self, domain: Bounded, w: Floats) -> None:

@@ -204,6 +204,7 @@ def test_the_potential_of_the_least_bound() -> None:
         NoisyMirrorDescent(potential=NegativeEntropy()).resolve(problem, PRIVACY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_step_is_that_of_the_calibrated_noise_to_within_a_few_percent(form: Form, epsilon: float) -> None:
@@ -219,6 +220,7 @@ def test_the_step_is_that_of_the_calibrated_noise_to_within_a_few_percent(form: 
     assert quote.method.step == pytest.approx(step, rel=0.07)
 
 
+@pytest.mark.slow
 def test_planning_calibrates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calibrated: list[int] = []
     whole = calibration._calibrate

@@ -67,6 +67,7 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=lambda loss: str(loss.name))
 @given(data=st.data())
 def test_moments_and_framed_gradients(loss: Loss, data: st.DataObject) -> None:
