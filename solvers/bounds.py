@@ -101,13 +101,3 @@ def _slopes_error(problem: Problem, reach: float) -> float:
     # Where the loss is not smooth, a margin's least rounding may turn the slope from one bound to the other.
     margins = (2 * problem.d + 12) * UNIT * problem.L * reach * problem.stretch if problem.is_smooth else math.inf
     return slopes + min(margins, 2 * problem.G)
-
-
-def lattice_error(problem: Problem) -> float:
-    """By what share of G a gradient rounded to that lattice may be longer than G."""
-    return 8 * (problem.d + 8) * UNIT + math.sqrt(problem.d) * 2.0 ** -lattice_bits(problem)
-
-
-def lattice_bits(problem: Problem) -> int:
-    """k: a block's sum stays below 2^53, where floats are exact integers, and the whole below 2^62."""
-    return min(36, 60 - problem.places.bit_length())

@@ -153,16 +153,6 @@ class Problem:
         return self.regularizer.strong_convexity
 
     @property
-    def directions(self) -> int:
-        """In how many directions noise moves F: size, or n k outputs if less and neither C nor r mixes directions.
-
-        F depends on the part of w in the span of its rows alone; with C = R^d and r = 0 every method here keeps that
-        part apart from the rest (docs/proofs/dp_gd.md).
-        """
-        apart = isinstance(self.domain, Free) and isinstance(self.regularizer, NoRegularizer)
-        return min(self.size, self.places * self.outputs) if apart else self.size
-
-    @property
     def start(self) -> Vector:
         """The public starting point, 0 projected on C."""
         return self.domain.project(np.zeros(self.size))

@@ -13,7 +13,7 @@ from accounting.mechanisms.mechanism import Event
 from accounting.noise import Noise
 from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy
-from solvers.data_access import frames, inputs, last_iterate
+from solvers.data_access import frames, inputs, last_iterate, lattice_sums
 from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
@@ -25,7 +25,7 @@ from solvers.data_access.walk import Walk
 from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
-from solvers.methods.run import OracleRun
+from solvers.methods.run import DataRun, OracleRun
 from solvers.preparation import Asked, Declared, Preparation
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency, Fitted, Wish, fit
@@ -190,8 +190,16 @@ def _answered(
     if method.door == "standardised":
         door = StandardisedOracle(problem, data, plan, noise, on_answer)
         return method.run(door, problem), door.transcript()
-    door = DataAccess(problem, data, plan, noise, on_answer)
+    door = access_of(method, data, plan, noise, on_answer)
     return method.run(door, problem), door.transcript()
+
+
+def access_of(
+    method: DataRun, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
+) -> DataAccess:
+    """The access, with what the run asks for beside gradients."""
+    rounded = lattice_sums.lattice_mean_gradients if method.tabulates else None
+    return DataAccess(data.problem, data, plan, noise, on_answer, rounded)
 
 
 def oracle_of(

@@ -28,6 +28,7 @@ from solvers.data_access import frames, inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
+from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.domains import Free
@@ -37,7 +38,7 @@ from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.preparation import Preparation
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
-from solvers.solve import AS_DECLARED, oracle_of, parted
+from solvers.solve import AS_DECLARED, access_of, oracle_of, parted
 
 Statistic = Callable[[Vector], float]
 
@@ -56,8 +57,8 @@ class Row:
 
     def gradient(self, problem: Problem, w: Vector) -> Vector:
         """The gradient of its loss at w."""
-        slope: Vector = _slopes(problem, [self], w[None])[..., 0, 0]
-        return slope
+        found: Vector = _gradients(problem, [self], w[None])[0, 0]
+        return found
 
     def framed(self, frame: Frame, row_norm: float) -> "Row":
         """The record in a frame, shortened."""
@@ -348,7 +349,7 @@ def _score(
     if method.door == "data":
         if statistic is None:
             raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
-        return statistic(method.run(DataAccess(problem, data, plan, noise), problem))
+        return statistic(method.run(access_of(method, data, plan, noise), problem))
     if method.door == "standardised":
         scoring = StandardisedAttacker(StandardisedOracle(problem, data, plan, noise), problem, plan, *pair)
         model = method.run(scoring, problem)
@@ -391,6 +392,6 @@ def law(
     """The probability of each point of the grid, by the weights of a run on rows of ones."""
     data = inputs.of_arrays(np.ones((problem.n, problem.d)), y, problem)
     data = _without(data, -1) if is_last_null else data
-    access = _Choosing(problem, data, plan, Noise())
+    access = _Choosing(problem, data, plan, Noise(), rounded=lattice_mean_gradients)
     method.run(access, problem)
     return access.law

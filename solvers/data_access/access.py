@@ -19,7 +19,6 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import unfolded_rows
 from solvers.data_access.data import Data
-from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.meter import Meter
 from solvers.data_access.summed import Places, Summed, Work
 from solvers.data_access.sums import gradient_sum
@@ -29,6 +28,8 @@ from solvers.problem import Problem, Vector
 
 _RELEASED = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | Resampled  # none hides by sampling
 _PULSE = 1024  # rows of a pass between two heartbeats
+
+Rounded = Callable[[Summed, NDArray[np.float64], Callable[[], None]], NDArray[np.float64]]
 
 
 class DataAccess:
@@ -40,9 +41,10 @@ class DataAccess:
     plan : what may be released
     noise : the randomness
     on_answer : called with the number of releases so far, after each and during long work; may raise to stop the run
+    rounded : `lattice_sums.lattice_mean_gradients`, handed to the runs that ask for them alone
     """
 
-    __slots__ = ("__data", "__drawn", "__meter", "__problem", "__read", "__spent")
+    __slots__ = ("__data", "__drawn", "__meter", "__problem", "__read", "__rounded", "__spent")
 
     def __init__(
         self,
@@ -51,10 +53,12 @@ class DataAccess:
         plan: Plan,
         noise: Noise,
         on_answer: Callable[[int], None] | None = None,
+        rounded: Rounded | None = None,
     ) -> None:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
         self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
+        self.__rounded = rounded
         self.__drawn = False  # whether the rows are drawn with replacement, or have been
         self.__read: range | None = None  # the least range around all positions read since the last release
         self.__spent: dict[str, int] = {}  # where the positions of a parallel query's next part may begin
@@ -97,11 +101,13 @@ class DataAccess:
         return total / len(rows)
 
     def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean of grad f_i over all records at each point, (m, d), every row's first rounded to a lattice: see
-        `lattice_sums.lattice_mean_gradients`; without noise: never to be returned by a method.
+        """The mean of grad f_i over all records at each point, (m, d), every row's first rounded to a lattice; without
+        noise: never to be returned by a method.
         """
+        if self.__rounded is None:
+            raise OutOfPlan("this run asks for no table of gradients")
         self.__reads(range(self.__problem.n))
-        return lattice_mean_gradients(self.__data, points, self.__meter.pulse)
+        return self.__rounded(self.__data, points, self.__meter.pulse)
 
     def moments(self, limit: float) -> tuple[NDArray[np.float64], Vector]:
         """X'X/(n k) and X'y/(n k) of the scaled rows and the targets clipped to [-limit, limit], without noise: never

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds import lattice_bits
 from solvers.data_access.data import Data
 from solvers.data_access.summed import Places, Summed, Work
 from solvers.data_access.unfolded import rows_of
 from solvers.problem import Problem
+from solvers.rounded import lattice_bits
 
 _TOGETHER = 64  # points between two heartbeats
 

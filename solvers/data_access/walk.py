@@ -43,12 +43,8 @@ class Walk:
     @staticmethod
     def of(problem: Problem, data: Data, planned: PlannedQuery, step: float, centred: bool = False) -> "Walk | None":
         """None unless all of it is compiled: batches, loss, regularizer and domain."""
-        loss, mechanism, regularizer, domain = (
-            problem.compiled,
-            planned.mechanism,
-            problem.regularizer,
-            problem.domain,
-        )
+        loss, mechanism = problem.compiled, planned.mechanism
+        regularizer, domain = problem.regularizer, problem.domain
         if loss is None or not problem.is_smooth or not isinstance(mechanism, PoissonGaussian):
             return None
         size = mechanism.rate * problem.n * problem.unit.places

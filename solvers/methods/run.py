@@ -111,6 +111,7 @@ class DataRun(Run):
 
     __slots__ = ()
     door: ClassVar[Literal["data"]] = "data"
+    tabulates: ClassVar[bool] = False  # whether it asks for the mean gradient at a table of points, of rounded ones
 
     @abstractmethod
     def run(self, access: Access, problem: Problem) -> Vector:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from solvers.domains import Free
 from solvers.problem import Problem, Vector
+from solvers.regularizers import NoRegularizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ class HalfSquaredL2:
         return problem.L
 
     def noise_norm(self, problem: Problem) -> float:
-        """E ||b||_*^2 in the dual norm, for b ~ N(0, I): of the part of b that moves F (`Problem.directions`)."""
-        return float(problem.directions)
+        """E ||b||_*^2 in the dual norm, for b ~ N(0, I): of the part of b that moves F (`directions`)."""
+        return float(directions(problem))
 
     def bregman(self, problem: Problem, distance: float) -> float:  # noqa: ARG002
         """The largest B_w(u, start) over u in C with ||u - start||_2 <= distance."""
@@ -41,3 +43,13 @@ class HalfSquaredL2:
     def descend(self, problem: Problem, x: Vector, g: Vector, step: float, ahead: Vector) -> Vector:  # noqa: ARG002
         """argmin over u in C of ||u - x||_2^2 / 2 + step (<g, u> + r(u)): no higher there than at `ahead`, in C."""
         return problem.prox(x - step * g, step)
+
+
+def directions(problem: Problem) -> int:
+    """In how many directions noise moves F: size, or n k outputs if less and neither C nor r mixes directions.
+
+    F depends on the part of w in the span of its rows alone; with C = R^d and r = 0 every method here keeps that part
+    apart from the rest (docs/proofs/dp_gd.md).
+    """
+    apart = isinstance(problem.domain, Free) and isinstance(problem.regularizer, NoRegularizer)
+    return min(problem.size, problem.places * problem.outputs) if apart else problem.size

@@ -32,6 +32,7 @@ from solvers.methods.data.output_perturbation import OutputPerturbationRun
 from solvers.methods.run import Bounds
 from solvers.problem import Problem
 from solvers.regularizers import L2
+from solvers.solve import access_of
 from tests.support.seeded import SeededBits
 
 Array = NDArray[np.float64]
@@ -54,7 +55,7 @@ def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> lis
 
     quote = plan(method, problem, Privacy(EPSILON))
     with mutated(Exponential, "perturb", watched):
-        quote.method.run(DataAccess(problem, inputs.of_arrays(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type]
+        quote.method.run(access_of(quote.method, inputs.of_arrays(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type]
     return found
 
 

@@ -152,7 +152,7 @@ class Counted:
 
         for module in (access, allocated, oracle, last_iterate):
             patch.setattr(module, "gradient_sum", gradient_sum)
-        patch.setattr(access, "lattice_mean_gradients", lattice_mean_gradients)
+        patch.setattr(lattice_sums, "lattice_mean_gradients", lattice_mean_gradients)
         patch.setattr(access.DataAccess, "one_pass", passed)
         patch.setattr(Meter, "perturb", noisy)
 

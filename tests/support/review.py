@@ -21,7 +21,7 @@ from solvers.regularizers import L2
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
 FLOORS = ("accounting", "solvers")
-MOST_FRAME, MOST_SLICE = 1300, 2700
+MOST_FRAME, MOST_SLICE = 1300, 2600
 DOORS = {
     "oracle": "solvers.data_access.oracle",
     "allocated": "solvers.data_access.allocated",
@@ -29,8 +29,12 @@ DOORS = {
     "standardised": "solvers.data_access.standardised",
 }
 INPUTS = "solvers.data_access.inputs"
-# Handed to the oracle of a run that asks for them, and to no other: `solve.oracle_of`.
-HANDED = {"walks": "solvers.data_access.walk", "hides": "solvers.data_access.last_iterate"}
+# Handed to the door of a run that asks for them, and to no other: `solve.oracle_of`, `solve.access_of`.
+HANDED = {
+    "walks": "solvers.data_access.walk",
+    "hides": "solvers.data_access.last_iterate",
+    "tabulates": "solvers.data_access.lattice_sums",
+}
 # Not followed, and why a promise does not rest on them.
 ASIDE = {
     "solvers.losses": "bounds are held by the contract tests of their union",
@@ -40,6 +44,7 @@ ASIDE = {
     "solvers.methods.tuning": "chooses steps from public facts, never noise",
     "solvers.methods.checks": "refuses settings",
     "solvers.methods.average": "a mean of answers",
+    "solvers.methods.path": "points made of answers",
     "solvers.methods.run": "types, and how settings are read",
     "solvers.doors": "types",
     "solvers.data_access.summed": "types",

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,14 @@ from accounting.mechanisms import Exponential
 from accounting.mechanisms.exponential import MOST_CHOICES
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.bounds import UNIT, lattice_error
+from solvers.bounds import UNIT
 from solvers.domains import Free, Simplex
 from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_scalar
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.problem import Problem, Vector
+from solvers.rounded import lattice_error
 
 Points = NDArray[np.float64]
 
@@ -94,6 +95,7 @@ class InverseSensitivityRun(DataRun):
 
     grid: int
     name: Literal["inverse_sensitivity"] = "inverse_sensitivity"
+    tabulates: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """One choice."""

@@ -1,6 +1,5 @@
 """Output perturbation: the minimizer of a strongly convex problem plus noise (Chaudhuri, Monteleoni, Sarwate 2011)."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +13,7 @@ from solvers.methods.checks import check_count, check_loss
 from solvers.methods.data.descent import Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
 from solvers.methods.run import Bounds, DataRun, Strict
-from solvers.methods.tuning import distance
-from solvers.methods.tuning.phases import spread
+from solvers.methods.tuning.phases import balanced_ridge
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 100_000
@@ -66,7 +64,7 @@ class OutputPerturbation(Strict):
         """
         check_loss("output_perturbation", problem, convex=True)
         noise = noise_for("output_perturbation", self.noise, privacy)
-        ridge = _balanced(problem, privacy, noise) if self.ridge is None else self.ridge
+        ridge = balanced_ridge(problem, privacy, noise) if self.ridge is None else self.ridge
         if problem.mu + ridge <= 0:
             raise Unsuitable("output_perturbation needs strong convexity: a ridge, or regularizer l2 or elastic_net")
         steps = self.steps or Piece(problem, range(problem.n), ridge).steps(_MOST_DEFAULT_STEPS)
@@ -101,12 +99,3 @@ class OutputPerturbationRun(DataRun):
 
     def _piece(self, problem: Problem) -> Piece:
         return Piece(problem, range(problem.n), self.ridge)
-
-
-def _balanced(problem: Problem, privacy: Privacy, noise: NoiseName) -> float:
-    """argmin over m of m D^2 / 2 + (L / 2) E||noise||^2, less mu; the noise falls as 1 / m^2. A quarter of tuning's D:
-    minimizers are nearer than it looks for them, and here the bias is paid in full.
-    """
-    variance = spread(noise, privacy, problem) * (2 * problem.G / problem.n) ** 2
-    strong = math.cbrt(2 * problem.L * variance / (distance(problem) / 4) ** 2)
-    return min(1e6, max(0.0, strong - problem.mu))

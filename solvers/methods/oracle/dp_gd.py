@@ -18,6 +18,7 @@ from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
 from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time
+from solvers.potentials.half_squared_l2 import directions
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 
@@ -155,7 +156,7 @@ class DpGdRun(OracleRun):
 
         "average": the weighted mean, over t = 1..T with weights t, of
         4 / (t+2)^2 (D^2 / (2 eta) + (3/4) G D + eta m noise_std^2 sum_(i=1..t) (i+2)^2 / 4), where m is
-        `Problem.directions`, d at most.
+        `directions`, d at most.
         "last", on a free domain with l2, noise_std being that of the iterate: with K outputs
         c^T untrained + (c noise_std)^2 (K L + mu d) / (2 (1 - c)).
         """
@@ -170,7 +171,7 @@ class DpGdRun(OracleRun):
             return _ONE_POINT
         t = np.arange(1.0, self.steps + 1)
         missed = start.distance**2 / (2 * self.step) + 0.75 * problem.G * start.distance
-        noise = self.step * problem.directions * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
+        noise = self.step * directions(problem) * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
         return float(np.average(4 / (t + 2) ** 2 * (missed + noise), weights=t))
 
     def run(self, oracle: Oracle, problem: Problem) -> Vector:

@@ -12,9 +12,9 @@ from accounting.privacy import Privacy, apart
 from solvers.domains import Free
 from solvers.doors import Standardised
 from solvers.errors import NeedsDelta, Unsuitable
-from solvers.frame import Frame
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count
+from solvers.methods.path import Path, following, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
 from solvers.methods.tuning import budget_mu
 from solvers.preparation import moments
@@ -23,12 +23,10 @@ from solvers.problem import Problem, Vector
 MOST_STEPS = 10_000
 _STEPS, _LONG = 250, 500  # more where many directions share the curvature and noise leaves something to win
 _WIDEST = 4.0  # the most that residuals are cut at, in units of the targets' half range
-_CONSTANT = 0.3  # the last coordinate of every z, beside a mean square of 1: centred rows need little intercept
 _MOMENTS = {"means": 5.0, "spread": 1.0, "variances": 3.0}  # percent of mu^2
 _TARGET = {"target_mean": 2.0, "target_spread": 2.0, "residual": 2.0}
 _RESIDUALS = (0.12, 0.3, 0.6)  # when the scale of residuals is asked for again, as shares of the steps
 _REALLOCATED = (0.1, 0.2, 0.4, 0.8)
-_PENALIZED_FROM = 10  # steps, before which the running mean tells nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ class AdaptiveGdRun(StandardisedRun):
         few = min(max((signal - 8) / 8, 0.0), 1.0)
         center, v = moments.ask(oracle, problem, floor=3 - 2 * few)
         share = oracle.share
-        path = _Path(problem, _frame(center, v, 0.5 + 0.5 * few), _still(problem, 0.0))
+        path = Path(problem, scaled(center, v, 0.5 + 0.5 * few))
         limit, reallocated = self._limit(problem), self._at(_REALLOCATED)
         single = oracle.planned("gradient").noise_multiplier * limit / (problem.n * share * math.sqrt(self.steps))
         ridge, l1 = min(1.0, 1 / signal) * single, min(1.0, signal / 5) * single
@@ -142,7 +140,7 @@ class AdaptiveGdRun(StandardisedRun):
             gradient = oracle.gradient("gradient", at, path.frame, limit) / share
             path.move(at, gradient + np.minimum(path.penalties(ridge, l1, 0.1, t), 1 / eta) * at, eta, t)
             if t in reallocated:
-                path.change(_reallocated(path.mean, v, center))
+                path.change(following(path.mean, v, center))
         return path.raw_mean
 
     def _numbers(self, oracle: Standardised, problem: Problem) -> Vector:
@@ -153,7 +151,7 @@ class AdaptiveGdRun(StandardisedRun):
         mean = min(max(oracle.target_mean("target_mean"), -1.0), 1.0)
         least = oracle.planned("target_spread").noise_multiplier * (1 + abs(mean)) / (apart(problem.relation) * n)
         spread = min(max(oracle.target_spread("target_spread", mean), least), 2.0)
-        path = _Path(problem, _frame(center, v, 1 - 0.25 * (far + farther)), _still(problem, mean / _CONSTANT))
+        path = Path(problem, scaled(center, v, 1 - 0.25 * (far + farther)), mean)
         wide, again, eta = max(0.7, math.sqrt(signal / 20)), self._at(_RESIDUALS), 0.5
         limit = min(self.residual_limit, 1.25 * wide * spread)
         for t in range(1, self.steps + 1):
@@ -184,84 +182,9 @@ class AdaptiveGdRun(StandardisedRun):
         return {max(1, int(share * self.steps)) for share in shares}
 
 
-class _Path:
-    """The points so far: w, the one before, and the mean with weights 1, 2, .., in coordinates that may change."""
-
-    def __init__(self, problem: Problem, frame: Frame, start: Vector) -> None:
-        self._problem, self.frame, self._w, self._before = problem, frame, start, start
-        self._sum, self._weight = np.zeros_like(start), 0.0
-
-    @property
-    def mean(self) -> Vector:
-        """Of a o w, (K, d), the center left out: it does not change with the frame."""
-        return (self._sum / self._weight).reshape(-1, self._problem.d)
-
-    @property
-    def mean_in_frame(self) -> Vector:
-        """Of w."""
-        return (self.mean / self._scale).ravel()
-
-    @property
-    def raw_mean(self) -> Vector:
-        """In the original columns."""
-        return self.frame.raw(self.mean / self._scale).ravel()
-
-    @property
-    def _scale(self) -> Vector:
-        return np.append(self.frame.scale, self.frame.constant)
-
-    def ahead(self, step_times_convexity: float) -> Vector:
-        """w + beta (w - w_before), beta that of Nesterov's method for that strong convexity."""
-        x = math.sqrt(step_times_convexity / (1 + step_times_convexity))
-        return self._w + (1 - x) / (1 + x) * (self._w - self._before)
-
-    def penalties(self, ridge: float, l1: float, room: float, t: int) -> Vector:
-        """ridge + l1 / (|mean| + room) for each coordinate; the intercept goes free."""
-        weights = np.full((self._problem.outputs, self._problem.d), ridge)
-        if t > _PENALIZED_FROM:
-            weights += l1 / (np.abs(self.mean / self._scale) + room)
-        weights[:, -1] = 0.0
-        return weights.ravel()
-
-    def move(self, at: Vector, direction: Vector, step: float, t: int) -> None:
-        """w <- prox(at - step direction)."""
-        self._before, self._w = self._w, self._problem.prox(at - step * direction, step)
-        self._sum = self._sum + t * (self._w.reshape(-1, self._problem.d) * self._scale).ravel()
-        self._weight += t
-
-    def change(self, frame: Frame) -> None:
-        """The same points in another frame of the same center."""
-        ratio = self._scale
-        self.frame = frame
-        ratio = ratio / self._scale
-        self._w, self._before = ((w.reshape(-1, len(ratio)) * ratio).ravel() for w in (self._w, self._before))
-
-
 def _check(steps: int | None, slope_limit: float | None, residual_limit: float | None) -> None:
     check_count("adaptive_gd: steps", steps, MOST_STEPS)
     if slope_limit is not None and not 1e-6 <= slope_limit <= 1:
         raise Unsuitable("adaptive_gd: slope_limit must lie in [1e-6, 1]")
     if residual_limit is not None and not 1 <= residual_limit <= _WIDEST:
         raise Unsuitable(f"adaptive_gd: residual_limit must lie in [1, {_WIDEST:g}]")
-
-
-def _frame(center: Vector, v: Vector, power: float) -> Frame:
-    """a = v^(-power/2), normalized to sum a^2 v = 1."""
-    scale = v ** (-power / 2)
-    return Frame(center, scale / math.sqrt(float((scale**2 * v).sum()) or 1.0), _CONSTANT)
-
-
-def _reallocated(mean: Vector, v: Vector, center: Vector) -> Frame:
-    """a^2 v = q, q_j in proportion to ||mean_j|| sqrt(v_j) plus the average of these: noise goes where little is."""
-    use = np.sqrt((mean[:, :-1] ** 2).sum(axis=0) * v)
-    q = use + use.mean() if len(use) else use
-    if not q.sum() > 0:
-        q = np.ones_like(v)
-    return Frame(center, np.sqrt(q / q.sum() / v), _CONSTANT)
-
-
-def _still(problem: Problem, intercept: float) -> Vector:
-    """The start: 0 but for the intercept."""
-    w = np.zeros((problem.outputs, problem.d))
-    w[:, -1] = intercept
-    return w.ravel()
