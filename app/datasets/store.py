@@ -64,10 +64,15 @@ def get(connection: sa.Connection, dataset_id: str) -> DatasetRow | None:
 
 def visible(connection: sa.Connection, dataset_id: str, principal: Principal) -> DatasetRow:
     """A dataset by its id, for whoever asks; `ApiError` not_found if there is none or, just so, none for them."""
-    row = _one(connection, (datasets.c.id == dataset_id) & granted(principal, datasets.c.id))
-    if row is None:
+    if principal.datasets:
+        found = _one(connection, (datasets.c.id == dataset_id) & granted(principal, datasets.c.id))
+    else:  # what almost every request asks, in a statement that is made once
+        statement = _GRANTED if principal.role == "analyst" else _ASKED
+        row = connection.execute(statement, {"dataset": dataset_id, "who": principal.id}).one_or_none()
+        found = None if row is None else _dataset(row)
+    if found is None:
         raise ApiError("not_found", "There is no dataset of this id.")
-    return row
+    return found
 
 
 def lock(connection: sa.Connection, dataset_id: str, principal: Principal) -> None:
@@ -194,6 +199,10 @@ def _rows() -> sa.Select[Any]:
         stored_values.c.damaged_at,
     )
     return sa.select(*columns).join_from(datasets, ledgers).outerjoin(stored_values).where(THERE)
+
+
+_ASKED = _rows().where(datasets.c.id == sa.bindparam("dataset"))
+_GRANTED = _ASKED.where(by_grant(sa.bindparam("who"), datasets.c.id))
 
 
 def _dataset(row: sa.Row[Any]) -> DatasetRow:

@@ -15,6 +15,9 @@ _LEFT = ("request", "spec", "model", "receipt", "ended")
 _LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)
 DATASET = jobs.c.dataset_id
 RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
+_BY_KEY = sa.select(*_LISTED).where(
+    jobs.c.owner_id == sa.bindparam("owner"), jobs.c.idempotency_key == sa.bindparam("key")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,8 @@ def owned(owner_id: str) -> sa.ColumnElement[bool]:
 
 def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
     """The job that this owner submitted under this idempotency key."""
-    return _one(connection, (jobs.c.owner_id == owner_id) & (jobs.c.idempotency_key == key))
+    row = connection.execute(_BY_KEY, {"owner": owner_id, "key": key}).one_or_none()
+    return None if row is None else JobRow(**row._mapping)
 
 
 def numbered(connection: sa.Connection, number: int, *also: sa.ColumnElement[bool]) -> JobRow | None:
@@ -144,7 +148,7 @@ def next_number(connection: sa.Connection) -> int:
 def insert(connection: sa.Connection, row: JobRow, *, request: str, spec: str) -> None:
     """Stores a new job: what was asked, for the record, and what will run."""
     values = {c.name: getattr(row, c.name) for c in _LISTED}
-    connection.execute(sa.insert(jobs).values(**values, request=request, spec=spec))
+    connection.execute(sa.insert(jobs), values | {"request": request, "spec": spec})
 
 
 def beats(connection: sa.Connection) -> dict[str, int]:

@@ -103,15 +103,14 @@ def apply(
     BudgetExhausted, LedgerInvalid
         as `accounting.records.ledger.advance`, or as the owner's allotment says; nothing is written then.
     """
-    mine = sa.select(ledgers).where(ledgers.c.id == _of(dataset_id)).with_for_update()
-    row = connection.execute(mine).one_or_none()
+    row = connection.execute(_HELD, {"dataset": dataset_id}).one_or_none()
     before = None if row is None else LedgerState.from_json(json.loads(row.state))
     after, entry = advance(before, event, at)
     assert row is not None
     assert before is not None
     if isinstance(event, Charged) and not allotments.stands(connection, row.id, before, owner_id).holds(event.cost):
         raise BudgetExhausted("what is allotted does not admit this charge")
-    connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=_text(after.to_json())))
+    connection.execute(_ADVANCED, {"ledger": row.id, "state": _text(after.to_json())})
     _append(connection, row.id, entry)
     match event:
         case Charged(cost=cost) | External(cost=cost):
@@ -123,23 +122,23 @@ def apply(
     return entry
 
 
-def _of(dataset_id: str) -> sa.ScalarSelect[str]:
+def _of(dataset_id: str | sa.BindParameter[str]) -> sa.ScalarSelect[str]:
     """The ledger of a dataset."""
     return sa.select(datasets.c.ledger_id).where(datasets.c.id == dataset_id).scalar_subquery()
 
 
+# Of every charge: made once.
+_HELD = sa.select(ledgers).where(ledgers.c.id == _of(sa.bindparam("dataset"))).with_for_update()
+_ADVANCED = sa.update(ledgers).where(ledgers.c.id == sa.bindparam("ledger")).values(state=sa.bindparam("state"))
+_OWN = (analyst_spend.c.ledger_id == sa.bindparam("ledger")) & (analyst_spend.c.owner_id == sa.bindparam("owner"))
+_SPENT = sa.select(analyst_spend.c.charges, analyst_spend.c.spent).where(_OWN)
+_SPENDS = sa.update(analyst_spend).where(_OWN).values(charges=sa.bindparam("charges"), spent=sa.bindparam("spent"))
+
+
 def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
     """Stores an entry, and notes the head to publish. A number that is taken is an IntegrityError."""
-    connection.execute(
-        sa.insert(ledger_entries).values(
-            ledger_id=ledger_id,
-            sequence=entry.sequence,
-            kind=entry.kind,
-            body=_text(entry.body),
-            previous_hash=entry.previous_hash,
-            hash=entry.hash,
-        )
-    )
+    row = entry.to_json() | {"ledger_id": ledger_id, "body": _text(entry.body)}
+    connection.execute(sa.insert(ledger_entries), row)
     connection.info[ledger_id] = entry.head
 
 
@@ -193,21 +192,17 @@ def newest_release(connection: sa.Connection, dataset_id: str, owner_id: str) ->
 def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:
     if owner_id is None:
         raise ValueError("a charge and a refund have an owner")
-    mine = (analyst_spend.c.ledger_id == ledger_id) & (analyst_spend.c.owner_id == owner_id)
-    row = connection.execute(sa.select(analyst_spend.c.charges, analyst_spend.c.spent).where(mine)).one_or_none()
+    mine = {"ledger": ledger_id, "owner": owner_id}
+    row = connection.execute(_SPENT, mine).one_or_none()
     if row is None:
         if charges < 0:
             raise LedgerInvalid("the refund is not that of a live charge of this analyst")
-        connection.execute(
-            sa.insert(analyst_spend).values(
-                ledger_id=ledger_id, owner_id=owner_id, charges=charges, spent=_text(cost_to_json(cost))
-            )
-        )
+        first = {"ledger_id": ledger_id, "owner_id": owner_id, "charges": charges, "spent": _text(cost_to_json(cost))}
+        connection.execute(sa.insert(analyst_spend), first)
         return
     total = tuple(a + b for a, b in zip(cost_from_json(json.loads(row.spent)), cost, strict=True))
-    connection.execute(
-        sa.update(analyst_spend).where(mine).values(charges=row.charges + charges, spent=_text(cost_to_json(total)))
-    )
+    more = {"charges": row.charges + charges, "spent": _text(cost_to_json(total))}
+    connection.execute(_SPENDS, mine | more)
 
 
 def _text(document: object) -> str:
