@@ -32,6 +32,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "preparation": ("ours", "preparation", False),
     "profiles": ("profiles", "report", False),
     "trials": ("trials", "report", False),
+    "load": ("load", "report", False),
     "peers": ("peers", "report", False),  # with the environment that `make peers` makes
 }
 BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}

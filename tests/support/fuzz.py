@@ -16,6 +16,11 @@ from tests.support.service import JOB, SPEC, STEWARD, Service
 
 Schema = dict[str, Any]
 
+# With no worker, so that no job starts, it is not ready, and says so.
+_RESTING = {
+    "include-operation-id": "get_health_ready",
+    "checks": {"not_a_server_error": {"expected-statuses": ["2xx", "4xx", "503"]}},
+}
 _CHECKS = {
     # Rules that no schema tells (that a column exists, that delta is 0 or at least 1e-12) refuse much that fits it.
     "positive_data_acceptance": {"enabled": False},
@@ -107,7 +112,7 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
             "dictionaries": {name: {"values": values} for name, values in known.items()},
             "parameters": {name: {"dictionary": name, "probability": 0.7} for name in known},
             **({"max-time": seconds} if seconds else {}),
-            **({"operations": [_plain(without_edges)]} if without_edges else {}),
+            "operations": [_RESTING, *([_plain(without_edges)] if without_edges else [])],
         }
     )
     schema = schemathesis.openapi.from_dict(

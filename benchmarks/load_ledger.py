@@ -1,0 +1,54 @@
+"""A home with a long ledger and a long queue, as if so many jobs had been submitted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from accounting.privacy import Privacy
+from accounting.records.documents import canonical
+from accounting.records.filters import cost_from_json, cost_to_json
+from accounting.records.ledger import Charged, advance
+from app.ledger import store as ledger
+from app.persistence.session import Database, new_id
+from app.persistence.tables import analyst_spend, jobs, ledger_entries, ledgers
+
+CHARGES, QUEUED = 100_000, 10_000
+
+
+def grow(home: Path, dataset: str, charges: int = CHARGES, queued: int = QUEUED) -> None:
+    """So many charges more on a dataset's ledger, each like its first job's; the last so many wait, the others failed.
+
+    No server may run. The sums stay what the entries say.
+    """
+    database = Database(f"sqlite:///{home / 'purse.sqlite3'}")
+    with database.write() as connection:
+        first = connection.execute(sa.select(jobs).where(jobs.c.dataset_id == dataset).limit(1)).one()
+        last = connection.execute(sa.select(sa.func.max(jobs.c.number))).scalar_one()
+        cost, state = cost_from_json(json.loads(first.charge)["cost"]), ledger.load_state(connection, dataset)
+        assert state is not None
+        entries, added = [], []
+        for number in range(1, charges + 1):
+            job = new_id("job")
+            charged = Charged(job, cost, Privacy(0.01, 1e-6), first.analyst, dataset, "dp_gd")
+            state, entry = advance(state, charged, first.created_at)
+            entries.append(entry.to_json() | {"ledger_id": dataset, "body": canonical(entry.body).decode()})
+            added.append(_job(first, job, last + number, waits=number > charges - queued))
+        mine = (analyst_spend.c.ledger_id == dataset) & (analyst_spend.c.owner_id == first.owner_id)
+        before = connection.execute(sa.select(analyst_spend).where(mine)).one()
+        spent = [a + charges * b for a, b in zip(cost_from_json(json.loads(before.spent)), cost, strict=True)]
+        total = {"charges": before.charges + charges, "spent": canonical(cost_to_json(tuple(spent))).decode()}
+        connection.execute(sa.insert(ledger_entries), entries)
+        connection.execute(sa.insert(jobs), added)
+        connection.execute(sa.update(analyst_spend).where(mine).values(**total))
+        text = canonical(state.to_json()).decode()
+        connection.execute(sa.update(ledgers).where(ledgers.c.id == dataset).values(state=text))
+    database.close()
+
+
+def _job(like: Any, job: str, number: int, *, waits: bool) -> dict[str, Any]:
+    ended = {"state": "failed", "error": "job_failed", "finished_at": like.created_at}
+    waiting = {"state": "queued", "error": None, "finished_at": None}
+    own = {"id": job, "number": number, "idempotency_key": job, "holder": None}
+    return dict(like._mapping) | own | (waiting if waits else ended)
