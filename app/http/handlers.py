@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from app.http.errors import MEDIA_TYPE, ApiError, invalid, of_status
-from app.http.routing import allowed, routes
+from app.http.routing import allowed, own_path, routes
 
 
 def respond(problem: ApiError, headers: Mapping[str, str] | None = None) -> Response:
@@ -31,8 +31,7 @@ def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
     known = tuple(routes(routers))
 
     def other_method(request: Request, _error: Exception) -> Response:
-        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-        methods = allowed(known, path)
+        methods = allowed(known, own_path(request.scope))
         return respond(ApiError("method_not_allowed", headers={"Allow": ", ".join(sorted(methods))}))
 
     app.add_exception_handler(ApiError, _problem)

@@ -20,6 +20,7 @@ from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
 from app.http.errors import ApiError
 from app.http.handlers import respond
 from app.http.places import Places
+from app.http.routing import own_path
 from app.settings import Settings
 
 WINDOW = 10.0  # seconds of its rate that a bucket holds
@@ -103,7 +104,7 @@ class Limited:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] != "http" or scope["path"] in UNLIMITED:
+        if scope["type"] != "http" or own_path(scope) in UNLIMITED:
             await self._app(scope, receive, send)
             return
         shown = _shown(scope)

@@ -6,6 +6,8 @@ from fastapi import APIRouter
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
+from app.http.asgi import Scope
+
 
 def routes(routers: Sequence[APIRouter]) -> Iterator[APIRoute]:
     """Every route of ours."""
@@ -22,6 +24,11 @@ def dependants(route: APIRoute) -> Iterator[Dependant]:
         dependant = waiting.pop()
         yield dependant
         waiting += dependant.dependencies
+
+
+def own_path(scope: Scope) -> str:
+    """What was asked for, as our routes name it: without the prefix, which a proxy takes away or leaves."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 def allowed(known: Iterable[APIRoute], path: str) -> set[str]:

@@ -39,12 +39,12 @@ def _drain(service: Service, role: str | None, path: str = "/v1/keys") -> httpx.
     return service.call(role, "GET", path)
 
 
-def _is_refused(answer: httpx.Response, kind: str) -> bool:
+def _is_refused(answer: httpx.Response, kind: str, quota: int = QUOTA) -> bool:
     if answer.status_code != 429:
         return False
     assert answer.json()["code"] == "too_many_requests"
     assert answer.headers["Retry-After"] == "1"
-    assert answer.headers["RateLimit-Policy"] == f'"{kind}";q={QUOTA};w=10'
+    assert answer.headers["RateLimit-Policy"] == f'"{kind}";q={quota};w=10'
     assert answer.headers["RateLimit"] == f'"{kind}";r=0;t=10'
     return True
 
@@ -122,6 +122,18 @@ def test_all_together_are_bounded_and_probes_are_not(
         assert told[-1].status_code == 503
         for path in UNLIMITED:
             assert service.call(None, "GET", path).status_code == 200
+
+
+def test_probes_are_known_behind_a_prefix_too(
+    tmp_path_factory: pytest.TempPathFactory, make_service: MakeService, clock: HeldClock
+) -> None:
+    with make_service(
+        tmp_path_factory.mktemp("prefix") / "h", clock=clock, stranger_rate=1, root_path="/purse"
+    ) as service:
+        assert _is_refused(_drain(service, None), "address", quota=10)
+        for path in UNLIMITED:
+            for asked in (path, f"/purse{path}"):
+                assert service.call(None, "GET", asked).status_code == 200
 
 
 def test_uploads_are_so_many_at_once(service: Service) -> None:
