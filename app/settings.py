@@ -66,6 +66,13 @@ class Settings(BaseSettings):
         SecretStr | None,
         Field(description="A monitor's token of 32 characters or more, for `GET /metrics` and nothing else."),
     ] = None
+    storage_url: Annotated[
+        str | None,
+        Field(
+            description="Where datasets are kept as partitions: `file:///folder` or `s3://bucket/prefix`, credentials "
+            "left to each process's own environment."
+        ),
+    ] = None
     host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
     root_path: Annotated[
         str,
@@ -185,6 +192,16 @@ class Settings(BaseSettings):
         for network in (proxies or "0.0.0.0").split(","):  # nobody is everybody: no asterisk
             ipaddress.ip_network(network.strip())
         return proxies
+
+    @field_validator("storage_url")
+    @classmethod
+    def _storage(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "file:///")
+        if parts.scheme not in ("file", "s3") or parts.fragment or "@" in parts.netloc:
+            raise ValueError("must be file:///folder or s3://bucket/prefix, without credentials")
+        if url is not None and not (parts.path.strip("/") if parts.scheme == "file" else parts.netloc):
+            raise ValueError("must name a folder or a bucket")
+        return url
 
     @model_validator(mode="after")
     def _renews_in_time(self) -> Self:

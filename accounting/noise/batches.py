@@ -8,6 +8,8 @@ from accounting.noise import batch_sizes
 from accounting.noise.draws import completed, places
 from accounting.noise.source import Noise
 
+_TOGETHER = 1 << 24  # rows of which each has a draw of its own: no more are drawn for at once
+
 
 def poisson_rows(noise: Noise, n: int, rate: float) -> NDArray[np.int64]:
     """Indices of a batch that holds each of n rows independently with probability floor(rate 2^64) / 2^64 <= rate.
@@ -22,6 +24,12 @@ def poisson_rows(noise: Noise, n: int, rate: float) -> NDArray[np.int64]:
         return np.arange(n)
     if batch_sizes.fits(n, threshold):
         return np.sort(poisson_batches(noise, n, rate, 1)[1])
+    starts = range(0, n, _TOGETHER)
+    return np.concatenate([start + _included(noise, min(_TOGETHER, n - start), threshold) for start in starts])
+
+
+def _included(noise: Noise, n: int, threshold: int) -> NDArray[np.int64]:
+    """The same by a draw for each of the rows."""
     first, rest = threshold >> 48, threshold & ((1 << 48) - 1)
     draws = noise.words((n + 3) // 4).view(np.uint16)[:n]
     included = draws < first

@@ -66,9 +66,14 @@ def distinct_rows(noise: Noise, n: int, count: int) -> NDArray[np.int64]:
     """
     if not 0 <= count <= n:
         raise OutOfRange("there are not so many rows")
-    if count > n // 8:
+    if not is_few(n, count):
         return np.sort(ordered_rows(noise, n, count))
     return completed(noise, n, np.empty(0, dtype=np.int64), count)
+
+
+def is_few(n: int, count: int) -> bool:
+    """Whether `distinct_rows` draws so many without a list of all n."""
+    return count <= n // 8
 
 
 def completed(noise: Noise, n: int, rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:

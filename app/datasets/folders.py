@@ -20,6 +20,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from app.persistence.tables import datasets
+from app.sources import partitions
 from app.sources.matrix import sync_folder
 
 _INCOMING, _LOCK = ".incoming-", ".lock"
@@ -60,13 +61,15 @@ def publish(made: Path, home: Path, folder: str) -> None:
 
 
 def remove(home: Path, folder: str) -> None:
-    """Removes a folder that no row names."""
+    """Removes a folder that no row names, and its partitions."""
+    partitions.erase(path(home, folder))
     shutil.rmtree(path(home, folder), ignore_errors=True)
 
 
 def erase(home: Path, folder: str) -> None:
     """Deletes a dataset's values, durably. After the transaction that says so; again is as good as once."""
     if path(home, folder).exists():
+        partitions.erase(path(home, folder))
         shutil.rmtree(path(home, folder))
         sync_folder(root(home))
 
@@ -81,7 +84,10 @@ def sweep(home: Path, connection: sa.Connection) -> list[str]:
     connection : inside `Database.write`: nobody can be between a rename and its commit then
     """
     for folder in connection.scalars(sa.select(datasets.c.folder).where(datasets.c.data != "stored")):
-        erase(home, folder)
+        try:
+            erase(home, folder)
+        except OSError:  # where partitions are cannot be reached, say: at the next start
+            _log.error("not_erased %s", folder)
     known = set(connection.scalars(sa.select(datasets.c.folder)))
     left = []
     for folder in sorted(root(home).iterdir()):

@@ -21,6 +21,7 @@ from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
 from app.settings import Settings
+from app.sources import partitions
 from app.sources.errors import Mismatch, SourceError, TooLarge
 from app.sources.matrix import checksum, fingerprint
 from app.wire.base import Page
@@ -53,11 +54,12 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
     with database.read() as connection:
         store.refuse_name(connection, spec.name)
         families.find(connection, spec)
-    made = upload.file.with_name("columns")
+    made, dataset_id = upload.file.with_name("columns"), new_id("ds")
     # What a column takes on the disk is at most what a CSV file of the largest size could unfold to.
-    n, known = _read(upload.file, spec, made, 8 * settings.max_upload_bytes)
+    n, known = _read(upload.file, spec, made, 8 * settings.max_upload_bytes, _place(settings, spec, dataset_id))
     upload.file.unlink()
-    row = _register(database, settings.home, principal, made, spec, rule, n, values.content(spec, known))
+    known = values.content(spec, known)
+    row = _register(database, settings.home, principal, made, spec, rule, n, known, dataset_id)
     with database.read() as connection:
         return described(connection, row, principal)
 
@@ -102,12 +104,24 @@ def opened(budget: Budget, where: str = "spec.budget") -> Filter:
         ) from None
 
 
-def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int) -> tuple[int, str]:
+def _place(settings: Settings, spec: DatasetSpec, dataset_id: str) -> str | None:
+    """Where the dataset's partitions go; None if it has none."""
+    if spec.storage == "home":
+        return None
+    if settings.storage_url is None:
+        wrong = Violation(where="spec.storage", what="cannot be had: this server has no place for partitions")
+        raise ApiError("invalid_request", "See `violations`.", violations=[wrong])
+    return partitions.under(settings.storage_url, dataset_id)
+
+
+def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int, place: str | None) -> tuple[int, str]:
     """n, and the fingerprint of the file's rows."""
     from app.sources import ingest, persons  # late: Arrow, which no start should wait for
 
     try:
         with _reading:
+            if place is not None:
+                return partitions.ingest(file, spec.columns, folder, place, most_bytes)
             if spec.unit is not None:
                 return persons.ingest_persons(file, spec.columns, spec.unit, folder, most_bytes)
             return ingest.ingest(file, spec.columns, folder, most_bytes), fingerprint(folder)
@@ -131,8 +145,9 @@ def _register(
     rule: Filter,
     n: int,
     known: str,
+    dataset_id: str,
 ) -> DatasetRow:
-    dataset_id, sha256 = new_id("ds"), checksum(made)
+    sha256 = checksum(made)
     try:
         with database.write(alone="names") as connection:
             store.refuse_name(connection, spec.name)
@@ -144,15 +159,16 @@ def _register(
             values.note(connection, dataset_id, sha256)
             folders.publish(made, home, dataset_id)
     except BaseException:
-        _withdraw(database, home, dataset_id)
+        _withdraw(database, home, dataset_id, made)
         raise
     return row
 
 
-def _withdraw(database: Database, home: Path, dataset_id: str) -> None:
-    """Removes the folder, unless its row was committed after all: a commit that is on its way is waited for."""
+def _withdraw(database: Database, home: Path, dataset_id: str, made: Path) -> None:
+    """Removes what was stored, unless its row was committed after all: a commit that is on its way is waited for."""
     with database.write(alone="names") as connection:
         if store.get(connection, dataset_id) is None:
+            partitions.erase(made)
             folders.remove(home, dataset_id)
 
 

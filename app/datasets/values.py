@@ -14,6 +14,7 @@ from accounting.records.documents import canonical
 from app.datasets import folders
 from app.persistence.session import Database
 from app.persistence.tables import datasets, stored_values
+from app.sources import partitions
 from app.sources.matrix import checksum, fingerprint
 from app.wire.datasets import Column, DatasetSpec, NumberColumn
 
@@ -69,6 +70,8 @@ def verify(database: Database, home: Path) -> dict[str, bool]:
         if row.sha256 is None and now is not None:
             _adopt(database, row.id, content(DatasetSpec.model_validate_json(row.spec), fingerprint(folder)), now)
         found[row.id] = now is not None and row.sha256 in (None, now)
+        if row.damaged_at is not None:  # of others, each partition is looked at by whoever opens it
+            found[row.id] = found[row.id] and partitions.are_whole(folder)
         if found[row.id] == (row.damaged_at is not None):
             mark(database, row.id, not found[row.id])
     return found

@@ -37,6 +37,11 @@ CODES: Mapping[str, Code] = {
         "The method has no curve for the dataset's filter",
         "Choose a method that the filter can charge; the detail names the reason.",
     ),
+    "method_needs_one_machine": Code(
+        422,
+        "The method needs all rows on one machine",
+        "The dataset is kept as partitions; the detail names what the method does with its rows.",
+    ),
     "unreadable_file": Code(422, "The file cannot be read", "It is empty, damaged, ragged or not what it says it is."),
     "unauthenticated": Code(
         401, "A valid bearer token is needed", "No token, an unknown one, or one that was revoked or has expired."

@@ -27,6 +27,7 @@ from app.wire.jobs import Forecast, FromProfile, JobRequest, Prepared, QueryPric
 from app.wire.neighbors import between
 from app.wire.problems import Remaining, Violation
 from solvers import preparation
+from solvers.elsewhere import needs_one_machine
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
@@ -193,12 +194,16 @@ def priced(asked: Asked, answer: Answer) -> Priced:
     Raises
     ------
     ApiError
-        what the calculation was refused for: out_of_range, unsupported_combination or method_filter_mismatch.
+        what the calculation was refused for: out_of_range, unsupported_combination or method_filter_mismatch;
+        method_needs_one_machine.
     """
     if isinstance(answer, Refused):
         raise ApiError(answer.code, answer.detail)
     assert isinstance(answer, Calculated)
     question, design, dataset, planned = asked.question, asked.design, asked.dataset, answer.planned
+    why = needs_one_machine(planned.method, planned.met) if dataset.spec.storage == "partitions" else None
+    if why is not None:
+        raise ApiError("method_needs_one_machine", f"{planned.method.name}: {why}. Name another method.")
     return Priced(
         request=asked.request,
         dataset=dataset,

@@ -25,6 +25,7 @@ REFUSALS = (
     "out_of_range",
     "unsupported_combination",
     "method_filter_mismatch",
+    "method_needs_one_machine",
     "too_many_requests",
     "overloaded",
 )

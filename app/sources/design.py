@@ -10,6 +10,7 @@ Rows come out unclipped: the solvers clip to `row_norm`.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -149,7 +150,10 @@ class Design:
         ValueError
             if what is stored is not what is declared.
         """
-        stored, declared = open_coded(folder, scratch), widths(folder)
+        return self.read(open_coded(folder, scratch), widths(folder))
+
+    def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
+        """The same of records of these widths; `ValueError` as `load`."""
         used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
         if len(declared) != self.stored or used != (*self.widths, code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
@@ -206,9 +210,12 @@ class Table:
 
     def load(self, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
         """The n records, and zeros for targets. For the worker, after "started"; `ValueError` as `Design.load`."""
-        if widths(folder) != self.columns.widths:
+        return self.read(open_coded(folder, scratch), widths(folder))
+
+    def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
+        """The same of records of these widths."""
+        if tuple(declared) != self.columns.widths:
             raise ValueError("the stored matrix is not of the declared width")
-        stored = open_coded(folder, scratch)
         return stored, np.zeros(len(stored.numbers))
 
 

@@ -30,3 +30,11 @@ class Mismatch(SourceError):
         self.index = index
         self.what = what
         super().__init__(f"The column {name!r} {what}.")
+
+
+class Damaged(SourceError):
+    """What is stored is not what was stored, or is not there."""
+
+
+class Away(SourceError):
+    """Where records are stored cannot be reached."""

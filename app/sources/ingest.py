@@ -40,26 +40,33 @@ def ingest(file: Path, columns: Sequence[Column], folder: Path, most_bytes: int,
     SourceError
         Unreadable, Mismatch or TooLarge; the text holds no value of the file.
     """
-    encoders = [encoder(column) for column in columns]
     most_rows = most_bytes // (8 * len(columns))
     folder.mkdir()
-    named: list[Named] = [*columns] if people is None else [*columns, people.unit]
     with CodedWriter(folder, [code_count(column) for column in columns]) as matrix:
-        for batch in batches(file, named, most_rows):
-            if people is not None:
-                people.add(batch.pop())
-            block: Floats = np.empty((len(batch[0]), len(columns)))
-            for position, values in enumerate(batch):
-                block[:, position] = encoders[position].encode(values)
+        for block in encoded(file, columns, most_rows, people):
             matrix.append(block)
-            if matrix.rows > most_rows:
-                raise TooLarge(f"With these columns at most {most_rows} rows are taken.")
-    pa.default_memory_pool().release_unused()
-    if matrix.rows == 0:
-        raise Unreadable("The file has no records.")
     write_meta(folder, columns, {"rows": matrix.rows})
     sync_folder(folder)
     return matrix.rows
+
+
+def encoded(file: Path, columns: Sequence[Column], most_rows: int, people: "People | None" = None) -> Iterator[Floats]:
+    """The records, in the file's order, block by block: (rows, declared columns); one at least. Raises as `ingest`."""
+    encoders, rows = [encoder(column) for column in columns], 0
+    named: list[Named] = [*columns] if people is None else [*columns, people.unit]
+    for batch in batches(file, named, most_rows):
+        if people is not None:
+            people.add(batch.pop())
+        block: Floats = np.empty((len(batch[0]), len(columns)))
+        for position, values in enumerate(batch):
+            block[:, position] = encoders[position].encode(values)
+        yield block
+        rows += len(block)
+        if rows > most_rows:
+            raise TooLarge(f"With these columns at most {most_rows} rows are taken.")
+    pa.default_memory_pool().release_unused()
+    if rows == 0:
+        raise Unreadable("The file has no records.")
 
 
 def batches(file: Path, columns: Sequence[Named], most_rows: int) -> Iterator[list[pa.Array]]:

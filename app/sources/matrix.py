@@ -24,6 +24,8 @@ from solvers.data_access.rows import Coded, code_bytes
 Floats = NDArray[np.float64]
 
 META, NUMBERS, CODES, PRESENT = "meta.json", "numbers.npy", "codes.npy", "present.npy"
+PARTITIONS = "partitions.json"
+"""What is there of a dataset whose records are elsewhere, see `app.sources.partitions`."""
 VALUES = "values.npy"
 """The one matrix of an earlier form."""
 
@@ -135,18 +137,30 @@ def open_coded(folder: Path, scratch: Path) -> Coded:
         with CodedWriter(scratch, declared) as writer:
             for block in _cut(_opened(old, len(declared), np.float64), len(declared)):
                 writer.append(np.nan_to_num(block))
-    numbers = sum(width == 1 for width in declared)
-    size = sum(code_bytes(width) for width in declared if width > 1)
-    coded = Coded(
-        _opened(source / NUMBERS, numbers, np.float64),
-        _opened(source / CODES, size, np.uint8),
-        places(Columns(declared)),
-    )
-    if len(coded.numbers) != len(coded.codes):
-        raise ValueError("there is not a code for each number")
+    coded = mapped(source, declared)
     if is_old:
         (scratch / NUMBERS).unlink()
         (scratch / CODES).unlink()
+    return coded
+
+
+def mapped(folder: Path, declared: Sequence[int]) -> Coded:
+    """What a `CodedWriter` of these widths wrote there, through read-only memory maps, which outlive the files' names.
+
+    Raises
+    ------
+    ValueError
+        if it is not what the declaration says.
+    """
+    numbers = sum(width == 1 for width in declared)
+    size = sum(code_bytes(width) for width in declared if width > 1)
+    coded = Coded(
+        _opened(folder / NUMBERS, numbers, np.float64),
+        _opened(folder / CODES, size, np.uint8),
+        places(Columns(tuple(declared))),
+    )
+    if len(coded.numbers) != len(coded.codes):
+        raise ValueError("there is not a code for each number")
     return coded
 
 
@@ -157,8 +171,11 @@ def held(folder: Path) -> NDArray[np.bool_] | None:
 
 
 def checksum(folder: Path) -> str:
-    """The SHA-256 of the files that hold the records, one after the other, and of what says how they are laid out."""
-    names = (VALUES,) if (folder / VALUES).exists() else (META, NUMBERS, CODES)
+    """The SHA-256 of the files that hold the records, one after the other, and of what says how they are laid out; of
+    partitions, of the file that says where they are and what the SHA-256 of each is.
+    """
+    one = next((name for name in (PARTITIONS, VALUES) if (folder / name).exists()), None)
+    names = (META, NUMBERS, CODES) if one is None else (one,)
     found = hashlib.sha256()
     for name in (*names, PRESENT) if (folder / PRESENT).exists() else names:
         with (folder / name).open("rb") as file:
@@ -168,24 +185,45 @@ def checksum(folder: Path) -> str:
 
 
 def fingerprint(folder: Path) -> str:
-    """By what records are known again, in whatever form they are stored: the SHA-256 of the one matrix of doubles.
+    """By what records are known again, in whatever form they are stored: see `Fingerprint`."""
+    if (folder / VALUES).exists():
+        return checksum(folder)
+    declared, coded = widths(folder), open_coded(folder, folder)
+    columns = json.loads((folder / META).read_text(encoding="utf-8"))["columns"]
+    found = Fingerprint(columns, len(coded.numbers))
+    for block in decoded(coded, declared):
+        found.add(block)
+    return found.hexdigest()
+
+
+class Fingerprint:
+    """The SHA-256 of the one matrix of doubles.
 
     A column that a new dataset codes from its lower end, c, counts as it was coded before, c - (1 - c): the same bits,
     but for values between -1 and 0 that are neither.
+
+    Parameters
+    ----------
+    columns : as they are declared, in JSON
+    rows : how many there will be
     """
-    if (folder / VALUES).exists():
-        return checksum(folder)
-    header, found = io.BytesIO(), hashlib.sha256()
-    declared, coded = widths(folder), open_coded(folder, folder)
-    shape = {"descr": "<f8", "fortran_order": False, "shape": (len(coded.numbers), len(declared))}
-    np.lib.format.write_array_header_1_0(header, shape)
-    found.update(header.getvalue())
-    columns = enumerate(json.loads((folder / META).read_text(encoding="utf-8"))["columns"])
-    settled = [j for j, c in columns if c["type"] == "number" and NumberColumn.model_validate(c).is_settled]
-    for block in decoded(coded, declared):
-        block[:, settled] -= 1 - block[:, settled]
-        found.update(block.data)
-    return found.hexdigest()
+
+    def __init__(self, columns: Sequence[dict[str, Any]], rows: int) -> None:
+        header, self._found = io.BytesIO(), hashlib.sha256()
+        shape = {"descr": "<f8", "fortran_order": False, "shape": (rows, len(columns))}
+        np.lib.format.write_array_header_1_0(header, shape)
+        self._found.update(header.getvalue())
+        numbers = ((j, c) for j, c in enumerate(columns) if c["type"] == "number")
+        self._settled = [j for j, c in numbers if NumberColumn.model_validate(c).is_settled]
+
+    def add(self, block: Floats) -> None:
+        """Some more rows, a column for each declared one; they are not what they were."""
+        block[:, self._settled] -= 1 - block[:, self._settled]
+        self._found.update(np.ascontiguousarray(block).data)
+
+    def hexdigest(self) -> str:
+        """When all are there."""
+        return self._found.hexdigest()
 
 
 def decoded(coded: Coded, declared: Sequence[int]) -> Iterator[Floats]:

@@ -188,6 +188,14 @@ class DatasetSpec(Wire):
         Field(description="What is protected: a person, all rows of one up to a cap; a single row, if null."),
     ] = None
 
+    storage: Annotated[
+        Literal["home", "partitions"],
+        Field(
+            description="Where records are kept: in the server's home; or as partitions in the place that the operator "
+            "has named, which no machine need hold together."
+        ),
+    ] = "home"
+
     @property
     def protected(self) -> Unit:
         """What neighbors differ in."""
@@ -200,6 +208,8 @@ class DatasetSpec(Wire):
             raise ValueError("column names must be distinct")
         if self.unit is not None and self.unit.column in names:
             raise ValueError("the unit's column must not be stored: leave it out of the columns")
+        if self.unit is not None and self.storage == "partitions":
+            raise ValueError("persons' rows are laid out on one machine: leave out storage, or the unit")
         return self
 
     def settled(self) -> "DatasetSpec":

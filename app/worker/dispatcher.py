@@ -24,6 +24,7 @@ from app.jobs.queue import Limits
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.settings import Settings
+from app.sources import partitions
 from app.worker.engine import Engine, Handle, Outcome
 
 _log = logging.getLogger(__name__)
@@ -276,11 +277,13 @@ class Dispatcher:
 
     def _payload(self, claim: Claim, scratch: Path) -> str:
         """`Payload`: what the worker is told; nothing of the ledger, no name of a person, no key."""
+        folder = folders.path(self._settings.home, claim.dataset.folder)
         document = {
-            "folder": str(folders.path(self._settings.home, claim.dataset.folder)),
+            "folder": str(folder),
             "scratch": str(scratch),
             "checksum": claim.dataset.checksum,
             "spec": json.loads(claim.spec),
+            "partitions": partitions.described(folder),
         }
         return json.dumps(document)
 

@@ -8,6 +8,8 @@ from typing import Final, Literal, Protocol
 FAILED: Final = '{"failed":true}'
 FULL: Final = '{"full":true}'
 DAMAGED: Final = '{"damaged":true}'
+AWAY: Final = '{"away":true}'
+"""Where the data is, or who holds a part of it, could not be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Outcome:
 
 def outcome(output: str) -> Outcome:
     """What a worker's document says."""
-    words = {FAILED: Outcome("raised"), FULL: Outcome("full"), DAMAGED: Outcome("damaged")}
+    words = {FAILED: Outcome("raised"), FULL: Outcome("full"), DAMAGED: Outcome("damaged"), AWAY: Outcome("vanished")}
     return words.get(output) or Outcome("ok", output)
 
 

@@ -9,7 +9,8 @@ import json
 import logging
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +18,14 @@ import numpy as np
 from pydantic import Field
 
 from accounting.records.codec import plan_to_json
+from app.sources.errors import Away, Damaged
 from app.sources.matrix import checksum, held
+from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
 from app.wire.base import Wire
-from app.worker.engine import DAMAGED, FAILED, FULL
+from app.worker.engine import AWAY, DAMAGED, FAILED, FULL
 from solvers.data_access.data import Data
+from solvers.data_access.partitioned import Here, Partitioned, Partitions
 from solvers.solve import run as solve
 
 
@@ -32,36 +36,83 @@ class Payload(Wire):
     scratch: Annotated[str, Field(description="A folder of this attempt's own; it goes when the attempt ends.")]
     checksum: Annotated[str | None, Field(description="SHA-256 of the stored values, if they have one.")]
     spec: Annotated[JobSpec, Field(description="The job, as it was charged.")]
+    partitions: Annotated[Manifest | None, Field(description="Where the data is, if not in the folder.")] = None
+
+    @property
+    def found(self) -> str:
+        """The checksum of what is there; of partitions, of what says what they are."""
+        return checksum(Path(self.folder)) if self.partitions is None else self.partitions.sha256
 
 
-def run(payload: str, on_answer: Callable[[int], None] | None = None) -> str:
-    """`{"coefficients": [...], "transcript": {...}}`, or `FULL`, `DAMAGED` or `FAILED`; nothing is raised.
+class Ended(Exception):
+    """A sum cannot be had; the word says why."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        super().__init__()
+
+
+Spread = Callable[[str, int], AbstractContextManager[Partitions]]
+"""From a payload's JSON and the number of partitions to whoever sums over them."""
+
+
+def run(payload: str, on_answer: Callable[[int], None] | None = None, spread: Spread | None = None) -> str:
+    """`{"coefficients": [...], "transcript": {...}}`, or `FULL`, `DAMAGED`, `AWAY` or `FAILED`; nothing is raised.
 
     Parameters
     ----------
     payload : JSON of `Payload`
     on_answer : called after each answer; may raise to stop the run. What it is called with stays on the worker
+    spread : who sums over partitions; this process, if None
     """
     scratch: Path | None = None
     try:
         job = Payload.model_validate_json(payload)
         scratch = Path(job.scratch)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if job.checksum not in (None, checksum(Path(job.folder))):
+        if job.checksum not in (None, job.found):
             return DAMAGED
-        return _run(job.spec, Path(job.folder), scratch, on_answer)
-    except OSError as error:  # how much room an attempt needs is public
-        return FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else FAILED
-    except BaseException:
-        return FAILED
+        with _data(job, payload, scratch, spread) as data:
+            return _run(job.spec, data, on_answer)
+    except BaseException as error:
+        return word_of(error)
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _run(spec: JobSpec, folder: Path, scratch: Path, on_answer: Callable[[int], None] | None) -> str:
-    rows, y = spec.design.load(folder, scratch)
-    data = Data.coded(rows, y, spec.problem, held(folder))
+def word_of(error: BaseException) -> str:
+    """All that is said of an error: whether there was room, and whether what was stored is there, is public."""
+    match error:
+        case Ended():
+            return error.word
+        case Damaged():
+            return DAMAGED
+        case Away():
+            return AWAY
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return FULL
+    return FAILED
+
+
+@contextmanager
+def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> Iterator[Data | Partitioned]:
+    spec, manifest = job.spec, job.partitions
+    if manifest is None:
+        rows, y = spec.design.load(Path(job.folder), scratch)
+        yield Data.coded(rows, y, spec.problem, held(Path(job.folder)))
+        return
+    count = len(manifest.partitions)
+    if manifest.rows != spec.problem.n:
+        raise Damaged("There are not as many records as were registered.")
+    if spread is None:
+        yield Partitioned(spec.problem, Here([prepared(spec, manifest, i, scratch) for i in range(count)]))
+        return
+    with spread(payload, count) as partitions:
+        yield Partitioned(spec.problem, partitions)
+
+
+def _run(spec: JobSpec, data: Data | Partitioned, on_answer: Callable[[int], None] | None) -> str:
     coefficients, transcript = solve(
         spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation
     )

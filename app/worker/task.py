@@ -9,6 +9,7 @@ from distributed import Worker, WorkerPlugin
 import solvers.compiled  # noqa: F401, before the first job
 from app.worker.engine import FAILED
 from app.worker.execute import quiet, run
+from app.worker.shares import spread
 
 _stopped: set[str] = set()
 
@@ -30,7 +31,7 @@ def attempt(payload: str, key: str) -> str:
             if key in _stopped:
                 raise Stopped
 
-        return run(payload, obey)
+        return run(payload, obey, spread)
     except BaseException:
         return FAILED
     finally:

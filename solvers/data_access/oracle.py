@@ -127,7 +127,7 @@ class PrivateOracle:
         planned = self.__meter.take(query, PoissonGaussian)
         (batch, size), k = self.__batch(planned), problem.unit.places
         sums = gradient_sum(self.__data, batch, moved, anchor, 0.0, problem.loss.curvature_bound)
-        held = int(self.__data.total(Held(), batch)) if problem.unit.is_person else len(batch)
+        held = int(self.__data.total(Held(), batch))
         value = sums / (size * k) + center(problem, moved, held / (size * k))
         return self.__meter.answer(planned, value, centred_bound(problem, size, problem.L * distance / 2))
 

@@ -112,6 +112,7 @@ class DataRun(Run):
     __slots__ = ()
     door: ClassVar[Literal["data"]] = "data"
     tabulates: ClassVar[bool] = False  # whether it asks for the mean gradient at a table of points, of rounded ones
+    in_order: ClassVar[bool] = False  # whether it takes a step a record, one after the other
 
     @abstractmethod
     def run(self, access: Access, problem: Problem) -> Vector:

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.mechanisms import SvrgStep
+from accounting.mechanisms import Exponential, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import PlannedQuery
 from accounting.privacy import apart
@@ -46,6 +46,8 @@ def complaints(
         std = planned.mechanism.std(planned.noise_multiplier, bound, value.size)
         whole = np.atleast_2d(value).sum(axis=0)
         answer = whole + rng.normal(scale=std, size=whole.shape)
+        if isinstance(planned.mechanism, Exponential):  # which answers a position
+            answer = np.zeros(1)
         told.append((planned.name, value.copy(), bound, answer))
         return answer.copy()
 
@@ -57,7 +59,8 @@ def complaints(
         most = [apart(problem.relation) * bound]
         if isinstance(planned.mechanism, SvrgStep):
             most.append(most[0] * planned.mechanism.batch / (2 * planned.mechanism.rows))
-        moved = np.linalg.norm(np.atleast_2d(value - before), axis=1)
+        norm = np.inf if isinstance(planned.mechanism, Exponential) else 2
+        moved = np.linalg.norm(np.atleast_2d(value - before), norm, axis=1)
         if name != "approximation" and not (len(moved) == len(most) and (moved <= most).all()):
             found.append(f"{name}: moved by more than its bound says")
         return answer.copy()

@@ -1,7 +1,7 @@
 """Phased SGD: one pass of single-record steps a phase, averaged (Feldman, Koren, Talwar 2020)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -93,6 +93,7 @@ class PhasedSgdRun(DataRun):
     step: float
     noise: NoiseName
     name: Literal["phased_sgd"] = "phased_sgd"
+    in_order: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """A release a phase, at the cost of one."""

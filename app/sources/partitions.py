@@ -1,0 +1,264 @@
+"""A dataset's records as partitions in a place that no machine need hold: object storage, or a shared folder.
+
+Partition p holds records p GROUP .. (p + 1) GROUP - 1 of the file, in the same two matrices as a folder's
+(`app.sources.matrix`), each with its checksum in a document that stays on the server. A place is a URL, file:///folder
+or s3://bucket/prefix; what opens it takes credentials from its own environment, never from a job.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import numpy as np
+from pydantic import Field
+
+from accounting.records.documents import canonical
+from app.sources.errors import Away, Damaged
+from app.sources.matrix import (
+    CODES,
+    NUMBERS,
+    PARTITIONS,
+    CodedWriter,
+    Fingerprint,
+    Floats,
+    code_count,
+    mapped,
+    sync_folder,
+)
+from app.wire.base import Wire
+from app.wire.datasets import Column
+from solvers.bounds import GROUP
+from solvers.data_access.data import Data
+from solvers.data_access.rows import Coded
+from solvers.problem import Vector
+
+if TYPE_CHECKING:
+    from app.sources.spec import JobSpec
+
+_STEP = 2**20  # bytes that are copied at a time
+
+
+class Partition(Wire):
+    """What is known of one."""
+
+    rows: Annotated[int, Field(ge=1, le=GROUP, description="How many records it holds: GROUP, or the last one fewer.")]
+    sha256: Annotated[str, Field(description="Of its numbers and its codes, one after the other.")]
+
+
+class Manifest(Wire):
+    """Where a dataset's records are, and what they are: public facts and checksums."""
+
+    format: Literal[1] = 1
+    place: Annotated[str, Field(description="The URL of the dataset's own folder or prefix.")]
+    columns: Annotated[list[Column], Field(description="As declared.")]
+    partitions: Annotated[list[Partition], Field(min_length=1, description="In the file's order.")]
+
+    @property
+    def rows(self) -> int:
+        """n."""
+        return sum(partition.rows for partition in self.partitions)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """For each column 1, a number, or how many codes it has."""
+        return tuple(code_count(column) for column in self.columns)
+
+    @property
+    def text(self) -> bytes:
+        """As it is kept."""
+        return canonical(self.model_dump(mode="json"))
+
+    @property
+    def sha256(self) -> str:
+        """The dataset's checksum."""
+        return hashlib.sha256(self.text).hexdigest()
+
+
+def read(folder: Path) -> Manifest | None:
+    """Of a dataset whose records are elsewhere; None of others, and where the document is no longer one."""
+    try:
+        return Manifest.model_validate_json((folder / PARTITIONS).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def described(folder: Path) -> dict[str, Any] | None:
+    """`read`, as a worker is told."""
+    found = read(folder)
+    return None if found is None else found.model_dump(mode="json")
+
+
+def under(url: str, name: str) -> str:
+    """A folder or prefix within another."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{name}"))
+
+
+def ingest(file: Path, columns: Sequence[Column], folder: Path, place: str, most_bytes: int) -> tuple[int, str]:
+    """Reads, encodes and stores the declared columns of every record in the place; returns n and the fingerprint.
+
+    Two passes over the file, whose first counts; a block is held in memory, a partition on the disk. `folder` is new
+    and gets the manifest alone. On an error nothing is left in the place. Raises as `app.sources.ingest.ingest`.
+    """
+    from app.sources.ingest import batches, encoded  # late: Arrow
+
+    most_rows = most_bytes // (8 * len(columns))
+    n = sum(len(values) for (values,) in batches(file, columns[:1], most_rows))
+    known = Fingerprint([column.model_dump() for column in columns], n)
+    folder.mkdir()
+    storage, found = Storage(place), []
+    try:
+        for number, pieces in groupby(_cut(encoded(file, columns, most_rows)), lambda piece: piece[0]):
+            with CodedWriter(folder, [code_count(column) for column in columns]) as writer:
+                for _, block in pieces:
+                    writer.append(block)
+                    known.add(block)
+            sums = hashlib.sha256()
+            for name in (NUMBERS, CODES):
+                storage.put(folder / name, _named(number, name), sums)
+                (folder / name).unlink()
+            found.append(Partition(rows=writer.rows, sha256=sums.hexdigest()))
+    except BaseException:
+        storage.clear()
+        raise
+    manifest = Manifest(place=place, columns=list(columns), partitions=found)
+    with (folder / PARTITIONS).open("xb") as kept:
+        kept.write(manifest.text)
+        kept.flush()
+        os.fsync(kept.fileno())
+    sync_folder(folder)
+    return n, known.hexdigest()
+
+
+def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
+    """A partition's records, copied to the scratch disk in files that have no name any more when this returns.
+
+    Raises
+    ------
+    Damaged
+        if it is not there, or not what was stored.
+    Away
+        if the place cannot be reached.
+    OSError
+        if the disk is full.
+    """
+    storage, sums = Storage(manifest.place), hashlib.sha256()
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    try:
+        for name in (NUMBERS, CODES):
+            storage.get(_named(number, name), folder / name, sums)
+        if sums.hexdigest() != manifest.partitions[number].sha256:
+            raise Damaged("A partition is not what was stored.")
+        return mapped(folder, manifest.widths)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def are_whole(folder: Path) -> bool:
+    """Whether a dataset's partitions, if it has any, are all there and what was stored: reads them all."""
+    manifest = read(folder)
+    if manifest is None:
+        return True
+    storage = Storage(manifest.place)
+    for number, partition in enumerate(manifest.partitions):
+        sums = hashlib.sha256()
+        try:
+            for name in (NUMBERS, CODES):
+                for piece in storage.read(_named(number, name)):
+                    sums.update(piece)
+        except (Away, Damaged):
+            return False
+        if sums.hexdigest() != partition.sha256:
+            return False
+    return True
+
+
+def prepared(spec: "JobSpec", manifest: Manifest, number: int, scratch: Path) -> Data:
+    """A partition as a job's doors sum over it, its records, targets and scales on the scratch disk."""
+    rows, y = spec.design.read(opened(manifest, number, scratch), manifest.widths)
+    data = Data.coded(rows, y, replace(spec.problem, n=manifest.partitions[number].rows))
+    return replace(data, y=_spilled(data.y, scratch), scale=_spilled(data.scale, scratch))
+
+
+def erase(folder: Path) -> None:
+    """Deletes the records that a dataset's folder says to be elsewhere, if it does; again is as good as once."""
+    if (manifest := read(folder)) is not None:
+        Storage(manifest.place).clear()
+
+
+class Storage:
+    """A folder or prefix, by its URL; a file system that Arrow knows."""
+
+    def __init__(self, url: str) -> None:
+        from pyarrow import fs  # late: Arrow
+
+        self._files, self._path = fs.FileSystem.from_uri(url)
+        self._is_local = isinstance(self._files, fs.LocalFileSystem)
+
+    def put(self, file: Path, name: str, sums: Any) -> None:
+        """Copies a file there, durably; `sums` is told its bytes."""
+        if self._is_local:
+            Path(self._path).mkdir(mode=0o700, parents=True, exist_ok=True)
+        with file.open("rb") as source, self._files.open_output_stream(f"{self._path}/{name}") as target:
+            while piece := source.read(_STEP):
+                sums.update(piece)
+                target.write(piece)
+        if self._is_local:
+            with open(f"{self._path}/{name}", "rb") as written:
+                os.fsync(written.fileno())
+            sync_folder(Path(self._path))
+
+    def get(self, name: str, file: Path, sums: Any) -> None:
+        """Copies a file from there; raises as `opened`."""
+        with file.open("xb") as target:
+            for piece in self.read(name):
+                sums.update(piece)
+                target.write(piece)
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """A file's bytes, some at a time; raises as `opened`."""
+        try:
+            with self._files.open_input_stream(f"{self._path}/{name}") as source:
+                while piece := source.read(_STEP):
+                    yield piece
+        except FileNotFoundError:
+            raise Damaged("A partition is not there.") from None
+        except OSError:
+            raise Away("Where the records are cannot be reached.") from None
+
+    def clear(self) -> None:
+        """Deletes all that is there."""
+        from pyarrow import fs
+
+        if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
+            self._files.delete_dir(self._path)
+
+
+def _named(number: int, name: str) -> str:
+    return f"{number:08d}.{name}"
+
+
+def _cut(blocks: Iterable[Floats]) -> Iterator[tuple[int, Floats]]:
+    """Blocks, cut where a partition ends, each with its partition's number."""
+    at = 0
+    for block in blocks:
+        while len(block):
+            piece = block[: GROUP - at % GROUP]
+            yield at // GROUP, piece
+            at, block = at + len(piece), block[len(piece) :]
+
+
+def _spilled(values: Vector, scratch: Path) -> Vector:
+    """The same numbers in a file that has no name."""
+    with tempfile.TemporaryFile(dir=scratch) as file:
+        values.tofile(file)
+        file.flush()
+        found: Vector = np.require(np.memmap(file, values.dtype, "r", shape=values.shape), requirements=["C", "A", "E"])
+    return found

@@ -1,0 +1,148 @@
+"""Partitions on the real engine: shares on Dask processes, one of which is killed while a gradient is summed."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting.noise import Noise
+from app.datasets import folders
+from app.persistence.clock import SystemClock
+from app.settings import Settings
+from app.sources import partitions
+from app.sources.matrix import checksum
+from app.sources.partitions import prepared
+from app.worker.cluster import DaskEngine
+from app.worker.dispatcher import Dispatcher
+from app.worker.engine import AWAY, DAMAGED, FAILED
+from app.worker.execute import Ended, Payload
+from app.worker.shares import Share, Shares
+from solvers.bounds import GROUP
+from solvers.data_access.partitioned import Here, Partitioned
+from solvers.solve import run
+from tests.support.patience import until
+from tests.support.running import TIMES
+from tests.support.seeded import SeededBits
+from tests.support.world import World
+
+ROWS = 2 * GROUP + 5000
+STEPS: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 12}, "privacy": {"epsilon": 0.2}}
+
+
+@dataclass
+class Kept:
+    """An engine, a world with one dataset in partitions, and the payload of a job on it."""
+
+    engine: DaskEngine
+    world: World
+    dataset: str
+    payload: str
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    home = tmp_path_factory.mktemp("shares") / "home"
+    world = World.at(home, SystemClock(), storage_url=f"file://{home.parent}/store", **TIMES)
+    dataset = world.dataset(ROWS, storage="partitions", budget={"epsilon": 20.0, "delta": 1e-7})
+    engine = DaskEngine(Settings(home=home.parent / "engine", **TIMES))
+    folder = folders.path(home, dataset)
+    spec = world.priced(dataset, **STEPS).spec
+    document: dict[str, Any] = {
+        "folder": str(folder),
+        "scratch": str(home.parent / "scratch"),
+        "checksum": checksum(folder),
+    }
+    document |= {"spec": json.loads(spec.model_dump_json()), "partitions": partitions.described(folder)}
+    payload = json.dumps(document)
+    yield Kept(engine, world, dataset, payload)
+    engine.close()
+    world.database.close()
+
+
+def whole(kept: Kept, scratch: Path) -> Partitioned:
+    """The same partitions, all in this process."""
+    job = Payload.model_validate_json(kept.payload)
+    assert job.partitions is not None
+    held = [prepared(job.spec, job.partitions, i, scratch) for i in range(3)]
+    return Partitioned(job.spec.problem, Here(held))
+
+
+def solved(kept: Kept, data: Partitioned, on_answer: Any = None) -> Any:
+    spec = Payload.model_validate_json(kept.payload).spec
+    bits = Noise(SeededBits(5))
+    return run(spec.method, spec.problem, data, spec.release_plan, bits, on_answer, preparation=spec.preparation)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_neither_answer_nor_transcript(kept: Kept, tmp_path: Path) -> None:
+    until(lambda: len(kept.engine._client.nthreads()) == 2)
+    w, transcript = solved(kept, whole(kept, tmp_path))
+    client, killed = kept.engine._client, list[int]()
+    shares = Shares(client, kept.payload, 3)
+    data = Partitioned(Payload.model_validate_json(kept.payload).spec.problem, shares)
+
+    def kill_one(given: int) -> None:
+        if given == 7 and not killed:
+            killed.extend(client.run(os.getpid).values())
+            os.kill(killed[0], signal.SIGKILL)
+
+    other, again = solved(kept, data, kill_one)
+    shares.close()
+    assert killed
+    assert np.array_equal(w, other)
+    assert transcript == again
+
+
+@pytest.mark.slow
+def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept: Kept) -> None:
+    engine, world = kept.engine, kept.world
+    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
+    dispatcher.start()
+    try:
+        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 120}, "privacy": {"epsilon": 0.2}}
+        job = world.submit(kept.dataset, **long).id
+        dispatcher.wake()
+
+        def summing() -> list[str]:
+            tasks = engine._client.processing()
+            [mine] = [address for address, keys in tasks.items() if f"{job}-1" in keys] or [""]
+            busy = [address for address, keys in tasks.items() if any(str(key).startswith("summed") for key in keys)]
+            return [address for address in busy if mine and address != mine]
+
+        victim = until(summing)[0]
+        os.kill(engine._client.run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
+        until(lambda: world.job(job).state not in ("queued", "running"))
+        assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
+        world.check()
+        until(lambda: not [key for keys in engine._client.has_what().values() for key in keys])  # nothing is kept
+    finally:
+        dispatcher.stop()
+
+
+def test_what_a_share_cannot_do_is_one_word(kept: Kept) -> None:
+    """Also where the data are damaged: no error's text goes from a worker to a log."""
+    document = json.loads(kept.payload)
+    document["partitions"]["partitions"][1]["sha256"] = "0" * 64
+    gone = json.loads(kept.payload)
+    gone["partitions"]["place"] = "file:///dev/null"
+    for given, word in ((document, DAMAGED), (gone, AWAY), ({"spec": 1}, FAILED)):
+        shares = Shares(kept.engine._client, json.dumps(given), 3)
+        data = Partitioned(Payload.model_validate_json(kept.payload).spec.problem, shares)
+        with pytest.raises(Ended) as ended:
+            solved(kept, data)
+        assert ended.value.word == word
+        shares.close()
+
+
+def test_a_share_that_is_sent_elsewhere_takes_no_record_with_it(kept: Kept) -> None:
+    kind, given = Share(kept.payload, range(2)).__reduce__()
+    assert kind is Share
+    assert given == (kept.payload, range(2))
+    assert "numbers.npy" not in kept.payload

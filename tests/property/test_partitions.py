@@ -1,0 +1,167 @@
+"""Partitions answer as one machine does, to the last bit, and keep each record's bound: docs/proofs/partitions.md."""
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.noise import Noise, batches
+from accounting.privacy import Relation, Unit
+from solvers import Problem, plan
+from solvers.columns import Columns
+from solvers.data_access import data as reading
+from solvers.data_access import inputs, partitioned
+from solvers.data_access.data import Data
+from solvers.data_access.partitioned import Here, Partitioned
+from solvers.data_access.rows import taken
+from solvers.data_access.sums import gradient_sum
+from solvers.data_access.walk import Walk
+from solvers.domains import Free, LinfBall
+from solvers.elsewhere import MOST_DRAWN, needs_one_machine
+from solvers.errors import Unsuitable
+from solvers.losses import Absolute, Logistic, Softmax, Squared
+from solvers.methods import DpGd, DpSvrg, DpSvrgPp, InverseSensitivity, Method, NoisySgd
+from solvers.preparation import Declared
+from solvers.regularizers import L2
+from solvers.solve import Quote, run
+from solvers.statistics import Profile
+from tests.support import coupled
+from tests.support.seeded import SeededBits
+
+N, GROUP = 400, 64
+COLUMNS = Columns((1, 3, 1))
+PROBLEMS = [
+    Problem(loss, L2(0.05), domain, n=N, d=COLUMNS.d, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+    for loss, domain in ((Logistic(), Free()), (Squared(), LinfBall(1.0)), (Softmax(3), Free()))
+]
+PROBLEMS += [Problem(loss, L2(0.05), LinfBall(1.0), n=N, d=2, row_norm=1.0) for loss in (Logistic(), Absolute())]
+PROBLEMS += [Problem(Squared(), n=N, d=2, row_norm=1.0)]
+ALONE = {"bootstrap_reduction", "noisy_mirror_descent", "phased_sgd"}
+ASKED = [kind() for kind in get_args(Method) if kind not in (InverseSensitivity, DpSvrg, DpSvrgPp)]
+ASKED += [InverseSensitivity(grid=6), DpSvrg(epochs=2, inner_steps=5), DpSvrgPp(epochs=2, inner_steps=2)]
+ASKED += [DpGd(release="last"), DpSvrg(form="printed", batch=20)]
+
+
+@pytest.fixture(autouse=True)
+def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (reading, partitioned):
+        monkeypatch.setattr(module, "GROUP", GROUP)
+    monkeypatch.setattr(reading, "block_rows", lambda _: 16)  # several blocks in a group
+    monkeypatch.setattr(Walk, "of", staticmethod(lambda *_: None))  # it draws ahead: other batches of the same law
+
+
+def rows(problem: Problem) -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (problem.n, problem.d))
+    if problem.columns is not None:
+        X[:, 1:4] = np.eye(3)[rng.integers(0, 3, problem.n)]
+        X[:, -1] = 1.0
+    y = np.where(X @ np.arange(1.0, problem.d + 1) > 0, 1.0, -1.0)
+    return X, y if problem.outputs == 1 else rng.integers(0, 3, problem.n).astype(float)
+
+
+def parted(whole: Data) -> Partitioned:
+    """The same records in partitions."""
+    held = []
+    for start in range(0, whole.problem.n, GROUP):
+        own = np.arange(start, min(start + GROUP, whole.problem.n))
+        problem = replace(whole.problem, n=len(own))
+        held.append(Data(taken(whole.records, own), whole.y[own], whole.scale[own], problem))
+    return Partitioned(whole.problem, Here(held))
+
+
+def cells(method: Method | Profile, relation: Relation = "replace_one") -> list[Quote]:
+    """Of all problems and promises that it takes: rows prepared by default, and as declared."""
+    found = []
+    for problem in (replace(given, relation=relation) for given in PROBLEMS):
+        for privacy in (Privacy(1.0, 1e-6), Privacy(1.0)):
+            for given in ({}, {"preparation": Declared()}):
+                try:
+                    found.append(plan(method, problem, privacy, **given))  # type: ignore[arg-type]
+                except Unsuitable:
+                    continue
+    assert found
+    return found
+
+
+every = pytest.mark.parametrize(
+    "method",
+    [m for m in ASKED if m.name not in ALONE] + [Profile()],
+    ids=lambda m: f"{m.name}-{getattr(m, 'release', '') or getattr(m, 'form', '')}".strip("-"),
+)
+
+
+@pytest.mark.slow
+@every
+def test_the_answers_and_the_transcript_are_those_of_one_machine(method: Method | Profile) -> None:
+    for quote in cells(method)[:4]:
+        whole, found = inputs.of_arrays(*rows(quote.problem), quote.problem), []
+        for given in (whole, parted(whole)):
+            noise = Noise(SeededBits(5))
+            found.append(run(quote.method, quote.problem, given, quote.release, noise, preparation=quote.preparation))
+        (w, transcript), (other, again) = found
+        assert np.array_equal(w, other)
+        assert transcript == again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+@every
+def test_a_record_of_one_partition_moves_no_value_by_more_than_its_bound_says(
+    method: Method | Profile, relation: Relation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Record 7 is another one, or null; who has which positions is the same for both neighbors."""
+    nulls = [False, relation == "zero_out"]
+
+    def partly(method: Any, problem: Problem, whole: Data, *rest: Any, **more: Any) -> Any:
+        if nulls.pop(0):
+            whole.scale[7] = 0.0
+        return run(method, problem, parted(whole), *rest, **more)
+
+    monkeypatch.setattr(coupled, "run", partly)
+    quote = cells(method, relation)[-1]
+    X, y = rows(quote.problem)
+    other = X[7] if relation == "zero_out" else np.where(np.arange(len(X[7])) == 0, -1.0, X[8])
+    found = coupled.complaints(quote, X, y, (other, y[7] if relation == "zero_out" else -y[7]))
+    assert [said for said in found if said != "the frame is no function of the answers"] == []
+
+
+def test_what_a_machine_needs_all_rows_for_is_refused() -> None:
+    reasons = {m.name: needs_one_machine(q.method, q.met) for m in ASKED for q in cells(m)[:1]}
+    assert {name for name, why in reasons.items() if why} == ALONE
+    for name in ALONE:
+        (method,) = (m for m in ASKED if m.name == name)
+        quote = next(q for q in cells(method) if q.preparation == Declared())
+        whole = inputs.of_arrays(*rows(quote.problem), quote.problem)
+        with pytest.raises(Unsuitable, match="one machine"):
+            run(quote.method, quote.problem, parted(whole), quote.release, Noise(SeededBits(5)))
+    large = replace(PROBLEMS[-1], n=10**9)
+    assert needs_one_machine(NoisySgd(batch=2 * MOST_DRAWN).resolve(large, Privacy(1.0, 1e-9)), large)
+    with pytest.raises(Unsuitable):
+        Partitioned(replace(large, n=10, unit=Unit("person", 2)), Here([]))
+
+
+def test_ranges_and_batches_that_cross_partitions_add_up_alike() -> None:
+    problem = PROBLEMS[0]
+    whole, w = inputs.of_arrays(*rows(problem), problem), np.linspace(-1, 1, problem.d)
+    far = parted(whole)
+    for places in (slice(0, N), slice(63, 65), slice(64, 128), slice(100, 399), np.empty(0, dtype=np.int64)):
+        assert np.array_equal(gradient_sum(whole, places, w), gradient_sum(far, places, w))
+    for rate in (0.01, 0.3):
+        drawn = batches.poisson_rows(Noise(SeededBits(1)), N, rate)
+        one, two = (gradient_sum(given, drawn, w, -w, 0.1) for given in (whole, far))
+        assert np.array_equal(one, two)
+
+
+def test_a_batch_of_many_rows_is_drawn_without_a_list_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row has its own draw, so pieces are independent; as many words are drawn as before for few rows."""
+    before = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
+    monkeypatch.setattr(batches, "_TOGETHER", 128)
+    found = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
+    assert (np.diff(found) > 0).all()
+    assert 0 <= found[0] < found[-1] < 1000
+    assert abs(len(found) - len(before)) < 100
+    parts = np.bincount(found // 128, minlength=8)
+    assert (parts > 10).all()

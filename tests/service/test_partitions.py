@@ -1,0 +1,102 @@
+"""Datasets as partitions, through the service: registered, trained on, refused, damaged, deleted."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.datasets import values
+from app.sources import partitions
+from solvers.data_access import data, partitioned
+from tests.service.conftest import MakeService
+from tests.support.service import JOB, SPEC, Service, people
+
+PARTED = SPEC | {"storage": "partitions"}
+
+
+@pytest.fixture(scope="module")
+def parted(tmp_path_factory: pytest.TempPathFactory, make_service: MakeService) -> Iterator[Service]:
+    """A service with a folder for partitions, which are small."""
+    home = tmp_path_factory.mktemp("parted") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (partitions, data, partitioned):
+            patch.setattr(module, "GROUP", 64)
+        with make_service(home, storage_url=f"file://{home.parent}/store") as service:
+            yield service
+
+
+def store(service: Service) -> Path:
+    return service.home.parent / "store"
+
+
+def test_a_job_runs_on_partitions_and_its_receipt_is_like_any_other(parted: Service) -> None:
+    dataset = parted.dataset(storage="partitions")
+    files = sorted(path.name for path in (store(parted) / dataset).iterdir())
+    assert len(files) == 8
+    assert files[0] == "00000000.codes.npy"
+    assert [path.name for path in (parted.home / "datasets" / dataset).iterdir()] == ["partitions.json"]
+    for method in (
+        {"name": "dp_svrg", "epochs": 2, "inner_steps": 3, "batch": 40},
+        {"name": "adaptive_gd", "steps": 9},
+    ):
+        body = JOB | {"dataset": dataset, "method": method}
+        job = parted.call("analyst", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": str(method["name"])})
+        assert job.status_code == 202, job.text
+        done = parted.finished(job.json()["id"])
+        assert done["state"] == "done"
+        receipt = parted.call("analyst", "GET", f"/v1/jobs/{done['id']}/receipt").json()
+        assert parted.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+    assert list((parted.home / "scratch").glob("job_*")) == []
+
+
+def test_methods_that_need_one_machine_are_refused_with_the_reason(parted: Service) -> None:
+    dataset = parted.dataset(storage="partitions")
+    body = JOB | {"dataset": dataset, "method": {"name": "phased_sgd"}, "regularizer": {"name": "none"}}
+    refused = parted.call("analyst", "POST", "/v1/quotes", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (422, "method_needs_one_machine")
+    assert "a step a record" in refused.json()["detail"]
+    assert parted.call("analyst", "POST", "/v1/quotes", json=body | {"dataset": parted.dataset()}).status_code == 200
+
+
+def test_the_same_values_are_known_again_in_either_form(parted: Service) -> None:
+    file = people(333)
+    assert parted.upload(PARTED | {"name": "once"}, file).status_code == 201
+    before = sorted(store(parted).iterdir())
+    again = parted.upload(SPEC | {"name": "twice"}, file)
+    assert (again.status_code, again.json()["code"]) == (409, "duplicate_dataset")
+    again = parted.upload(PARTED | {"name": "thrice"}, file)
+    assert (again.status_code, again.json()["code"]) == (409, "duplicate_dataset")
+    refused = parted.upload(PARTED | {"name": "ragged"}, file + b"1,2\n")
+    assert refused.json()["code"] == "unreadable_file"
+    assert sorted(store(parted).iterdir()) == before  # what is refused leaves nothing in the place
+
+
+def test_a_damaged_partition_ends_the_attempt_and_marks_the_dataset(parted: Service) -> None:
+    dataset = parted.dataset(storage="partitions")
+    broken = store(parted) / dataset / "00000001.numbers.npy"
+    right = broken.read_bytes()
+    broken.write_bytes(b"other")
+    body = JOB | {"dataset": dataset, "method": {"name": "dp_gd"}}
+    job = parted.call("analyst", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": dataset})
+    assert parted.finished(job.json()["id"])["state"] == "failed"
+    again = parted.call("analyst", "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": f"{dataset}-again"})
+    assert (again.status_code, again.json()["code"]) == (503, "dataset_damaged")
+    assert not values.verify(parted.database, parted.home)[dataset]  # as at every start
+    broken.write_bytes(right)
+    assert values.verify(parted.database, parted.home)[dataset]
+
+
+def test_a_dataset_that_is_deleted_leaves_no_partition(parted: Service) -> None:
+    dataset = parted.dataset(storage="partitions")
+    assert (store(parted) / dataset).exists()
+    assert parted.call("steward", "DELETE", f"/v1/datasets/{dataset}").status_code == 200
+    assert not (store(parted) / dataset).exists()
+    assert not (parted.home / "datasets" / dataset).exists()
+
+
+def test_without_a_place_and_for_persons_partitions_are_refused(parted: Service, shared: Service) -> None:
+    refused = shared.upload(PARTED)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    assert refused.json()["violations"][0]["where"] == "spec.storage"
+    persons = PARTED | {"name": "persons", "unit": {"column": "who", "max_rows": 2}}
+    assert parted.upload(persons).json()["code"] == "invalid_request"

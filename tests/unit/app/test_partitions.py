@@ -1,0 +1,138 @@
+"""Datasets as partitions in a folder or in object storage: what is stored, known again, checked and deleted."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import fs
+
+from app.settings import Settings
+from app.sources import ingest, partitions
+from app.sources.errors import Away, Damaged
+from app.sources.matrix import checksum, codes, fingerprint, open_coded
+from app.sources.partitions import Storage, opened
+from app.wire.datasets import DatasetSpec
+from tests.support.service import SPEC, people
+
+COLUMNS = DatasetSpec.model_validate_json(json.dumps(SPEC)).columns
+MOST = 10**9
+ROWS = 150
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "GROUP", 64)
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The stand-in of an object store, on loopback."""
+    from moto.server import ThreadedMotoServer
+
+    names = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_EC2_METADATA_DISABLED": "true"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in names.items():
+            patch.setenv(name, value)
+        server = ThreadedMotoServer(port=0, verbose=False)
+        server.start()
+        host, port = server.get_host_and_port()
+        url = (
+            f"s3://bucket/data?scheme=http&endpoint_override={host}:{port}&region=us-east-1&allow_bucket_creation=true"
+        )
+        files, _ = fs.FileSystem.from_uri(url)
+        files.create_dir("bucket")
+        yield url
+        server.stop()
+
+
+@pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    url = f"file://{tmp_path}/store" if request.param == "folder" else request.getfixturevalue("bucket")
+    return partitions.under(url, f"ds_{os.urandom(4).hex()}")
+
+
+def stored(tmp_path: Path, place: str) -> tuple[int, str, Path]:
+    file = tmp_path / "people.csv"
+    file.write_bytes(people(ROWS))
+    folder = tmp_path / "parted"
+    n, known = partitions.ingest(file, COLUMNS, folder, place, MOST)
+    return n, known, folder
+
+
+def test_partitions_hold_what_one_folder_holds(tmp_path: Path, place: str) -> None:
+    n, known, folder = stored(tmp_path, place)
+    whole = tmp_path / "whole"
+    assert ingest.ingest(tmp_path / "people.csv", COLUMNS, whole, MOST) == n == ROWS
+    assert known == fingerprint(whole)  # the same values are known again, however they are kept
+    assert [path.name for path in folder.iterdir()] == ["partitions.json"]
+    manifest = partitions.read(folder)
+    assert manifest is not None
+    assert manifest.sha256 == checksum(folder)
+    assert [part.rows for part in manifest.partitions] == [64, 64, 22]
+    parts = [opened(manifest, i, tmp_path) for i in range(3)]
+    one = open_coded(whole, tmp_path)
+    assert np.array_equal(np.concatenate([part.numbers for part in parts]), one.numbers)
+    assert np.array_equal(
+        np.concatenate([codes(part, part.places[2], 3) for part in parts]), codes(one, one.places[2], 3)
+    )
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "store") == ["parted", "people.csv", "whole"]
+
+
+def test_a_damaged_partition_is_known_by_whoever_opens_it(tmp_path: Path, place: str) -> None:
+    _, _, folder = stored(tmp_path, place)
+    manifest = partitions.read(folder)
+    assert manifest is not None
+    files, path = fs.FileSystem.from_uri(place)
+    with files.open_output_stream(f"{path}/00000001.codes.npy") as broken:
+        broken.write(b"nothing")
+    opened(manifest, 0, tmp_path)
+    with pytest.raises(Damaged):
+        opened(manifest, 1, tmp_path)
+    files.delete_file(f"{path}/00000002.numbers.npy")
+    with pytest.raises(Damaged):
+        opened(manifest, 2, tmp_path)
+    partitions.erase(folder)
+    with pytest.raises(Damaged):
+        opened(manifest, 0, tmp_path)
+    partitions.erase(folder)
+
+
+def test_a_file_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, put, calls = f"file://{tmp_path}/store/ds_0", Storage.put, []
+
+    def full(self: Storage, *given: Any) -> None:
+        calls.append(given)
+        if len(calls) > 2:
+            raise OSError("the disk is full")
+        put(self, *given)
+
+    monkeypatch.setattr(Storage, "put", full)
+    with pytest.raises(OSError, match="full"):
+        stored(tmp_path, place)
+    assert len(calls) == 3
+    assert not (tmp_path / "store" / "ds_0").exists()
+
+
+def test_a_place_that_is_away_is_no_damage(tmp_path: Path) -> None:
+    _, _, folder = stored(tmp_path, f"file://{tmp_path}/store/ds_0")
+    manifest = partitions.read(folder)
+    assert manifest is not None
+    away = manifest.model_copy(update={"place": f"file://{tmp_path}/people.csv"})  # which is no folder
+    with pytest.raises(Away):
+        opened(away, 0, tmp_path)
+
+
+@pytest.mark.parametrize("url", ["http://b/x", "s3://key:secret@b/x", "file:///", "s3:///x", "/tmp/x"])
+def test_a_place_is_a_folder_or_a_bucket_without_credentials(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="storage_url"):
+        Settings(home=tmp_path, storage_url=url)
+
+
+def test_places_lie_under_one_another() -> None:
+    assert partitions.under("s3://b/p/?region=x", "ds_1") == "s3://b/p/ds_1?region=x"
+    assert partitions.under("file:///data", "ds_1") == "file:///data/ds_1"
+    assert partitions.under("s3://b", "ds_1") == "s3://b/ds_1"
