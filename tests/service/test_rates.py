@@ -13,6 +13,7 @@ from tests.support.clocks import HeldClock
 from tests.support.service import Service
 
 QUOTA = 30
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -49,7 +50,6 @@ def _is_refused(answer: httpx.Response, kind: str, quota: int = QUOTA) -> bool:
     return True
 
 
-@pytest.mark.slow
 def test_every_route_refuses_whoever_asks_too_often(service: Service, clock: HeldClock) -> None:
     """A caller by any of its requests, a stranger by any address's; others are served, and so are probes."""
     assert _is_refused(_drain(service, "analyst", "/v1/datasets"), "caller")
