@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,8 +26,9 @@ from typing import Any
 import httpx
 import psutil
 
+from app.persistence.dialect import Unavailable
 from app.persistence.tables import jobs
-from tests.support.patience import until
+from tests.support.patience import PATIENCE, until
 from tests.support.postgres import Cluster, begun
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people
@@ -142,12 +143,15 @@ class Chaos:
         self.counts[how] += 1
 
     def check(self, recompute: bool = False) -> Counter[str]:
-        """The books, read from outside."""
-        database = self.server.database()
-        try:
-            return check_books(database, self.server.keys(), recompute)
-        finally:
-            database.close()
+        """The books, read from outside, as soon as the database is back."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with closing(self.server.database()) as database:
+                try:
+                    return check_books(database, self.server.keys(), recompute)
+                except Unavailable:
+                    assert time.monotonic() < deadline, "the database does not come back"
+            time.sleep(0.1)
 
     def calm(self, within: float = 300.0) -> None:
         """Waits until every job is over."""
