@@ -11,13 +11,13 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from joserfc import jws
-from joserfc.jwk import ECKey, KeyParameters, OctKey, RSAKey
+from joserfc.jwk import ECKey, KeyParameters, OctKey, OKPKey, RSAKey
 from joserfc.util import urlsafe_b64encode
 from pydantic import ValidationError
 
 from app.identity import store
 from app.identity.provider import Provider as Watched
-from app.identity.sign_on import Arrival
+from app.identity.sign_on import Arrival, SignOn
 from app.identity.store import Principal
 from app.jobs import events
 from app.persistence.tables import identities, subjects
@@ -263,6 +263,33 @@ def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
     ]
     assert _seen(idp, published={"keys": keys}) == "no key"
     assert _seen(idp, published={"keys": [*keys, idp.keys[0].as_dict(private=False)]}) == "a key"
+
+
+@pytest.mark.slow
+def test_what_providers_usually_send_is_understood(idp: Provider) -> None:
+    """Keys and headers with certificates and words of their own, several audiences, RSA and Edwards curves; but one
+    algorithm is not another.
+    """
+    rsa, edwards = RSAKey.generate_key(2048, {"kid": "r"}), OKPKey.generate_key("Ed25519", {"kid": "e"})
+    extras = {"x5c": ["MIIC"], "x5t": "4711", "issuer": idp.issuer, "use": "sig", "alg": "RS256"}
+    published = {"keys": [rsa.as_dict(private=False) | extras, edwards.as_dict(private=False)]}
+    header = {"typ": "JWT", "x5t": "4711", "b4711": 1}
+
+    async def read(key: RSAKey | OKPKey, algorithm: str) -> str | None:
+        token = idp.token(key=key, aud=["account", "purse"], azp="a browser", header=header | {"alg": algorithm})
+        clock = SetClock()
+        clock.set_wall(idp.now)
+        algorithms = ("RS256", "PS256", "Ed25519")
+        found = await SignOn(Settings(**idp.settings(oidc_algorithms=algorithms)), clock).read(token)
+        return None if found is None else found.subject
+
+    before, idp.published = idp.published, published
+    try:
+        assert asyncio.run(read(rsa, "RS256")) == asyncio.run(read(edwards, "Ed25519")) == "ada"
+        assert asyncio.run(read(rsa, "PS256")) is None, "its key is for RS256"
+        assert asyncio.run(read(rsa, "RS384")) is None, "which is not taken"
+    finally:
+        idp.published = before
 
 
 def _seen(idp: Provider, **change: Any) -> str:
