@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
@@ -28,7 +28,7 @@ from app.datasets.values import verify_quietly
 from app.http import handlers
 from app.http.errors import ApiError
 from app.http.guards import Guarded
-from app.http.middleware import Observed, Over
+from app.http.middleware import Observed
 from app.http.places import Places
 from app.http.protocol import Limits
 from app.http.queries import refuse_unknown
@@ -50,6 +50,7 @@ from app.openapi import routes as documentation
 from app.operations import logs
 from app.operations import routes as operations
 from app.operations.metrics import Metrics, Watched
+from app.operations.observers import tellers, traces_of
 from app.operations.readiness import Readiness
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
@@ -62,9 +63,6 @@ from app.stewardship import routes as stewardship
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Coming, Engine
 from app.worker.lives import Lives, attend
-
-if TYPE_CHECKING:
-    from app.operations.tracing import Traces
 
 ROUTERS = (
     tokens.router,
@@ -126,7 +124,7 @@ def create_app(
     """
     forget_secrets()
     check_installation()
-    metrics, traces = Metrics(), _traces(settings)
+    metrics, traces = Metrics(), traces_of(settings)
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
@@ -166,34 +164,13 @@ def create_app(
     application.state.answers = Answers()
     application.add_middleware(Guarded)
     application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
-    application.add_middleware(Observed, tell=_tellers(metrics, traces), root_path=settings.root_path)
+    application.add_middleware(Observed, tell=tellers(metrics, traces), root_path=settings.root_path)
     handlers.install(application, ROUTERS)
     application.add_exception_handler(Unavailable, _wait)
     for router in ROUTERS:
         application.include_router(router)
     _describe(application, settings.root_path)
     return application
-
-
-def _traces(settings: Settings) -> "Traces | None":
-    if settings.otlp_endpoint is None:
-        return None
-    try:
-        from app.operations.tracing import Traces  # late: an extra
-    except ModuleNotFoundError:
-        raise StartRefused(
-            "PURSE_OTLP_ENDPOINT needs the extra `tracing`: pip install 'privy-purse[tracing]'"
-        ) from None
-    return Traces(settings.otlp_endpoint)
-
-
-def _tellers(metrics: Metrics, traces: "Traces | None") -> Callable[[Over], None]:
-    def tell(over: Over) -> None:
-        metrics.count(over)
-        if traces is not None:
-            traces.tell(over)
-
-    return tell
 
 
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:
