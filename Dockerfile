@@ -22,6 +22,9 @@ COPY app app
 RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /dist . && \
     /opt/venv/bin/pip install --no-cache-dir --no-deps --no-index /dist/*.whl && \
     /opt/venv/bin/pip uninstall --yes setuptools pip
+# Nor the parts of its libraries that it never loads: see the list there.
+COPY docker/prune.py docker/
+RUN python3 docker/prune.py /opt/venv/lib/python3*/site-packages
 # Importing what a worker runs compiles its loops. They are kept for one kind of processor, not for the one that builds.
 RUN NUMBA_CACHE_DIR=/opt/compiled NUMBA_CPU_NAME=${LOOPS} NUMBA_CPU_FEATURES='' \
     /opt/venv/bin/python -c 'import app.worker.task'
@@ -32,10 +35,11 @@ LABEL org.opencontainers.image.title="Privy Purse" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN groupadd --gid 10001 purse && \
     useradd --no-log-init --uid 10001 --gid purse --home-dir /data --no-create-home --shell /usr/sbin/nologin purse && \
-    install --directory --owner purse --group purse --mode 0700 /data
+    install --directory --owner purse --group purse --mode 0700 /data /epoch /scratch
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /opt/compiled /opt/compiled
 # The root file system may be read-only: state is in the volume, scratch is in /tmp, compiled loops are in the image.
+# /epoch and /scratch are for volumes too, of which a server may have the one and a worker the other.
 ENV PATH=/opt/venv/bin:$PATH \
     PURSE_HOME=/data \
     NUMBA_CACHE_DIR=/opt/compiled \

@@ -29,7 +29,10 @@ builder() { buildah --root "$work/storage" --runroot "$work/run" --storage-drive
 trap 'builder rm --all >/dev/null 2>&1 || true; rm -rf --one-file-system "$work"' EXIT
 
 say "base: Debian bookworm with Python and nothing else"
-mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates bookworm "$work/base.tar"
+mmdebstrap --quiet --variant=minbase \
+  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+  --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+  --include=python3,python3-venv,ca-certificates bookworm "$work/base.tar"
 base=$(builder from scratch)
 builder add --quiet "$base" "$work/base.tar" / >/dev/null
 builder commit --quiet "$base" privy-purse-base >/dev/null
@@ -53,12 +56,16 @@ builder build --isolation chroot --network host --format docker --quiet \
   --build-arg BASE=localhost/privy-purse-base \
   --secret "id=pip.conf,src=$secrets/pip.conf" --secret "id=ca.pem,src=$secrets/ca.pem" \
   --tag privy-purse . >/dev/null
-builder images --format '{{.Name}} {{.Size}}' | sed -n 's#^localhost/privy-purse #   #p'
-[ -z "${KEEP:-}" ] || builder push --quiet privy-purse "docker-archive:$KEEP:privy-purse:latest"
+archive=${KEEP:-$work/image.tar}
+builder push --quiet privy-purse "docker-archive:$archive:privy-purse:latest"
+builder images --format '{{.Name}} {{.Size}}' |
+  sed -n "s#^localhost/privy-purse \(.*\)#   \1 unpacked, $(gzip -c "$archive" | wc -c | numfmt --to=si)B packed, as a registry keeps it#p"
 
 say "run: read-only root, /tmp in memory, a volume on /data, its own network"
 container=$(builder from privy-purse)
 root=$(builder mount "$container")
+say "its largest parts, in MB"
+(cd "$root" && du -sm usr opt/compiled opt/venv/lib/python3*/site-packages/* | sort -rn | head -9)
 builder inspect --type image privy-purse >"$work/image.json"
 chmod 0700 "$work/volume"
 python3 docker/as_engine.py "$work/image.json" "$root" "$work/volume"

@@ -1,0 +1,32 @@
+"""What the image leaves out is not needed: `make image` runs the demo in it; here, that what is cut can be loaded."""
+
+import ctypes
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from psutil import _psutil_linux
+
+PRUNE = Path(__file__).parents[2] / "docker/prune.py"
+
+
+def test_what_is_cut_is_smaller_and_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = Path(_psutil_linux.__file__)
+    kept = tmp_path / "numpy/_core/tests"
+    for folder in (tmp_path / "part/tests", kept):
+        folder.mkdir(parents=True)
+        (folder / "test_it.py").touch()
+    (tmp_path / "part/source.pyx").touch()
+    (tmp_path / "part/not_elf.so").write_text("GROUP ( libc.so.6 )")
+    cut = Path(shutil.copy(library, tmp_path / "part"))
+    monkeypatch.setattr(sys, "argv", ["prune.py", str(tmp_path)])
+    runpy.run_path(str(PRUNE), run_name="__main__")
+    assert "MB, now" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "part").iterdir()) == sorted([cut.name, "not_elf.so"])
+    assert (kept / "test_it.py").exists()
+    assert cut.stat().st_size < library.stat().st_size
+    assert ctypes.PyDLL(str(cut)).PyInit__psutil_linux
