@@ -48,7 +48,6 @@ RUNS = 1200  # half the noise is caught by about three standard deviations of th
 GD = DpGdRun(steps=3, step=0.01)
 ACC = DpAccMdRun(steps=3, step=0.01, potential=HalfSquaredL2())
 FAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.5)
-FARTHER = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
 NEAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.02)
 PP_FAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.5)
 PP_NEAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.02)
@@ -152,11 +151,10 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
     return steps * lattice.spacing
 
 
-@pytest.mark.parametrize(("method", "problem"), [(GD, PROBLEM), (FARTHER, WIDE)], ids=["dp_gd", "dp_svrg"])
-def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem) -> None:
+def test_mutant_half_the_noise_is_caught() -> None:
     """In the one line that adds it; half of what each method plans is seen in tests/privacy/test_audit_cases.py."""
     with mutated(Lattice, "perturb", half_noise):
-        assert violation(method, problem) > 0
+        assert violation(GD, PROBLEM) > 0
 
 
 def test_mutant_factor_two_forgotten_is_caught() -> None:
