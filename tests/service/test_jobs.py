@@ -661,10 +661,10 @@ class TestEvents:
         assert len(self._stream(service, job, last=identifier)) == 1, "the end is always told"
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("last", ["", "x", "1.2", "1.2.3.4", "-1.0.0", "1e9.0.0", "9" * 20 + ".0.0"])
-    def test_an_id_that_is_none(self, shared: Service, last: str) -> None:
+    def test_an_id_that_is_none(self, shared: Service) -> None:
         job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
-        assert len(self._stream(shared, job, last=last)) == 1
+        for last in ("", "x", "1.2", "1.2.3.4", "-1.0.0", "1e9.0.0", "9" * 20 + ".0.0"):
+            assert len(self._stream(shared, job, last=last)) == 1, last
 
     @pytest.mark.slow
     def test_of_a_cancelled_job(self, closed: Service) -> None:

@@ -105,7 +105,7 @@ def test_the_independent_profile_is_reached_by_opposite_records(slots: int, c: f
     """Simulation of P against Q: the bound is not below, and within a few percent, of the truth."""
     q, gamma, rng, found = 0.5, math.exp(epsilon), np.random.default_rng(5), []
     for _ in range(20):
-        y = rng.standard_normal((20_000, slots))
+        y = rng.standard_normal((20_000, slots), dtype=np.float32)
         inside = np.flatnonzero(rng.random(len(y)) < q)
         y[inside, rng.integers(0, slots, len(inside))] += c
         p, r = (1 - q + q * np.exp(sign * c * y - c * c / 2).mean(axis=1) for sign in (1, -1))

@@ -147,7 +147,7 @@ def test_hidden_slots_by_simulation(slots: int, c: float, epsilon: float) -> Non
     q, gamma, rng = 0.5, math.exp(epsilon), np.random.default_rng(7)
     found: list[list[float]] = [[], []]
     for _ in range(20):
-        y = rng.standard_normal((20_000, slots))
+        y = rng.standard_normal((20_000, slots), dtype=np.float32)
         r = 1 - q + q * np.exp(c * y - c * c / 2).mean(axis=1)
         found[1].append(float(np.maximum(1 - gamma * r, 0.0).mean()))
         inside = np.flatnonzero(rng.random(len(y)) < q)

@@ -292,11 +292,11 @@ def test_the_import_compiles_all_and_the_next_one_loads_it_from_the_cache(tmp_pa
     the loops are made once, for one kind of processor, and then only read."""
     folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
     made, runs = _image() if platform.machine() == "x86_64" else ({}, {})
-    hits, misses, count, found, formulas = _fresh(_FRESH, folder | made)
+    hits, misses, count, found, formulas = _fresh(_FRESH, made | folder)
     assert (hits, misses, found) == (0, count, 0)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     for settings in (made, runs):
-        assert _fresh(_FRESH, folder | settings) == [count, 0, count, formulas, formulas]
+        assert _fresh(_FRESH, settings | folder) == [count, 0, count, formulas, formulas]
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
