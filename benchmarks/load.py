@@ -32,7 +32,13 @@ from benchmarks.load_ledger import CHARGES, QUEUED, grow
 
 SECONDS, CONNECTIONS = 8.0, 8
 ANALYSTS, STREAMS_EACH = 25, 8
-_FREE = {"caller_rate": 10**6, "stranger_rate": 10**6, "total_rate": 10**6, "max_requests": 10**4, "max_streams": 1000}
+_FREE: dict[str, Any] = {
+    "caller_rate": 10**6,
+    "stranger_rate": 10**6,
+    "total_rate": 10**6,
+    "max_requests": 10**4,
+    "max_streams": 1000,
+}
 _FREE |= {"max_connections": 2000, "max_queued_per_analyst": 10**6, "max_queued_per_dataset": 10**6}
 _COLUMNS = [
     {"name": "x", "type": "number", "lower": 0, "upper": 9},
@@ -111,13 +117,15 @@ def report(_repeats: int) -> None:
 @contextmanager
 def _servers(folder: Path, token: str, many: int) -> Iterator[list[Server]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(_server(folder, token, place)) for place in range(many)]
+        yield [stack.enter_context(serving(folder, token, place)) for place in range(many)]
 
 
 @contextmanager
-def _server(folder: Path, token: str, place: int) -> Iterator[Server]:
+def serving(folder: Path, token: str, place: int = 0, **settings: int) -> Iterator[Server]:
+    """A server on the folder's home, without limits to how often it is asked; stopped at the end."""
     port, log = free_port(), folder / f"log.{place}"
-    chosen = _FREE | {"home": folder / "home", "port": port, "bootstrap_token": token, "log_level": "warning"}
+    chosen = _FREE | settings
+    chosen |= {"home": folder / "home", "port": port, "bootstrap_token": token, "log_level": "warning"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}
     environment = kept | {f"PURSE_{name.upper()}": str(value) for name, value in chosen.items()}
     with log.open("wb") as output:

@@ -21,7 +21,17 @@ from app.settings import Settings
 from app.worker.engine import Handle
 
 _EVERY = 0.005  # CPU seconds between two looks
-_IDLE = ("wait", "select", "get", "poll", "accept", "_worker", "taken", "turn")  # functions in which a thread waits
+_IDLE = (
+    "wait",
+    "select",
+    "get",
+    "poll",
+    "accept",
+    "run",
+    "_worker",
+    "taken",
+    "turn",
+)  # functions in which a thread waits
 _DISK = ("do_commit", "_write")
 _OURS = Path(__file__).resolve().parents[1]
 _NAMES = {

@@ -40,6 +40,10 @@ class Limits:
 
 
 ANY_NUMBER = Limits()
+# The oldest of each analyst's jobs that wait on each dataset: of many that wait, few are looked at further.
+_PAIR = (jobs.c.owner_id, jobs.c.dataset_id)
+_WAITING = sa.select(*_PAIR, sa.func.min(jobs.c.number).label("number")).where(QUEUED).group_by(*_PAIR)
+_HEADS = _WAITING.subquery()
 
 
 def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limits: Limits) -> None:
@@ -64,8 +68,7 @@ def claimable(
     more than `limits`.
     """
     columns = (jobs.c.id, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, jobs.c.holder)
-    whole = _may_start()
-    runs = whole & (jobs.c.state == "running") & jobs.c.ended.is_(None)
+    runs = _may_start() & (jobs.c.state == "running") & jobs.c.ended.is_(None)
     going = connection.execute(sa.select(*columns).where(runs)).all()
     interrupted = [row.number for row in going if row.holder not in living and row.id not in resting]
     if interrupted:
@@ -73,9 +76,9 @@ def claimable(
     held = [row for row in going if row.holder in living]
     busy = Counter(row.owner_id for row in held)
     crowded = _full(Counter(row.dataset_id for row in held), limits.dataset)
-    may = jobs.c.owner_id.not_in(_full(busy, limits.analyst)) & jobs.c.dataset_id.not_in(crowded)
-    oldest = sa.select(jobs.c.owner_id, sa.func.min(jobs.c.number)).where(QUEUED, whole, may)
-    waiting = dict(connection.execute(oldest.group_by(jobs.c.owner_id)).all())
+    may = _HEADS.c.owner_id.not_in(_full(busy, limits.analyst)) & _HEADS.c.dataset_id.not_in(crowded)
+    oldest = sa.select(_HEADS.c.owner_id, sa.func.min(_HEADS.c.number)).where(_may_start(_HEADS.c.dataset_id), may)
+    waiting = dict(connection.execute(oldest.group_by(_HEADS.c.owner_id)).all())
     if not waiting:
         return None
     had = dict(connection.execute(sa.select(turns.c.owner_id, turns.c.turn)).all())
@@ -88,11 +91,11 @@ def unchanged(connection: sa.Connection, seen: JobRow) -> JobRow | None:
     return row if row == seen else None
 
 
-def _may_start() -> sa.ColumnElement[bool]:
+def _may_start(dataset_id: sa.ColumnElement[str] = jobs.c.dataset_id) -> sa.ColumnElement[bool]:
     """The jobs on datasets that are whole, and whose ledger is not frozen."""
     broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
     stopped = sa.select(datasets.c.id).join(ledgers).where(json_at(ledgers.c.state, "$.frozen", sa.Boolean()))
-    return jobs.c.dataset_id.not_in(broken) & jobs.c.dataset_id.not_in(stopped)
+    return dataset_id.not_in(broken) & dataset_id.not_in(stopped)
 
 
 def first(waiting: Mapping[str, int], busy: Mapping[str, int], had: Mapping[str, int]) -> str:

@@ -210,11 +210,10 @@ jobs = sa.Table(
     sa.Index("ix_jobs_released", "dataset_id", "kind", "state", "finished_at", "number"),
 )
 
-# The few that wait: what the queue is asked for at each claim.
+# The few that wait: what the queue is asked for at each claim. With their state in it, or SQLite takes another one.
 QUEUED = sa.literal_column("state") == sa.literal_column("'queued'")
-sa.Index(
-    "ix_jobs_queued", jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, sqlite_where=QUEUED, postgresql_where=QUEUED
-)
+_QUEUE = (jobs.c.state, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number)
+sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=QUEUED, postgresql_where=QUEUED)
 
 # The same sums per analyst, so that a budget query never walks the jobs.
 analyst_spend = sa.Table(
