@@ -221,6 +221,27 @@ def test_whoever_waits_too_long_for_a_ledger_is_told_so(tmp_path: Path, monkeypa
     other.database.close()
 
 
+def test_a_writer_that_was_stopped_loses_lock_and_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGSTOP in the middle of a transaction: others go on, and when it wakes nothing of it is there."""
+    monkeypatch.setitem(postgres._WRITING, "idle_in_transaction_session_timeout", "300ms")
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    other = World.at(tmp_path / "home")
+
+    def stopped() -> None:
+        with world.database.write() as connection:
+            ledger.lock(connection, datasets.c.id == dataset)
+            connection.execute(sa.update(datasets).values(name="lost"))
+            assert other.submit(dataset).state == "queued"
+
+    with pytest.raises(Unavailable):
+        stopped()
+    world.check()
+    with world.database.read() as connection:
+        assert connection.scalars(sa.select(datasets.c.name)).all() == ["people 1"]
+    other.database.close()
+
+
 def test_without_room_it_says_so(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     with pytest.raises(OSError, match="no room") as caught, world.database.write() as connection:
