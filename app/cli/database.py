@@ -25,7 +25,7 @@ def copy(
 
     One transaction. Before it is committed each ledger is replayed on both ends against its stored state, each
     receipt's signature is checked, and every row is compared. The home stays as it is; its epoch goes on with the copy.
-    Put the old database away: going on from it later would be a rollback, and is refused.
+    The old database is not the service's any more, and a start on it is refused.
 
     \b
     Example:

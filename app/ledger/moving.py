@@ -16,7 +16,7 @@ from app.persistence.dialect import continue_job_numbers
 from app.persistence.files import StartRefused
 from app.persistence.schema import create, is_current
 from app.persistence.session import Database
-from app.persistence.tables import jobs, metadata
+from app.persistence.tables import jobs, metadata, service
 
 _PART = 1000  # rows at once
 
@@ -39,6 +39,8 @@ class Contents:
 
 def copy(source: Database, target: Database, keys: Jwks) -> Contents:
     """Everything, with the service's identity; the target is left as it was unless all of it holds on both ends.
+
+    The source is the service's no more then: a server on each of the two would spend every budget twice.
 
     Parameters
     ----------
@@ -65,6 +67,8 @@ def copy(source: Database, target: Database, keys: Jwks) -> Contents:
         after = _contents(new, keys)
         if after != before:
             raise UnsoundLedger("what was copied is not what was there")
+    with source.write(alone="names") as old:
+        old.execute(sa.update(service).values(id="moved:" + service.c.id))
     return after
 
 

@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from app.cli import main
+from app.identity.home import Misplaced
 from app.ledger import store as ledger
 from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence import postgres
@@ -303,12 +304,18 @@ def _copy(world: World, capsys: pytest.CaptureFixture[str]) -> Any:
     return told if ended.value.code == 0 else told["detail"]
 
 
-def test_an_installation_moves_whole(moved: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every row; its home, its keys and its epoch go on with it, and the old database is an older copy from then on."""
-    told = _copy(moved, capsys)
-    assert (len(told["ledgers"]), told["receipts"], told["rows"]["jobs"]) == (1, 1, 2)
+def test_an_installation_moves_whole(
+    moved: World, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every row; its home, its keys and its epoch go on with it, and the old database is nobody's from then on."""
+    with psycopg.connect(cluster.url("purse"), autocommit=True) as other:
+        other.execute("create table somebodys (x int)")
+        assert "holds tables already" in _copy(moved, capsys)
+        other.execute("drop table somebodys")
     with moved.database.read() as connection:
         before = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
+    told = _copy(moved, capsys)
+    assert (len(told["ledgers"]), told["receipts"], told["rows"]["jobs"]) == (1, 1, 2)
     world = World.at(tmp_path / "home")
     with world.database.read() as connection:
         after = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
@@ -321,7 +328,10 @@ def test_an_installation_moves_whole(moved: World, tmp_path: Path, capsys: pytes
     machine._everything_ends(world)
     with pytest.raises(BelowEpoch):
         Epoch.open(moved.settings, moved.database)
-    assert "holds tables already" in _copy(moved, capsys)
+    assert "is that of the service moved:" in _copy(moved, capsys)
+    monkeypatch.delenv("PURSE_DATABASE_URL")
+    with pytest.raises(Misplaced, match="is that of the service moved:"):
+        World.at(tmp_path / "home")
 
 
 def test_what_does_not_hold_does_not_move(moved: World, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
