@@ -17,6 +17,7 @@ from app.cli import (
     jobs,
     keys,
     ledger,
+    machines,
     operate,
     outside,
     profiles,
@@ -66,6 +67,7 @@ def _options(
 for command in (
     operate.demo,
     operate.serve,
+    machines.scheduler,
     fit.fit,
     data.upload,
     data.budget,
@@ -90,6 +92,7 @@ purse.add_typer(ledger.group, name="ledger")
 purse.add_typer(keys.group, name="keys")
 purse.add_typer(tokens.group, name="token")
 purse.add_typer(database.group, name="db")
+purse.add_typer(machines.group, name="worker")
 purse.add_typer(sharing.grants, name="grant")
 purse.add_typer(sharing.allotments, name="allot")
 

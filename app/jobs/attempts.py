@@ -26,7 +26,7 @@ from app.ledger.keys import SigningKeys
 from app.persistence.clock import Clock, stamp
 from app.persistence.session import Database
 
-RAISED, VANISHED, FULL = "raised", "vanished", "full"  # how an attempt ended, if not with an output
+RAISED, VANISHED, FULL, LEFT = "raised", "vanished", "full", "left"  # how an attempt ended, if not with an output
 _LOSSES = 2
 
 
@@ -113,8 +113,8 @@ def lost(database: Database, claims: Sequence[Claim]) -> list[Claim]:
 def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
     """The attempt ended: its output, RAISED or VANISHED is kept until it may be told; False if the claim is lost.
 
-    A job whose worker vanished is up for another attempt instead, the first time; one whose worker's disk was FULL
-    every time.
+    A job whose worker vanished is up for another attempt instead, the first time; one whose worker's disk was FULL, or
+    that its worker LEFT in order, every time.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
         if row is None:
             return False
         gone = row.lost + (how == VANISHED)
-        if how == FULL or (how == VANISHED and gone < _LOSSES):
+        if how in (FULL, LEFT) or (how == VANISHED and gone < _LOSSES):
             store.give_back(connection, row.id, row.attempt, gone)
         else:
             _keep(connection, database.clock, row, how, gone, seen)

@@ -1,11 +1,14 @@
 """Dask as the engine: an embedded cluster of local processes that die with this one, or a remote scheduler.
 
-Its channel is mutually authenticated TLS even when embedded, since an open Dask scheduler runs anybody's code.
+Its channel is mutually authenticated TLS even when embedded, since an open Dask scheduler runs anybody's code. A remote
+scheduler, which several servers may share, also keeps count of the slots that each of them holds: it is one loop, so
+that no two of them take the same one.
 """
 
 import logging
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import dask
@@ -18,7 +21,7 @@ from distributed.security import Security
 
 from app.calculation.calculators import ONE_THREAD
 from app.settings import Settings, forget_secrets
-from app.worker import task
+from app.worker import orders
 from app.worker.engine import Handle, Outcome, outcome
 
 # Dask sets these as it is loaded, and `silence_logs` looks for a handler that a process with logs of its own lacks.
@@ -28,8 +31,8 @@ for _logger in ("distributed", "distributed.client"):
 _GRACE = 5.0  # seconds to stop by itself before the worker is restarted
 _START = 120.0
 _LOOK = 5.0  # seconds between two counts of the local workers
-_BEAT = 15.0  # seconds between two heartbeats of a local worker, whose end is seen by its connection and its nanny
-_QUIET: dict[str, Any] = {
+BEAT = 15.0  # seconds between two heartbeats of a local worker, whose end is seen by its connection and its nanny
+QUIET: dict[str, Any] = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.http.routes": [],  # these pages ask nobody for a token
     "distributed.worker.http.routes": [],
@@ -54,23 +57,31 @@ class DaskEngine:
 
     def __init__(self, settings: Settings) -> None:
         forget_secrets()  # for good: a worker that is replaced later inherits the environment too
-        self._local, self._looked, self._whole = settings.workers, 0.0, time.monotonic()
-        dask.config.set(_QUIET)  # for good, too: so does the configuration
+        self._settings, self._local = settings, settings.workers
+        self._looked, self._whole = 0.0, time.monotonic()
+        dask.config.set(QUIET)  # for good, too: so does the configuration
         self._cluster = None if settings.scheduler is not None else _cluster(settings)
         try:
-            self._client = Client(self._cluster or settings.scheduler, security=_security(settings), timeout=_START)
-            if self._cluster is None:
-                self._client.run_on_scheduler(_never_retry)
-            self._client.wait_for_workers(1, timeout=_START)
-            self._client.register_plugin(task.Prepare(local=self._cluster is not None))
+            self._client = self._connected(_START)
         except BaseException:
             if self._cluster is not None:
                 self._cluster.close(timeout=_GRACE)
             raise
 
+    def _connected(self, patience: float) -> Client:
+        """Workers of a remote scheduler come and go, and are prepared by those who start them."""
+        address = self._cluster or self._settings.scheduler
+        client = Client(address, security=_security(self._settings), timeout=patience)
+        if self._cluster is None:
+            client.run_on_scheduler(_never_retry)
+        else:
+            client.wait_for_workers(1, timeout=_START)
+            client.register_plugin(orders.Prepare())
+        return client
+
     @property
     def slots(self) -> int:
-        """One for each local process (a remote worker: for each of its threads)."""
+        """One for each local process, or for each thread of the remote workers."""
         if self._client.status != "running":
             return 0
         if self._cluster is None:
@@ -80,11 +91,34 @@ class DaskEngine:
             self._replace_lost(self._cluster)
         return self._local
 
+    def take(self, held: int) -> bool:
+        """See `Engine`."""
+        if self._cluster is not None:
+            return held < self.slots
+        if self._client.status == "closed":
+            self._reconnect()
+        return self.slots > 0 and bool(self._client.run_on_scheduler(_share, self._client.id, held, 1))
+
+    def hold(self, held: int) -> None:
+        """See `Engine`."""
+        if self._cluster is None and self._client.status == "running":
+            self._client.run_on_scheduler(_share, self._client.id, held, 0)
+
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
         """Start an attempt on whichever worker is free."""
         key = f"{job_id}-{attempt}"
-        future = self._client.submit(task.attempt, payload, key, key=key, pure=False, retries=0)
+        if attempt > 1 and self._cluster is None:  # the one before may still run, for a server that is no more
+            before = f"{job_id}-{attempt - 1}"
+            threading.Thread(target=_ask, args=(self._client, before), name=f"stop {before}", daemon=True).start()
+        future = self._client.submit(orders.attempt, payload, key, key=key, pure=False, retries=0)
         return _DaskHandle(self._client, future, key)
+
+    def _reconnect(self) -> None:
+        """A client that has given its scheduler up is replaced by another one, at most every few seconds."""
+        if time.monotonic() - self._looked > _LOOK:
+            self._looked = time.monotonic()
+            with suppress(OSError, TimeoutError):
+                self._client = self._connected(_GRACE)
 
     def close(self) -> None:
         """Close the client; an embedded cluster goes with it. What does not end in time ends with this process."""
@@ -124,11 +158,19 @@ class _DaskHandle:
     def __init__(self, client: Client, future: Future[str], key: str) -> None:
         self._client, self._future, self._key = client, future, key
         self._cancelled = threading.Event()
+        self._said: Outcome | None = None
 
     def done(self) -> bool:
-        return bool(self._future.done())
+        return self._said is not None or bool(self._future.done())
 
     def result(self) -> Outcome:
+        """What it said is its worker's no more, which may go: nobody calculates it again."""
+        if self._said is None:
+            self._said = self._fetched()
+            self._future.release()
+        return self._said
+
+    def _fetched(self) -> Outcome:
         """An error of Dask's own is a lost worker, or code that never got to our function."""
         try:
             output = str(self._future.result(timeout=10))
@@ -139,7 +181,7 @@ class _DaskHandle:
         return outcome(output)
 
     def cancel(self) -> None:
-        if self._cancelled.is_set():
+        if self._said is not None or self._cancelled.is_set():
             return
         self._cancelled.set()
         threading.Thread(target=self._stop, name=f"stop {self._key}", daemon=True).start()
@@ -150,7 +192,7 @@ class _DaskHandle:
         self._future.add_done_callback(lambda _: waited.set())
         while self._client.status == "running":
             try:
-                self._client.run(task.stop, self._key, on_error="ignore")
+                self._client.run(orders.stop, self._key, on_error="ignore")
                 if waited.wait(_GRACE):
                     return
                 busy = [address for address, keys in self._client.processing().items() if self._key in keys]
@@ -162,6 +204,12 @@ class _DaskHandle:
                 return
 
 
+def _ask(client: Client, key: str) -> None:
+    """Asks every worker to stop this attempt, if it has it."""
+    with suppress(Exception):
+        client.run(orders.stop, key, on_error="ignore")
+
+
 def _cluster(settings: Settings) -> LocalCluster:
     """Local processes behind a throwaway certificate authority, without a dashboard.
 
@@ -169,7 +217,7 @@ def _cluster(settings: Settings) -> LocalCluster:
     """
     scratch = settings.make_home() / "scratch"
     scratch.mkdir(mode=0o700, exist_ok=True)
-    scheduler.heartbeat_interval = lambda n: _BEAT  # noqa: ARG005, half a second for a few; no setting names it
+    scheduler.heartbeat_interval = lambda n: BEAT  # noqa: ARG005, half a second for a few; no setting names it
     with dask.config.set({"temporary-directory": str(scratch)}):  # the scheduler would make itself a folder in /tmp
         return LocalCluster(
             n_workers=settings.workers,
@@ -200,3 +248,14 @@ def _security(settings: Settings) -> Security | None:
 def _never_retry(dask_scheduler: Any) -> None:
     """Runs on a remote scheduler: a task whose worker is lost fails at once."""
     dask_scheduler.allowed_failures = 0
+
+
+def _share(client: str, held: int, more: int, dask_scheduler: Any) -> bool:
+    """Runs on a remote scheduler: notes how many slots a server holds, and one more if that is free and wanted."""
+    taken: dict[str, int] = dask_scheduler.__dict__.setdefault("purse_taken", {})
+    for gone in taken.keys() - dask_scheduler.clients.keys():
+        del taken[gone]
+    taken[client] = held
+    free = sum(worker.nthreads for worker in dask_scheduler.running) - sum(taken.values())
+    taken[client] += min(more, max(free, 0))
+    return taken[client] > held

@@ -156,14 +156,15 @@ class Dispatcher:
             self._notice_losses()
             while self._has_room() and self._claim():
                 pass
+            self._engine.hold(len(self._running))
         self._sweep()
         return max(
             0.0, min(_IDLE, soon, self._settings.renew_seconds, *(r.look - self._clock.ticks() for r in self._running))
         )
 
     def _has_room(self) -> bool:
-        is_free = not self._stopping.is_set() and len(self._running) < self._engine.slots
-        return is_free and self._settings.has_room
+        may = not self._stopping.is_set() and self._settings.has_room
+        return may and self._engine.take(len(self._running))
 
     def leave(self) -> None:
         """An orderly end: what has ended by now is kept, and the rest is given back, uncounted."""
@@ -173,13 +174,13 @@ class Dispatcher:
         self._running.clear()
 
     def _look(self) -> None:
-        """At the points of the grid, and never between; but a worker gone or a full disk is not the data's doing.
+        """At the points of the grid, and never between; but a worker gone, stopped or full is not the data's doing.
 
         If the database does not answer, the next step tries again.
         """
         for running in list(self._running):
             ended, now = running.ended(), self._clock.ticks()
-            if ended is not None and ended.kind in ("vanished", "full"):
+            if ended is not None and ended.kind in ("vanished", "full", "left"):
                 self._finish(running, now)
             elif running.look <= now and ended is not None:
                 self._finish(running, running.look)
@@ -290,5 +291,5 @@ class Dispatcher:
 
 def _word(outcome: Outcome) -> str:
     """To people, values that are damaged are a failure like any other."""
-    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL}
+    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL, "left": attempts.LEFT}
     return words.get(outcome.kind, attempts.RAISED)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, Protocol
 
 FAILED: Final = '{"failed":true}'
@@ -10,20 +11,50 @@ FULL: Final = '{"full":true}'
 DAMAGED: Final = '{"damaged":true}'
 AWAY: Final = '{"away":true}'
 """Where the data is, or who holds a part of it, could not be reached."""
+LEFT: Final = '{"left":true}'
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended: with an output document, by raising, with its worker gone, without room or its data."""
+    """How an attempt ended: with an output document, by raising, with its worker gone, without room or its data; or
+    handed back by a worker that was told to stop.
+    """
 
-    kind: Literal["ok", "raised", "vanished", "full", "damaged"]
+    kind: Literal["ok", "raised", "vanished", "full", "damaged", "left"]
     output: str = ""
 
 
 def outcome(output: str) -> Outcome:
     """What a worker's document says."""
-    words = {FAILED: Outcome("raised"), FULL: Outcome("full"), DAMAGED: Outcome("damaged"), AWAY: Outcome("vanished")}
-    return words.get(output) or Outcome("ok", output)
+    return _WORDS.get(output) or Outcome("ok", output)
+
+
+_WORDS: Final = {
+    FAILED: Outcome("raised"),
+    FULL: Outcome("full"),
+    DAMAGED: Outcome("damaged"),
+    AWAY: Outcome("vanished"),
+    LEFT: Outcome("left"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a machine has what a server calls by paths of its own.
+
+    Parameters
+    ----------
+    data : the folder of the datasets; None if it is where the server has it
+    scratch : the folder of what attempts write, or None
+    """
+
+    data: Path | None = None
+    scratch: Path | None = None
+
+    def of(self, folder: str, scratch: str) -> tuple[Path, Path]:
+        """A dataset's folder, and an attempt's own: of the same names, in the folders of this machine."""
+        there, own = Path(folder), Path(scratch)
+        return (self.data or there.parent) / there.name, (self.scratch or own.parent) / own.name
 
 
 class Handle(Protocol):
@@ -47,7 +78,15 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many attempts may run at once; 0 while there is nobody to run them."""
+        """How many attempts may run at once, of all servers that have it; 0 while there is nobody to run them."""
+        ...
+
+    def take(self, held: int) -> bool:
+        """Whether there is a slot beside the `held` ones of this server; it is this one's then, until `hold`."""
+        ...
+
+    def hold(self, held: int) -> None:
+        """This server has so many slots, and no other that it may have taken."""
         ...
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
@@ -88,6 +127,15 @@ class Coming:
     def slots(self) -> int:
         """None until it runs."""
         return 0 if self._engine is None else self._engine.slots
+
+    def take(self, held: int) -> bool:
+        """None until it runs."""
+        return self._engine is not None and self._engine.take(held)
+
+    def hold(self, held: int) -> None:
+        """As the engine."""
+        if self._engine is not None:
+            self._engine.hold(held)
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
         """Start an attempt; there is a slot."""

@@ -23,20 +23,25 @@ from app.sources.matrix import checksum, held
 from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
 from app.wire.base import Wire
-from app.worker.engine import AWAY, DAMAGED, FAILED, FULL
+from app.worker.engine import AWAY, DAMAGED, FAILED, FULL, Place
 from solvers.data_access.data import Data
 from solvers.data_access.partitioned import Here, Partitioned, Partitions
 from solvers.solve import run as solve
 
 
 class Payload(Wire):
-    """What a worker is told: where the data is, and the job."""
+    """What a worker is told: where the data is, and the job. Both folders are named as the server sees them."""
 
-    folder: Annotated[str, Field(description="The dataset's folder, on a file system that the worker shares.")]
+    folder: Annotated[str, Field(description="The dataset's folder.")]
     scratch: Annotated[str, Field(description="A folder of this attempt's own; it goes when the attempt ends.")]
     checksum: Annotated[str | None, Field(description="SHA-256 of the stored values, if they have one.")]
     spec: Annotated[JobSpec, Field(description="The job, as it was charged.")]
     partitions: Annotated[Manifest | None, Field(description="Where the data is, if not in the folder.")] = None
+
+    def at(self, place: Place) -> "Payload":
+        """The same, with folders as a machine sees them."""
+        folder, scratch = place.of(self.folder, self.scratch)
+        return self.model_copy(update={"folder": str(folder), "scratch": str(scratch)})
 
     @property
     def found(self) -> str:
@@ -56,7 +61,12 @@ Spread = Callable[[str, int], AbstractContextManager[Partitions]]
 """From a payload's JSON and the number of partitions to whoever sums over them."""
 
 
-def run(payload: str, on_answer: Callable[[int], None] | None = None, spread: Spread | None = None) -> str:
+def run(
+    payload: str,
+    on_answer: Callable[[int], None] | None = None,
+    spread: Spread | None = None,
+    place: Place = Place(),  # noqa: B008, it is frozen
+) -> str:
     """`{"coefficients": [...], "transcript": {...}}`, or `FULL`, `DAMAGED`, `AWAY` or `FAILED`; nothing is raised.
 
     Parameters
@@ -64,10 +74,11 @@ def run(payload: str, on_answer: Callable[[int], None] | None = None, spread: Sp
     payload : JSON of `Payload`
     on_answer : called after each answer; may raise to stop the run. What it is called with stays on the worker
     spread : who sums over partitions; this process, if None
+    place : where the folders are, if not where the server has them
     """
     scratch: Path | None = None
     try:
-        job = Payload.model_validate_json(payload)
+        job = Payload.model_validate_json(payload).at(place)
         scratch = Path(job.scratch)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         if job.checksum not in (None, job.found):

@@ -108,6 +108,13 @@ class ForkedEngine:
     def __init__(self, begun: Begun) -> None:
         self._begun = begun
 
+    def take(self, held: int) -> bool:
+        """Whether nothing runs."""
+        return held < self.slots
+
+    def hold(self, held: int) -> None:
+        """It is nobody else's."""
+
     def submit(self, job_id: str, attempt: int, payload: str) -> "ForkedAttempt":
         """Start an attempt in a child; its payload is one line."""
         ours, theirs = socket.socketpair()

@@ -1,17 +1,30 @@
-"""What a Dask worker runs for us: one attempt of one job, and a request to stop it coming in."""
+"""What a Dask worker runs for us: one attempt of one job, and requests to stop it coming in."""
 
-import os
-import signal
+import asyncio
 import threading
+import time
+from collections.abc import Callable
 
-from distributed import Worker, WorkerPlugin
+from distributed import Worker
+from distributed.core import Status
 
 import solvers.compiled  # noqa: F401, before the first job
-from app.worker.engine import FAILED
+from app.worker.engine import FAILED, LEFT, Place
 from app.worker.execute import quiet, run
 from app.worker.shares import spread
 
+_ANSWERED = 10.0  # seconds within which an attempt comes to its next answer, if nothing is wrong with it
+_FETCHED = 10.0  # seconds for which an output waits to be fetched by its server
+_LOOK = 0.05
 _stopped: set[str] = set()
+_leaving = threading.Event()
+_place: list[Place] = []
+
+
+def prepare(place: Place | None) -> None:
+    """Once, as the worker starts: no words, and where it has the data, if it is no child of the server."""
+    quiet()
+    _place[:] = [] if place is None else [place]
 
 
 class Stopped(BaseException):
@@ -25,36 +38,38 @@ def stop(key: str) -> None:
 
 def attempt(payload: str, key: str) -> str:
     """The output document of one attempt. Never raises: Dask would log a traceback, of code that had the data."""
+    is_handed_back = False
+
+    def obey(_done: int) -> None:
+        nonlocal is_handed_back
+        is_handed_back = _leaving.is_set() and key not in _stopped
+        if is_handed_back or key in _stopped:
+            raise Stopped
+
     try:
-
-        def obey(_done: int) -> None:
-            if key in _stopped:
-                raise Stopped
-
-        return run(payload, obey, spread)
+        said = run(payload, obey, spread, *_place)
     except BaseException:
-        return FAILED
+        said = FAILED
     finally:
         _stopped.discard(key)
+    return LEFT if is_handed_back else said
 
 
-class Prepare(WorkerPlugin):
-    """Runs in every worker as it starts, a replaced one too. That this module is here has imported the solvers.
+async def leave(worker: Worker, patience: float) -> None:
+    """Takes nothing more, lets what runs end or else stop at its next answer, and closes when that was fetched."""
+    worker.status = Status.paused
 
-    Parameters
-    ----------
-    local : the worker is a child of the server: an interrupt from the keyboard is the server's to answer
-    """
+    def runs() -> bool:
+        return bool(worker.state.executing_count or worker.state.long_running)  # the latter asks others for sums
 
-    name = "purse"
+    await _while(runs, patience)
+    _leaving.set()
+    await _while(runs, _ANSWERED)
+    await _while(lambda: bool(worker.data), _FETCHED)
+    await worker.close_gracefully(reason="told to stop")
 
-    def __init__(self, local: bool) -> None:
-        self._local = local
 
-    def setup(self, worker: Worker) -> None:  # noqa: ARG002
-        """No settings, no words, no interrupts."""
-        for name in [n for n in os.environ if n.startswith("PURSE_")]:
-            del os.environ[name]
-        quiet()
-        if self._local and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+async def _while(holds: Callable[[], bool], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while holds() and time.monotonic() < until:
+        await asyncio.sleep(_LOOK)

@@ -22,7 +22,7 @@ from distributed.security import Security
 from app.jobs import service
 from app.settings import Settings
 from app.worker import cluster as engines
-from app.worker import task
+from app.worker import orders, task
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import FAILED
@@ -115,7 +115,7 @@ def test_one_that_does_not_stop_by_itself_loses_its_worker(
     running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "_GRACE", 0.2)
-    monkeypatch.setattr(task, "stop", _deaf)
+    monkeypatch.setattr(orders, "stop", _deaf)
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
     service.cancel(running.world.database, running.world.analyst, job)
@@ -127,7 +127,7 @@ def test_one_that_does_not_stop_by_itself_loses_its_worker(
 
 
 def _deaf(_key: str) -> None:
-    """Stands in for `task.stop`."""
+    """Stands in for `orders.stop`."""
 
 
 def test_workers_hold_no_setting_and_no_secret(engine: DaskEngine) -> None:

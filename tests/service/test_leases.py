@@ -9,6 +9,7 @@ from app.jobs import attempts, service, store
 from app.jobs.attempts import VANISHED
 from app.jobs.leases import Holder
 from app.worker.dispatcher import Dispatcher
+from app.worker.engine import Outcome
 from app.worker.lives import Lives, attend
 from tests.support.clocks import SetClock
 from tests.support.inline_engine import InlineEngine
@@ -76,6 +77,21 @@ class TestOrderlyStops:
             assert world.job(job).state == "running", lost
         world.tell()
         assert (world.job(job).state, world.job(job).error, world.job(job).attempt) == ("failed", "worker_lost", 5)
+
+    def test_of_a_workers_machine_cost_none_either(self, world: World) -> None:
+        """Handed back at once, whatever the grid, however often; and then two lost workers are still two."""
+        job = world.submit(world.dataset()).id
+        dispatcher, engine = _dispatcher(world, gate=True)
+        engine.ends = {1: Outcome("left"), 2: Outcome("left"), 3: Outcome("vanished")}
+        for attempt in (1, 2, 3):
+            dispatcher.step()
+            assert engine.submitted[-1] == (job, attempt)
+            dispatcher._running[0].handle._thread.join(30)  # type: ignore[attr-defined]
+        dispatcher.step()
+        assert engine.submitted[-1] == (job, 4)
+        run_out(world, dispatcher)
+        assert (world.job(job).state, world.job(job).attempt) == ("done", 4)
+        world.check()
 
     def test_cancelling_what_was_given_back_refunds_nothing(self, world: World) -> None:
         dataset = world.dataset()

@@ -220,6 +220,12 @@ class _Timed:
     def submit(self, job_id: str, _attempt: int, _payload: str) -> "_Timed.Handle":
         return _Timed.Handle(self.world, job_id, self.world.clock.ticks() + next(self._lengths))
 
+    def take(self, held: int) -> bool:
+        return held < self.slots
+
+    def hold(self, held: int) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -27,6 +27,13 @@ class InlineEngine:
         self.gate.set()
         self.ends: dict[int, Outcome] = {}  # attempt number -> how it ends, whatever the code does
 
+    def take(self, held: int) -> bool:
+        """Whether fewer than `slots` are held."""
+        return held < self.slots
+
+    def hold(self, held: int) -> None:
+        """It is nobody else's."""
+
     def submit(self, job_id: str, attempt: int, payload: str) -> "InlineHandle":
         """Start an attempt on a thread of its own."""
         self.submitted.append((job_id, attempt))

@@ -1,0 +1,85 @@
+"""Certificates for the engine's channel: an authority of its own, and one for each server, scheduler and worker.
+
+Whoever has a certificate of this authority may run code on every worker and on the scheduler, so that it is worth the
+data (docs/operations.md). Nobody else connects at all; no name in a certificate is looked at.
+"""
+
+import datetime
+import os
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY = "ca"
+_PURPOSES = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+_EARLIER = datetime.timedelta(hours=1)  # clocks differ
+
+
+def issue(folder: Path, name: str, days: int) -> tuple[Path, Path]:
+    """`<name>.pem` and `<name>-key.pem` in the folder, signed by its authority, which is made if there is none.
+
+    Raises
+    ------
+    FileExistsError
+        if there is one of this name.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _files(folder, AUTHORITY)[0].exists():
+        _make(folder, AUTHORITY, None, 3650)
+    return _make(folder, name, folder, days)
+
+
+def _make(folder: Path, name: str, authority: Path | None, days: int) -> tuple[Path, Path]:
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    issuer, signing = (subject, key) if authority is None else _authority(authority)
+    builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - _EARLIER).not_valid_after(now + datetime.timedelta(days=days))
+    extensions: list[tuple[x509.ExtensionType, bool]] = [
+        (x509.BasicConstraints(ca=authority is None, path_length=0 if authority is None else None), True),
+        (_usage(is_authority=authority is None), True),
+        (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
+        (x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), False),
+    ]
+    if authority is not None:
+        extensions += [(x509.ExtendedKeyUsage(_PURPOSES), False), (_alternative(name), False)]
+    for extension, is_critical in extensions:
+        builder = builder.add_extension(extension, is_critical)
+    certificate, private = _files(folder, name)
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    for file, content in ((private, secret), (certificate, builder.sign(signing, SHA256()).public_bytes(Encoding.PEM))):
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+            written.write(content)
+    return certificate, private
+
+
+def _authority(folder: Path) -> tuple[x509.Name, ec.EllipticCurvePrivateKey]:
+    certificate, private = _files(folder, AUTHORITY)
+    key = load_pem_private_key(private.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).subject, key
+
+
+def _usage(is_authority: bool) -> x509.KeyUsage:
+    ours = {"key_cert_sign": is_authority, "crl_sign": is_authority, "digital_signature": not is_authority}
+    none = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only"), False
+    )
+    return x509.KeyUsage(**ours, **none, decipher_only=False)
+
+
+def _alternative(name: str) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName([x509.DNSName(name)])
+
+
+def _files(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.pem", folder / f"{name}-key.pem"

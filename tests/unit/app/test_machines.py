@@ -1,0 +1,159 @@
+"""The engine on machines of its own: certificates, folders, slots that servers share, workers that leave in order."""
+
+import asyncio
+import ssl
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from distributed.core import Status
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.worker import cluster, task
+from app.worker.certificates import issue
+from app.worker.engine import FAILED, LEFT, Place
+
+
+class TestCertificates:
+    """Mutual TLS as Dask asks for it: signed by this authority, whatever the name."""
+
+    @staticmethod
+    def _meet(one: Path, other: Path) -> None:
+        """A handshake in memory; an ssl.SSLError if either does not trust the other."""
+        sides = []
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        for folder, name, purpose in (
+            (one, "server", ssl.Purpose.CLIENT_AUTH),
+            (other, "w-1", ssl.Purpose.SERVER_AUTH),
+        ):
+            context = ssl.create_default_context(purpose, cafile=folder / "ca.pem")
+            context.verify_flags |= ssl.VERIFY_X509_STRICT
+            context.check_hostname, context.verify_mode = False, ssl.CERT_REQUIRED
+            context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}-key.pem")
+            is_server = purpose is ssl.Purpose.CLIENT_AUTH
+            incoming, outgoing = (there, back) if is_server else (back, there)
+            sides.append(context.wrap_bio(incoming, outgoing, server_side=is_server))
+        for _ in range(8):
+            for side in sides:
+                try:
+                    side.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+        for side in sides:
+            assert side.getpeercert()
+
+    def test_those_of_one_authority_meet_and_no_others(self, tmp_path: Path) -> None:
+        for folder in (tmp_path / "ours", tmp_path / "others"):
+            for name in ("server", "w-1"):
+                certificate, key = issue(folder, name, 30)
+                assert (certificate.stat().st_mode & 0o777, key.stat().st_mode & 0o777) == (0o600, 0o600)
+        self._meet(tmp_path / "ours", tmp_path / "ours")
+        with pytest.raises(ssl.SSLError):
+            self._meet(tmp_path / "ours", tmp_path / "others")
+
+    def test_none_is_replaced(self, tmp_path: Path) -> None:
+        before = issue(tmp_path, "w", 30)[0].read_bytes()
+        with pytest.raises(FileExistsError):
+            issue(tmp_path, "w", 30)
+        assert (tmp_path / "w.pem").read_bytes() == before
+
+
+def test_a_machine_has_the_folders_of_the_same_names(tmp_path: Path) -> None:
+    named = ("/srv/purse/datasets/ds_1", "/srv/purse/scratch/job_1-2")
+    assert Place().of(*named) == tuple(map(Path, named))
+    assert Place(tmp_path / "d", tmp_path / "s").of(*named) == (tmp_path / "d" / "ds_1", tmp_path / "s" / "job_1-2")
+    assert Place(tmp_path).of("/x/../../etc/ds_1", named[1])[0] == tmp_path / "ds_1"
+
+
+STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["take", "end", "die", "come", "go"])), max_size=60)
+
+
+@given(steps=STEPS)
+def test_servers_of_one_scheduler_never_hold_more_slots_than_there_are(steps: list[tuple[str, str]]) -> None:
+    """Whatever they hold, die with, or lose with a worker; and what is free is given to whoever asks."""
+    scheduler = SimpleNamespace(clients=dict.fromkeys("abc"), running=[SimpleNamespace(nthreads=1)])
+    held = dict.fromkeys("abc", 0)
+    for who, step in steps:
+        threads = len(scheduler.running)
+        if step == "take":
+            scheduler.clients.setdefault(who)
+            is_free = sum(held.values()) < threads
+            assert cluster._share(who, held[who], 1, scheduler) is is_free
+            held[who] += is_free
+        elif step == "end" and held[who]:
+            held[who] -= 1
+        elif step == "die":
+            scheduler.clients.pop(who, None)
+            held[who] = 0
+        elif step == "come":
+            scheduler.running.append(SimpleNamespace(nthreads=1))
+        elif step == "go" and threads:
+            scheduler.running.pop()
+        if who in scheduler.clients:  # as a dispatcher says at the end of each look
+            cluster._share(who, held[who], 0, scheduler)
+
+
+def test_two_guesses_of_what_is_free_would_take_one_slot_twice() -> None:
+    """The control: each server counts its own attempts alone, as it did."""
+    threads, held = 1, {"a": 0, "b": 0}
+    for who in held:
+        held[who] += held[who] < threads
+    assert sum(held.values()) > threads
+
+
+class FakeWorker:
+    """A Dask worker as `task.leave` sees it."""
+
+    def __init__(self) -> None:
+        self.status = Status.running
+        self.state = SimpleNamespace(executing_count=1, long_running=set())
+        self.data: dict[str, Any] = {}
+        self.ended: list[str] = []
+
+    async def close_gracefully(self, reason: str) -> None:
+        self.ended.append(reason)
+
+
+@pytest.mark.parametrize("ends_by_itself", [True, False])
+def test_a_worker_that_is_told_to_stop_takes_nothing_more_and_hands_back(
+    ends_by_itself: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its attempt goes on for as long as its patience; then it ends at its next answer, with a word of its own."""
+    monkeypatch.setattr(task, "_LOOK", 0.001)
+    monkeypatch.setattr(task, "_leaving", type(task._leaving)())
+
+    def three_answers(_payload: str, on_answer: Any, _spread: Any) -> str:
+        for done in range(3):
+            on_answer(done)
+        return "an output"
+
+    monkeypatch.setattr(task, "run", three_answers)
+    worker = FakeWorker()
+
+    async def story() -> str:
+        leaving = asyncio.ensure_future(task.leave(worker, 0.02 if not ends_by_itself else 60.0))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        assert worker.status == Status.paused
+        while not ends_by_itself and not task._leaving.is_set():
+            await asyncio.sleep(0.001)
+        said = task.attempt("{}", "job_1-1")
+        worker.state.executing_count, worker.data = 0, {"job_1-1": said}
+        await asyncio.sleep(0.005)
+        assert worker.ended == [], "its output was not fetched"
+        worker.data.clear()
+        await leaving
+        return said
+
+    assert asyncio.run(story()) == ("an output" if ends_by_itself else LEFT)
+    assert worker.ended == ["told to stop"]
+
+
+def test_a_cancelled_attempt_is_not_handed_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "_leaving", type(task._leaving)())
+    monkeypatch.setattr(task, "run", lambda _payload, on_answer, _spread: on_answer(1))
+    task._leaving.set()
+    task.stop("job_1-1")
+    assert task.attempt("{}", "job_1-1") == FAILED
+    assert task.attempt("{}", "job_1-2") == LEFT
