@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any
 
 import uvicorn
@@ -39,6 +40,7 @@ from app.identity.home import open_database
 from app.identity.service import ensure_steward
 from app.identity.sign_on import SignOn, watched
 from app.jobs import routes as jobs
+from app.jobs.changes import Changes
 from app.jobs.leases import Holder
 from app.jobs.routes import STREAMS_EACH
 from app.ledger import routes as ledger
@@ -95,6 +97,7 @@ class Services:
     sign_on: SignOn | None
     engine: Engine
     dispatcher: Dispatcher
+    changes: Changes
     calculators: Calculators
     pool: Pool
     streams: Places
@@ -184,11 +187,38 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     stacks.addFilter(is_told)  # a refusal is a sentence, and no stack
     try:
         with suppress(KeyboardInterrupt):  # it has stopped in order by then
-            uvicorn.Server(config).run()
+            server = uvicorn.Server(config)
+            server.handle_exit = _draining(server.handle_exit, application, settings.drain_seconds)  # type: ignore[assignment]
+            server.run()
     except SystemExit as ended:
         raise application.state.refused or ended from None
     finally:
         stacks.removeFilter(is_told)
+
+
+Exit = Callable[[int, FrameType | None], None]
+
+
+def _draining(end: Exit, application: FastAPI, seconds: float) -> Exit:
+    """What a request to stop begins: no job is claimed any more, readiness says so, and requests are answered until all
+    that runs here has ended or the time is over; then, or at a second request, comes the end.
+    """
+    begun = threading.Event()
+
+    def told(number: int, frame: FrameType | None) -> None:
+        services = getattr(application.state, "services", None)
+        if begun.is_set() or services is None:
+            end(number, frame)
+            return
+        begun.set()
+        services.readiness.draining = True
+        threading.Thread(target=drained, args=(services, number), name="drain", daemon=True).start()
+
+    def drained(services: Services, number: int) -> None:
+        services.dispatcher.drain(seconds)
+        end(number, None)
+
+    return told
 
 
 def check_installation() -> None:
@@ -239,6 +269,8 @@ def _start(
     if settings.scheduler is None:  # what runs on somebody else's cluster may outlive its server
         lives.begin(dispatcher.holder)
     dispatcher.start()
+    changes = Changes(database, dispatcher.wake)
+    changes.start()
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
     pool = Pool(calculating.ask, settings.calculations, metrics.priced)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
@@ -246,8 +278,8 @@ def _start(
     ready = threading.Event()
     readiness = Readiness(settings, database, keys, ready, lambda: _slots(running))
     sign_on = None if settings.oidc_issuer is None else SignOn(settings, database.clock)
-    parts = (settings, database, keys, epoch, sign_on, running, dispatcher, calculating, pool, streams, uploads, ready)
-    return Services(*parts, readiness, lives, lock)
+    state = (settings, database, keys, epoch, sign_on, running, dispatcher, changes, calculating, pool)
+    return Services(*state, streams, uploads, ready, readiness, lives, lock)
 
 
 def _slots(engine: Engine) -> int | None:
@@ -279,6 +311,7 @@ def check_free(settings: Settings, alone: bool = True) -> None:
 
 
 def _stop(services: Services, given: Engine | None) -> None:
+    services.changes.stop()
     services.dispatcher.stop()
     if given is None:
         services.engine.close()

@@ -150,6 +150,9 @@ class Settings(BaseSettings):
     renew_seconds: Annotated[
         float, Field(gt=0, description="How often it says that it lives; at most half of that.")
     ] = 10.0
+    drain_seconds: Annotated[
+        float, Field(ge=0, le=86_400, description="How long a server that is told to stop lets its jobs go on.")
+    ] = 5.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="The least severity that is logged.")
     ] = "info"

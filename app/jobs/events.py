@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Final
 
 from fastapi.concurrency import run_in_threadpool
@@ -9,11 +10,11 @@ from fastapi.sse import ServerSentEvent
 
 from app.identity.store import Principal, is_live
 from app.jobs import store
+from app.jobs.changes import SLOW, Changes
 from app.persistence.session import Database
 from app.wire.jobs import JobEvent, JobState
 
 FINAL: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
-_INTERVAL = 0.3  # seconds between two looks
 
 Place = tuple[int, int, int]
 
@@ -27,24 +28,29 @@ def place(event_id: str | None) -> Place:
     return (attempt, done, final)
 
 
-async def follow(database: Database, job_id: str, last: Place, principal: Principal) -> AsyncIterator[ServerSentEvent]:
+async def follow(
+    database: Database, job_id: str, last: Place, principal: Principal, changes: Changes
+) -> AsyncIterator[ServerSentEvent]:
     """Every change after `last` that a look finds, until the job is over; the end itself is always told.
 
-    Each look asks for the token as well: the stream ends when that is revoked or expires, as a sign-on does.
+    Each look asks for the token as well: the stream ends seconds after that is revoked or expires, as a sign-on does.
     A thread is taken for each look and given back: a slow or silent client holds none.
     """
-    while True:
-        event = await run_in_threadpool(_look, database, job_id, principal)
-        if event is None:
-            return
-        over = event.state in FINAL
-        here = (event.attempt, event.progress.done, int(over))
-        if over or here > last:
-            last = here
-            yield ServerSentEvent(data=event, event="job", id=".".join(map(str, here)))
-        if over:
-            return
-        await asyncio.sleep(_INTERVAL)
+    with changes.of(job_id) as changed:
+        while True:
+            changed.clear()
+            event = await run_in_threadpool(_look, database, job_id, principal)
+            if event is None:
+                return
+            over = event.state in FINAL
+            here = (event.attempt, event.progress.done, int(over))
+            if over or here > last:
+                last = here
+                yield ServerSentEvent(data=event, event="job", id=".".join(map(str, here)))
+            if over:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), SLOW)
 
 
 def _look(database: Database, job_id: str, principal: Principal) -> JobEvent | None:

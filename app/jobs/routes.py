@@ -16,6 +16,7 @@ from app.http.errors import responses
 from app.http.location import Locate
 from app.identity.dependencies import Principal, database, require, settings
 from app.jobs import events, service
+from app.jobs.changes import Changes
 from app.jobs.queue import Limits
 from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
@@ -43,6 +44,12 @@ class Waker(Protocol):
 async def waker(request: Request) -> Waker:
     """The service's dispatcher."""
     found: Waker = request.app.state.services.dispatcher
+    return found
+
+
+async def changes(request: Request) -> Changes:
+    """The service's."""
+    found: Changes = request.app.state.services.changes
     return found
 
 
@@ -132,12 +139,13 @@ async def follow(
     principal: Analyst,
     _place: Annotated[None, Depends(place)],
     job: Annotated[Job, Depends(_seen)],
+    heard: Annotated[Changes, Depends(changes)],
     last_event_id: Annotated[
         str | None, Header(max_length=64, description="The last event seen: the stream goes on after it.")
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events named `job`, each with a JobEvent as data; ends when the job, or the token, is over."""
-    async for event in events.follow(base, job.id, events.place(last_event_id), principal):
+    async for event in events.follow(base, job.id, events.place(last_event_id), principal, heard):
         yield event
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.persistence.dialect import next_job_number
+from app.persistence.dialect import announce, next_job_number
 from app.persistence.tables import datasets, holders, jobs
 from app.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
@@ -147,6 +147,7 @@ def next_number(connection: sa.Connection) -> int:
 
 def insert(connection: sa.Connection, row: JobRow, *, request: str, spec: str) -> None:
     """Stores a new job: what was asked, for the record, and what will run."""
+    announce(connection, row.id)
     values = {c.name: getattr(row, c.name) for c in _LISTED}
     connection.execute(sa.insert(jobs), values | {"request": request, "spec": spec})
 
@@ -188,6 +189,7 @@ def is_idle(connection: sa.Connection) -> bool:
 
 def start(connection: sa.Connection, row: JobRow, at: str, **values: Any) -> None:
     """queued, or running(n) -> running(n + 1), in the hands of a holder."""
+    announce(connection, row.id)
     unchanged = (jobs.c.id == row.id) & (jobs.c.attempt == row.attempt)
     _update(
         connection,
@@ -201,11 +203,12 @@ def start(connection: sa.Connection, row: JobRow, at: str, **values: Any) -> Non
 
 def give_back(connection: sa.Connection, job_id: str, attempt: int, lost: int) -> None:
     """The attempt is nobody's any more: the next claim takes the job."""
+    announce(connection, job_id)
     _update(connection, _running(job_id, attempt), holder=None, lost=lost)
 
 
 def keep(connection: sa.Connection, job_id: str, attempt: int, *, ended: str, due: float, lost: int) -> None:
-    """How the attempt ended, until it may be told."""
+    """How the attempt ended, until it may be told; announced to nobody."""
     _update(connection, _running(job_id, attempt), holder=None, ended=ended, due=due, lost=lost)
 
 
@@ -222,6 +225,7 @@ def ended(connection: sa.Connection, job_id: str) -> str | None:
 
 def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **values: Any) -> None:
     """Any open state -> done with model and receipt, failed with an error, or cancelled; as the row was read before."""
+    announce(connection, row.id)
     unchanged = (jobs.c.id == row.id) & (jobs.c.state == row.state) & (jobs.c.attempt == row.attempt)
     _update(connection, unchanged, state=state, holder=None, ended=None, due=None, finished_at=at, **values)
 

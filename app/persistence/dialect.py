@@ -1,7 +1,9 @@
 """What `Database` needs of a database: the one thing that differs between SQLite and PostgreSQL."""
 
+import threading
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.functions import FunctionElement
@@ -39,9 +41,25 @@ class Dialect(Protocol):
         """Waits until no other transaction that called this with the same word is open, in any process."""
         ...
 
+    def changes(self, stopped: threading.Event) -> Iterator[str | None]:
+        """What `announce` was told by any process, as it is committed; None if something else may have changed, too.
+
+        Until it is stopped; an error of the driver's if the database is away.
+        """
+        ...
+
     def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
         """A full disk, or `Unavailable`; None for what is a mistake of the program."""
         ...
+
+
+CHANNEL: Final = "purse_jobs"
+
+
+def announce(connection: sa.Connection, job_id: str) -> None:
+    """Tells every server at the commit. On SQLite each of them sees that something was committed."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_notify(CHANNEL, job_id)))
 
 
 class json_at(FunctionElement[T]):  # noqa: N801  # a function of SQL

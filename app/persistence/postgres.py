@@ -6,20 +6,24 @@ waits for nobody. A commit is on the disk before the caller hears of it, whateve
 """
 
 import errno
+import threading
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import psycopg
 import sqlalchemy as sa
 from psycopg import IsolationLevel
+from psycopg.conninfo import make_conninfo
 from sqlalchemy.ext.compiler import compiles
 
-from app.persistence.dialect import Alone, Unavailable, continue_job_numbers, json_at, next_job_number
+from app.persistence.dialect import CHANNEL, Alone, Unavailable, continue_job_numbers, json_at, next_job_number
 
 _ALONE: dict[Alone, tuple[int, int]] = {"names": (0x70757273, 1), "claims": (0x70757273, 2)}  # advisory locks
 _DISK_FULL = "53100"
 # A link that is dead is noticed within some 20 s. Each server has at most two pools of such connections.
 _LINK = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3}
+_HEARING = 1.0  # seconds between two looks whether it is to go on
 _POOL = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10, "pool_pre_ping": True}
 # A writer that was stopped while it held a lock loses it; whoever waits for one is told so in the end.
 _WRITING = {"lock_timeout": "20s", "idle_in_transaction_session_timeout": "60s"}
@@ -33,6 +37,7 @@ class Postgres:
     upgrades_at_start = False
 
     def __init__(self, url: sa.URL) -> None:
+        self._url = url.set(drivername="postgresql")
         self.writer = _engine(url, IsolationLevel.READ_COMMITTED, False, _WRITING)
         self.reader = _engine(url, IsolationLevel.REPEATABLE_READ, True, {})
 
@@ -41,6 +46,16 @@ class Postgres:
 
     def exclude(self, connection: sa.Connection, alone: Alone) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(*_ALONE[alone])))
+
+    def changes(self, stopped: threading.Event) -> Iterator[str | None]:
+        """By a connection of its own."""
+        address = make_conninfo(self._url.render_as_string(hide_password=False), **_LINK)
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(f"LISTEN {CHANNEL}")
+            yield None  # what was announced before
+            while not stopped.is_set():
+                for heard in connection.notifies(timeout=_HEARING):
+                    yield heard.payload
 
     def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
         raised = getattr(error, "orig", None)

@@ -65,6 +65,10 @@ class Database:
         with self._meaning(), self._reader.begin() as connection:
             yield connection
 
+    def changes(self, stopped: threading.Event) -> Iterator[str | None]:
+        """The jobs that any process has announced as changed (`dialect.announce`); None for whatever may have."""
+        return self._dialect.changes(stopped)
+
     def timestamp(self) -> str:
         """Now: UTC, ISO 8601, milliseconds."""
         return stamp(self.clock.wall())

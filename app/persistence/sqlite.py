@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ from sqlalchemy.ext.compiler import compiles
 from app.persistence.dialect import Alone, continue_job_numbers, json_at, next_job_number
 
 _BUSY_MILLISECONDS = 60_000
+_LOOK = 0.3  # seconds between two looks for what others have committed
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 
@@ -38,6 +39,16 @@ class Sqlite:
 
     def exclude(self, connection: sa.Connection, alone: Alone) -> None:
         pass
+
+    def changes(self, stopped: threading.Event) -> Iterator[str | None]:
+        """Whether anybody has committed anything since the last look, as the file itself says."""
+        with closing(self.reader.raw_connection()) as connection:
+            seen = None
+            while not stopped.wait(_LOOK):
+                version = connection.cursor().execute("PRAGMA data_version").fetchone()
+                if version != seen:
+                    seen = version
+                    yield None
 
     def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
         if getattr(getattr(error, "orig", None), "sqlite_errorcode", None) in _NO_ROOM:

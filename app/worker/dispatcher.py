@@ -121,17 +121,22 @@ class Dispatcher:
         """Look now: a job was submitted or cancelled. Returns at once."""
         self._woken.set()
 
-    def stop(self, patience: float = 5.0) -> None:
-        """Claim nothing more, wait a little for what runs, then give it back."""
+    def drain(self, seconds: float) -> bool:
+        """Claim nothing more: whether all that it holds has come to its end, at points of the grid, in this time."""
         self._stopping.set()
         self._woken.set()
-        self._thread.join(patience)
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Claim nothing more, wait a little for what runs (not again after `drain`), then give it back."""
+        self.drain(0.0 if self._stopping.is_set() else patience)
         self._left.set()
         self._woken.set()
         self._thread.join(patience)
 
     def _loop(self) -> None:
-        while not self._left.is_set() and not (self._stopping.is_set() and all(r.ended() for r in self._running)):
+        while not self._left.is_set() and not (self._stopping.is_set() and not any(r.ours for r in self._running)):
             self._woken.clear()
             rest = _IDLE
             try:

@@ -1,9 +1,13 @@
 """Who holds a job: interrupted ones first, orderly stops free of charge, and no clock on any wall that matters."""
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from app import main
 from app.identity.store import Principal
 from app.jobs import attempts, service, store
 from app.jobs.attempts import VANISHED
@@ -11,8 +15,9 @@ from app.jobs.leases import Holder
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Outcome
 from app.worker.lives import Lives, attend
-from tests.support.clocks import SetClock
+from tests.support.clocks import HeldClock, SetClock
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE, until
 from tests.support.world import World, output, run_out
 
 
@@ -102,6 +107,44 @@ class TestOrderlyStops:
         service.cancel(world.database, world.analyst, job)
         assert world.kinds(dataset) == ["opened", "charged", "started", "cancelled"]
         world.check()
+
+
+class TestDrain:
+    def test_claims_nothing_more_and_ends_at_a_point_of_the_grid(self, tmp_path: Path) -> None:
+        """That an attempt had ended was to be seen by when its server did."""
+        clock = HeldClock()
+        world = World.at(tmp_path / "home", clock)
+        dataset = world.dataset()
+        job = world.submit(dataset).id
+        dispatcher, _ = _dispatcher(world, gate=True)
+        dispatcher.start()
+        until(lambda: dispatcher._running and dispatcher._running[0].handle.done())
+        second = world.submit(dataset).id
+        assert not dispatcher.drain(0.05)
+        dispatcher.wake()
+        clock.settle()
+        assert not dispatcher.drain(0.05), "it ended, and nobody is to know"
+        clock.pass_(1000.0)
+        assert dispatcher.drain(PATIENCE)
+        assert world.job(second).state == "queued"
+        assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
+
+    def test_answers_until_nothing_runs_and_ends_at_once_when_told_again(self) -> None:
+        ends, drained = list[int](), threading.Event()
+        services = SimpleNamespace(
+            readiness=SimpleNamespace(draining=False), dispatcher=SimpleNamespace(drain=drained.wait)
+        )
+        application: Any = SimpleNamespace(state=SimpleNamespace())
+        told = main._draining(lambda number, _frame: ends.append(number), application, PATIENCE)
+        told(1, None)
+        assert ends == [1], "it has not even started"
+        application.state.services = services
+        told(15, None)
+        assert (services.readiness.draining, ends) == (True, [1])
+        told(2, None)
+        assert ends == [1, 2]
+        drained.set()
+        until(lambda: ends == [1, 2, 15])
 
 
 class TestOrder:

@@ -20,6 +20,7 @@ from app.identity.provider import Provider as Watched
 from app.identity.sign_on import Arrival, SignOn
 from app.identity.store import Principal
 from app.jobs import events
+from app.jobs.changes import Changes
 from app.persistence.tables import identities, subjects
 from app.settings import Settings
 from tests.service.conftest import MakeService
@@ -435,7 +436,8 @@ def test_an_operator_bounds_sign_ons_too(tmp_path: Any, make_service: MakeServic
 def test_a_stream_ends_with_the_sign_on(signed: Service) -> None:
     async def told() -> list[Any]:
         over = Principal("idn_nobody", "nobody", "analyst", ends="1970-01-01T00:00:00.000Z")
-        return [event async for event in events.follow(signed.database, "job_nobody", (-1, 0, 0), over)]
+        nobody = Changes(signed.database, lambda: None)
+        return [event async for event in events.follow(signed.database, "job_nobody", (-1, 0, 0), over, nobody)]
 
     assert asyncio.run(told()) == []
 

@@ -1,0 +1,154 @@
+"""What one server changes the others hear of: jobs are claimed, stopped and told of without a wait, never early."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from app.identity.store import Principal
+from app.jobs import attempts, events, service
+from app.jobs.changes import Changes
+from app.persistence.session import Database
+from app.wire.jobs import JobEvent
+from tests.support.patience import PATIENCE, until
+from tests.support.postgres import Cluster
+from tests.support.world import World, output
+
+
+class Server:
+    """What another server on the same database hears."""
+
+    def __init__(self, world: World) -> None:
+        self.world = World.at(world.settings.home)
+        self.woken = threading.Event()
+        self.changes = Changes(self.world.database, self.woken.set)
+        self.changes.start()
+
+    def hears(self) -> bool:
+        """Whether it is woken, by what has happened since it was asked last."""
+        heard = self.woken.wait(PATIENCE)
+        self.woken.clear()
+        return heard
+
+    def follow(self, job: str) -> list[str]:
+        """The states that a stream of its tells, to the end."""
+        database, principal = self.world.database, Principal("idn_x", "x", "analyst", ends="9999")
+
+        async def told() -> list[str]:
+            stream = events.follow(database, job, (-1, 0, 0), principal, self.changes)
+            return [event.data.state async for event in stream if isinstance(event.data, JobEvent)]
+
+        return asyncio.run(told())
+
+    def close(self) -> None:
+        """It listens no more."""
+        self.changes.stop()
+        self.world.database.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World.at(tmp_path / "home")
+
+
+@pytest.fixture
+def there(world: World) -> Iterator[Server]:
+    found = Server(world)
+    yield found
+    found.close()
+
+
+@pytest.mark.slow
+def test_another_server_hears_of_each_change(world: World, there: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Submitted here it is claimed there; and a stream there tells of what happens here, at once."""
+    monkeypatch.setattr(events, "SLOW", PATIENCE)  # nobody looks without being woken
+    dataset = world.dataset()
+    while there.woken.wait(0.8):  # what came before
+        there.woken.clear()
+    job = world.submit(dataset).id
+    assert there.hears()
+    told: list[str] = []
+    stream = threading.Thread(target=lambda: told.extend(there.follow(job)))
+    stream.start()
+    until(lambda: there.changes._waiting)
+    claim = world.claim()
+    assert claim is not None
+    assert there.hears()
+    service.cancel(world.database, world.analyst, job)
+    stream.join(PATIENCE)
+    assert told in (
+        ["queued", "running", "cancelled"],
+        ["running", "cancelled"],
+        ["queued", "cancelled"],
+        ["cancelled"],
+    )
+    assert told[-1] == "cancelled"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_postgres")
+class TestOnPostgres:
+    """LISTEN and NOTIFY."""
+
+    test_another_server_hears = staticmethod(test_another_server_hears_of_each_change)
+
+    def test_an_end_that_is_kept_is_announced_to_nobody(self, world: World) -> None:
+        """Its moment is what the grid hides; all that is public is announced, by the job's id alone."""
+        with _hearing(world.database) as heard:
+            job = world.submit(world.dataset()).id
+            claim = world.claim()
+            assert claim is not None
+            assert heard() == [job, job]
+            attempts.end(world.database, claim, output(claim), 0.1)
+            assert heard() == []
+            world.tell()
+            assert heard() == [job]
+
+    def test_a_connection_that_is_lost_is_made_again(self, world: World, there: Server, on_postgres: Cluster) -> None:
+        assert there.hears()
+        with psycopg.connect(on_postgres.url("purse"), autocommit=True) as connection:
+            listening = "query = 'LISTEN purse_jobs' and pid <> pg_backend_pid()"
+            gone = connection.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where {listening}")
+            assert gone.fetchall() == [(True,)]
+        assert there.hears(), "it listens again, and looks at what it may have missed"
+        world.submit(world.dataset())
+        assert there.hears()
+        assert world.claim() is not None
+
+
+class _hearing:  # noqa: N801  # a context
+    """What is announced from here on, at each call since the last one."""
+
+    def __init__(self, database: Database) -> None:
+        with database.read() as connection:
+            url: sa.URL = connection.engine.url
+        self._address = url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    def __enter__(self) -> Any:
+        self._connection = psycopg.connect(self._address, autocommit=True)
+        self._connection.execute("LISTEN purse_jobs")
+        return lambda: [heard.payload for heard in self._connection.notifies(timeout=0.2)]
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+
+def test_a_stream_waits_for_its_own_job_alone(world: World) -> None:
+    changes = Changes(world.database, lambda: None)
+
+    async def heard() -> list[bool]:
+        with changes.of("job_1") as mine, changes.of("job_2") as others:
+            changes._tell("job_1")
+            await asyncio.sleep(0)
+            first = [mine.is_set(), others.is_set()]
+            changes._tell(None)
+            await asyncio.sleep(0)
+            return [*first, others.is_set()]
+
+    assert asyncio.run(heard()) == [True, False, True]
+    assert changes._waiting == {}
