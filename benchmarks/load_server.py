@@ -49,6 +49,13 @@ class Resting:
 
     slots = 0
 
+    def take(self, held: int) -> bool:  # noqa: ARG002
+        """None is free."""
+        return False
+
+    def hold(self, held: int) -> None:
+        """None is held."""
+
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
         """Nobody asks."""
         raise NotImplementedError
