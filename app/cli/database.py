@@ -28,8 +28,9 @@ def copy(
     The old database is not the service's any more, and a start on it is refused.
 
     \b
-    Example:
-      PURSE_DATABASE_URL=postgresql://purse@db/purse purse db copy --home /srv/purse
+    Examples:
+      purse db copy --to postgresql://purse@db.example/purse --home /srv/purse
+      PURSE_DATABASE_URL=postgresql://purse@db.example/purse purse db copy --home /srv/purse
     """
     from app.cli.state import opened, refuse_second, settings_of
     from app.ledger.keys import SigningKeys

@@ -104,6 +104,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "dataset erase",
         "dataset freeze",
         "dataset unfreeze",
+        "db copy",
         "demo",
         "fit",
         "grant list",
