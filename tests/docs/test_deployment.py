@@ -1,0 +1,174 @@
+"""The files that start the service elsewhere: valid by their published schemas, of settings and routes that exist."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from app.cli.state import settings_of
+from app.http.routing import routes
+from app.main import ROUTERS
+from app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+MANIFESTS: list[dict[str, Any]] = [
+    document for file in FILES if file.stem != "kustomization" for document in yaml.safe_load_all(file.read_text())
+]
+PODS = {
+    manifest["metadata"]["name"]: manifest["spec"]["template"]["spec"]
+    for manifest in MANIFESTS
+    if manifest["kind"] in ("Deployment", "Job")
+}
+CHANNEL = {"PURSE_SCHEDULER", "PURSE_SCHEDULER_CA", "PURSE_SCHEDULER_CERT", "PURSE_SCHEDULER_KEY"}
+
+
+def _of(kind: str) -> dict[str, Any]:
+    return {manifest["metadata"]["name"]: manifest for manifest in MANIFESTS if manifest["kind"] == kind}
+
+
+@pytest.mark.slow
+def test_the_compose_file_is_valid() -> None:
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"]
+    said = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda m: f"{m['kind']} {m['metadata']['name']}")
+@pytest.mark.parametrize("version", ["1.31", kubernetes_validate.latest_version()])
+def test_each_manifest_is_valid(manifest: dict[str, Any], version: str) -> None:
+    kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_all_manifests_are_applied() -> None:
+    listed = yaml.safe_load((ROOT / "deploy/kubernetes/kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == [file.name for file in FILES if file.stem != "kustomization"]
+
+
+@pytest.mark.parametrize("file", [ROOT / "compose.yaml", ROOT / "deploy/secrets.sh", *FILES], ids=lambda f: f.name)
+def test_every_setting_that_is_named_exists(file: Path) -> None:
+    ours = {f"PURSE_{name.upper()}" for name in Settings.model_fields} | {"PURSE_SECRETS_DIR", "PURSE_IMAGE"}
+    assert set(re.findall(r"PURSE_[A-Z_]+", file.read_text())) <= ours
+
+
+def test_every_probe_asks_a_route() -> None:
+    known = {route.path for route in routes(ROUTERS)}
+    text = "".join(file.read_text() for file in FILES)
+    asked = re.findall(r"httpGet: \{path: ([^,]+),", text)
+    assert len(asked) == 3
+    assert set(asked) <= known
+
+
+def test_a_worker_has_a_certificate_and_the_datasets_and_nothing_more() -> None:
+    worker = COMPOSE["services"]["worker"]
+    assert set(worker["environment"]) == CHANNEL
+    assert set(worker["secrets"]) == {"ca.pem", "worker.pem", "worker-key.pem"}
+    assert worker["networks"] == ["engine"]
+    assert "engine" not in COMPOSE["services"]["database"]["networks"]
+    (home,) = (volume for volume in worker["volumes"] if volume.get("source") == "home")
+    assert (home["read_only"], home["volume"]) == (True, {"subpath": "datasets"})
+    pod = PODS["worker"]
+    (container,) = pod["containers"]
+    assert {entry["name"] for entry in container["env"]} == CHANNEL
+    assert [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v] == ["worker"]
+    (mount,) = (m for m in container["volumeMounts"] if m["name"] == "home")
+    assert (mount["subPath"], mount["readOnly"]) == ("datasets", True)
+
+
+def test_a_worker_reaches_no_database_and_no_server() -> None:
+    policies = _of("NetworkPolicy")
+    assert policies["nothing"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    labels = {"app": "privy-purse", "part": "worker"}
+    selecting = {name for name, policy in policies.items() if _selects(policy["spec"]["podSelector"], labels)}
+    assert selecting == {"nothing", "names", "worker"}
+    reached = [rule["to"] for rule in policies["worker"]["spec"]["egress"]]
+    parts = {peer["podSelector"]["matchLabels"]["part"] for to in reached for peer in to}
+    assert parts == {"scheduler", "worker"}
+
+
+def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    exact = all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
+    return exact and all(labels.get(e["key"]) in e["values"] for e in selector.get("matchExpressions", ()))
+
+
+def test_every_container_is_closed() -> None:
+    """No root, no way to it, nothing to write to but what is mounted, no token of the cluster."""
+    for pod in PODS.values():
+        assert pod["automountServiceAccountToken"] is False
+        assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 10001)
+        for container in pod["containers"]:
+            closed = container["securityContext"]
+            assert (closed["readOnlyRootFilesystem"], closed["allowPrivilegeEscalation"]) == (True, False)
+            assert closed["capabilities"] == {"drop": ["ALL"]}
+            assert "limits" in container["resources"]
+    for service in COMPOSE["services"].values():
+        assert service["user"] in ("10001:10001", "postgres")
+        assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert not {key for key in service.get("environment", ()) if re.search("TOKEN|PASSWORD$|URL", key)}
+
+
+def test_each_budget_of_disruption_and_each_service_selects_pods() -> None:
+    pods = [
+        manifest["spec"]["template"]["metadata"]["labels"]
+        for manifest in MANIFESTS
+        if "metadata" in manifest.get("spec", {}).get("template", {})
+    ]
+    for kind, key in (("PodDisruptionBudget", "matchLabels"), ("Service", None)):
+        for manifest in _of(kind).values():
+            chosen = manifest["spec"]["selector"] if key is None else manifest["spec"]["selector"][key]
+            assert chosen in pods
+
+
+@pytest.mark.slow
+def test_every_command_that_is_started_exists() -> None:
+    started = {service["entrypoint"][1] for service in COMPOSE["services"].values() if "entrypoint" in service}
+    started |= {c["command"][1] for pod in PODS.values() for c in pod["containers"] if "command" in c}
+    assert started == {"migrate", "scheduler", "worker"}
+    for command in sorted(started):
+        said = subprocess.run([_purse(), command, "--help"], capture_output=True, text=True, check=False)
+        assert said.returncode == 0, command
+        options = {
+            o
+            for s in COMPOSE["services"].values()
+            if s.get("entrypoint", ["", ""])[1] == command
+            for o in s["entrypoint"]
+            if o.startswith("--")
+        }
+        assert all(option in said.stdout for option in options)
+
+
+@pytest.mark.slow
+def test_the_secrets_are_made_once_and_are_those_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = ["bash", str(ROOT / "deploy/secrets.sh"), str(tmp_path / "secrets"), "db.example"]
+    environment = os.environ | {"PATH": f"{Path(_purse()).parent}:{os.environ['PATH']}"}
+    subprocess.run(make, check=True, env=environment, capture_output=True)
+    made = {file.name: file.read_bytes() for file in (tmp_path / "secrets").iterdir()}
+    assert {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()} <= made.keys()
+    assert made["PURSE_DATABASE_URL"] == b"postgresql://purse:%s@db.example/purse" % made["postgres-password"]
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+    subprocess.run(make, check=True, env=environment, capture_output=True)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "secrets").iterdir()} == made
+    monkeypatch.setenv("PURSE_SECRETS_DIR", str(tmp_path / "secrets"))
+    chosen = settings_of(tmp_path)
+    assert chosen.database_url == made["PURSE_DATABASE_URL"].decode()
+    assert chosen.metrics_token is not None
+    assert chosen.metrics_token.get_secret_value() == made["PURSE_METRICS_TOKEN"].decode()
+
+
+def _purse() -> str:
+    return str(Path(sys.executable).parent / "purse")
+
+
+def test_the_dashboards_panels_have_a_place_each() -> None:
+    panels = json.loads((ROOT / "deploy/grafana/privy-purse.json").read_text())["panels"]
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len({panel["id"] for panel in panels}) == len(panels) == 14

@@ -1,0 +1,43 @@
+"""The runbook's commands are commands: each line that begins with `purse` is parsed as the program would."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from app.cli.commands import purse
+
+PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+BLOCKS = "\n".join(re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+INLINE = "\n".join(re.findall(r"`(purse [^`]*[^`.])`", PAGE))
+LINES = sorted(set(re.findall(r"^(?:[A-Z_]+=\S+ )*(purse .*)$", f"{BLOCKS}\n{INLINE}", re.MULTILINE)))
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_it_is_a_command(line: str) -> None:
+    """Its names, options and number of arguments; of a line that leaves something out ("...") as much as is there."""
+    words = shlex.split(line.replace(" ...", ""))[1:]
+    command: Any = typer.main.get_command(purse)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    if words and "..." not in line:
+        command.make_context(line, words)
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+def test_the_runbook_has_its_commands() -> None:
+    assert len(LINES) > 15
+    for verb in ("serve", "backup", "ledger verify", "keys rotate", "token rotate", "dataset freeze", "db copy"):
+        assert any(line.startswith(f"purse {verb}") for line in LINES), verb
+
+
+def test_every_link_leads_somewhere() -> None:
+    headings = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\(#([a-z-]+)\)", PAGE)) <= anchors
+    files = {link.split("#")[0] for link in re.findall(r"\]\(([^)#]+[^)]*)\)", PAGE)}
+    assert [link for link in sorted(files) if not (Path(__file__).parents[2] / "docs" / link).exists()] == []
