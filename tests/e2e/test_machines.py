@@ -1,4 +1,4 @@
-"""Two servers on one database and one scheduler; a worker has joined from elsewhere with a certificate alone."""
+"""Two servers on one PostgreSQL and one scheduler; a worker has joined from elsewhere with a certificate alone."""
 
 import os
 import re
@@ -15,6 +15,7 @@ import pytest
 
 from app.worker.certificates import issue
 from tests.support.patience import until
+from tests.support.postgres import Cluster
 from tests.support.running import SHORT
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people
@@ -80,7 +81,7 @@ class Installation:
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Iterator[Installation]:
+def installation(tmp_path: Path, on_postgres: Cluster) -> Iterator[Installation]:  # noqa: ARG001
     made = Installation(tmp_path)
     made.servers[1]._log = tmp_path / "other.log"
     made.servers[1]._log.touch()
