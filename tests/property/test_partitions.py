@@ -39,8 +39,13 @@ PROBLEMS = [
 PROBLEMS += [Problem(loss, L2(0.05), LinfBall(1.0), n=N, d=2, row_norm=1.0) for loss in (Logistic(), Absolute())]
 PROBLEMS += [Problem(Squared(), n=N, d=2, row_norm=1.0)]
 ALONE = {"bootstrap_reduction", "noisy_mirror_descent", "phased_sgd"}
-ASKED = [kind() for kind in get_args(Method) if kind not in (InverseSensitivity, DpSvrg, DpSvrgPp)]
-ASKED += [InverseSensitivity(grid=6), DpSvrg(epochs=2, inner_steps=5), DpSvrgPp(epochs=2, inner_steps=2)]
+SMALL: dict[type, Method] = {
+    InverseSensitivity: InverseSensitivity(grid=6),
+    DpSvrg: DpSvrg(epochs=2, inner_steps=5),
+    DpSvrgPp: DpSvrgPp(epochs=2, inner_steps=2),
+    NoisySgd: NoisySgd(steps=5, batch=40),
+}
+ASKED = [SMALL.get(kind) or kind() for kind in get_args(Method)]
 ASKED += [DpGd(release="last"), DpSvrg(form="printed", batch=20)]
 
 
@@ -128,6 +133,7 @@ def test_a_record_of_one_partition_moves_no_value_by_more_than_its_bound_says(
     assert [said for said in found if said != "the frame is no function of the answers"] == []
 
 
+@pytest.mark.slow
 def test_what_a_machine_needs_all_rows_for_is_refused() -> None:
     reasons = {m.name: needs_one_machine(q.method, q.met) for m in ASKED for q in cells(m)[:1]}
     assert {name for name, why in reasons.items() if why} == ALONE

@@ -29,6 +29,7 @@ def store(service: Service) -> Path:
     return service.home.parent / "store"
 
 
+@pytest.mark.slow
 def test_a_job_runs_on_partitions_and_its_receipt_is_like_any_other(parted: Service) -> None:
     dataset = parted.dataset(storage="partitions")
     files = sorted(path.name for path in (store(parted) / dataset).iterdir())

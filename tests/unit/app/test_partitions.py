@@ -16,6 +16,7 @@ from app.sources.errors import Away, Damaged
 from app.sources.matrix import checksum, codes, fingerprint, open_coded
 from app.sources.partitions import Storage, opened
 from app.wire.datasets import DatasetSpec
+from tests.support import objects
 from tests.support.service import SPEC, people
 
 COLUMNS = DatasetSpec.model_validate_json(json.dumps(SPEC)).columns
@@ -30,23 +31,8 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
-    """The stand-in of an object store, on loopback."""
-    from moto.server import ThreadedMotoServer
-
-    names = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_EC2_METADATA_DISABLED": "true"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in names.items():
-            patch.setenv(name, value)
-        server = ThreadedMotoServer(port=0, verbose=False)
-        server.start()
-        host, port = server.get_host_and_port()
-        url = (
-            f"s3://bucket/data?scheme=http&endpoint_override={host}:{port}&region=us-east-1&allow_bucket_creation=true"
-        )
-        files, _ = fs.FileSystem.from_uri(url)
-        files.create_dir("bucket")
+    with objects.bucket() as url:
         yield url
-        server.stop()
 
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])
