@@ -30,7 +30,7 @@ from benchmarks import load_client as client
 from benchmarks.load_client import Measured, drive, request
 from benchmarks.load_ledger import CHARGES, QUEUED, grow
 
-SECONDS, CONNECTIONS = 8.0, 8
+SECONDS, CONNECTIONS = 6.0, 8
 ANALYSTS, STREAMS_EACH = 25, 8
 _FREE: dict[str, Any] = {
     "caller_rate": 10**6,

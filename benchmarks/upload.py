@@ -1,7 +1,7 @@
 """`python -m benchmarks.upload [GIGABYTES]`: a CSV file of so many, beside a plain copy of the same file.
 
-The file is sent in pieces, so nothing here holds it. Memory is the server's: its largest resident set before, while
-the bytes arrive, and at the end, when they have been read and coded.
+The file is sent in pieces, so nothing here holds it. Memory is the server's own, as Linux tells it: before, the most
+while the bytes arrive, and the most until they have been read and coded.
 """
 
 import json
@@ -106,8 +106,9 @@ def _body(spec: object, file: Path, arrived: list[float]) -> Iterator[bytes]:
 
 
 def _memory(server: Server) -> float:
-    """MiB that are resident."""
-    return float(server.process.memory_info().rss) / 2**20
+    """MiB of its own: pages of files, which the system takes back when it likes, are not among them."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0]) / 2**10
 
 
 if __name__ == "__main__":

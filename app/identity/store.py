@@ -108,8 +108,7 @@ def identity(connection: sa.Connection, name: str, role: Role, at: str) -> str:
 
 def lock(connection: sa.Connection, identity_id: str) -> None:
     """Until the end of the transaction nobody else submits as this identity: by it, keys and limits are decided."""
-    mine = sa.select(identities.c.id).where(identities.c.id == identity_id)
-    connection.execute(mine.with_for_update(key_share=True))  # rows that refer to it may come meanwhile
+    connection.execute(_LOCKED, {"identity": identity_id})
 
 
 def analyst(connection: sa.Connection, named: str) -> str | None:
@@ -214,7 +213,8 @@ def _live(now: str | sa.BindParameter[str]) -> sa.Select[Any]:
     return _tokens().where(tokens.c.revoked_at.is_(None), tokens.c.expires_at.is_(None) | (tokens.c.expires_at > now))
 
 
-# Of every request: made once.
+# What is asked often is made once. Rows that refer to a locked identity may come meanwhile.
+_LOCKED = sa.select(identities.c.id).where(identities.c.id == sa.bindparam("identity")).with_for_update(key_share=True)
 _HELD = _live(sa.bindparam("now", type_=sa.String)).where(tokens.c.sha256 == sa.bindparam("sha256"))
 
 

@@ -40,6 +40,15 @@ class Limits:
 
 
 ANY_NUMBER = Limits()
+
+
+def _waiting(whose: sa.Column[str]) -> sa.Select[int]:
+    """How many of somebody's jobs wait, or `most` if more do; a statement that is made once."""
+    mine = sa.select(jobs.c.number).where(QUEUED, whose == sa.bindparam("whom")).limit(sa.bindparam("most"))
+    return sa.select(sa.func.count()).select_from(mine.subquery())
+
+
+_OF_ANALYST, _ON_DATASET = _waiting(jobs.c.owner_id), _waiting(jobs.c.dataset_id)
 # The oldest of each analyst's jobs that wait on each dataset: of many that wait, few are looked at further.
 _PAIR = (jobs.c.owner_id, jobs.c.dataset_id)
 _WAITING = sa.select(*_PAIR, sa.func.min(jobs.c.number).label("number")).where(QUEUED).group_by(*_PAIR)
@@ -48,13 +57,10 @@ _HEADS = _WAITING.subquery()
 
 def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limits: Limits) -> None:
     """`ApiError` too_many_requests if one more job could not wait. Inside the transaction that would insert it."""
-    of_analyst = (jobs.c.owner_id == owner_id, limits.analyst, "of one analyst")
-    on_dataset = (jobs.c.dataset_id == dataset_id, limits.dataset, "on one dataset")
-    for mine, most, whose in (of_analyst, on_dataset):
-        if most is None:
-            continue
-        waiting = sa.select(jobs.c.number).where(QUEUED, mine).limit(most).subquery()
-        if connection.scalar(sa.select(sa.func.count()).select_from(waiting)) == most:
+    of_analyst = (_OF_ANALYST, owner_id, limits.analyst, "of one analyst")
+    on_dataset = (_ON_DATASET, dataset_id, limits.dataset, "on one dataset")
+    for waiting, whom, most, whose in (of_analyst, on_dataset):
+        if most is not None and connection.scalar(waiting, {"whom": whom, "most": most}) == most:
             detail = f"At most {most} jobs {whose} may wait; nothing was charged. Try again when some have started."
             raise ApiError("too_many_requests", detail, headers=_RETRY)
 
