@@ -21,7 +21,7 @@ from app.persistence.dialect import CHANNEL, Alone, Unavailable, continue_job_nu
 
 _ALONE: dict[Alone, tuple[int, int]] = {"names": (0x70757273, 1), "claims": (0x70757273, 2)}  # advisory locks
 _DISK_FULL = "53100"
-# A link that is dead is noticed within some 20 s. Each server has at most two pools of such connections.
+# A link that is dead is noticed within some 20 s. Each server has two such pools, and one link that listens.
 _LINK = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3}
 _HEARING = 1.0  # seconds between two looks whether it is to go on
 _POOL = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10, "pool_pre_ping": True}
