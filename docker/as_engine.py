@@ -68,7 +68,7 @@ def inside(config: dict, root: str) -> None:
     assert list(Path("/data").iterdir()), "no state in the volume"
     server.terminate()
     # Workers that are just starting are waited for.
-    assert server.wait(timeout=STARTUP_SECONDS) in (0, -15, 143), f"the server ended with {server.returncode}"
+    assert server.wait(timeout=3 * STARTUP_SECONDS) in (0, -15, 143), f"the server ended with {server.returncode}"
     used = os.times()
     print(
         f"   {used.children_user + used.children_system:.1f} CPU seconds from start to stop, probes and all", flush=True
