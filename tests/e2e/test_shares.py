@@ -107,17 +107,18 @@ def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept:
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     dispatcher.start()
     try:
-        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 120}, "privacy": {"epsilon": 0.2}}
+        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 300}, "privacy": {"epsilon": 0.2}}
         job = world.submit(kept.dataset, **long).id
         dispatcher.wake()
 
-        def summing() -> list[str]:
-            tasks = engine._client.processing()
-            [mine] = [address for address, keys in tasks.items() if f"{job}-1" in keys] or [""]
-            busy = [address for address, keys in tasks.items() if any(str(key).startswith("summed") for key in keys)]
-            return [address for address in busy if mine and address != mine]
+        def sharing() -> list[str]:
+            """Who has opened a share and does not run the attempt itself."""
+            running, held = engine._client.processing(), engine._client.has_what()
+            mine = [address for address, keys in running.items() if f"{job}-1" in keys]
+            opened = [address for address, keys in held.items() if any(str(key).startswith("opened") for key in keys)]
+            return [address for address in opened if mine and address not in mine]
 
-        victim = until(summing)[0]
+        victim = until(sharing)[0]
         os.kill(engine._client.run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
         until(lambda: world.job(job).state not in ("queued", "running"))
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
