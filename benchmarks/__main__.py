@@ -33,6 +33,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "profiles": ("profiles", "report", False),
     "trials": ("trials", "report", False),
     "load": ("load", "report", False),
+    "descent": ("trials", "descent", False),
     "peers": ("peers", "report", False),  # with the environment that `make peers` makes
 }
 BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}

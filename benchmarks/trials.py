@@ -14,7 +14,7 @@ from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.mechanisms import ObjectivePerturbation, PoissonGaussian
 from accounting.plan import Query
-from benchmarks.datasets import Split, adult, covertype
+from benchmarks.datasets import Split, adult, covertype, w8a
 from benchmarks.newton import minimize, objective
 from solvers import Problem, plan, solve
 from solvers.losses import Logistic
@@ -53,6 +53,23 @@ def report(seeds: int) -> None:
         _shares(split, problem, risk, seeds)
         _recalibrated(split, problem, risk, seeds)
         _banded(problem)
+
+
+def descent(seeds: int) -> None:
+    """What w8a's excess risk is made of: at epsilon 100 nearly nothing but the steps, below that the noise too."""
+    split = w8a()
+    if split is None:
+        print("descent: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
+        return
+    problem = Problem(Logistic(), n=len(split.y), d=split.X.shape[1], row_norm=split.row_norm, columns=split.columns)
+    least = minimize(problem, split.X, split.y).value
+    epsilons = (0.5, 1.0, 4.0, 100.0)
+    print(f"{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
+    _row("adaptive_gd, by its steps", [f"eps {epsilon:g}" for epsilon in epsilons])
+    for steps in (None, 250, 500, 1000, 2000, 4000):
+        solvers = [_solver(AdaptiveGd(steps=steps), problem, split, epsilon) for epsilon in epsilons]
+        found = [_mean(fit, lambda w: objective(problem, split.X, split.y, w) - least, seeds) for fit in solvers]
+        _row("  default" if steps is None else f"  {steps}", found)
 
 
 def _mean(fit: Callable[[], Vector], risk: Callable[[Vector], float], seeds: int) -> str:
