@@ -13,6 +13,7 @@ from accounting.accountants import (
     PldAccountant,
     PureAccountant,
     RdpAccountant,
+    RoughPld,
     SingleUseAccountant,
 )
 from accounting.accountants.rdp import ORDERS
@@ -24,7 +25,8 @@ from accounting.privacy import REPLACE_ONE, Privacy, Relation, apart
 from accounting.search import Found, Point, largest
 
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
-_COARSE = 3e-2  # and so close on a coarser grid, where it only looks for a place to begin
+_COARSE = 5e-2  # and so close on a coarser grid, where it only looks for a place to begin
+_COARSENESS = 4.0
 _MARGIN = 1e-10
 _PURE_MARGIN = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
 _ROUNDED = 1 + 1e-15  # what two divisions may be off by
@@ -75,16 +77,19 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation)
     if exact.supports(plan, privacy.delta):
         if plan.parts()[0][1].delta is None:
             return search.certified(exact, search.largest(exact, budget).total)
-        return search.certified(exact, search.refined(_ByDelta(privacy), exact, budget).total)
+        return search.certified(exact, search.refined(budget, (_ByDelta(privacy), _COARSE), (exact, _CLOSE)).total)
     found: list[tuple[float, Accountant]] = []
-    total = search.refined(PldAccountant(coarseness=4.0), PldAccountant(), budget).total
+    rough = ((RoughPld(_COARSENESS), _COARSE), (RoughPld(1.0), _CLOSE))
+    total = search.refined(budget, *rough, (PldAccountant(), _CLOSE)).total
     if total > 0:
         found.append((total, PldAccountant()))
     # Renyi accounting is worth its search only where the other left something, or where a few orders come near it
     plan, quick = search.plan(total or budget), RdpAccountant(ORDERS[::6])
     left = total == 0 or search.epsilon(PldAccountant(), plan) < privacy.epsilon * _WASTEFUL
     if left or search.epsilon(quick, plan) < privacy.epsilon * _NEAR:
-        found.append((search.refined(quick, RdpAccountant(), total or budget).total, RdpAccountant()))
+        found.append(
+            (search.refined(total or budget, (quick, _COARSE), (RdpAccountant(), _CLOSE)).total, RdpAccountant())
+        )
     # what the answers would cost without sampling is always there, and best where the rate is near 1
     found.append((search.largest(GaussianAccountant(), budget).total, GaussianAccountant()))
     best, accountant = max(found, key=lambda candidate: candidate[0])
@@ -177,10 +182,12 @@ class _Search:
 
         return largest(share, guess, close, like)
 
-    def refined(self, coarse: _Epsilon, accountant: _Epsilon, guess: float) -> Found:
-        """The same, from where a coarser answer has it."""
-        begin = self.largest(coarse, guess, _COARSE)
-        return self.largest(accountant, begin.total or guess, like=begin.points if begin.total else ())
+    def refined(self, guess: float, *ways: tuple[_Epsilon, float]) -> Found:
+        """The same by the last of these, each as close as it says, from where the one before it has the total."""
+        found = Found(0.0, ())
+        for accountant, close in ways:
+            found = self.largest(accountant, found.total or guess, close, found.points if found.total else ())
+        return found
 
     def certified(self, accountant: Accountant, total: float) -> ReleasePlan:
         """The plan of that total, as the accountant certifies it."""

@@ -3,7 +3,7 @@
 from accounting.accountants.pure import PureAccountant
 from accounting.accountants.rdp import RdpAccountant
 from accounting.accountants.single_use import SingleUseAccountant
-from accounting.accountants.tight import GaussianAccountant, PldAccountant
+from accounting.accountants.tight import GaussianAccountant, PldAccountant, RoughPld
 
 Accountant = PureAccountant | GaussianAccountant | SingleUseAccountant | PldAccountant | RdpAccountant
 ACCOUNTANTS: tuple[Accountant, ...] = (
@@ -23,5 +23,6 @@ __all__ = [
     "PldAccountant",
     "PureAccountant",
     "RdpAccountant",
+    "RoughPld",
     "SingleUseAccountant",
 ]

@@ -55,7 +55,7 @@ class PldAccountant:
 
     Parameters
     ----------
-    coarseness : grid interval as a multiple of the one a receipt is checked with; the search of noise uses 4
+    coarseness : grid interval as a multiple of the one a receipt is checked with
     """
 
     coarseness: float = 1.0
@@ -64,20 +64,39 @@ class PldAccountant:
 
     def supports(self, plan: Plan, delta: float) -> bool:
         """Whether each answer has a loss, delta is far above the FFT's error, and some grid is fine and small."""
-        return bool(self._grids(plan, delta))
+        return bool(_grids(losses_of(plan), delta, self.coarseness))
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan.
+        """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan."""
+        return _epsilon(losses_of(plan), delta, self.coarseness)
 
-        Of two neighbors the one has the record in every answer, and the other has not: each order of them is composed.
-        """
-        grids = self._grids(plan, delta)
-        return max((guard.epsilon(_composed(grid), delta - grid.error) for grid in grids), default=math.inf)
 
-    def _grids(self, plan: Plan, delta: float) -> tuple["_Grid", ...]:
-        """One for each order of neighbors; none where one of them cannot be had."""
-        grids = tuple(_grid(losses, self.coarseness) for losses in losses_of(plan, rough=self.coarseness > 1))
-        return tuple(g for g in grids if g) if all(g and delta >= _FLOORS * g.error for g in grids) else ()
+@dataclass(frozen=True, slots=True)
+class RoughPld:
+    """About the epsilon that `PldAccountant` certifies, for less work: where noise is searched. No bound.
+
+    Parameters
+    ----------
+    coarseness : as there
+    """
+
+    coarseness: float
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        """The epsilon at delta, about."""
+        return _epsilon(losses_of(plan, rough=True), delta, self.coarseness)
+
+
+def _epsilon(orders: tuple[Losses, ...], delta: float, coarseness: float) -> float:
+    """Of two neighbors one has the record in every answer, and the other has not: each order of them is composed."""
+    grids = _grids(orders, delta, coarseness)
+    return max((guard.epsilon(_composed(grid), delta - grid.error) for grid in grids), default=math.inf)
+
+
+def _grids(orders: tuple[Losses, ...], delta: float, coarseness: float) -> tuple["_Grid", ...]:
+    """One for each order of neighbors; none where one of them cannot be had."""
+    grids = tuple(_grid(losses, coarseness) for losses in orders)
+    return tuple(g for g in grids if g) if all(g and delta >= _FLOORS * g.error for g in grids) else ()
 
 
 def losses_of(plan: AbstractComposition, *, rough: bool = False, over: bool = False) -> tuple[Losses, ...]:

@@ -6,7 +6,7 @@ Proof: docs/proofs/random_allocation.md.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal, Protocol
 
@@ -17,12 +17,14 @@ from scipy.special import logsumexp, ndtr
 from accounting.divergences import polygon, sampled_gaussian, slot_law, slot_sums
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
 from accounting.divergences.polygon import Knots
+from accounting.divergences.spline import spline
 from accounting.privacy import REPLACE_ONE, Relation, apart
 
 Vector = NDArray[np.float64]
 
 _ROUNDING = 1 + 1e-6
-_FALLS = (0.2, 0.5, 1.5)  # by which -ln of the profile grows from knot to knot: in its body, its tail, a search
+_FALLS = (0.2, 0.5)  # by which -ln of the profile grows from knot to knot: in its body and its tail
+_SEARCH = (0.7, 2.0)  # and between the points that a search of noise evaluates, a spline between them
 _BODY = 0.03  # of the profile at gamma = 1, where the tail begins
 _NOTHING = 1e-17  # beside any delta
 _LEAST = 1e-12  # beyond the last knot the profile is at most this, all of it counted as infinite loss
@@ -116,25 +118,38 @@ def _known_slots(c: float, q: float, epsilon: float, ordered: bool) -> float:
 
 
 def knots(
-    mechanism: Allocation, noise_multiplier: float, coarse: bool = False, relation: Relation = REPLACE_ONE
+    mechanism: Allocation, noise_multiplier: float, rough: bool = False, relation: Relation = REPLACE_ONE
 ) -> Knots:
-    """The pair whose profile is the polygon over some bounds of the mechanism's."""
-    return _knots(mechanism, noise_multiplier, coarse, relation)
+    """The pair whose profile is the polygon over some bounds of the mechanism's; `rough`: about that, no bound."""
+    return _knots(mechanism, noise_multiplier, rough, relation)
 
 
 @lru_cache(maxsize=256)
-def _knots(mechanism: Allocation, noise_multiplier: float, coarse: bool, relation: Relation) -> Knots:
-    body, tail, search = _FALLS
-    least = 1e-10 if coarse else _LEAST
-    epsilons, bounds = [0.0], [hockey_stick(mechanism, noise_multiplier, 0.0, relation)]
-    step = 0.3 * (search if coarse else body) * typical_deviation(mechanism, noise_multiplier, relation)
-    while bounds[-1] > least and len(bounds) < _MOST_KNOTS and epsilons[-1] + step <= _LAST_EPSILON:
+def _knots(mechanism: Allocation, noise_multiplier: float, rough: bool, relation: Relation) -> Knots:
+    step = 0.3 * typical_deviation(mechanism, noise_multiplier, relation)
+
+    def profile(epsilon: float) -> float:
+        return hockey_stick(mechanism, noise_multiplier, epsilon, relation)
+
+    if rough:
+        few, bounds = _along(profile, _SEARCH[0] * step, *_SEARCH)
+        logs = spline(few, [math.log(max(bound, 1e-300)) for bound in bounds])
+        epsilons, bounds = _along(lambda epsilon: math.exp(min(logs(epsilon), 0.0)), _FALLS[0] * step, *_FALLS)
+    else:
+        epsilons, bounds = _along(profile, _FALLS[0] * step, *_FALLS)
+    return polygon.knots(np.exp(epsilons), np.array(bounds))
+
+
+def _along(profile: Callable[[float], float], step: float, body: float, tail: float) -> tuple[list[float], list[float]]:
+    """Epsilons from 0 on, between which -ln of the profile grows by about so much, and the profile there."""
+    epsilons, bounds = [0.0], [profile(0.0)]
+    while bounds[-1] > _LEAST and len(bounds) < _MOST_KNOTS and epsilons[-1] + step <= _LAST_EPSILON:
         epsilons.append(epsilons[-1] + step)
-        bounds.append(min(bounds[-1], hockey_stick(mechanism, noise_multiplier, epsilons[-1], relation)))
-        fall = search if coarse else body if bounds[-1] > _BODY * bounds[0] else tail
+        bounds.append(min(bounds[-1], profile(epsilons[-1])))
+        fall = body if bounds[-1] > _BODY * bounds[0] else tail
         fell = math.log(bounds[-2] / max(bounds[-1], 1e-300)) + 1e-9
         step *= min(max(fall / fell, 0.5), 2.0)
-    return polygon.knots(np.exp(epsilons), np.array(bounds))
+    return epsilons, bounds
 
 
 def conditioned_rdp(

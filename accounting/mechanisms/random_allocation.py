@@ -108,13 +108,13 @@ class AllocationLoss:
     Parameters
     ----------
     mechanism, noise_multiplier : the use
-    coarse : with fewer knots, for the search of noise; still an upper bound
+    rough : from a few evaluations, for the search of noise: very near the true one, and no bound
     relation : of the neighbors
     """
 
     mechanism: RandomAllocation
     noise_multiplier: float
-    coarse: bool
+    rough: bool
     relation: Relation = REPLACE_ONE
 
     @property
@@ -127,7 +127,7 @@ class AllocationLoss:
 
     @property
     def widest(self) -> float:
-        return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.coarse, self.relation)[0][-1])
+        return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.rough, self.relation)[0][-1])
 
     def moments(self, count: int) -> tuple[float, float]:
         """As in the limit of many slots; its rare jumps lie within `widest`."""
@@ -140,5 +140,5 @@ class AllocationLoss:
 
 @lru_cache(maxsize=16)
 def _masses(loss: AllocationLoss, interval: float) -> Masses:
-    knots = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.coarse, loss.relation)
+    knots = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.rough, loss.relation)
     return polygon.on_grid(knots, interval)

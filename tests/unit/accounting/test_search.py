@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from accounting.accountants import PldAccountant
+from accounting.accountants import PldAccountant, RoughPld
 from accounting.calibration import calibrate
+from accounting.divergences.spline import spline
 from accounting.mechanisms import (
     Gaussian,
     Laplace,
@@ -122,12 +124,13 @@ def test_noise_is_what_it_was_to_within_what_a_search_leaves(name: str) -> None:
     assert noise == pytest.approx(before, rel=CLOSE)
 
 
-def test_fine_grids_are_asked_a_few_times_and_never_twice_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[float, Plan]] = []
+def test_what_certifies_is_asked_once_or_twice_and_never_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search itself asks `RoughPld`, which is as near as it must be for that."""
+    asked: list[Plan] = []
     whole = PldAccountant.epsilon
 
     def epsilon(self: PldAccountant, plan: Plan, delta: float) -> float:
-        asked.append((self.coarseness, plan))
+        asked.append(plan)
         return whole(self, plan, delta)
 
     monkeypatch.setattr(PldAccountant, "epsilon", epsilon)
@@ -135,5 +138,14 @@ def test_fine_grids_are_asked_a_few_times_and_never_twice_the_same(monkeypatch: 
         (Query("slots", 3, RandomAllocation(0.5, 60), 0.97), *MOMENTS), Privacy(0.77, 1e-6)
     )  # asked nowhere else: what is calibrated is kept
     assert release.accountant == "pld"
-    assert len(asked) == len(set(asked))
-    assert sum(coarseness == 1 for coarseness, _ in asked) <= 4
+    assert len(set(asked)) == len(asked) <= 2
+    assert RoughPld(1.0).epsilon(release.plan, 1e-6) == pytest.approx(release.epsilon, rel=CLOSE)
+
+
+def test_the_spline_of_a_search_keeps_a_cubic_and_is_the_polygon_of_few_points() -> None:
+    x = [0.0, 0.3, 1.0, 1.4, 2.5, 4.0]
+    cubic = spline(x, [t**3 - 2 * t**2 + 5 for t in x])
+    line = spline(x[:3], [1.0, 0.0, 2.0])
+    for t in np.linspace(0, 4, 41):
+        assert cubic(float(t)) == pytest.approx(t**3 - 2 * t**2 + 5, abs=1e-9)
+        assert line(float(t)) == pytest.approx(1 - t / 0.3 if t < 0.3 else 2 * (t - 0.3) / 0.7, abs=1e-12)

@@ -93,7 +93,7 @@ def test_the_curve_of_the_approximation(slack: float) -> None:
     assert np.all(np.array(by_hand) <= found)
     assert found == pytest.approx(by_hand, rel=1e-5)
     theirs = reference.conditioned_rdp(
-        guard.pessimistic_pmf(*AllocationLoss(MECHANISM, Z, coarse=False).masses(1e-4)), slack, orders
+        guard.pessimistic_pmf(*AllocationLoss(MECHANISM, Z, rough=False).masses(1e-4)), slack, orders
     )
     assert found == pytest.approx(theirs, rel=0.05)
     curve = conditioned_rdp(MECHANISM, Z, ORDERS, slack)

@@ -1,0 +1,32 @@
+"""A smooth curve through points, for a search: no bound, nothing certified stands on it."""
+
+from bisect import bisect
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+
+def spline(x: Sequence[float], y: Sequence[float]) -> Callable[[float], float]:
+    """The cubic spline through the points, x ascending, whose third derivative does not jump next to either end; the
+    polygon through fewer than four.
+    """
+    h, count = np.diff(x), len(x)
+    slopes = np.diff(y) / h
+    bends = np.zeros(count)
+    if count > 3:
+        system, right = np.eye(count), np.zeros(count)
+        for i in range(1, count - 1):
+            system[i, i - 1 : i + 2] = h[i - 1], 2 * (h[i - 1] + h[i]), h[i]
+            right[i] = 6 * (slopes[i] - slopes[i - 1])
+        system[0, :3] = h[1], -h[0] - h[1], h[0]
+        system[-1, -3:] = h[-1], -h[-1] - h[-2], h[-2]
+        bends = np.linalg.solve(system, right)
+    starts = slopes - h * (2 * bends[:-1] + bends[1:]) / 6
+    pieces = np.transpose([x[:-1], y[:-1], starts, bends[:-1] / 2, np.diff(bends) / (6 * h)]).tolist()
+
+    def at(t: float) -> float:
+        start, value, slope, bend, third = pieces[min(max(bisect(x, t) - 1, 0), count - 2)]
+        s = t - start
+        return value + s * (slope + s * (bend + s * third))
+
+    return at
