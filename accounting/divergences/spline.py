@@ -4,6 +4,7 @@ from bisect import bisect
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def spline(x: Sequence[float], y: Sequence[float]) -> Callable[[float], float]:
@@ -12,7 +13,7 @@ def spline(x: Sequence[float], y: Sequence[float]) -> Callable[[float], float]:
     """
     h, count = np.diff(x), len(x)
     slopes = np.diff(y) / h
-    bends = np.zeros(count)
+    bends: NDArray[np.float64] = np.zeros(count)
     if count > 3:
         system, right = np.eye(count), np.zeros(count)
         for i in range(1, count - 1):
@@ -20,9 +21,10 @@ def spline(x: Sequence[float], y: Sequence[float]) -> Callable[[float], float]:
             right[i] = 6 * (slopes[i] - slopes[i - 1])
         system[0, :3] = h[1], -h[0] - h[1], h[0]
         system[-1, -3:] = h[-1], -h[-1] - h[-2], h[-2]
-        bends = np.linalg.solve(system, right)
+        bends = np.asarray(np.linalg.solve(system, right), dtype=np.float64)
     starts = slopes - h * (2 * bends[:-1] + bends[1:]) / 6
-    pieces = np.transpose([x[:-1], y[:-1], starts, bends[:-1] / 2, np.diff(bends) / (6 * h)]).tolist()
+    thirds = np.diff(bends) / (6 * h)
+    pieces: list[list[float]] = np.transpose([x[:-1], y[:-1], starts, bends[:-1] / 2, thirds]).tolist()
 
     def at(t: float) -> float:
         start, value, slope, bend, third = pieces[min(max(bisect(x, t) - 1, 0), count - 2)]
