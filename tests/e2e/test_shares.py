@@ -107,7 +107,7 @@ def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept:
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     dispatcher.start()
     try:
-        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 300}, "privacy": {"epsilon": 0.2}}
+        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 150}, "privacy": {"epsilon": 0.2}}
         job = world.submit(kept.dataset, **long).id
         dispatcher.wake()
 
