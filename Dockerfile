@@ -22,12 +22,13 @@ COPY app app
 RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /dist . && \
     /opt/venv/bin/pip install --no-cache-dir --no-deps --no-index /dist/*.whl && \
     /opt/venv/bin/pip uninstall --yes setuptools pip
-# Nor the parts of its libraries that it never loads: see the list there.
+# Nor the parts of its libraries that it never loads: see the list there. Importing what a worker runs compiles its
+# loops: for one kind of processor, not for the one that builds; and -P for the modules that are installed, since numba
+# keeps a loop under its module's path.
 COPY docker/prune.py docker/
-RUN python3 docker/prune.py /opt/venv/lib/python3*/site-packages
-# Importing what a worker runs compiles its loops. They are kept for one kind of processor, not for the one that builds.
-RUN NUMBA_CACHE_DIR=/opt/compiled NUMBA_CPU_NAME=${LOOPS} NUMBA_CPU_FEATURES='' \
-    /opt/venv/bin/python -c 'import app.worker.task'
+RUN python3 docker/prune.py /opt/venv/lib/python3*/site-packages && \
+    NUMBA_CACHE_DIR=/opt/compiled NUMBA_CPU_NAME=${LOOPS} NUMBA_CPU_FEATURES='' \
+    /opt/venv/bin/python -P -c 'import app.worker.task'
 
 FROM ${BASE}
 ARG LOOPS
