@@ -124,9 +124,9 @@ class TestAdaSsp:
         farthest = dict.fromkeys(bounds, 0.0)
         for trial in range(60):
             X, y, _ = _data(400, 3, trial)
-            X[0], y[0] = rng.normal(size=3), 1.0
+            X[0], y[0] = rng.normal(size=3), 50.0  # beyond C: cut
             other, other_y = X.copy(), y.copy()
-            other[0], other_y[0] = (rng.normal(size=3), -1.0) if trial % 2 else (X[0], -1.0)
+            other[0], other_y[0] = (rng.normal(size=3), -50.0) if trial % 2 else (X[0], -50.0)
             X[0], other[0] = 9 * X[0], 9 * other[0]  # too long: scaled to norm 1
             seen = []
             for rows, targets in ((X, y), (other, other_y)):

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from accounting.errors import OutOfRange
 from accounting.noise import Noise
 from solvers import Problem, methods, plan, solve
 from solvers.columns import Columns
+from solvers.data_access import inputs
 from solvers.data_access.data import places_of
+from solvers.data_access.moment_sums import Counts, MeanRow, Spread, Squares, Targets
 from solvers.data_access.persons import of_persons, places
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -45,6 +48,19 @@ def test_every_order_of_persons_is_as_likely_whatever_the_file_s() -> None:
 def test_records_are_taken_with_all_their_places() -> None:
     problem = Problem(Logistic(), n=5, d=1, row_norm=1.0, unit=Unit("person", 3))
     assert places_of(np.array([4, 1]), problem).tolist() == [12, 13, 14, 3, 4, 5]
+
+
+def test_moments_add_up_the_rows_of_all_places_and_no_empty_one() -> None:
+    """As of the rows alone, without persons: whatever stands where there is no row."""
+    columns, rng, here = Columns((1, 3, 1)), np.random.default_rng(4), np.random.default_rng(5).random(120) < 0.5
+    X = np.column_stack((rng.uniform(-1, 1, 120), np.eye(3)[rng.integers(0, 3, 120)], rng.uniform(-1, 1, 120)))
+    X, y = np.column_stack((X, np.ones(120))), rng.uniform(-1, 1, 120)
+    one = Problem(Squared(), n=int(here.sum()), d=columns.d, row_norm=columns.row_norm, columns=columns)
+    rows = inputs.of_arrays(X[here], y[here], one)
+    persons = inputs.of_arrays(X, y, replace(one, n=40, unit=Unit("person", 3)), here)
+    center = np.full(5, 0.3)
+    for work in (MeanRow(), Spread(center, 1.0), Squares(center, 0.2), Counts(4), Targets(), Targets(0.4)):
+        assert np.allclose(persons.total(work), rows.total(work), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
