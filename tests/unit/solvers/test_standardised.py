@@ -16,6 +16,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, moment_bounds
 from solvers.columns import Columns
 from solvers.data_access import inputs
+from solvers.data_access.moment_sums import Targets
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -302,3 +303,10 @@ def test_the_bound_covers_what_centring_cancels(loss: Loss, asked: list[tuple[Ve
     gaps = [float(np.linalg.norm(one - two)) for one, _ in asked for two, _ in asked]
     assert len({bound for _, bound in asked}) == 1
     assert 2 * limit / N < max(gaps) <= 2 * asked[0][1]
+
+
+def test_targets_beyond_their_range_are_cut() -> None:
+    columns = Columns((1,))
+    problem = Problem(Squared(), n=3, d=2, row_norm=columns.row_norm, columns=columns)
+    data = inputs.of_arrays(np.ones((3, 2)), np.array([50.0, -50.0, 0.5]), problem)
+    assert [float(data.total(work)) for work in (Targets(), Targets(0.5))] == [0.5, 2.0]
