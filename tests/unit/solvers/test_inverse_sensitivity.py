@@ -13,7 +13,7 @@ from accounting.mechanisms import Exponential
 from accounting.noise import Noise
 from solvers import plan, solve
 from solvers.data_access import inputs
-from solvers.data_access.lattice_sums import lattice_mean_gradients
+from solvers.data_access.lattice_sums import Rounded, lattice_mean_gradients
 from solvers.data_access.sums import gradient_sum
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
@@ -257,3 +257,10 @@ def test_one_record_does_not_change_how_much_work_there_is(domain: Domain, regul
     assert sum(first.values()) > 1000
     for X, targets in ((one, y), (one, -y), (-one, y / 3)):
         assert worked(problem, grid, X, targets) == first
+
+
+def test_slopes_are_limited_before_they_are_rounded_to_the_lattice_that_is_named() -> None:
+    """Of four records, each G or eight units, by a partition that would not choose this lattice itself."""
+    problem = Problem(Logistic(), n=4, d=1, row_norm=1.0, slope_limit=0.1)
+    data = inputs.of_arrays(np.ones((4, 1)), np.ones(4), problem)
+    assert data.total(Rounded(np.zeros((1, 1)), 3)).tolist() == [[-32]]
