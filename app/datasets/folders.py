@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from app.persistence.tables import datasets
 from app.sources import partitions
+from app.sources.errors import Away
 from app.sources.matrix import sync_folder
 
 _INCOMING, _LOCK = ".incoming-", ".lock"
@@ -86,7 +87,7 @@ def sweep(home: Path, connection: sa.Connection) -> list[str]:
     for folder in connection.scalars(sa.select(datasets.c.folder).where(datasets.c.data != "stored")):
         try:
             erase(home, folder)
-        except OSError:  # where partitions are cannot be reached, say: at the next start
+        except (OSError, Away):  # at the next start
             _log.error("not_erased %s", folder)
     known = set(connection.scalars(sa.select(datasets.c.folder)))
     left = []

@@ -66,6 +66,7 @@ async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> Asyn
         "too_large",
         "unsupported_media_type",
         "disk_full",
+        "storage_unavailable",
         "request_timeout",
     ),
     openapi_extra={

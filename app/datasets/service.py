@@ -22,7 +22,7 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources import partitions
-from app.sources.errors import Mismatch, SourceError, TooLarge
+from app.sources.errors import Away, Mismatch, SourceError, TooLarge
 from app.sources.matrix import checksum, fingerprint
 from app.wire.base import Page
 from app.wire.datasets import Budget, Dataset, DatasetSpec
@@ -132,6 +132,8 @@ def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int, place: s
         raise ApiError("invalid_request", error.detail, violations=[wrong]) from None
     except TooLarge as error:
         raise ApiError("too_large", error.detail) from None
+    except Away:
+        raise ApiError("storage_unavailable") from None
     except SourceError as error:
         raise ApiError("unreadable_file", error.detail) from None
 

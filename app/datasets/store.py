@@ -71,13 +71,20 @@ def visible(connection: sa.Connection, dataset_id: str, principal: Principal) ->
         row = connection.execute(statement, {"dataset": dataset_id, "who": principal.id}).one_or_none()
         found = None if row is None else _dataset(row)
     if found is None:
-        raise ApiError("not_found", "There is no dataset of this id.")
+        raise _none()
     return found
 
 
+def _none() -> ApiError:
+    return ApiError("not_found", "There is no dataset of this id.")
+
+
 def lock(connection: sa.Connection, dataset_id: str, principal: Principal) -> None:
-    """`ledger.lock` of a dataset, if it is there for whoever asks: nobody waits for one that is not."""
-    ledger.lock(connection, (datasets.c.id == dataset_id) & granted(principal, datasets.c.id))
+    """`ledger.lock` of a dataset; not_found as `visible`: nobody waits for one that is not there for them, nor
+    goes on without the lock where a grant comes just after it was asked for.
+    """
+    if not ledger.lock(connection, (datasets.c.id == dataset_id) & granted(principal, datasets.c.id)):
+        raise _none()
 
 
 def granted(principal: Principal, dataset_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:

@@ -111,6 +111,11 @@ CODES: Mapping[str, Code] = {
     "database_unavailable": Code(
         503, "The database does not answer", "What was committed stands; ask again, with the same Idempotency-Key."
     ),
+    "storage_unavailable": Code(
+        503,
+        "Where partitions are stored cannot be reached",
+        "Nothing was registered. What was to be deleted is noted, and deleted at a start that reaches it.",
+    ),
     "dataset_damaged": Code(
         503, "The dataset's values are not those registered", "The operator has to restore them; nothing was charged."
     ),

@@ -20,15 +20,16 @@ from app.persistence.dialect import json_at
 from app.persistence.tables import EXTERNAL, PROMISES, analyst_spend, datasets, jobs, ledger_entries, ledgers
 
 
-def lock(connection: sa.Connection, of: sa.ColumnElement[bool]) -> None:
-    """Waits until nobody else changes the ledgers of these datasets; from here on to the end nobody will.
+def lock(connection: sa.Connection, of: sa.ColumnElement[bool]) -> bool:
+    """Waits until nobody else changes the ledgers of these datasets; from here on to the end nobody will. Whether there
+    are any.
 
     What is read of them after it, their datasets, jobs, grants and allotments among it, stays so: every change of those
     takes this lock before it reads what it decides by. In the order of their ids, so that no two wait for each other.
     On SQLite a write excludes all others anyway.
     """
     held = ledgers.c.id.in_(sa.select(datasets.c.ledger_id).where(of))
-    connection.execute(sa.select(ledgers.c.id).where(held).order_by(ledgers.c.id).with_for_update())
+    return bool(connection.execute(sa.select(ledgers.c.id).where(held).order_by(ledgers.c.id).with_for_update()).all())
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:

@@ -5,11 +5,13 @@ Partition p holds records p GROUP .. (p + 1) GROUP - 1 of the file, in the same 
 or s3://bucket/prefix; what opens it takes credentials from its own environment, never from a job.
 """
 
+import errno
 import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -49,7 +51,7 @@ class Partition(Wire):
     """What is known of one."""
 
     rows: Annotated[int, Field(ge=1, le=GROUP, description="How many records it holds: GROUP, or the last one fewer.")]
-    sha256: Annotated[str, Field(description="Of its numbers and its codes, one after the other.")]
+    sha256: Annotated[str, Field(description="Of the SHA-256 of its numbers and that of its codes.")]
 
 
 class Manifest(Wire):
@@ -120,11 +122,10 @@ def ingest(file: Path, columns: Sequence[Column], folder: Path, place: str, most
                 for _, block in pieces:
                     writer.append(block)
                     known.add(block)
-            sums = hashlib.sha256()
+            sums = [storage.put(folder / name, _named(number, name)) for name in (NUMBERS, CODES)]
             for name in (NUMBERS, CODES):
-                storage.put(folder / name, _named(number, name), sums)
                 (folder / name).unlink()
-            found.append(Partition(rows=writer.rows, sha256=sums.hexdigest()))
+            found.append(Partition(rows=writer.rows, sha256=_joined(sums)))
     except BaseException:
         storage.clear()
         raise
@@ -149,12 +150,10 @@ def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
     OSError
         if the disk is full.
     """
-    storage, sums = Storage(manifest.place), hashlib.sha256()
-    folder = Path(tempfile.mkdtemp(dir=scratch))
+    storage, folder = Storage(manifest.place), Path(tempfile.mkdtemp(dir=scratch))
     try:
-        for name in (NUMBERS, CODES):
-            storage.get(_named(number, name), folder / name, sums)
-        if sums.hexdigest() != manifest.partitions[number].sha256:
+        sums = [storage.get(_named(number, name), folder / name) for name in (NUMBERS, CODES)]
+        if _joined(sums) != manifest.partitions[number].sha256:
             raise Damaged("A partition is not what was stored.")
         return mapped(folder, manifest.widths)
     finally:
@@ -168,14 +167,11 @@ def are_whole(folder: Path) -> bool:
         return True
     storage = Storage(manifest.place)
     for number, partition in enumerate(manifest.partitions):
-        sums = hashlib.sha256()
         try:
-            for name in (NUMBERS, CODES):
-                for piece in storage.read(_named(number, name)):
-                    sums.update(piece)
+            sums = [storage.sha256(_named(number, name)) for name in (NUMBERS, CODES)]
         except (Away, Damaged):
             return False
-        if sums.hexdigest() != partition.sha256:
+        if _joined(sums) != partition.sha256:
             return False
     return True
 
@@ -188,9 +184,21 @@ def prepared(spec: "JobSpec", manifest: Manifest, number: int, scratch: Path) ->
 
 
 def erase(folder: Path) -> None:
-    """Deletes the records that a dataset's folder says to be elsewhere, if it does; again is as good as once."""
+    """Deletes the records that a dataset's folder says to be elsewhere, if it does; again is as good as once.
+
+    Raises
+    ------
+    Away
+        if it cannot be done, or the folder does not say any more where they are: then it must not go either.
+    """
     if (manifest := read(folder)) is not None:
         Storage(manifest.place).clear()
+    elif (folder / PARTITIONS).exists():
+        raise Away("Where the records are cannot be read any more.")
+
+
+def _joined(sums: Sequence[bytes]) -> str:
+    return hashlib.sha256(b"".join(sums)).hexdigest()
 
 
 class Storage:
@@ -202,43 +210,65 @@ class Storage:
         self._files, self._path = fs.FileSystem.from_uri(url)
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
 
-    def put(self, file: Path, name: str, sums: Any) -> None:
-        """Copies a file there, durably; `sums` is told its bytes."""
-        if self._is_local:
-            Path(self._path).mkdir(mode=0o700, parents=True, exist_ok=True)
-        with file.open("rb") as source, self._files.open_output_stream(f"{self._path}/{name}") as target:
-            while piece := source.read(_STEP):
-                sums.update(piece)
-                target.write(piece)
-        if self._is_local:
-            with open(f"{self._path}/{name}", "rb") as written:
-                os.fsync(written.fileno())
-            sync_folder(Path(self._path))
+    def put(self, file: Path, name: str) -> bytes:
+        """Copies a file there, durably; its SHA-256."""
+        sums = hashlib.sha256()
+        with file.open("rb") as source, _reached():
+            if self._is_local:
+                Path(self._path).mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._files.open_output_stream(f"{self._path}/{name}") as target:
+                while piece := source.read(_STEP):
+                    sums.update(piece)
+                    target.write(piece)
+            if self._is_local:
+                with open(f"{self._path}/{name}", "rb") as written:
+                    os.fsync(written.fileno())
+                sync_folder(Path(self._path))
+        return sums.digest()
 
-    def get(self, name: str, file: Path, sums: Any) -> None:
-        """Copies a file from there; raises as `opened`."""
+    def get(self, name: str, file: Path) -> bytes:
+        """Copies a file from there; its SHA-256. Raises as `opened`."""
+        sums = hashlib.sha256()
         with file.open("xb") as target:
             for piece in self.read(name):
                 sums.update(piece)
                 target.write(piece)
+        return sums.digest()
+
+    def sha256(self, name: str) -> bytes:
+        """Of a file there; raises as `opened`."""
+        sums = hashlib.sha256()
+        for piece in self.read(name):
+            sums.update(piece)
+        return sums.digest()
 
     def read(self, name: str) -> Iterator[bytes]:
         """A file's bytes, some at a time; raises as `opened`."""
         try:
-            with self._files.open_input_stream(f"{self._path}/{name}") as source:
+            with _reached(), self._files.open_input_stream(f"{self._path}/{name}") as source:
                 while piece := source.read(_STEP):
                     yield piece
         except FileNotFoundError:
             raise Damaged("A partition is not there.") from None
-        except OSError:
-            raise Away("Where the records are cannot be reached.") from None
 
     def clear(self) -> None:
         """Deletes all that is there."""
         from pyarrow import fs
 
-        if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
-            self._files.delete_dir(self._path)
+        with _reached():
+            if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
+                self._files.delete_dir(self._path)
+
+
+@contextmanager
+def _reached() -> Iterator[None]:
+    """`Away` where the place cannot be reached; what is not there, and what is full, is as it is."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) or error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Away("Where the records are cannot be reached.") from None
 
 
 def _named(number: int, name: str) -> str:

@@ -76,7 +76,7 @@ def charge(
 @router.delete(
     "/{dataset_id}",
     summary="Withdraw a dataset, or delete its values",
-    responses=responses("not_found", "disk_full"),
+    responses=responses("not_found", "disk_full", "storage_unavailable"),
 )
 def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatching, dataset_id: Identifier) -> Dataset:
     """Ends its jobs (queued ones are refunded, running ones stay charged and release nothing), and deletes its values.

@@ -23,6 +23,7 @@ from app.jobs import store as jobs
 from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.settings import Settings
+from app.sources.errors import Away
 from app.wire.datasets import Amendment, Budget, BudgetChange, Dataset
 from app.wire.problems import Violation
 
@@ -63,7 +64,7 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
     Raises
     ------
     ApiError
-        not_found.
+        not_found; storage_unavailable: the order stands, and is carried out at a start that reaches it.
     """
     with database.write(alone="names") as connection:
         store.lock(connection, dataset_id, steward)
@@ -71,7 +72,10 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
         if row.data == "stored":
             row = _emptied(connection, row, steward, database.timestamp())
         told = described(connection, row, steward)
-    folders.erase(settings.home, row.folder)
+    try:
+        folders.erase(settings.home, row.folder)
+    except Away:
+        raise ApiError("storage_unavailable") from None
     return told
 
 

@@ -11,11 +11,13 @@ import pytest
 import sqlalchemy as sa
 from httpx import Response
 
-from app.datasets import grants
+from app.datasets import grants, store
 from app.http.errors import ApiError
 from app.http.routing import routes
+from app.identity.store import Principal
 from app.main import ROUTERS
 from app.persistence.session import Database
+from app.persistence.tables import identities
 from tests.service.test_identity import RULES
 from tests.support.service import JOB, OF_THE_REQUEST, Service
 from tests.support.world import World
@@ -104,6 +106,14 @@ def test_without_a_grant_a_dataset_is_as_one_that_never_was(case: Case, rule: tu
     assert asked[0] == asked[1] != []
     assert answers[0][0] == 404
     assert _ask(case.service, "friend", rule, case.dataset).status_code in (200, 202)
+
+
+def test_whoever_gets_no_lock_goes_on_with_nothing(case: Case) -> None:
+    """On PostgreSQL a grant may come between the lock, which finds no row, and what is then read without it."""
+    with case.service.database.write() as connection:
+        [stranger] = connection.execute(sa.select(identities.c.id).where(identities.c.name == "stranger")).scalars()
+        with pytest.raises(ApiError, match="not_found"):
+            store.lock(connection, case.dataset, Principal(stranger, "stranger", "analyst"))
 
 
 @pytest.mark.parametrize("rule", OF_A_JOB, ids=" ".join)

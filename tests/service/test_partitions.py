@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.datasets import values
+from app.datasets import folders, values
 from app.sources import partitions
 from solvers.data_access import data, partitioned
 from tests.service.conftest import MakeService
@@ -93,6 +93,21 @@ def test_a_dataset_that_is_deleted_leaves_no_partition(parted: Service) -> None:
     assert parted.call("steward", "DELETE", f"/v1/datasets/{dataset}").status_code == 200
     assert not (store(parted) / dataset).exists()
     assert not (parted.home / "datasets" / dataset).exists()
+
+
+def test_partitions_that_nobody_finds_any_more_are_not_said_to_be_deleted(parted: Service) -> None:
+    dataset = parted.dataset(storage="partitions")
+    manifest = parted.home / "datasets" / dataset / "partitions.json"
+    whole = manifest.read_bytes()
+    manifest.write_bytes(b'{"x')
+    told = parted.call("steward", "DELETE", f"/v1/datasets/{dataset}")
+    assert (told.status_code, told.json()["code"]) == (503, "storage_unavailable")
+    assert manifest.exists()
+    manifest.write_bytes(whole)
+    with parted.database.write(alone="names") as connection:
+        assert folders.sweep(parted.home, connection) == []
+    assert not (store(parted) / dataset).exists()
+    assert not manifest.parent.exists()
 
 
 def test_without_a_place_and_for_persons_partitions_are_refused(parted: Service, shared: Service) -> None:

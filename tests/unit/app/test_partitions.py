@@ -90,17 +90,29 @@ def test_a_damaged_partition_is_known_by_whoever_opens_it(tmp_path: Path, place:
 def test_a_file_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, put, calls = f"file://{tmp_path}/store/ds_0", Storage.put, []
 
-    def full(self: Storage, *given: Any) -> None:
+    def full(self: Storage, *given: Any) -> bytes:
         calls.append(given)
         if len(calls) > 2:
             raise OSError("the disk is full")
-        put(self, *given)
+        return put(self, *given)
 
     monkeypatch.setattr(Storage, "put", full)
     with pytest.raises(OSError, match="full"):
         stored(tmp_path, place)
     assert len(calls) == 3
     assert not (tmp_path / "store" / "ds_0").exists()
+
+
+def test_what_moves_from_one_file_to_the_other_is_damage(tmp_path: Path) -> None:
+    _, _, folder = stored(tmp_path, f"file://{tmp_path}/store/ds_0")
+    manifest = partitions.read(folder)
+    assert manifest is not None
+    numbers, codes = (tmp_path / "store" / "ds_0" / partitions._named(0, name) for name in ("numbers.npy", "codes.npy"))
+    there = codes.read_bytes()
+    numbers.write_bytes(numbers.read_bytes() + there[:8])
+    codes.write_bytes(there[8:])
+    with pytest.raises(Damaged):
+        opened(manifest, 0, tmp_path)
 
 
 def test_a_place_that_is_away_is_no_damage(tmp_path: Path) -> None:
