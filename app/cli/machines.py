@@ -1,12 +1,13 @@
 """purse scheduler, purse worker: the engine on machines of its own, and their certificates."""
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.cli.common import Json, Refusal, emit, facts
+from app.cli.common import Json, Refusal, emit, facts, note
 
 Authority = Annotated[
     Path, typer.Option("--ca", envvar="PURSE_SCHEDULER_CA", help="The channel's authority, a PEM file.")
@@ -25,6 +26,7 @@ def scheduler(
     key: Key,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8786,
+    json: Json = False,
 ) -> None:
     """Run the scheduler that servers hand jobs to and workers take them from, until it is told to stop.
 
@@ -37,7 +39,11 @@ def scheduler(
     """
     from app.worker.joining import Channel, schedule
 
-    asyncio.run(schedule(host, port, Channel(ca, cert, key)))
+    def listening(address: str) -> None:
+        emit({"address": address}, json, lambda: note(f"scheduling on {address}"))
+        sys.stdout.flush()
+
+    asyncio.run(schedule(host, port, Channel(ca, cert, key), listening))
 
 
 @group.callback()

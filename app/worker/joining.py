@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,15 +69,15 @@ class Work:
     patience: float
 
 
-async def schedule(host: str, port: int, channel: Channel) -> None:
-    """Runs a scheduler until it is told to stop."""
+async def schedule(host: str, port: int, channel: Channel, listening: Callable[[str], object]) -> None:
+    """Runs a scheduler until it is told to stop; says its address as soon as it listens."""
     dask.config.set(QUIET)
     scheduler.heartbeat_interval = lambda n: BEAT  # noqa: ARG005, no setting names it
     security = channel.security("scheduler")
     async with Scheduler(
         host=host, port=port, protocol="tls://", security=security, dashboard=False, dashboard_address="127.0.0.1:0"
     ) as running:
-        _log.warning("scheduling on %s", running.address)
+        listening(running.address)
         await _told().wait()
 
 

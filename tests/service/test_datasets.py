@@ -430,7 +430,7 @@ def test_a_restart_sweeps_what_a_crash_left_and_nothing_else(make_service: MakeS
     with folders.incoming(home) as filled:
         (filled / "upload").write_bytes(b"half of a file")
         with make_service(home) as service:
-            assert _left(service) == sorted([dataset, filled.name])
+            assert _left(service) == sorted([dataset, filled.name, f"{filled.name}.lock"])
             assert (filled / "upload").read_bytes() == b"half of a file"
             assert sorted(path.name for path in (home / "quarantine").iterdir()) == ["ds_orphan", "incoming-dead"]
             assert service.call("analyst", "GET", f"/v1/datasets/{dataset}").status_code == 200

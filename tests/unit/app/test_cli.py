@@ -130,6 +130,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "quote",
         "receipt get",
         "receipt verify",
+        "scheduler",
         "serve",
         "submit",
         "token create",
@@ -137,6 +138,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "token rotate",
         "token revoke",
         "upload",
+        "worker certificate",
     }
 
 
