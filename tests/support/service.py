@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from httpx import Response
 
 from app.persistence.session import Database
-from app.persistence.tables import metadata
+from app.persistence.tables import holders, metadata
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
 
@@ -107,19 +107,27 @@ class Service:
         return str(made.json()["id"])
 
     def durable(self, dataset: str) -> tuple[list[Any], list[bytes], list[str]]:
-        """Everything that lasts: every row of every table, budget and ledger as told, every folder of the home."""
+        """Everything that lasts: every row of every table but heartbeats, budget and ledger as told, every folder."""
+        lasting = [table for table in metadata.sorted_tables if table is not holders]
         with self.database.read() as connection:
-            tables = [list(connection.execute(sa.select(t).order_by(*t.primary_key))) for t in metadata.sorted_tables]
+            tables = [list(connection.execute(sa.select(t).order_by(*t.primary_key))) for t in lasting]
         told = [self.call("steward", "GET", f"/v1/datasets/{dataset}/{p}").content for p in ("budget", "ledger")]
         folders = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.is_dir())
         return tables, told, folders
 
+    def started(self, job_id: str) -> dict[str, Any]:
+        """The job, once it waits no more."""
+        return self._past(job_id, ("queued",), PATIENCE)
+
     def finished(self, job_id: str, within: float = PATIENCE) -> dict[str, Any]:
         """The job, once it is over."""
+        return self._past(job_id, ("queued", "running"), within)
+
+    def _past(self, job_id: str, states: tuple[str, ...], within: float) -> dict[str, Any]:
         deadline = time.monotonic() + within
         while True:
             job: dict[str, Any] = self.call("steward", "GET", f"/v1/jobs/{job_id}").json()
-            if job["state"] not in ("queued", "running"):
+            if job["state"] not in states:
                 return job
             assert time.monotonic() < deadline, job
             time.sleep(0.02)
