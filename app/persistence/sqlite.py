@@ -83,7 +83,7 @@ class Turn:
 
 def _engine(url: sa.URL, begin: str, pragmas: tuple[str, ...]) -> sa.Engine:
     # An error's text would hold the values of the statement.
-    engine = sa.create_engine(url, pool_size=8, max_overflow=56, hide_parameters=True)
+    engine = sa.create_engine(url, pool_size=64, max_overflow=0, hide_parameters=True)
 
     def connect(connection: sqlite3.Connection, _record: Any) -> None:
         connection.isolation_level = None
