@@ -179,13 +179,14 @@ class Dispatcher:
         self._running.clear()
 
     def _look(self) -> None:
-        """At the points of the grid, and never between; but a worker gone, stopped or full is not the data's doing.
+        """At the points of the grid, and never between; but a worker gone or full is not the data's doing. When one that
+        is told to stop hands back tells how long a step took: that waits for the grid.
 
         If the database does not answer, the next step tries again.
         """
         for running in list(self._running):
             ended, now = running.ended(), self._clock.ticks()
-            if ended is not None and ended.kind in ("vanished", "full", "left"):
+            if ended is not None and ended.kind in ("vanished", "full"):
                 self._finish(running, now)
             elif running.look <= now and ended is not None:
                 self._finish(running, running.look)
