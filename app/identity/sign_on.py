@@ -4,7 +4,6 @@ Reference: OpenID Connect Core 1.0, section 3.1.3.7; RFC 9068; RFC 8725 (pinned 
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from joserfc.jws import JWSRegistry
 from joserfc.jwt import JWTClaimsRegistry
 from pydantic import TypeAdapter
 
+from accounting.errors import CodecError
+from accounting.records.documents import parse
 from app.identity.provider import Provider
 from app.persistence.clock import Clock, stamp
 from app.settings import Settings
@@ -98,8 +99,8 @@ class SignOn:
                 return None
             if not jws.validate_compact(signed, key, registry=self._registry):
                 return None
-            return self._arrival(json.loads(signed.payload or b""))
-        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
+            return self._arrival(parse(signed.payload or b""))
+        except (JoseError, CodecError, ValueError, TypeError, KeyError):
             return None
 
     def _is_taken(self, header: dict[str, Any]) -> bool:
