@@ -179,9 +179,9 @@ class Dispatcher:
         self._running.clear()
 
     def _look(self) -> None:
-        """At the points of the grid, and never between; but a worker gone or full is not the data's doing. When one that
-        is told to stop hands back tells how long a step took: that waits for the grid.
+        """At the points of the grid, and never between; but a worker gone or full is not the data's doing.
 
+        When a worker that is told to stop hands an attempt back tells how long a step took: that waits for the grid.
         If the database does not answer, the next step tries again.
         """
         for running in list(self._running):

@@ -84,7 +84,7 @@ class TestOrderlyStops:
         assert (world.job(job).state, world.job(job).error, world.job(job).attempt) == ("failed", "worker_lost", 5)
 
     def test_of_a_workers_machine_cost_none_either(self, world: World) -> None:
-        """Handed back at a point of the grid, however often, since a step's time is nobody's; then two lost ones are two."""
+        """Handed back at points of the grid, however often: a step's time is nobody's. Then two lost ones are two."""
         job = world.submit(world.dataset()).id
         dispatcher, engine = _dispatcher(world, gate=True)
         engine.ends = {1: Outcome("left"), 2: Outcome("left"), 3: Outcome("vanished")}
