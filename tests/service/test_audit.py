@@ -32,10 +32,7 @@ def world(tmp_path: Path) -> World:
     """A released job, a queued one and an untouched dataset."""
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
-    world.submit(dataset, privacy={"epsilon": 0.2})
-    claim = world.claim()
-    assert claim is not None
-    world.end(claim)
+    world.release(dataset)
     world.submit(dataset, privacy={"epsilon": 0.2})
     world.dataset()
     return world

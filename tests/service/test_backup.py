@@ -25,16 +25,8 @@ def _lived(tmp_path: Path) -> World:
     """A service whose epoch is on another disk, with a job that was released."""
     world = World.at(tmp_path / "home", epoch_file=tmp_path / "elsewhere")
     Epoch.open(world.settings, world.database)
-    _run(world, world.dataset())
+    world.release(world.dataset())
     return world
-
-
-def _run(world: World, dataset: str) -> str:
-    job = world.submit(dataset, privacy={"epsilon": 0.2})
-    claim = world.claim()
-    assert claim is not None
-    world.end(claim)
-    return job.id
 
 
 def _restored(world: World, backup: Path) -> World:
@@ -63,14 +55,14 @@ def test_a_copy_of_a_living_service_starts_elsewhere_with_all_it_had(tmp_path: P
     for file in (world.settings.home / values).rglob("*"):
         if file.is_file():
             assert (restored.settings.home / file.relative_to(world.settings.home)).read_bytes() == file.read_bytes()
-    _run(restored, dataset)
+    restored.release(dataset)
 
 
 def test_what_was_charged_since_is_missed_at_the_start_and_needs_an_order(tmp_path: Path) -> None:
     world = _lived(tmp_path)
     back_up(world.settings, tmp_path / "copy")
     (dataset,) = audit.verify(world.database)
-    _run(world, dataset)
+    world.release(dataset)
     restored = _restored(world, tmp_path / "copy")
     with pytest.raises(BelowEpoch, match="older than what was published"):
         Epoch.open(restored.settings, restored.database)

@@ -38,17 +38,9 @@ def world(tmp_path: Path) -> Iterator[World]:
     world = World.at(tmp_path / "home")
     Epoch.open(world.settings, world.database)
     released, _ = world.dataset(), world.dataset()
-    _run(world, released)
+    world.release(released)
     yield world
     world.database.close()
-
-
-def _run(world: World, dataset: str) -> str:
-    job = world.submit(dataset, privacy={"epsilon": 0.2})
-    claim = world.claim()
-    assert claim is not None
-    world.end(claim)
-    return job.id
 
 
 def _datasets(world: World) -> list[str]:
@@ -104,7 +96,7 @@ def test_the_file_follows_every_commit_and_nothing_else(world: World) -> None:
     with world.database.write():
         pass
     assert world.settings.epoch.stat() == before, "what was rolled back is not published, nor is nothing"
-    _run(world, second)
+    world.release(second)
     assert _kept(world) == _heads(world)
     assert _kept(world)[first].sequence == _kept(world)[second].sequence == 4
     _open(world)
@@ -112,7 +104,7 @@ def test_the_file_follows_every_commit_and_nothing_else(world: World) -> None:
 
 def test_an_older_copy_is_refused_and_names_what_it_lacks(world: World, make_service: MakeService) -> None:
     restore, (first, second) = _copied(world), _datasets(world)
-    _run(world, first)
+    world.release(first)
     published = _kept(world)
     restored = restore()
     assert list(audit.verify(restored.database).values()) == [None, None], "by itself it holds"
@@ -128,10 +120,10 @@ def test_an_older_copy_is_refused_and_names_what_it_lacks(world: World, make_ser
 def test_a_ledger_that_went_another_way_is_refused(world: World) -> None:
     """As long as the published one, or longer, and other entries."""
     restore, (first, _) = _copied(world), _datasets(world)
-    _run(world, first)
+    world.release(first)
     restored = restore()
-    _run(restored, first)
-    _run(restored, first)
+    restored.release(first)
+    restored.release(first)
     assert _heads(restored)[first].sequence > _kept(world)[first].sequence
     with pytest.raises(BelowEpoch, match=first):
         _open(restored)
@@ -157,8 +149,8 @@ def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
 def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None:
     first, _ = _datasets(world)
     world.database.after_commit = None  # it is killed there, again and again
-    _run(world, first)
-    _run(world, first)
+    world.release(first)
+    world.release(first)
     behind = _kept(world)
     assert behind[first].sequence < _heads(world)[first].sequence
     _open(world)
@@ -168,7 +160,7 @@ def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None
 def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
     first, second = _datasets(world)
     before = _kept(world)
-    _run(world, first)
+    world.release(first)
     file = world.settings.epoch
     lines = file.read_bytes().splitlines(keepends=True)
     assert len(lines) == 1 + 2 + 3 + 3, "whose it is; two that were opened; three entries of each job"
@@ -185,7 +177,7 @@ def test_a_long_file_is_written_anew(world: World, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(epoch, "_LONG", 3)
     first, _ = _datasets(world)
     for _ in range(4):
-        _run(world, first)
+        world.release(first)
         assert len(world.settings.epoch.read_bytes().splitlines()) <= 1 + 2 + 3
         assert _kept(world) == _heads(world)
 
@@ -202,10 +194,10 @@ def test_what_cannot_be_written_is_told_and_written_with_the_next(
         patch.setattr(os, "fdatasync", fail)
         patch.setattr(epoch, "write_whole", fail)
         patch.setattr(os, "write", lambda *_: 5)
-        _run(world, first)
+        world.release(first)
     assert _kept(world) == before
     assert {record.getMessage() for record in caplog.records} == {"epoch_not_written OSError"}
-    _run(world, second)
+    world.release(second)
     assert _kept(world) == _heads(world)
 
 
@@ -257,7 +249,7 @@ def test_an_epoch_that_nobody_can_trust_is_refused(world: World, change: Callabl
 
 def test_a_service_of_before_gets_one_and_misses_it_from_then_on(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home", epoch_file=tmp_path / "epoch of another disk")
-    _run(world, world.dataset())
+    world.release(world.dataset())
     _open(world)
     assert _kept(world) == _heads(world)
     assert not (tmp_path / "home" / "epoch").exists()
@@ -311,7 +303,7 @@ def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: Worl
 @pytest.mark.parametrize("reason", ["", "x" * 257, "a\nb"])
 def test_an_order_without_a_reason_is_none(world: World, reason: str) -> None:
     restore, (first, _) = _copied(world), _datasets(world)
-    _run(world, first)
+    world.release(first)
     restored = restore()
     before = restored.dump()
     with pytest.raises(CodecError, match="reason"):
@@ -332,7 +324,7 @@ def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: p
     order = ("ledger", "accept-rollback", "--home", str(world.settings.home), "--reason", "copy of the night before")
     code, _, err = _purse(capsys, *order)
     assert (code, "there is nothing to accept" in err) == (1, True)
-    _run(world, first)
+    world.release(first)
     published = _kept(world)[first]
     restore().database.close()
     look = ("ledger", "verify", "--home", str(world.settings.home))
@@ -349,7 +341,7 @@ def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: p
 
 def test_a_start_is_refused_with_a_sentence_and_no_stack(world: World) -> None:
     restore, (first, _) = _copied(world), _datasets(world)
-    _run(world, first)
+    world.release(first)
     restore().database.close()
     command = [sys.executable, "-m", "app.cli", "serve", "--home", str(world.settings.home)]
     done = subprocess.run(
@@ -374,13 +366,13 @@ def test_servers_that_share_a_file_lose_none_of_each_others_heads(
     first, second = _datasets(world)
     ours, theirs = _open(world), _open(beside)
     for round_ in range(4):
-        _run(beside, second)
+        beside.release(second)
         if round_ == 1:
             with world.settings.epoch.open("ab") as file:
                 file.write(b'{"ledger":"cut o')
         if round_ == 2:
             monkeypatch.setattr(epoch, "_LONG", 0)
-        _run(world, first)
+        world.release(first)
         assert epoch._read(world.settings.epoch).heads == _heads(world)
     head = _heads(world)[second]
     ours.publish({second: Head(head.sequence - 1, "0" * 64)})

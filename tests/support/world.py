@@ -160,6 +160,14 @@ class World:
             return False
         return how == attempts.VANISHED or self.tell() > 0
 
+    def release(self, dataset: str) -> str:
+        """A job of a fifth of the budget, run and told: its id."""
+        job = self.submit(dataset, privacy={"epsilon": 0.2})
+        claim = self.claim()
+        assert claim is not None
+        self.end(claim)
+        return job.id
+
     def tell(self) -> int:
         """Lets the time come at which all that has ended may be told: how many ends that are."""
         count, teller = 0, Holder(self.database.clock, float("inf"))
