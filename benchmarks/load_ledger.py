@@ -8,8 +8,9 @@ import sqlalchemy as sa
 
 from accounting.privacy import Privacy
 from accounting.records.documents import canonical
+from accounting.records.events import Charged
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import Charged, advance
+from accounting.records.ledger import advance
 from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
 from app.persistence.tables import analyst_spend, jobs, ledger_entries, ledgers

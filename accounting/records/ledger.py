@@ -14,7 +14,7 @@ from typing import Any, assert_never
 from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
-from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link, verify_chain
+from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link
 from accounting.records.documents import fields, integer, text
 from accounting.records.entries import record
 from accounting.records.events import (
@@ -251,31 +251,3 @@ def _consistent(rule: Filter, spent: Cost, charges: int) -> bool:
     slack = spent[-1] if rule.slack else 0
     least = min(rule.curve(spent)) >= charges
     return least and 0 <= slack <= charges * rule.most_slack if charges else not any(spent)
-
-
-__all__ = [
-    "GENESIS",
-    "Cancelled",
-    "Charged",
-    "Emptied",
-    "Entry",
-    "External",
-    "Failed",
-    "Frozen",
-    "JobEvent",
-    "Joined",
-    "LedgerEvent",
-    "LedgerState",
-    "Opened",
-    "Promised",
-    "Refunded",
-    "Released",
-    "Renamed",
-    "RolledBack",
-    "Started",
-    "advance",
-    "remaining_epsilon",
-    "share",
-    "spent_epsilon",
-    "verify_chain",
-]

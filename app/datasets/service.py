@@ -10,7 +10,7 @@ from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import Entry
-from accounting.records.ledger import Joined, Opened
+from accounting.records.events import Joined, Opened
 from app.datasets import budgets, families, folders, profiles, store, values
 from app.datasets.store import DatasetRow
 from app.datasets.upload import MAX_SPEC_BYTES, Upload

@@ -8,8 +8,9 @@ import sqlalchemy as sa
 
 from accounting.filter import Cost
 from accounting.records.documents import canonical
+from accounting.records.events import Joined, Opened
 from accounting.records.filters import cost_from_json
-from accounting.records.ledger import Joined, LedgerState, Opened
+from accounting.records.ledger import LedgerState
 from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.ledger import store as ledger

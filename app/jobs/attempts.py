@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from accounting.records.ledger import Failed, Released, Started
+from accounting.records.events import Failed, Released, Started
 from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
 from app.jobs import grid, queue, release, store

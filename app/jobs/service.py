@@ -11,8 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from accounting.records.documents import canonical
+from accounting.records.events import Cancelled, Charged, Refunded
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import Cancelled, Charged, Refunded, share
+from accounting.records.ledger import share
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.identity import store as identity

@@ -13,8 +13,9 @@ from accounting.filter import Cost
 from accounting.privacy import Privacy, Relation
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical
+from accounting.records.events import Charged, External, LedgerEvent, Opened, Refunded
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import Charged, External, LedgerEvent, LedgerState, Opened, Refunded, advance
+from accounting.records.ledger import LedgerState, advance
 from app.ledger import allotments
 from app.persistence.dialect import json_at
 from app.persistence.tables import EXTERNAL, PROMISES, analyst_spend, datasets, jobs, ledger_entries, ledgers

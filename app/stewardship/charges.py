@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from accounting.errors import BudgetExhausted, FilterMismatch, OutOfRange
 from accounting.filter import Cost, Filter
 from accounting.records.chain import Entry
-from accounting.records.ledger import External
+from accounting.records.events import External
 from accounting.records.outside import Outside, event_to_json
 from app.datasets import store
 from app.datasets.service import described

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.ledger import Emptied, Frozen, Promised, Renamed
+from accounting.records.events import Emptied, Frozen, Promised, Renamed
 from app.datasets import allotments, folders, store
 from app.datasets.service import described, opened
 from app.datasets.store import DatasetRow

@@ -13,7 +13,8 @@ from accounting.charges import Cost
 from accounting.errors import BudgetExhausted
 from accounting.filter import Filter
 from accounting.records.allotments import Account, Allotment, Part, Standing, fit, standing, within
-from accounting.records.ledger import Charged, Opened, Refunded, advance
+from accounting.records.events import Charged, Opened, Refunded
+from accounting.records.ledger import advance
 from tests.property.test_ledger_properties import AT
 
 RULES = (

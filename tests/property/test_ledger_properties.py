@@ -12,28 +12,23 @@ from accounting import Privacy
 from accounting.charges import NEVER
 from accounting.errors import BudgetExhausted, LedgerFrozen, LedgerInvalid
 from accounting.filter import UNIT, Cost, Filter
-from accounting.records.chain import Head
-from accounting.records.ledger import (
+from accounting.records.chain import Entry, Head, verify_chain
+from accounting.records.events import (
     Cancelled,
     Charged,
     Emptied,
-    Entry,
     External,
     Failed,
     Frozen,
     LedgerEvent,
-    LedgerState,
     Opened,
     Promised,
     Refunded,
     Released,
     RolledBack,
     Started,
-    advance,
-    remaining_epsilon,
-    spent_epsilon,
-    verify_chain,
 )
+from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from accounting.records.replay import replay
 
 AT = "2026-01-02T03:04:05Z"

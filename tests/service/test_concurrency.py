@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from accounting.errors import BudgetExhausted
 from accounting.records.allotments import Standing
 from accounting.records.documents import canonical
-from accounting.records.ledger import Charged, advance
+from accounting.records.events import Charged
+from accounting.records.ledger import advance
 from app.http.errors import ApiError
 from app.jobs import attempts, store
 from app.jobs.leases import Holder

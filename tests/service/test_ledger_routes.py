@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from accounting.records import receipt as receipts
-from accounting.records.chain import Head, from_lines, to_lines
+from accounting.records.chain import Entry, Head, from_lines, to_lines
 from accounting.records.heads import read_head
-from accounting.records.ledger import Entry, spent_epsilon
+from accounting.records.ledger import spent_epsilon
 from accounting.records.offline import verify_ledger, verify_receipt
 from accounting.records.replay import replay
 from tests.support.service import JOB, Service

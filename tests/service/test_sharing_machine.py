@@ -12,7 +12,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from accounting.filter import Cost, Filter
 from accounting.records.allotments import Account, Allotment, Part, fit, standing
-from accounting.records.ledger import Charged, LedgerState
+from accounting.records.events import Charged
+from accounting.records.ledger import LedgerState
 from app.datasets import allotments, grants
 from app.http.errors import ApiError
 from app.identity.store import Principal

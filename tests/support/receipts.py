@@ -8,7 +8,9 @@ from accounting.filter import Filter
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Query
 from accounting.records import receipt
-from accounting.records.ledger import Charged, Entry, Opened, Released, Started, advance
+from accounting.records.chain import Entry
+from accounting.records.events import Charged, Opened, Released, Started
+from accounting.records.ledger import advance
 
 KEY = receipt.generate_key()
 KEYS = receipt.jwks(KEY)

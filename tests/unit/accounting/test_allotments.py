@@ -11,7 +11,8 @@ from accounting import Privacy
 from accounting.charges import UNIT, Cost
 from accounting.filter import Filter
 from accounting.records.allotments import Account, Allotment, Part, Standing, fit, standing, within
-from accounting.records.ledger import Charged, LedgerState, Opened, advance
+from accounting.records.events import Charged, Opened
+from accounting.records.ledger import LedgerState, advance
 
 RULES = {
     "gdp_rdp": Filter.open("gdp_rdp", Privacy(3.0, 1e-6)),

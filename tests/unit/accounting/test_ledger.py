@@ -13,19 +13,16 @@ from accounting.errors import AccountingError, BudgetExhausted, CodecError, Ledg
 from accounting.filter import UNIT, Cost, Filter
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from accounting.records.chain import Head
+from accounting.records.chain import GENESIS, Entry, Head, verify_chain
 from accounting.records.entries import event_of
-from accounting.records.ledger import (
-    GENESIS,
+from accounting.records.events import (
     Cancelled,
     Charged,
     Emptied,
-    Entry,
     Failed,
     Frozen,
     Joined,
     LedgerEvent,
-    LedgerState,
     Opened,
     Promised,
     Refunded,
@@ -33,12 +30,8 @@ from accounting.records.ledger import (
     Renamed,
     RolledBack,
     Started,
-    advance,
-    remaining_epsilon,
-    share,
-    spent_epsilon,
-    verify_chain,
 )
+from accounting.records.ledger import LedgerState, advance, remaining_epsilon, share, spent_epsilon
 from accounting.records.replay import replay
 
 BUDGET = Privacy(1.0, 1e-6)

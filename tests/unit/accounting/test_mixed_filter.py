@@ -37,8 +37,9 @@ from accounting.mechanisms import (
     WithoutReplacement,
 )
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.events import Charged, Opened, Refunded
 from accounting.records.filters import filter_from_json, filter_to_json
-from accounting.records.ledger import Charged, Opened, Refunded, advance, spent_epsilon
+from accounting.records.ledger import advance, spent_epsilon
 from accounting.records.replay import replay
 from tests.reference import losses as reference
 from tests.reference.budget import renyi_budget

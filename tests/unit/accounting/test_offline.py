@@ -14,8 +14,7 @@ from accounting.errors import CodecError, LedgerInvalid, ReceiptInvalid
 from accounting.filter import Cost, Filter
 from accounting.records import receipt
 from accounting.records.chain import Entry, Head, from_lines, link, to_lines
-from accounting.records.heads import read_head, sign_head
-from accounting.records.ledger import (
+from accounting.records.events import (
     Charged,
     External,
     JobEvent,
@@ -26,8 +25,9 @@ from accounting.records.ledger import (
     Refunded,
     Released,
     Started,
-    advance,
 )
+from accounting.records.heads import read_head, sign_head
+from accounting.records.ledger import advance
 from accounting.records.offline import shares, verify_ledger, verify_receipt
 from tests.support.receipts import AT, GD, KEY, KEYS, MODEL, SVRG, make
 

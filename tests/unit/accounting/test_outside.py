@@ -14,7 +14,8 @@ from accounting.filter import UNIT, Filter, Kind
 from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation
-from accounting.records.ledger import Charged, External, LedgerState, Opened, Refunded, advance, spent_epsilon
+from accounting.records.events import Charged, External, Opened, Refunded
+from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.outside import Outside, event_from_json, event_to_json
 from accounting.records.replay import replay
 

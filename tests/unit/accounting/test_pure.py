@@ -24,7 +24,8 @@ from accounting.noise.draws import below
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.codec import plan_from_json, plan_to_json
-from accounting.records.ledger import Charged, LedgerState, Opened, advance, remaining_epsilon, spent_epsilon
+from accounting.records.events import Charged, Opened
+from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from tests.support.operations import elements, operations
 from tests.support.seeded import ScriptedBits, SeededBits
 

@@ -27,10 +27,9 @@ from accounting.errors import CodecError, ReceiptInvalid
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.records import receipt
-from accounting.records.chain import link
+from accounting.records.chain import Entry, link
 from accounting.records.codec import MAX_QUERIES
 from accounting.records.documents import canonical
-from accounting.records.ledger import Entry
 from accounting.records.signing import SigningKey, check_json
 from accounting.records.statement import check
 from tests.support.receipts import ENTRY, GD, KEY, KEYS, MODEL, SVRG, make, release_entry

@@ -18,16 +18,9 @@ from accounting.filter import APPROXIMATIONS, Cost, Filter
 from accounting.mechanisms import Gaussian, RandomAllocation
 from accounting.mechanisms.random_allocation import AllocationLoss
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.events import Charged, Opened, Refunded
 from accounting.records.filters import filter_from_json, filter_to_json
-from accounting.records.ledger import (
-    Charged,
-    LedgerState,
-    Opened,
-    Refunded,
-    advance,
-    remaining_epsilon,
-    spent_epsilon,
-)
+from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from accounting.records.replay import replay
 from tests.reference import losses as reference
 

@@ -14,8 +14,10 @@ from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.filter import Filter
 from accounting.records import receipt
+from accounting.records.chain import Entry
+from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Released, Started
 from accounting.records.heads import sign_head
-from accounting.records.ledger import Charged, Entry, LedgerEvent, Opened, Refunded, Released, Started, advance
+from accounting.records.ledger import advance
 from accounting.records.receipt import to_lines
 from app.cli import main
 from app.cli.entries import COLUMNS, Wanted, as_csv, rows

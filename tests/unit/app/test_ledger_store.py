@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.ledger import Charged, Failed, Opened, Refunded, Started
+from accounting.records.events import Charged, Failed, Opened, Refunded, Started
 from accounting.records.replay import replay
 from app.datasets import store as datasets
 from app.identity import store as tokens

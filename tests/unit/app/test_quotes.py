@@ -13,7 +13,8 @@ from accounting.filter import Filter
 from accounting.plan import Plan
 from accounting.privacy import Privacy
 from accounting.records.allotments import Standing
-from accounting.records.ledger import Charged, LedgerState, Opened, advance
+from accounting.records.events import Charged, Opened
+from accounting.records.ledger import LedgerState, advance
 from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
