@@ -17,6 +17,7 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
 COPY pyproject.toml README.md LICENSE ./
 COPY accounting accounting
 COPY solvers solvers
+COPY purse purse
 COPY app app
 # The service needs no installer, so the image has none.
 RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /dist . && \

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from app.client import Client
 from app.demo.server import serving
+from purse import Client
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import typer
 
 from accounting.privacy import Relation
 from app.cli.common import Json, Refusal, emit, note, table
-from app.wire.neighbors import MEANING
+from purse.wire.neighbors import MEANING
 
 
 def audit(

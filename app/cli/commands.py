@@ -28,7 +28,7 @@ from app.cli import (
     tokens,
 )
 from app.cli.common import Refusal, loss
-from app.client import ClientError, ProblemError
+from purse import ClientError, ProblemError
 
 _ADVICE = {
     "unauthenticated": "put a token into PURSE_TOKEN; `purse token create` makes one",

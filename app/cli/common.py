@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from app.client import Client, ProblemError
-from app.wire.allotments import Allotment
-from app.wire.datasets import PrivacyLoss, Promise
-from app.wire.problems import Remaining
+from purse import Client, ProblemError
+from purse.wire.allotments import Allotment
+from purse.wire.datasets import PrivacyLoss, Promise
+from purse.wire.problems import Remaining
 
 _ANYTHING: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
 

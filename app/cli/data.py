@@ -23,8 +23,8 @@ from app.cli.common import (
     table,
 )
 from app.cli.sharing import show_allotments
-from app.wire.datasets import BudgetStatus, Dataset
-from app.wire.neighbors import lines
+from purse.wire.datasets import BudgetStatus, Dataset
+from purse.wire.neighbors import lines
 
 
 def upload(

@@ -20,10 +20,10 @@ from pydantic import TypeAdapter, ValidationError
 from app.cli import jobs
 from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, read_json, write_json
 from app.cli.receipts import show
-from app.client import Client, Receipt
 from app.sources.errors import SourceError
-from app.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec, PersonUnit
-from app.wire.models import Model
+from purse import Client, Receipt
+from purse.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec, PersonUnit
+from purse.wire.models import Model
 
 _COLUMNS = TypeAdapter(list[Column])
 

@@ -26,9 +26,9 @@ from app.cli.common import (
     write_json,
 )
 from app.cli.common import Dataset as DatasetName
-from app.wire import jobs as wire
-from app.wire.models import Model
-from app.wire.neighbors import lines
+from purse.wire import jobs as wire
+from purse.wire.models import Model
+from purse.wire.neighbors import lines
 
 Target = Annotated[str, typer.Option("--target", "-t", help="The declared column to predict.")]
 Method = Annotated[str | None, typer.Option("--method", "-m", help="dp_gd, dp_acc_md, dp_svrg, dp_svrg_pp or auto.")]

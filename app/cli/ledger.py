@@ -167,7 +167,7 @@ def verify(
         return
     from accounting.records.ledger import remaining_epsilon, spent_epsilon
     from accounting.records.offline import shares, verify_ledger
-    from app.wire.datasets import PrivacyLoss
+    from purse.wire.datasets import PrivacyLoss
 
     ledger = read_entries(file)
     try:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.common import DEFAULT_URL, Home, Json, Refusal, Url, connect, emit, note
-from app.client import ProblemError, Unreachable
+from purse import ProblemError, Unreachable
 
 
 def serve(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, find_dataset, loss, read_json
-from app.wire.outside import Calibration, ExternalCharged
+from purse.wire.outside import Calibration, ExternalCharged
 
 Count = Annotated[int, typer.Option(help="How many answers.")]
 Rate = Annotated[float | None, typer.Option(help="Each record's chance to be in an answer's batch; 1 if left out.")]

@@ -23,8 +23,8 @@ from app.cli.common import (
     write_json,
 )
 from app.cli.jobs import show_quote
-from app.wire.neighbors import lines
-from app.wire.profiles import ColumnProfile, DatasetProfile, Interval
+from purse.wire.neighbors import lines
+from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 
 
 def profile(

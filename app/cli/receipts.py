@@ -9,10 +9,10 @@ import typer
 from accounting.privacy import Unit
 from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, percent, read_json
 from app.cli.ledger import Heads, read_entries, read_head
-from app.client import Receipt, load
-from app.wire.models import Model
-from app.wire.neighbors import lines
-from app.wire.profiles import DatasetProfile
+from purse import Receipt, load
+from purse.wire.models import Model
+from purse.wire.neighbors import lines
+from purse.wire.profiles import DatasetProfile
 
 group = typer.Typer(no_args_is_help=True, help="Save receipts, and verify them without a server.")
 

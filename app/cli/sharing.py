@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.cli.common import DEFAULT_URL, Dataset, Json, Url, connect, emit, find_dataset, loss, note, percent, table
-from app.wire.allotments import Allotment
+from purse.wire.allotments import Allotment
 
 Analyst = Annotated[str, typer.Argument(help="An analyst's name, or the id of its identity.")]
 

@@ -6,7 +6,7 @@ import typer
 
 from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, find_dataset, loss
 from app.cli.data import promised
-from app.wire.datasets import Dataset as Described
+from purse.wire.datasets import Dataset as Described
 
 group = typer.Typer(no_args_is_help=True, help="Change, freeze or delete a dataset that is there, as its steward.")
 Frozen = Annotated[str, typer.Argument(help="A dataset's id or name; its whole family, if it has one.")]

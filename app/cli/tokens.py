@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from app.cli.common import DEFAULT_URL, Home, Json, Refusal, Url, connect, emit, facts, note, table
-from app.wire import tokens as wire
-from app.wire.tokens import NewToken, TokenRequest
+from purse.wire import tokens as wire
+from purse.wire.tokens import NewToken, TokenRequest
 
 group = typer.Typer(no_args_is_help=True, help="Make, list, rotate and revoke bearer tokens.")
 

@@ -14,9 +14,9 @@ from app.ledger import allotments as ledger
 from app.ledger.allotments import Row
 from app.persistence.session import Database
 from app.persistence.tables import allotments, identities
-from app.wire.allotments import Allotment, AllotmentRequest
-from app.wire.base import Page
-from app.wire.problems import Violation
+from purse.wire.allotments import Allotment, AllotmentRequest
+from purse.wire.base import Page
+from purse.wire.problems import Violation
 
 
 def put(database: Database, steward: Principal, dataset_id: str, named: str, asked: AllotmentRequest) -> Allotment:

@@ -24,9 +24,9 @@ from app.ledger import allotments as allotted
 from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.persistence.tables import PROMISES, analyst_spend, datasets, ledger_entries, ledgers
-from app.wire.allotments import Allotment
-from app.wire.datasets import AnalystSpend, BudgetStatus, PrivacyLoss, Promise
-from app.wire.neighbors import between
+from purse.wire.allotments import Allotment
+from purse.wire.datasets import AnalystSpend, BudgetStatus, PrivacyLoss, Promise
+from purse.wire.neighbors import between
 
 _MOST = 4096  # answers that are kept
 _UNSEEN = ("sequence", "head")  # of a ledger's state: they move with others' jobs, where no charge does

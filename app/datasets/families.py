@@ -7,7 +7,7 @@ from accounting.records.entries import event_of
 from accounting.records.events import Opened
 from app.http.errors import ApiError
 from app.ledger import store as ledger
-from app.wire.datasets import DatasetSpec
+from purse.wire.datasets import DatasetSpec
 
 
 def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:

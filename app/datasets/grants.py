@@ -13,8 +13,8 @@ from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.persistence.tables import datasets, grants, identities
-from app.wire.base import Page
-from app.wire.grants import Grant
+from purse.wire.base import Page
+from purse.wire.grants import Grant
 
 
 def give(database: Database, steward: Principal, dataset_id: str, named: str) -> Grant:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from app.persistence.tables import jobs
-from app.wire.profiles import DatasetProfile
+from purse.wire.profiles import DatasetProfile
 
 _RELEASED = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 

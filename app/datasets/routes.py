@@ -15,9 +15,9 @@ from app.identity.dependencies import Principal, database, require, settings
 from app.ledger.routes import Keys
 from app.persistence.session import Database
 from app.settings import Settings
-from app.wire.base import Identifier, Page
-from app.wire.datasets import BudgetStatus, Dataset
-from app.wire.receipts import LedgerHead
+from purse.wire.base import Identifier, Page
+from purse.wire.datasets import BudgetStatus, Dataset
+from purse.wire.receipts import LedgerHead
 
 UPLOADS_EACH, UPLOADS = 4, 16  # received at once, of one steward and of all: each has its file on the disk
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])

@@ -24,10 +24,10 @@ from app.settings import Settings
 from app.sources import partitions
 from app.sources.errors import Away, Mismatch, SourceError, TooLarge
 from app.sources.matrix import checksum, fingerprint
-from app.wire.base import Page
-from app.wire.datasets import Budget, Dataset, DatasetSpec
-from app.wire.problems import Violation
-from app.wire.receipts import LedgerHead
+from purse.wire.base import Page
+from purse.wire.datasets import Budget, Dataset, DatasetSpec
+from purse.wire.problems import Violation
+from purse.wire.receipts import LedgerHead
 
 # Each file that is being read may take some 300 MB.
 _reading = threading.BoundedSemaphore(2)

@@ -9,9 +9,9 @@ from app.http.body import json_body
 from app.http.errors import responses
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
-from app.wire.allotments import Allotment, AllotmentRequest
-from app.wire.base import Identifier, Name, Page
-from app.wire.grants import Grant
+from purse.wire.allotments import Allotment, AllotmentRequest
+from purse.wire.base import Identifier, Name, Page
+from purse.wire.grants import Grant
 
 router = APIRouter(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 

@@ -15,7 +15,7 @@ from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, stored_values
-from app.wire.datasets import DatasetSpec
+from purse.wire.datasets import DatasetSpec
 
 Data = Literal["stored", "deleted", "withdrawn"]
 THERE = datasets.c.data != "withdrawn"

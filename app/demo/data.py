@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from app.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
+from purse.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
 
 TARGET: Final = "repeat_visits"
 POSITIVE: Final = "yes"

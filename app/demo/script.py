@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from app.client import Client, JobHandle, ProblemError, Receipt
 from app.demo import data
 from app.demo.data import Row
 from app.demo.server import serving
-from app.wire.datasets import Budget, BudgetStatus, Dataset
-from app.wire.jobs import Quote
-from app.wire.models import Model
+from purse import Client, JobHandle, ProblemError, Receipt
+from purse.wire.datasets import Budget, BudgetStatus, Dataset
+from purse.wire.jobs import Quote
+from purse.wire.models import Model
 
 BUDGET: Final = Budget(epsilon=0.9, delta=1e-6)
 JOB: Final[dict[str, Any]] = {

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from app.client import Client, ClientError, ProblemError, Unreachable
+from purse import Client, ClientError, ProblemError, Unreachable
 
 _STARTS_WITHIN = 120.0
 _STOPS_WITHIN = 30.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.wire.problems import ProblemDetails, Remaining, Violation
+from purse.wire.problems import ProblemDetails, Remaining, Violation
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -13,7 +13,7 @@ from app.identity.sign_on import Arrival, SignOn
 from app.identity.store import Principal
 from app.persistence.session import Database
 from app.settings import Settings
-from app.wire.tokens import Role, Scope
+from purse.wire.tokens import Role, Scope
 
 bearer = HTTPBearer(
     auto_error=False,

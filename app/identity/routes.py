@@ -11,8 +11,8 @@ from app.identity import service
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
 from app.settings import Settings
-from app.wire.base import Identifier, Page
-from app.wire.tokens import NewToken, Token, TokenRequest
+from purse.wire.base import Identifier, Page
+from purse.wire.tokens import NewToken, Token, TokenRequest
 
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 

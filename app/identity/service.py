@@ -13,9 +13,9 @@ from app.persistence.clock import stamp
 from app.persistence.files import write_whole
 from app.persistence.session import Database
 from app.settings import Settings
-from app.wire.base import Page
-from app.wire.problems import Violation
-from app.wire.tokens import NewToken, Role, Token, TokenRequest
+from purse.wire.base import Page
+from purse.wire.problems import Violation
+from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
 TOKEN_FILE = "steward-token"
 

@@ -20,8 +20,8 @@ from accounting.records.documents import parse
 from app.identity.provider import Provider
 from app.persistence.clock import Clock, stamp
 from app.settings import Settings
-from app.wire.base import Title
-from app.wire.tokens import Role
+from purse.wire.base import Title
+from purse.wire.tokens import Role
 
 _LONGEST = 2**13  # characters of a token
 _TYPES = ("jwt", "at+jwt", "application/at+jwt")

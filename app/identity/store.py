@@ -17,7 +17,7 @@ from app.http.errors import ApiError
 from app.identity.sign_on import Arrival
 from app.persistence.session import new_id
 from app.persistence.tables import identities, subjects, tokens
-from app.wire.tokens import SCOPES, Role, Scope, Token
+from purse.wire.tokens import SCOPES, Role, Scope, Token
 
 _PREFIX = "purse_"
 

@@ -12,7 +12,7 @@ from app.identity.store import Principal, is_live
 from app.jobs import store
 from app.jobs.changes import SLOW, Changes
 from app.persistence.session import Database
-from app.wire.jobs import JobEvent, JobState
+from purse.wire.jobs import JobEvent, JobState
 
 FINAL: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from app.sources.design import Table
 from app.sources.spec import JobSpec
-from app.wire.datasets import CategoryColumn, NumberColumn
-from app.wire.models import Moments
-from app.wire.profiles import ColumnProfile, Interval, QuantileEstimate
+from purse.wire.datasets import CategoryColumn, NumberColumn
+from purse.wire.models import Moments
+from purse.wire.profiles import ColumnProfile, Interval, QuantileEstimate
 from solvers.statistics import Profile
 
 _WIDE = 1.959964  # stds of noise on either side: 95 %

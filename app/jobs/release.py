@@ -19,9 +19,9 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
 from app.sources.design import Design
 from app.sources.spec import JobSpec
-from app.wire.datasets import CategoryColumn
-from app.wire.models import Model, PrivacyStatement, ProfileUse
-from app.wire.profiles import DatasetProfile
+from purse.wire.datasets import CategoryColumn
+from purse.wire.models import Model, PrivacyStatement, ProfileUse
+from purse.wire.profiles import DatasetProfile
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
 from solvers.statistics import Profile

@@ -22,11 +22,11 @@ from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
 from app.settings import Settings
-from app.wire.base import Identifier, Page
-from app.wire.jobs import AnyRequest, Job, JobEvent
-from app.wire.models import Model
-from app.wire.profiles import DatasetProfile
-from app.wire.receipts import ReceiptDocument
+from purse.wire.base import Identifier, Page
+from purse.wire.jobs import AnyRequest, Job, JobEvent
+from purse.wire.models import Model
+from purse.wire.profiles import DatasetProfile
+from purse.wire.receipts import ReceiptDocument
 
 _LOG = logging.getLogger("purse.jobs")
 STREAMS_EACH = 8  # open at once, of one caller

@@ -26,8 +26,8 @@ from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
-from app.wire.base import Page
-from app.wire.jobs import Asked, Job, ProfileRequest
+from purse.wire.base import Page
+from purse.wire.jobs import Asked, Job, ProfileRequest
 
 
 def known(database: Database, owner: Principal, key: str, request: Asked) -> Job | None:

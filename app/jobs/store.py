@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from app.persistence.dialect import announce, next_job_number
 from app.persistence.tables import datasets, holders, jobs
-from app.wire.jobs import Job, JobKind, JobState, Progress, Quote
+from purse.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
 _LEFT = ("request", "spec", "model", "receipt", "ended")
 _LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)

@@ -14,7 +14,7 @@ from accounting.records.allotments import Account, Allotment, Part, Standing, st
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from app.persistence.tables import allotments, analyst_spend
-from app.wire.allotments import Mode
+from purse.wire.allotments import Mode
 
 _OF_LEDGER = sa.select(*(column for column in allotments.c if column.name != "ledger_id")).where(
     allotments.c.ledger_id == sa.bindparam("ledger")

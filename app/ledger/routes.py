@@ -13,8 +13,8 @@ from app.identity.dependencies import Principal, database, require
 from app.ledger import service
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
-from app.wire.base import Identifier, Page
-from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
+from purse.wire.base import Identifier, Page
+from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
 
 router = APIRouter(prefix="/v1", tags=["ledger and receipts"])
 

@@ -14,8 +14,8 @@ from app.http.errors import ApiError
 from app.ledger import store
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
-from app.wire.base import Page
-from app.wire.receipts import LedgerEntry, ReceiptDocument, VerificationReport
+from purse.wire.base import Page
+from purse.wire.receipts import LedgerEntry, ReceiptDocument, VerificationReport
 
 T = TypeVar("T")
 _STRANGER = ""  # this route is public: its callers share what one caller may have

@@ -9,7 +9,7 @@ import re
 from inspect import cleandoc
 from typing import Any
 
-from app.wire.base import Page
+from purse.wire.base import Page
 
 Schema = dict[str, Any]
 _SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)

@@ -16,8 +16,8 @@ from app.http.routing import dependants, routes
 from app.identity.dependencies import bearer
 from app.openapi.descriptions import describe
 from app.openapi.links import answer, connect, operation_id
-from app.wire.datasets import DatasetSpec
-from app.wire.problems import ProblemDetails
+from purse.wire.datasets import DatasetSpec
+from purse.wire.problems import ProblemDetails
 
 Schema = dict[str, Any]
 _REF = "#/components/schemas/"

@@ -14,7 +14,7 @@ from app.operations.metrics import CONTENT_TYPE
 from app.operations.readiness import REASONS
 from app.persistence.session import Database
 from app.settings import Settings
-from app.wire.health import Health
+from purse.wire.health import Health
 
 router = APIRouter(tags=["operations"])
 

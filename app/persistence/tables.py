@@ -44,7 +44,7 @@ subjects = sa.Table(
     sa.Column("identity_id", sa.ForeignKey("identities.id"), nullable=False, unique=True),
 )
 
-# `scopes` are words of app.wire.tokens.Scope; all that the role may do if null.
+# `scopes` are words of purse.wire.tokens.Scope; all that the role may do if null.
 tokens = sa.Table(
     "tokens",
     metadata,

@@ -21,11 +21,11 @@ from app.http.errors import ApiError
 from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.sources.spec import JobSpec
-from app.wire.datasets import CategoryColumn, PrivacyLoss
-from app.wire.jobs import Asked as Requested
-from app.wire.jobs import Forecast, FromProfile, JobRequest, Prepared, QueryPrice, Quote, UsedProfile
-from app.wire.neighbors import between
-from app.wire.problems import Remaining, Violation
+from purse.wire.datasets import CategoryColumn, PrivacyLoss
+from purse.wire.jobs import Asked as Requested
+from purse.wire.jobs import Forecast, FromProfile, JobRequest, Prepared, QueryPrice, Quote, UsedProfile
+from purse.wire.neighbors import between
+from purse.wire.problems import Remaining, Violation
 from solvers import preparation
 from solvers.elsewhere import needs_one_machine
 from solvers.losses import Logistic, Loss, Softmax, Squared, names

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from app.sources.matrix import Floats, code_count, codes, open_coded, widths
-from app.wire.datasets import CategoryColumn, Column, DatasetSpec
+from purse.wire.datasets import CategoryColumn, Column, DatasetSpec
 from solvers.columns import Columns
 from solvers.data_access.rows import Coded
 from solvers.losses import Softmax
 
 if TYPE_CHECKING:
-    from app.wire.jobs import JobRequest
+    from purse.wire.jobs import JobRequest
 
 MOST_DIMENSIONS = 2**18
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.sources.errors import Mismatch
-from app.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import CategoryColumn, Column, NumberColumn
 
 Floats = NDArray[np.float64]
 

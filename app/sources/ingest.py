@@ -13,7 +13,7 @@ from app.sources import csv, parquet
 from app.sources.encoding import Named, encoder
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.matrix import META, CodedWriter, Floats, code_count, sync_folder
-from app.wire.datasets import Column
+from purse.wire.datasets import Column
 
 if TYPE_CHECKING:
     from app.sources.persons import People

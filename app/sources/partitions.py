@@ -34,8 +34,8 @@ from app.sources.matrix import (
     mapped,
     sync_folder,
 )
-from app.wire.base import Wire
-from app.wire.datasets import Column
+from purse.wire.base import Wire
+from purse.wire.datasets import Column
 from solvers.bounds import GROUP
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded

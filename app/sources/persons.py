@@ -20,7 +20,7 @@ from app.sources.encoding import texts
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.ingest import batches, ingest, write_meta
 from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, fingerprint, open_coded, sync_folder
-from app.wire.datasets import Column, PersonUnit
+from purse.wire.datasets import Column, PersonUnit
 from solvers.data_access.persons import places
 
 MOST_PLACES = 2**26

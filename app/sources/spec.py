@@ -11,7 +11,7 @@ from accounting.plan import ReleasePlan
 from accounting.records.codec import release_plan_from_json, release_plan_to_json
 from accounting.records.documents import canonical
 from app.sources.design import Design, Table
-from app.wire.base import Wire
+from purse.wire.base import Wire
 from solvers.methods import Run
 from solvers.preparation import Declared, Preparation
 from solvers.problem import Problem

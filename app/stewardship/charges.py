@@ -16,7 +16,7 @@ from app.ledger import allotments
 from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.quotes import pricing
-from app.wire.outside import ExternalCharge, ExternalCharged
+from purse.wire.outside import ExternalCharge, ExternalCharged
 
 _BEYOND = "This costs more than any ledger can hold."
 

@@ -24,8 +24,8 @@ from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.settings import Settings
 from app.sources.errors import Away
-from app.wire.datasets import Amendment, Budget, BudgetChange, Dataset
-from app.wire.problems import Violation
+from purse.wire.datasets import Amendment, Budget, BudgetChange, Dataset
+from purse.wire.problems import Violation
 
 
 def amend(database: Database, steward: Principal, dataset_id: str, change: Amendment) -> Dataset:

@@ -22,8 +22,8 @@ from app.sources.errors import Away, Damaged
 from app.sources.matrix import checksum, held
 from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
-from app.wire.base import Wire
 from app.worker.engine import AWAY, DAMAGED, FAILED, FULL, Place
+from purse.wire.base import Wire
 from solvers.data_access.data import Data
 from solvers.data_access.partitioned import Here, Partitioned, Partitions
 from solvers.solve import run as solve

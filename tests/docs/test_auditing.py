@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
-from app.client import Client
+from purse import Client
 from tests.support.live import live
 from tests.support.service import SPEC, people
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = ("accounting", "solvers", "app")
+OURS = ("accounting", "solvers", "purse", "app")
 LOCKS = {
     "service": "requirements.lock",
     "build": "requirements-build.lock",

@@ -38,6 +38,6 @@ def test_every_decision_is_in_the_index() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("package", ["accounting", "solvers", "app"])
+@pytest.mark.parametrize("package", ["accounting", "solvers", "purse", "app"])
 def test_types_are_shipped(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.client import Client
 from app.demo import script
+from purse import Client
 from solvers import Release
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE

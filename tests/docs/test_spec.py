@@ -27,7 +27,7 @@ def _stated() -> set[str]:
 
 def _citing() -> dict[str, set[str]]:
     """Each file outside the specification, with the numbers that it cites."""
-    folders = ("accounting", "solvers", "app", "tests", "benchmarks", "docs")
+    folders = ("accounting", "solvers", "purse", "app", "tests", "benchmarks", "docs")
     files = [f for folder in folders for kind in ("*.py", "*.md") for f in (ROOT / folder).rglob(kind)]
     cited = {
         str(file.relative_to(ROOT)): {

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from app.client import ClientError
 from app.demo import data, server
-from app.wire.datasets import Budget, CategoryColumn
+from purse import ClientError
+from purse.wire.datasets import Budget, CategoryColumn
 from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]

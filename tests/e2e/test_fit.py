@@ -15,10 +15,10 @@ import pytest
 
 from app.cli import main
 from app.cli.fit import _count, _declared, header
-from app.client import load
 from app.persistence.session import Database
 from app.settings import Settings
-from app.wire.models import Model
+from purse import load
+from purse.wire.models import Model
 
 ROOT = Path(__file__).parents[2]
 PURSE = (sys.executable, "-m", "app.cli")

@@ -18,8 +18,8 @@ from app.jobs import service
 from app.ledger import audit, store
 from app.ledger.audit import UnsoundLedger, refuse_unsound, verify
 from app.ledger.keys import KEY_FILE, KeyLost, SigningKeys
-from app.wire.tokens import TokenRequest
 from app.worker.dispatcher import Dispatcher
+from purse.wire.tokens import TokenRequest
 from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine

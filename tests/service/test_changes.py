@@ -14,7 +14,7 @@ from app.identity.store import Principal
 from app.jobs import attempts, events, service
 from app.jobs.changes import Changes
 from app.persistence.session import Database
-from app.wire.jobs import JobEvent
+from purse.wire.jobs import JobEvent
 from tests.support.patience import PATIENCE, until
 from tests.support.postgres import Cluster
 from tests.support.world import World, output

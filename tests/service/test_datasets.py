@@ -25,8 +25,8 @@ from app.datasets import folders, values
 from app.ledger import store as ledger
 from app.persistence.tables import datasets, stored_values
 from app.sources.matrix import CODES, NUMBERS, VALUES
-from app.wire.datasets import DatasetSpec
-from app.wire.neighbors import MEANING
+from purse.wire.datasets import DatasetSpec
+from purse.wire.neighbors import MEANING
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.stored import stored_matrix

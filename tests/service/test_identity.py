@@ -18,7 +18,7 @@ from app.identity.dependencies import Require
 from app.main import ROUTERS, create_app
 from app.operations.routes import READER, monitor
 from app.settings import Settings
-from app.wire.tokens import SCOPES, Scope
+from purse.wire.tokens import SCOPES, Scope
 from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.clocks import HeldClock

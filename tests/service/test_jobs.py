@@ -10,9 +10,9 @@ import pytest
 from httpx import Response
 
 from accounting.divergences.gaussian import gauss_mu
-from app.client.prediction import predict
-from app.wire.models import Model
 from app.worker.engine import Outcome
+from purse.prediction import predict
+from purse.wire.models import Model
 from solvers.domains import Domain
 from solvers.methods import Method
 from solvers.regularizers import Regularizer

@@ -9,10 +9,10 @@ import pytest
 from fastapi import FastAPI
 from pydantic import ValidationError
 
-from app.client import Client
 from app.http.protocol import Limits
 from app.http.server import configured
 from app.settings import Settings
+from purse import Client
 from tests.service.conftest import MakeService
 from tests.support.live import live
 from tests.support.service import JOB, Service

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from accounting.records.receipt import recompute, verify
-from app.client.prediction import predict
-from app.wire.models import Model
+from purse.prediction import predict
+from purse.wire.models import Model
 from tests.support.service import JOB, Service
 from tests.support.world import check_books
 

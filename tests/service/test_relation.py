@@ -9,7 +9,7 @@ import pytest
 from accounting.errors import ReceiptInvalid
 from accounting.records.receipt import recompute, verify
 from app.sources.spec import JobSpec
-from app.wire.neighbors import MEANING, Elsewhere, elsewhere, lines
+from purse.wire.neighbors import MEANING, Elsewhere, elsewhere, lines
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World, check_books
 

@@ -21,7 +21,7 @@ from app.jobs import service
 from app.ledger import allotments as stored
 from app.ledger import store as ledger
 from app.quotes.pricing import Priced
-from app.wire.allotments import AllotmentRequest
+from purse.wire.allotments import AllotmentRequest
 from tests.service.test_state_machine import Killed, killed_at
 from tests.support.world import STEWARD, World, check_books
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.client.prediction import predict
-from app.wire.models import Model
+from purse.prediction import predict
+from purse.wire.models import Model
 from tests.support.service import SPEC, Service
 
 FRUITS = {"red": "fig", "green": "lime", "blue": "plum"}

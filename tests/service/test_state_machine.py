@@ -20,7 +20,7 @@ from app.jobs.attempts import RAISED, VANISHED, Claim
 from app.jobs.leases import Holder
 from app.ledger import store as ledger
 from app.persistence.session import Database
-from app.wire.datasets import Amendment, BudgetChange
+from purse.wire.datasets import Amendment, BudgetChange
 from tests.support.world import World, check_books, output
 
 

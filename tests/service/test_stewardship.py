@@ -11,7 +11,7 @@ from app.jobs import service as jobs
 from app.ledger import audit
 from app.ledger import store as ledger
 from app.quotes.pricing import Priced
-from app.wire.datasets import Amendment, BudgetChange
+from purse.wire.datasets import Amendment, BudgetChange
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World
 

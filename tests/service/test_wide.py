@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from app.client.prediction import predict
 from app.datasets import folders
-from app.wire.models import Model
+from purse.prediction import predict
+from purse.wire.models import Model
 from tests.support.service import JOB, SPEC, Service
 
 CITIES = [f"city number {k}" for k in range(100_000)]

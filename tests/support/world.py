@@ -41,10 +41,10 @@ from app.settings import Settings
 from app.sources.spec import JobSpec
 from app.stewardship import charges
 from app.stewardship import service as stewardship
-from app.wire.datasets import Amendment, Dataset
-from app.wire.jobs import Job, JobRequest
-from app.wire.outside import ExternalCharge, ExternalCharged
 from app.worker.dispatcher import Dispatcher
+from purse.wire.datasets import Amendment, Dataset
+from purse.wire.jobs import Job, JobRequest
+from purse.wire.outside import ExternalCharge, ExternalCharged
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
 from tests.support.service import JOB, SPEC, people

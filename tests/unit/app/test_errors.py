@@ -7,8 +7,8 @@ from pydantic import Field, ValidationError, field_validator
 
 from accounting.errors import OutOfRange
 from app.http.errors import CODES, MEDIA_TYPE, ApiError, invalid, of_status, responses
-from app.wire.base import Wire
-from app.wire.problems import ProblemDetails, Remaining
+from purse.wire.base import Wire
+from purse.wire.problems import ProblemDetails, Remaining
 
 CANARY = "canary_4711"
 

@@ -16,7 +16,7 @@ from app.identity import store as tokens
 from app.ledger import store
 from app.persistence.session import Database
 from app.persistence.tables import allotments, analyst_spend, ledger_entries
-from app.wire.datasets import DatasetSpec
+from purse.wire.datasets import DatasetSpec
 from tests.support.service import SPEC
 
 AT = "2026-01-01T00:00:00.000Z"

@@ -15,7 +15,7 @@ from app.sources import ingest, partitions
 from app.sources.errors import Away, Damaged
 from app.sources.matrix import checksum, codes, fingerprint, open_coded
 from app.sources.partitions import Storage, opened
-from app.wire.datasets import DatasetSpec
+from purse.wire.datasets import DatasetSpec
 from tests.support import objects
 from tests.support.service import SPEC, people
 

@@ -5,7 +5,7 @@ import pytest
 
 from app.sources.errors import Unreadable
 from app.sources.persons import People
-from app.wire.datasets import PersonUnit
+from purse.wire.datasets import PersonUnit
 
 
 def people(*parts: pa.Array) -> People:

@@ -16,10 +16,10 @@ from app.http.errors import ApiError
 from app.jobs import profiles, release
 from app.jobs.store import JobRow
 from app.sources.spec import JobSpec
-from app.wire.datasets import DatasetSpec
-from app.wire.jobs import ProfileRequest
-from app.wire.models import PrivacyStatement
-from app.wire.profiles import ColumnProfile, DatasetProfile
+from purse.wire.datasets import DatasetSpec
+from purse.wire.jobs import ProfileRequest
+from purse.wire.models import PrivacyStatement
+from purse.wire.profiles import ColumnProfile, DatasetProfile
 from solvers.data_access import inputs
 from solvers.preparation import ByProfile
 from solvers.solve import run

@@ -15,7 +15,7 @@ from app.sources import csv
 from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
 from app.sources.ingest import ingest
 from app.sources.matrix import Floats
-from app.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import CategoryColumn, Column, NumberColumn
 from tests.support.patience import PATIENCE
 from tests.support.stored import stored_matrix
 
@@ -147,7 +147,7 @@ _GIVE_UP = """
 import pathlib, sys
 from app.sources import csv
 from app.sources.errors import Unreadable
-from app.wire.datasets import NumberColumn
+from purse.wire.datasets import NumberColumn
 column = NumberColumn(name="x", type="number", lower=0.0, upper=1.0)
 for file in map(pathlib.Path, sys.argv[1:]):
     try:

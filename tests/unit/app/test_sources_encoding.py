@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.sources import encoding
 from app.sources.encoding import CategoryEncoder, Encoder, NumberEncoder, encoder, locate
 from app.sources.errors import Mismatch
-from app.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import CategoryColumn, Column, NumberColumn
 
 
 def number(lower: float = 0.0, upper: float = 10.0, default: float | None = None, name: str = "x") -> NumberColumn:

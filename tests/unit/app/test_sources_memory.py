@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a process's own
 _PROGRAM = """
 import json, pathlib, sys
 from app.sources.ingest import ingest
-from app.wire.datasets import DatasetSpec
+from purse.wire.datasets import DatasetSpec
 file, folder, spec = sys.argv[1:]
 rows = ingest(pathlib.Path(file), DatasetSpec.model_validate_json(spec).columns, pathlib.Path(folder), 2**40)
 status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())

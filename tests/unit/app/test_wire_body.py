@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from app.http import handlers
 from app.http.body import MAX_BODY_BYTES, json_body, parse_json, read_body
 from app.http.errors import ApiError
-from app.wire.base import Delta, Epsilon, Wire
+from purse.wire.base import Delta, Epsilon, Wire
 
 
 class Privacy(Wire):

@@ -51,7 +51,7 @@ from accounting import Privacy
 from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from app.wire.jobs import JobRequest
+from purse.wire.jobs import JobRequest
 from solvers import kernels, methods, plan, solve
 from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
@@ -84,7 +84,7 @@ assert "log_cosh" in json.dumps(schema["properties"]["loss"])
 @pytest.mark.slow
 def test_it_is_planned_solved_walked_compiled_in_the_schema_and_in_the_contract_suites(tmp_path: Path) -> None:
     """The compiled loops know nothing of losses: those of the copy come from the cache that was copied with them."""
-    for folder in ("accounting", "solvers", "app", "tests"):
+    for folder in ("accounting", "solvers", "purse", "app", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "solvers/losses/log_cosh.py").write_text(_FILE.lstrip())

@@ -61,7 +61,7 @@ TRIAL = """
 import json
 import numpy as np
 from accounting import Privacy
-from app.wire.jobs import JobRequest
+from purse.wire.jobs import JobRequest
 from app.sources.spec import JobSpec
 from pydantic import TypeAdapter
 from solvers import Problem, plan
@@ -85,7 +85,7 @@ print("added")
 
 @pytest.mark.slow
 def test_a_method_is_one_file_and_one_line(tmp_path: Path) -> None:
-    for package in ("accounting", "solvers", "app"):
+    for package in ("accounting", "solvers", "purse", "app"):
         shutil.copytree(ROOT / package, tmp_path / package)  # compiled loops with it: they know nothing of methods
     (tmp_path / "solvers/methods/oracle/one_step.py").write_text(METHOD)
     union = tmp_path / "solvers/methods/__init__.py"

@@ -16,11 +16,11 @@ from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
 import httpx
 
-from app.client.calls import Call, Upload, page
-from app.client.errors import ProblemError, Unreachable, problem
-from app.client.events import FINISHED, EventStream
-from app.wire.base import Page
-from app.wire.jobs import JobEvent
+from purse.client.calls import Call, Upload, page
+from purse.client.events import FINISHED, EventStream
+from purse.errors import ProblemError, Unreachable, problem
+from purse.wire.base import Page
+from purse.wire.jobs import JobEvent
 
 T = TypeVar("T")
 

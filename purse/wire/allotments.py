@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
+from purse.wire.base import Delta, Epsilon, Identifier, Name, Timestamp, Wire
 
 Mode = Literal["reserved", "shared"]
 

@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.client.calls import Call, at, nothing
-from app.client.errors import Unreachable
-from app.wire.jobs import Job, JobEvent, JobState
+from purse.client.calls import Call, at, nothing
+from purse.errors import Unreachable
+from purse.wire.jobs import Job, JobEvent, JobState
 
 FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
 SILENCE: Final = 60.0  # seconds; the server sends a comment more often than that

@@ -11,10 +11,10 @@ import rfc8785
 from pydantic import ValidationError
 
 from accounting.records.receipt import Entry, Head, Verification, read, verify
-from app.client.errors import ClientError
-from app.wire.models import Model
-from app.wire.profiles import DatasetProfile
-from app.wire.receipts import KeySet, LedgerEntry, ReceiptDocument
+from purse.errors import ClientError
+from purse.wire.models import Model
+from purse.wire.profiles import DatasetProfile
+from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument
 
 
 class NotVerified(ClientError):

@@ -8,8 +8,8 @@ from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
 from accounting.plan import MAX_COUNT
 from accounting.privacy import Relation
 from accounting.records.outside import OutsideEvent
-from app.wire.base import Delta, Epsilon, Identifier, Sha256, Title, Wire
-from app.wire.datasets import BudgetStatus
+from purse.wire.base import Delta, Epsilon, Identifier, Sha256, Title, Wire
+from purse.wire.datasets import BudgetStatus
 
 
 class ExternalCharge(Wire):

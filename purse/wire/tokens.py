@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.wire.base import Identifier, Name, Timestamp, Title, Wire
+from purse.wire.base import Identifier, Name, Timestamp, Title, Wire
 
 Role = Literal["steward", "analyst", "auditor"]
 Scope = Literal["read", "quote", "submit", "manage"]

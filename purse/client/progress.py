@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.wire.jobs import JobEvent
+from purse.wire.jobs import JobEvent
 
 Watch = Callable[[JobEvent], None]
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.wire.base import Wire
+from purse.wire.base import Wire
 
 
 class Health(Wire):

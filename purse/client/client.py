@@ -5,7 +5,7 @@
         model = job.result()
         job.receipt().verify()
 
-Names, parameters and promises are those of `app.client.aio`, run to their end.
+Names, parameters and promises are those of `purse.client.aio`, run to their end.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -17,10 +17,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, final
 
 import httpx
 
-from app.client import prediction
-from app.client.aio import AsyncClient, AsyncDatasets, AsyncJobHandle, AsyncJobs, AsyncTokens, bearer
-from app.client.sending import TIMEOUT, Blocking, each, run
-from app.wire.jobs import Job, JobEvent, JobState
+from purse import prediction
+from purse.client.aio import AsyncClient, AsyncDatasets, AsyncJobHandle, AsyncJobs, AsyncTokens, bearer
+from purse.client.sending import TIMEOUT, Blocking, each, run
+from purse.wire.jobs import Job, JobEvent, JobState
 
 A = TypeVar("A")
 P = ParamSpec("P")

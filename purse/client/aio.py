@@ -14,23 +14,23 @@ from typing import Any, Self, final
 
 import httpx
 
-from app.client import prediction
-from app.client.calls import Call, Source, Spec, act, at, get, nothing, post, say, upload
-from app.client.errors import JobNotReleased
-from app.client.events import FINISHED, EventStream, as_event
-from app.client.progress import Watch, watching
-from app.client.receipts import Receipt
-from app.client.sending import TIMEOUT, Driver, Sender, Waiting
-from app.wire.allotments import Allotment
-from app.wire.base import Page
-from app.wire.datasets import BudgetStatus, Dataset
-from app.wire.grants import Grant
-from app.wire.jobs import Job, JobEvent, JobState, Quote
-from app.wire.models import Model
-from app.wire.outside import Calibration, ExternalCharged
-from app.wire.profiles import DatasetProfile
-from app.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
-from app.wire.tokens import NewToken, Role, Scope, Token
+from purse import prediction
+from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, say, upload
+from purse.client.events import FINISHED, EventStream, as_event
+from purse.client.progress import Watch, watching
+from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
+from purse.errors import JobNotReleased
+from purse.receipts import Receipt
+from purse.wire.allotments import Allotment
+from purse.wire.base import Page
+from purse.wire.datasets import BudgetStatus, Dataset
+from purse.wire.grants import Grant
+from purse.wire.jobs import Job, JobEvent, JobState, Quote
+from purse.wire.models import Model
+from purse.wire.outside import Calibration, ExternalCharged
+from purse.wire.profiles import DatasetProfile
+from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
+from purse.wire.tokens import NewToken, Role, Scope, Token
 
 
 @final

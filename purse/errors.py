@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from app.wire.base import Identifier
-from app.wire.jobs import JobState
-from app.wire.problems import ProblemDetails, Remaining, Violation
+from purse.wire.base import Identifier
+from purse.wire.jobs import JobState
+from purse.wire.problems import ProblemDetails, Remaining, Violation
 
 UNKNOWN = "unexpected_response"
 _SECONDS = re.compile(r"[0-9]{1,9}")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.wire.base import Wire
+from purse.wire.base import Wire
 
 
 class Violation(Wire):

@@ -24,7 +24,8 @@ from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Unit
 from accounting.records import receipt as receipts
 from accounting.records.chain import GENESIS, Entry, link
-from app.client import (
+from app.sources.encoding import encoder
+from purse import (
     AsyncClient,
     Client,
     JobNotReleased,
@@ -34,16 +35,15 @@ from app.client import (
     Unreachable,
     load,
     predict,
-    sending,
 )
-from app.client import client as client_module
-from app.client.events import EventStream
-from app.client.prediction import encode
-from app.sources.encoding import encoder
-from app.wire.datasets import CategoryColumn, Column, NumberColumn
-from app.wire.jobs import JobState
-from app.wire.models import Model
-from app.wire.receipts import KeySet, ReceiptDocument
+from purse.client import client as client_module
+from purse.client import sending
+from purse.client.events import EventStream
+from purse.prediction import encode
+from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.jobs import JobState
+from purse.wire.models import Model
+from purse.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
@@ -378,7 +378,7 @@ def test_both_clients_offer_the_same() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
-    from app.client import aio
+    from purse.client import aio
 
     for name in ("Client", "Datasets", "Jobs", "JobHandle", "Tokens"):
         assert public(getattr(client_module, name)) == public(getattr(aio, f"Async{name}"))

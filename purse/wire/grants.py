@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.wire.base import Identifier, Name, Timestamp, Wire
+from purse.wire.base import Identifier, Name, Timestamp, Wire
 
 
 class Grant(Wire):

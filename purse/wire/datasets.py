@@ -5,9 +5,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
-from app.wire.allotments import Allotment
-from app.wire.base import Delta, Epsilon, Identifier, Name, Protected, Timestamp, Title, Wire
-from app.wire.neighbors import Meaning, Neighbors, Other
+from purse.wire.allotments import Allotment
+from purse.wire.base import Delta, Epsilon, Identifier, Name, Protected, Timestamp, Title, Wire
+from purse.wire.neighbors import Meaning, Neighbors, Other
 
 MAX_COLUMNS = 4096
 MAX_CATEGORIES = 2**17

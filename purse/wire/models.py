@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.wire.base import Identifier, Name, Protected, Sha256, Wire
-from app.wire.datasets import Column
-from app.wire.neighbors import Neighbors
+from purse.wire.base import Identifier, Name, Protected, Sha256, Wire
+from purse.wire.datasets import Column
+from purse.wire.neighbors import Neighbors
 
 
 class PrivacyStatement(Wire):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from accounting.privacy import REPLACE_ONE, Relation
-from app.wire.base import Wire
+from purse.wire.base import Wire
 
 Neighbors = Annotated[
     Relation,

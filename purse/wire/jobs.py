@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 
 from accounting.privacy import REPLACE_ONE, Unit
-from app.wire.base import Delta, Epsilon, Identifier, Name, Protected, Sha256, Timestamp, Wire
-from app.wire.datasets import MAX_COLUMNS, PrivacyLoss
-from app.wire.neighbors import Meaning, Neighbors, Other
+from purse.wire.base import Delta, Epsilon, Identifier, Name, Protected, Sha256, Timestamp, Wire
+from purse.wire.datasets import MAX_COLUMNS, PrivacyLoss
+from purse.wire.neighbors import Meaning, Neighbors, Other
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
 from solvers.methods import Method, Run

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.wire.base import Identifier, Sha256, Timestamp, Wire
+from purse.wire.base import Identifier, Sha256, Timestamp, Wire
 
 
 class ReceiptDocument(Wire):

@@ -1,4 +1,4 @@
-"""prediction = link(intercept + sum of coefficient * encoded value), as `app.wire.models.Model` defines it."""
+"""prediction = link(intercept + sum of coefficient * encoded value), as `purse.wire.models.Model` defines it."""
 
 import math
 import re
@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from app.wire.datasets import CategoryColumn, Column, NumberColumn
-from app.wire.models import Model
+from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.models import Model
 
 _SPACE: Final = " \t\n\v\f\r"
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from app.wire.datasets import Dataset, DatasetSpec
+from purse.wire.datasets import Dataset, DatasetSpec
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.wire.base import Identifier, Name, Wire
-from app.wire.datasets import Column
-from app.wire.models import Moments, PrivacyStatement
+from purse.wire.base import Identifier, Name, Wire
+from purse.wire.datasets import Column
+from purse.wire.models import Moments, PrivacyStatement
 
 
 class Interval(Wire):
