@@ -18,6 +18,7 @@ delta - slack, d is slack / 16, and the last coordinate counts such jobs up to 1
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import assert_never
 
 import numpy as np
@@ -227,6 +228,7 @@ class Filter:
         return [top - s for top, s in zip(self.curve(self.thresholds), self.curve(spent), strict=True)]
 
 
+@lru_cache(1024)  # each charge and each budget query reads its ledger's
 def checked(
     kind: Kind, privacy: Privacy, orders: tuple[float, ...], weights: tuple[float, ...], slack: float = 0.0
 ) -> Filter:

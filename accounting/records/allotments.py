@@ -19,7 +19,7 @@ from accounting.errors import BudgetExhausted, LedgerFrozen
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.events import Charged
-from accounting.records.ledger import LedgerState, advance, remaining_epsilon, share, spent_epsilon
+from accounting.records.ledger import LedgerState, remaining_epsilon, share, spent_epsilon, step
 
 _UP, _MORE = 1 + 1e-9, 1e-11  # more than a root, a logarithm and a few operations may lose
 _BITS = 40  # of a share that is looked for
@@ -144,7 +144,7 @@ class Standing:
         if not self.holds(charged.cost):
             return None
         try:
-            state, _ = advance(self.state, charged, "now")
+            state = step(self.state, charged)
         except (BudgetExhausted, LedgerFrozen):
             return None
         return replace(

@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Collection
+from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, NoReturn, TypeVar
 
 import rfc8785
@@ -11,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from accounting.errors import CodecError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SCALARS = (int, float, bool, type(None))
 _FOREIGN = ("extra_forbidden", "unexpected_keyword_argument")
 
 T = TypeVar("T")
@@ -26,8 +29,8 @@ def canonical(value: Any) -> bytes:
         are not JSON, and nesting too deep to walk.
     """
     try:
-        return rfc8785.dumps(value)
-    except (rfc8785.CanonicalizationError, UnicodeError, RecursionError) as error:
+        return _written(value).encode()
+    except (rfc8785.CanonicalizationError, UnicodeError, RecursionError, TypeError) as error:
         raise CodecError("the document has no canonical JSON form") from error
 
 
@@ -105,6 +108,29 @@ def number(value: Any, least: float, most: float, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise CodecError(f"{what} must be a number in [{least:g}, {most:g}]")
     return float(value)
+
+
+def _written(value: Any) -> str:
+    """What `rfc8785.dumps` writes, in half the time: the library's own for numbers and whatever is no plain value."""
+    kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
+    if kind is dict:
+        names = sorted(value, key=_utf16)
+        return "{" + ",".join([f"{encode_basestring(name)}:{_written(value[name])}" for name in names]) + "}"
+    if kind is list or kind is tuple:
+        return "[" + ",".join([_written(each) for each in value]) + "]"
+    return _number(value) if kind in _SCALARS else rfc8785.dumps(value).decode()
+
+
+@lru_cache(4096)
+def _utf16(name: str) -> bytes:
+    return str.encode(name, "utf-16be")
+
+
+@lru_cache(4096, typed=True)  # 1, 1.0 and True are equal
+def _number(value: float | bool | None) -> str:
+    return rfc8785.dumps(value).decode()
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     elif state is None:
         raise LedgerInvalid("the ledger is not open")
     else:
-        after = _after(state, event)
+        after = step(state, event)
     kind, body = record(event, after.whole)
     body |= {"at": text(at, "at", 64)}
     entry = link(after.sequence + 1, kind, body, after.head)
@@ -167,7 +167,8 @@ def share(state: LedgerState, cost: Cost) -> float:
     return state.filter.share(cost, state.spent)
 
 
-def _after(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> LedgerState:
+def step(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> LedgerState:
+    """What `advance` comes to, but for the entry, and so for its number and hash; raises as it does."""
     if state.frozen and isinstance(event, Charged | Started):
         raise LedgerFrozen("the ledger is frozen: nothing is charged or started")
     match event:

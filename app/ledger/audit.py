@@ -80,8 +80,8 @@ def _wrong(connection: sa.Connection, dataset: str) -> str | None:
 
 def _listed(entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
     """The datasets of a ledger: how many records they have, and whether the values are there."""
-    begun = [event for event in map(event_of, entries) if isinstance(event, Opened | Joined)]
-    found = {event.dataset: (event.records, "stored") for event in begun}
+    begun = map(event_of, (e for e in entries if e.kind in ("opened", "joined")))
+    found = {event.dataset: (event.records, "stored") for event in begun if isinstance(event, Opened | Joined)}
     for e in entries:
         if e.kind in ("deleted", "withdrawn"):
             found[e.body["dataset"]] = (found[e.body["dataset"]][0], e.kind)

@@ -227,10 +227,19 @@ def test_canonical_bytes_are_those_of_rfc_8785() -> None:
 @given(JSON)
 def test_canonical_is_a_function_of_the_value(document: Any) -> None:
     try:
-        raw = canonical(document)
-    except CodecError:
-        return
-    assert raw == rfc8785.dumps(document)
+        expected = rfc8785.dumps(document)
+    except rfc8785.CanonicalizationError:
+        with pytest.raises(CodecError):
+            canonical(document)
+    else:
+        assert canonical(document) == expected
+
+
+def test_equal_values_of_other_types_are_written_as_what_they_are() -> None:
+    assert canonical([1, True, 1.0, 0, False, -0.0]) == b"[1,true,1,0,false,0]"
+    for wrong in ({1: 2}, {None: 2}, {True: 2}, {"a"}, 2**53, -(2**53), "\ud800", {"\ud800": 1}, b"", object()):
+        with pytest.raises(CodecError):
+            canonical([wrong])
 
 
 @pytest.mark.parametrize(
