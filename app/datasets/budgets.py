@@ -9,6 +9,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,19 +17,21 @@ import sqlalchemy as sa
 
 from accounting.records.allotments import Standing
 from accounting.records.ledger import spent_epsilon
-from app.datasets import allotments, store
+from app.datasets import allotments as parts
+from app.datasets import store
 from app.datasets.store import DatasetRow, Spend
 from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.ledger import allotments as allotted
 from app.ledger import store as ledger
 from app.persistence.session import Database
-from app.persistence.tables import PROMISES, analyst_spend, datasets, ledger_entries, ledgers
+from app.persistence.tables import PROMISES, allotments, analyst_spend, datasets, ledger_entries, ledgers
 from purse.wire.allotments import Allotment
 from purse.wire.datasets import AnalystSpend, BudgetStatus, PrivacyLoss, Promise
 from purse.wire.neighbors import between
 
 _MOST = 4096  # answers that are kept
+_WHO, _MODE = 4, 5  # places in a row of the question: an allotment begins with whose it is, and its mode
 _UNSEEN = ("sequence", "head")  # of a ledger's state: they move with others' jobs, where no charge does
 
 
@@ -50,14 +53,17 @@ class Answers:
     def budget(self, database: Database, dataset_id: str, principal: Principal) -> Answer:
         """How the budget stands now; `ApiError` not_found, and whether it is one is looked up each time."""
         who = (principal.id, principal.role, dataset_id)
-        with database.read() as connection:
-            seen = _seen(connection, dataset_id, principal)
-            known = self._known.get(who)
-            if known is not None and seen is not None and known[0] == seen:
-                return known[1]
+        question, values = _asked(principal), {"dataset": dataset_id, "who": principal.id}
+        known = self._known.get(who)
+        if known is not None and known[0] == _seen(database.ask(question, values), principal):
+            return known[1]
+        with database.read() as connection:  # one snapshot of what is seen and what is told
+            seen = _seen(connection.execute(question, values).all(), principal)
             found = status(connection, store.visible(connection, dataset_id, principal), principal)
         body = found.model_dump_json().encode()
         answer = Answer(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+        if seen is None:
+            return answer
         with self._lock:
             self._known[who] = seen, answer
             self._known.move_to_end(who)
@@ -67,35 +73,40 @@ class Answers:
 
 
 def _statement() -> sa.Select[Any]:
+    """A row for each allotment of the ledger's, or one where nothing is allotted; none if there is no dataset."""
     asked, who = datasets.c.id == sa.bindparam("dataset"), analyst_spend.c.owner_id == sa.bindparam("who")
     of_it = ledger_entries.c.ledger_id == ledgers.c.id
     promised = sa.select(sa.func.max(ledger_entries.c.sequence)).where(of_it, PROMISES)
-    columns = (ledgers.c.id, ledgers.c.state, analyst_spend.c.spent, analyst_spend.c.charges)
+    part = [column for column in allotments.c if column.name != "ledger_id"]
+    columns = (ledgers.c.state, analyst_spend.c.spent, analyst_spend.c.charges, promised.scalar_subquery(), *part)
     own = (analyst_spend.c.ledger_id == ledgers.c.id) & who
-    query = sa.select(*columns, promised.scalar_subquery().label("promised"))
-    return query.select_from(sa.join(datasets, ledgers).outerjoin(analyst_spend, own)).where(asked, store.THERE)
+    found = sa.join(datasets, ledgers).outerjoin(analyst_spend, own)
+    found = found.outerjoin(allotments, allotments.c.ledger_id == ledgers.c.id)
+    return sa.select(*columns).select_from(found).where(asked, store.THERE).order_by(allotments.c.identity_id)
 
 
 _ASKED = _statement()
 _GRANTED = _ASKED.where(store.by_grant(sa.bindparam("who"), datasets.c.id))
 
 
-def _seen(connection: sa.Connection, dataset_id: str, principal: Principal) -> object:
+def _asked(principal: Principal) -> sa.Select[Any]:
+    return _GRANTED if principal.role == "analyst" and not principal.datasets else _ASKED
+
+
+def _seen(rows: Sequence[Sequence[Any]], principal: Principal) -> object:
     """All that the answer is made of, as it is stored; None if the answer is to be made anew. `ApiError` not_found."""
-    if principal.datasets:  # by its groups
+    if principal.datasets:  # by its groups, which `visible` asks for
         return None
-    is_analyst = principal.role == "analyst"
-    statement = _GRANTED if is_analyst else _ASKED
-    row = connection.execute(statement, {"dataset": dataset_id, "who": principal.id}).one_or_none()
-    if row is None:
+    if not rows:
         raise ApiError("not_found", "There is no dataset of this id.")
-    said = allotted.rows(connection, row.id)
-    if not is_analyst:
-        return row.state, said
-    if any(one.mode == "reserved" for one in said.values()):
+    if principal.role != "analyst":
+        return [tuple(row) for row in rows]
+    if any(row[_MODE] == "reserved" for row in rows):
         return None
-    state = {name: part for name, part in json.loads(row.state).items() if name not in _UNSEEN}
-    return state, row.spent, row.charges, row.promised, said.get(principal.id)
+    state, *own = rows[0][:_WHO]
+    part = [row[_WHO:] for row in rows if row[_WHO] == principal.id]
+    told = {name: part for name, part in json.loads(state).items() if name not in _UNSEEN}
+    return told, own, part
 
 
 def status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> BudgetStatus:
@@ -130,11 +141,11 @@ def _analysts(
 ) -> list[AnalystSpend]:
     """Who has spent, or may spend so much; to an analyst, the own part."""
     spent = {spend.owner_id: spend for spend in store.spends(connection, row.ledger_id)}
-    parts = allotments.described(connection, row)
-    names = {who: spend.analyst for who, spend in spent.items()} | {who: part.analyst for who, part in parts.items()}
+    said = parts.described(connection, row)
+    names = {who: spend.analyst for who, spend in spent.items()} | {who: part.analyst for who, part in said.items()}
     shown = [who for who in sorted(names, key=names.__getitem__) if principal.role != "analyst" or who == principal.id]
     nothing = row.state.filter.nothing
-    return [_spent(standing, spent.get(who) or Spend(who, names[who], 0, nothing), parts.get(who)) for who in shown]
+    return [_spent(standing, spent.get(who) or Spend(who, names[who], 0, nothing), said.get(who)) for who in shown]
 
 
 def _spent(standing: Standing, spend: Spend, allotment: Allotment | None) -> AnalystSpend:

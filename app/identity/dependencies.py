@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.http.errors import ApiError
 from app.http.rates import CALLER
 from app.identity import service
-from app.identity.sign_on import Arrival, SignOn
+from app.identity.sign_on import SignOn
 from app.identity.store import Principal
 from app.persistence.session import Database
 from app.settings import Settings
@@ -37,15 +38,26 @@ async def settings(request: Request) -> Settings:
     return found
 
 
-async def shown(
+async def caller(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
-) -> Arrival | str:
-    """What the caller shows: whom the provider of sign-on vouches for, or a token that may be one of ours."""
+) -> Principal:
+    """Whom the provider of sign-on vouches for, or who holds this token: looked up once for each request.
+
+    Raises
+    ------
+    ApiError
+        unauthenticated, and what `service.known` raises.
+    """
     if credentials is None:
         raise ApiError("unauthenticated", headers=_CHALLENGE)
     sign_on: SignOn | None = request.app.state.services.sign_on
-    found = None if sign_on is None else await sign_on.read(credentials.credentials)
-    return found or credentials.credentials
+    arrived = None if sign_on is None else await sign_on.read(credentials.credentials)
+    base = await database(request)
+    principal = await run_in_threadpool(service.known, base, arrived or credentials.credentials)
+    if principal is None:
+        raise ApiError("unauthenticated", headers=_CHALLENGE)
+    request.scope[CALLER] = principal.id
+    return principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +67,8 @@ class Require:
     roles: frozenset[Role]
     scope: Scope
 
-    def __call__(
-        self,
-        request: Request,
-        base: Annotated[Database, Depends(database)],
-        shown: Annotated[Arrival | str, Depends(shown)],
-    ) -> Principal:
+    async def __call__(self, principal: Annotated[Principal, Depends(caller)]) -> Principal:
         """The principal; `ApiError` unauthenticated or forbidden."""
-        principal = service.known(base, shown)
-        if principal is None:
-            raise ApiError("unauthenticated", headers=_CHALLENGE)
-        request.scope[CALLER] = principal.id
         if principal.role not in self.roles:
             raise ApiError("forbidden")
         if self.scope not in principal.scopes:
@@ -79,4 +82,4 @@ def require(*roles: Role, scope: Scope = "read") -> Require:
     return Require(allowed | {"steward"} if "analyst" in allowed else allowed, scope)
 
 
-__all__ = ["Principal", "Require", "bearer", "database", "require", "settings", "shown"]
+__all__ = ["Principal", "Require", "bearer", "caller", "database", "require", "settings"]

@@ -29,8 +29,7 @@ def known(database: Database, shown: Arrival | str) -> Principal | None:
         forbidden if none of a person's groups has a role.
     """
     if isinstance(shown, str):
-        with database.read() as connection:
-            return store.find(connection, shown, database.timestamp())
+        return store.find(database, shown)
     if shown.role is None:
         raise ApiError("forbidden", "None of your groups has a role here.")
     with database.read() as connection:

@@ -1,7 +1,7 @@
 """Identities and their tokens in the database: of a token only its SHA-256, never its text.
 
 An identity is one person or program: its name is its own for good, and what it did stays its own when its tokens are
-gone. Every function works inside the caller's transaction.
+gone. Every function but `find` works inside the caller's transaction.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from app.http.errors import ApiError
 from app.identity.sign_on import Arrival
-from app.persistence.session import new_id
+from app.persistence.session import Database, new_id
 from app.persistence.tables import identities, subjects, tokens
 from purse.wire.tokens import SCOPES, Role, Scope, Token
 
@@ -54,12 +54,13 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def find(connection: sa.Connection, token: str, now: str) -> Principal | None:
+def find(database: Database, token: str) -> Principal | None:
     """Who holds a live token, looked up by its hash: what the time of the search tells is about hashes."""
-    row = connection.execute(_HELD, {"now": now, "sha256": digest(token)}).one_or_none()
-    if row is None:
+    found = database.ask(_HELD, {"now": database.timestamp(), "sha256": digest(token)})
+    if not found:
         return None
-    return Principal(row.identity, row.name, row.role, row.id, frozenset(_scopes(row)))
+    [(token_id, owner, name, role, scopes, *_)] = found
+    return Principal(owner, name, role, token_id, frozenset(_scopes(role, scopes)))
 
 
 def is_live(connection: sa.Connection, principal: Principal, now: str) -> bool:
@@ -172,7 +173,7 @@ def page(connection: sa.Connection, after: str | None, limit: int, now: str) -> 
 
 def managers(connection: sa.Connection, now: str) -> list[str]:
     """The live tokens, by id, that can make others."""
-    return [row.id for row in connection.execute(_live(now)) if "manage" in _scopes(row)]
+    return [row.id for row in connection.execute(_live(now)) if "manage" in _scopes(row.role, row.scopes)]
 
 
 def is_empty(connection: sa.Connection) -> bool:
@@ -218,12 +219,12 @@ _LOCKED = sa.select(identities.c.id).where(identities.c.id == sa.bindparam("iden
 _HELD = _live(sa.bindparam("now", type_=sa.String)).where(tokens.c.sha256 == sa.bindparam("sha256"))
 
 
-def _scopes(row: sa.Row[Any]) -> list[Scope]:
+def _scopes(role: Role, words: str | None) -> list[Scope]:
     """All that the role may do if nothing was said; who submits is quoted a price."""
-    all_of = SCOPES[row.role]
-    said = all_of if row.scopes is None else row.scopes.split()
+    all_of = SCOPES[role]
+    said = all_of if words is None else words.split()
     return [scope for scope in all_of if scope in said or (scope == "quote" and "submit" in said)]
 
 
 def _token(row: sa.Row[Any]) -> Token:
-    return Token(**{**row._mapping, "scopes": _scopes(row)})
+    return Token(**{**row._mapping, "scopes": _scopes(row.role, row.scopes)})

@@ -4,15 +4,13 @@ import hmac
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials
 
 from app.http.errors import ApiError, responses
 from app.http.rates import CALLER
-from app.identity.dependencies import bearer, database, require, settings, shown
+from app.identity.dependencies import bearer, caller, require, settings
 from app.operations.metrics import CONTENT_TYPE
 from app.operations.readiness import REASONS
-from app.persistence.session import Database
 from app.settings import Settings
 from purse.wire.health import Health
 
@@ -23,7 +21,6 @@ READER = require("steward", "auditor")
 
 async def monitor(
     request: Request,
-    base: Annotated[Database, Depends(database)],
     chosen: Annotated[Settings, Depends(settings)],
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> None:
@@ -31,7 +28,7 @@ async def monitor(
     wanted = chosen.metrics_token
     given = credentials.credentials if credentials else ""
     if wanted is None or not hmac.compare_digest(given.encode(), wanted.get_secret_value().encode()):
-        await run_in_threadpool(READER, request, base, await shown(request, credentials))
+        await READER(await caller(request, credentials))
     else:
         request.scope[CALLER] = "the monitor"
 

@@ -1,9 +1,9 @@
 """What `Database` needs of a database: the one thing that differs between SQLite and PostgreSQL."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.functions import FunctionElement
@@ -32,6 +32,10 @@ class Dialect(Protocol):
     writer: sa.Engine
     reader: sa.Engine
     upgrades_at_start: bool
+
+    def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+        """The rows of one statement by itself, as the driver has them: text and numbers."""
+        ...
 
     def turn(self) -> AbstractContextManager[None]:
         """Held by a thread while it writes."""

@@ -7,7 +7,7 @@ waits for nobody. A commit is on the disk before the caller hears of it, whateve
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -40,6 +40,10 @@ class Postgres:
         self._url = url.set(drivername="postgresql")
         self.writer = _engine(url, IsolationLevel.READ_COMMITTED, False, _WRITING)
         self.reader = _engine(url, IsolationLevel.REPEATABLE_READ, True, {})
+
+    def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+        with self.reader.begin() as connection:
+            return connection.execute(question, values).all()
 
     def turn(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -8,7 +8,7 @@ The stores are written for both: they lock, in this order, `alone`, an identity,
 import base64
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,6 +64,17 @@ class Database:
         """A connection that cannot write, on one consistent snapshot."""
         with self._meaning(), self._reader.begin() as connection:
             yield connection
+
+    def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+        """The rows of one statement: what every request asks, without a transaction, since it is a snapshot by itself.
+
+        Parameters
+        ----------
+        question : made once; of text and of numbers
+        values : of its parameters
+        """
+        with self._meaning():
+            return self._dialect.ask(question, values)
 
     def changes(self, stopped: threading.Event) -> Iterator[str | None]:
         """The jobs that any process has announced as changed (`dialect.announce`); None for whatever may have."""

@@ -10,12 +10,14 @@ import errno
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from app.persistence.dialect import Alone, continue_job_numbers, json_at, next_job_number
 
@@ -33,6 +35,15 @@ class Sqlite:
         self._turn = Turn()
         self.writer = _engine(url, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
         self.reader = _engine(url, "BEGIN", ("query_only=ON",))
+
+    def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+        """By the driver: SQLAlchemy takes five times as long around a look into an index."""
+        compiled = _compiled(question, self.reader.dialect)
+        given = compiled.construct_params(values)
+        with closing(self.reader.raw_connection()) as connection:
+            cursor = connection.cursor()
+            cursor.execute(compiled.string, [given[name] for name in compiled.positiontup or ()])
+            return cursor.fetchall()
 
     def turn(self) -> AbstractContextManager[None]:
         return self._turn.taken()
@@ -79,6 +90,13 @@ class Turn:
                 self._waiting.popleft()
                 if self._waiting:
                     self._waiting[0].release()
+
+
+@lru_cache
+def _compiled(question: sa.Select[Any], dialect: sa.Dialect) -> SQLCompiler:
+    compiled = question.compile(dialect=dialect)
+    assert isinstance(compiled, SQLCompiler)
+    return compiled
 
 
 def _engine(url: sa.URL, begin: str, pragmas: tuple[str, ...]) -> sa.Engine:
