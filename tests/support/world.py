@@ -74,8 +74,8 @@ class World:
             at = database.timestamp()
             if not tokens.known(connection, "secret of ada"):
                 tokens.add(connection, "ada", "analyst", "secret of ada", at)
-            found = tokens.find(connection, "secret of ada", at)
             steward = replace(STEWARD, id=tokens.identity(connection, STEWARD.name, STEWARD.role, at))
+        found = tokens.find(database, "secret of ada")
         assert found is not None
         return World(settings, database, SigningKeys(home), found, steward)
 
@@ -103,9 +103,8 @@ class World:
     def join(self, name: str, *datasets: str) -> Principal:
         """A new analyst, who knows of these datasets."""
         with self.database.write() as connection:
-            at = self.database.timestamp()
-            tokens.add(connection, name, "analyst", f"secret of {name}", at)
-            found = tokens.find(connection, f"secret of {name}", at)
+            tokens.add(connection, name, "analyst", f"secret of {name}", self.database.timestamp())
+        found = tokens.find(self.database, f"secret of {name}")
         assert found is not None
         for dataset in datasets:
             self.grant(dataset, found)
