@@ -22,7 +22,7 @@ import solvers
 from app.calculation.calculators import Calculators, ForkedCalculators
 from app.calculation.pool import Pool
 from app.datasets import routes as datasets
-from app.datasets import sharing
+from app.datasets import sharing, uploads
 from app.datasets.budgets import Answers
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
@@ -70,6 +70,7 @@ ROUTERS = (
     tokens.router,
     datasets.router,
     sharing.router,
+    uploads.router,
     stewardship.router,
     quotes.router,
     calibrations.router,
@@ -274,12 +275,12 @@ def _start(
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
     pool = Pool(calculating.ask, settings.calculations, metrics.priced)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
-    uploads = Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS)
+    receiving = Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS)
     ready = threading.Event()
     readiness = Readiness(settings, database, keys, ready, lambda: _slots(running))
     sign_on = None if settings.oidc_issuer is None else SignOn(settings, database.clock)
     state = (settings, database, keys, epoch, sign_on, running, dispatcher, changes, calculating, pool)
-    return Services(*state, streams, uploads, ready, readiness, lives, lock)
+    return Services(*state, streams, receiving, ready, readiness, lives, lock)
 
 
 def _slots(engine: Engine) -> int | None:

@@ -124,6 +124,10 @@ class Settings(BaseSettings):
         int, Field(ge=1, le=100_000, description="The most event streams open at once; 8 of them for one caller.")
     ] = 128
     max_upload_bytes: Annotated[int, Field(ge=1, description="The largest file taken as a dataset.")] = 4 * 2**30
+    upload_seconds: Annotated[
+        int,
+        Field(ge=60, le=2_592_000, description="How long an upload that is not yet a dataset waits for its next byte."),
+    ] = 86_400
     max_gradient_evaluations: Annotated[
         float, Field(gt=0, description="The most per-row gradients, or coordinates of noise, that one job may plan.")
     ] = 1e11

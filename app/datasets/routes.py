@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import contextmanager_in_threadpool
 
-from app.datasets import folders, service
+from app.datasets import folders, service, spool
 from app.datasets.budgets import Answers
 from app.datasets.upload import Upload, receive
 from app.http import conditional
@@ -24,7 +25,9 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
 _FORM = {
     "type": "object",
-    "required": ["spec", "file"],
+    "required": ["spec"],
+    "minProperties": 2,
+    "maxProperties": 2,
     "additionalProperties": False,
     "properties": {
         "spec": {
@@ -36,6 +39,7 @@ _FORM = {
             "format": "binary",
             "description": "CSV (UTF-8, comma, a header line) or Parquet, told apart by content; its name is ignored.",
         },
+        "upload": {"type": "string", "pattern": "^[a-z0-9_]{1,64}$", "description": "In its place: a complete upload."},
     },
 }
 
@@ -49,7 +53,12 @@ Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> AsyncIterator[Upload]:
     """The upload, in a folder that goes when the request is over. Nothing is received without a steward's token."""
     with request.app.state.services.uploads.taken(principal.id), folders.incoming(chosen.home) as folder:
-        yield await receive(request, folder / "upload", chosen.max_upload_bytes)
+        spec, upload = await receive(request, folder / "upload", chosen.max_upload_bytes)
+        if upload is None:
+            yield Upload(spec, folder / "upload", folder)
+            return
+        async with contextmanager_in_threadpool(spool.complete(chosen.home, principal.id, upload)) as file:
+            yield Upload(spec, file, folder)
 
 
 @router.post(
@@ -65,6 +74,9 @@ async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> Asyn
         "family_mismatch",
         "too_large",
         "unsupported_media_type",
+        "not_found",
+        "upload_incomplete",
+        "upload_busy",
         "disk_full",
         "storage_unavailable",
         "request_timeout",
@@ -73,7 +85,7 @@ async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> Asyn
         "requestBody": {
             "required": True,
             "content": {
-                "multipart/form-data": {"schema": _FORM, "encoding": {"spec": {"contentType": "application/json"}}}
+                "multipart/form-data": {"schema": _FORM, "encoding": {"spec": {"contentType": "application/json"}}},
             },
         }
     },
@@ -83,9 +95,11 @@ def create(
 ) -> Dataset:
     """Reads the declared columns, clamps and encodes them by the declaration, and opens the budget.
 
-    All of it or nothing: a file that cannot be read whole is refused whole. Values that are missing, do not parse or
-    lie outside the bounds are no errors; they take the declared default or bound, and nothing counts them. The same
-    values cannot be registered twice, but in one family, whose datasets share the budget of its first.
+    The file comes along, or is an upload that is complete and stays until the dataset is there, so that a spec which
+    was refused can be mended. All of it or nothing: a file that cannot be read whole is refused
+    whole. Values that are missing, do not parse or lie outside the bounds are no errors; they take the declared default
+    or bound, and nothing counts them. The same values cannot be registered twice, but in one family, whose datasets
+    share the budget of its first.
     """
     made = service.create(base, chosen, principal, upload)
     locate(f"{router.prefix}/{made.id}")

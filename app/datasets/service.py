@@ -13,8 +13,7 @@ from accounting.records.chain import Entry
 from accounting.records.events import Joined, Opened
 from app.datasets import budgets, families, folders, profiles, store, values
 from app.datasets.store import DatasetRow
-from app.datasets.upload import MAX_SPEC_BYTES, Upload
-from app.http.body import parse_json
+from app.datasets.upload import Upload
 from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.ledger import store as ledger
@@ -41,25 +40,25 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
 
     Parameters
     ----------
-    upload : its file, which goes once it is read, lies in a folder in the home that its maker removes
+    upload : its file goes once the dataset is there; its maker removes its folder
 
     Raises
     ------
     ApiError
-        invalid_request or out_of_range for the spec; unreadable_file or too_large for the file; name_taken;
+        out_of_range for the budget; invalid_request, unreadable_file or too_large for the file; name_taken;
         family_mismatch; duplicate_dataset, since the same values on a second ledger would be a second budget.
     """
-    spec = parse_json(DatasetSpec, upload.spec, where="spec", max_bytes=MAX_SPEC_BYTES).settled()
+    spec = upload.spec.settled()
     rule = opened(spec.budget)
     with database.read() as connection:
         store.refuse_name(connection, spec.name)
         families.find(connection, spec)
-    made, dataset_id = upload.file.with_name("columns"), new_id("ds")
+    made, dataset_id = upload.folder / "columns", new_id("ds")
     # What a column takes on the disk is at most what a CSV file of the largest size could unfold to.
     n, known = _read(upload.file, spec, made, 8 * settings.max_upload_bytes, _place(settings, spec, dataset_id))
-    upload.file.unlink()
     known = values.content(spec, known)
     row = _register(database, settings.home, principal, made, spec, rule, n, known, dataset_id)
+    upload.file.unlink()
     with database.read() as connection:
         return described(connection, row, principal)
 

@@ -87,12 +87,22 @@ CODES: Mapping[str, Code] = {
         409, "The dataset's values are deleted", "Nothing more is answered of it; its receipts and its ledger stay."
     ),
     "not_released": Code(409, "The job has released nothing", "It is not done, has failed, or was cancelled."),
+    "offset_mismatch": Code(
+        409, "The upload goes on at another byte", "`Upload-Offset` of a HEAD says at which; nothing was written."
+    ),
+    "upload_incomplete": Code(409, "The upload is not complete", "Bytes of it are missing: go on with it first."),
     "already_finished": Code(409, "The job is already over", "A finished job cannot be cancelled."),
     "last_steward": Code(
         409, "This is the last steward token", "Make another steward token first: nobody could do so afterwards."
     ),
+    "unsupported_version": Code(
+        412, "This version of the protocol is not spoken here", "`Tus-Version` names the one that is."
+    ),
     "too_large": Code(413, "The request is too large", "The detail names the limit."),
     "unsupported_media_type": Code(415, "The content type is not one of those taken here", "The detail names it."),
+    "upload_busy": Code(
+        423, "The upload is in use", "Another request writes, registers or deletes it; try again when that is over."
+    ),
     "too_many_requests": Code(
         429,
         "Too much at once for one caller",

@@ -9,6 +9,7 @@ _ISSUED = {
     "token_id": ("/v1/tokens", "id"),
     "analyst": ("/v1/tokens", "name"),
     "dataset_id": ("/v1/datasets", "id"),
+    "upload_id": ("/v1/uploads", "id"),
     "job_id": ("/v1/jobs", "id"),
 }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from app.datasets import folders, values
+from app.datasets import folders, spool, values
 from app.jobs import attempts, grid
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
@@ -273,10 +273,11 @@ class Dispatcher:
             running.look = running.began + grid.point_at(0.0, _STOPPED)
 
     def _sweep(self) -> None:
-        """Removes what attempts that were killed have left on the scratch disk."""
+        """Removes what killed attempts have left on the scratch disk, and uploads that nobody goes on with."""
         if self._clock.ticks() - self._swept < self._settings.lease_seconds:
             return
         self._swept = self._clock.ticks()
+        spool.sweep(self._settings.home, self._settings.upload_seconds)
         for folder in (self._settings.home / "scratch").glob("job_*-*"):
             job_id, _, attempt = folder.name.rpartition("-")
             if not (attempt.isdecimal() and attempts.is_held(self._database, job_id, int(attempt))):

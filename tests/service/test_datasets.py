@@ -293,6 +293,7 @@ FILE_PART = (b"file", people())
         (b"", "last boundary"),
         (_form(), "lacks the part 'spec'"),
         (_form(SPEC_PART), "lacks the part 'file'"),
+        (_form(SPEC_PART, FILE_PART, (b"upload", b"up_4711")), "has both"),
         (_form(FILE_PART), "lacks the part 'spec'"),
         (_form(SPEC_PART, FILE_PART, FILE_PART), "'file' twice"),
         (_form(SPEC_PART, SPEC_PART, FILE_PART), "'spec' twice"),

@@ -43,6 +43,11 @@ RULES = {
     ("POST", "/v1/tokens/{token_id}/rotate"): {"steward"},
     ("DELETE", "/v1/tokens/{token_id}"): {"steward"},
     ("POST", "/v1/datasets"): {"steward"},
+    ("POST", "/v1/uploads"): {"steward"},
+    ("GET", "/v1/uploads"): {"steward"},
+    ("GET", "/v1/uploads/{upload_id}"): {"steward"},
+    ("PATCH", "/v1/uploads/{upload_id}"): {"steward"},
+    ("DELETE", "/v1/uploads/{upload_id}"): {"steward"},
     ("GET", "/v1/datasets"): ALL,
     ("GET", "/v1/datasets/{dataset_id}"): ALL,
     ("GET", "/v1/datasets/{dataset_id}/budget"): ALL,
@@ -83,7 +88,7 @@ PROTECTED = [(method, route) for method, route in EVERY if (method, route.path) 
 
 def _path(route: APIRoute) -> str:
     path = route.path
-    for name in ("token_id", "dataset_id", "job_id", "analyst"):
+    for name in ("token_id", "dataset_id", "job_id", "upload_id", "analyst"):
         path = path.replace(f"{{{name}}}", "nobody")
     assert "{" not in path
     return path

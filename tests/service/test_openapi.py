@@ -95,7 +95,9 @@ def test_what_is_made_is_where_the_answer_says(service: Service, document: dict[
             assert place == f"{path}/{response.json()['id']}"
     located = [name for name, operation in _operations(document) if "Location" in str(operation["responses"])]
     rotate, charges = "POST /v1/tokens/{token_id}/rotate", "POST /v1/datasets/{dataset_id}/charges"
-    assert sorted(located) == sorted(["POST /v1/tokens", "POST /v1/datasets", "POST /v1/jobs", rotate, charges])
+    assert sorted(located) == sorted(
+        ["POST /v1/tokens", "POST /v1/datasets", "POST /v1/uploads", "POST /v1/jobs", rotate, charges]
+    )
 
 
 @pytest.mark.slow

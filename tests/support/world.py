@@ -42,7 +42,7 @@ from app.sources.spec import JobSpec
 from app.stewardship import charges
 from app.stewardship import service as stewardship
 from app.worker.dispatcher import Dispatcher
-from purse.wire.datasets import Amendment, Dataset
+from purse.wire.datasets import Amendment, Dataset, DatasetSpec
 from purse.wire.jobs import Job, JobRequest
 from purse.wire.outside import ExternalCharge, ExternalCharged
 from tests.support.calculations import price
@@ -93,7 +93,8 @@ class World:
         folder.mkdir()
         file = folder / "upload"
         file.write_bytes(people(rows + self.made))
-        upload = Upload(json.dumps(SPEC | {"name": name} | changes).encode(), file)
+        spec = DatasetSpec.model_validate_json(json.dumps(SPEC | {"name": name} | changes))
+        upload = Upload(spec, file, folder)
         return datasets.create(self.database, self.settings, STEWARD, upload).id
 
     def grant(self, dataset: str, analyst: Principal) -> None:

@@ -1,0 +1,265 @@
+"""Uploads that go on where they stopped: from any byte, at any server, after any end of one, for their owner alone."""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from httpx import Response
+
+from app.datasets import spool
+from app.http.errors import ApiError
+from app.settings import Settings
+from tests.service.conftest import MakeService
+from tests.support.patience import PATIENCE
+from tests.support.server import Server
+from tests.support.service import SPEC, STEWARD, Service, people
+
+BODY = "application/offset+octet-stream"
+
+
+def _begun(service: Service, length: int, role: str = "steward") -> str:
+    """The path of a new upload."""
+    made = service.call(role, "POST", "/v1/uploads", headers={"Upload-Length": str(length)})
+    assert made.status_code == 201, made.text
+    assert made.headers["Location"] == f"/v1/uploads/{made.json()['id']}"
+    return str(made.headers["Location"])
+
+
+def _sent(service: Service, path: str, at: int, part: Any, role: str = "steward", **headers: str) -> Response:
+    said = {"Upload-Offset": str(at), "Content-Type": BODY, "Tus-Resumable": "1.0.0"} | headers
+    return service.call(role, "PATCH", path, content=part, headers=said)
+
+
+def _registered(service: Service, path: str, role: str = "steward", **changes: Any) -> Response:
+    parts = {"spec": json.dumps(SPEC | changes), "upload": path.removeprefix("/v1/uploads/")}
+    form = {name: (None, text) for name, text in parts.items()}
+    return service.call(role, "POST", "/v1/datasets", files=form)
+
+
+def _code(answer: Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_waits(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test has all places; it leaves none of them taken for the next one."""
+    yield
+    for name in ("shared", "service"):
+        if name in request.fixturenames:
+            for file in spool.root(request.getfixturevalue(name).home).glob("*/up_*"):
+                file.unlink()
+
+
+@pytest.fixture
+def other(shared: Service) -> str:
+    """A second steward."""
+    if "other" not in shared.tokens:
+        made = shared.call("steward", "POST", "/v1/tokens", json={"name": "other", "role": "steward"})
+        shared.tokens["other"] = made.json()["token"]
+    return "other"
+
+
+def _cut(service: Service, path: str, at: int, pieces: list[bytes]) -> int:
+    """Sends these pieces and leaves; the status, 0 if there was nobody to tell."""
+    given: list[dict[str, Any]] = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    coming = iter([*given, {"type": "http.disconnect"}])
+    statuses = [0]
+
+    async def receive() -> dict[str, Any]:
+        return next(coming)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        statuses.append(message.get("status", 0))
+
+    said = {"authorization": f"Bearer {STEWARD}", "upload-offset": str(at), "content-type": BODY}
+    headers = [(name.encode(), value.encode()) for name, value in said.items()]
+    scope = {"type": "http", "method": "PATCH", "path": path, "query_string": b"", "headers": headers}
+    anyio.run(partial(service.app, scope, receive, send))
+    return max(statuses)
+
+
+def test_it_goes_on_from_any_byte_at_which_it_broke_off_and_becomes_the_same_dataset(shared: Service) -> None:
+    file = people(60)
+    path = _begun(shared, len(file))
+    at = 0
+    for step in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89):
+        assert _cut(shared, path, at, [file[at : at + step][:2], file[at : at + step][2:]]) != 204
+        at += step
+        told = shared.call("steward", "HEAD", path)
+        assert (told.status_code, told.headers["Upload-Offset"]) == (200, str(at))
+        assert (told.headers["Upload-Length"], told.headers["Cache-Control"]) == (str(len(file)), "no-store")
+        assert _code(_registered(shared, path)) == (409, "upload_incomplete")
+    last = _sent(shared, path, at, file[at:])
+    assert (last.status_code, last.headers["Upload-Offset"]) == (204, str(len(file)))
+    refused = _registered(shared, path, budget={"epsilon": 3.0, "delta": 1e-6, "filter": "pure"})
+    assert refused.status_code == 422
+    assert shared.call("steward", "GET", path).json()["offset"] == len(file), "what was refused can be mended"
+
+    assert _registered(shared, path, name="in parts").status_code == 201
+    assert _code(shared.call("steward", "GET", path)) == (404, "not_found")
+    assert _code(shared.upload(SPEC | {"name": "at once"}, file)) == (409, "duplicate_dataset")
+
+
+def test_only_where_it_ends_is_anything_written(shared: Service) -> None:
+    path = _begun(shared, 10)
+    assert _sent(shared, path, 0, b"01234").status_code == 204
+    for at in (0, 4, 6, 10, 11):
+        assert _code(_sent(shared, path, at, b"x")) == (409, "offset_mismatch")
+    assert _code(_sent(shared, path, 5, b"567890")) == (413, "too_large")
+    assert _code(_sent(shared, path, 5, b"x", **{"Content-Type": "text/csv"})) == (415, "unsupported_media_type")
+    other = _sent(shared, path, 5, b"x", **{"Tus-Resumable": "0.2.2"})
+    assert _code(other) == (412, "unsupported_version")
+    assert (other.headers["Tus-Version"], other.headers["Tus-Resumable"]) == ("1.0.0", "1.0.0")
+    for no_place in ("-1", "x", "1" * 30):
+        assert _sent(shared, path, 5, b"x", **{"Upload-Offset": no_place}).status_code == 422
+    assert shared.call("steward", "GET", path).json()["offset"] == 5
+    assert _sent(shared, path, 5, b"56789").status_code == 204
+    [file] = spool.root(shared.home).glob("*/up_*")
+    assert file.read_bytes() == b"0123456789"
+    assert shared.call("steward", "DELETE", path).status_code == 204
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("length", ["0", "-1", "x", str(2**54), None])
+def test_a_length_is_a_number_of_bytes(shared: Service, length: str | None) -> None:
+    headers = {} if length is None else {"Upload-Length": length}
+    assert shared.call("steward", "POST", "/v1/uploads", headers=headers).status_code == 422
+
+
+def test_of_two_writers_at_one_place_one_wins(shared: Service) -> None:
+    block, writers = 3 * 2**20, 4
+    path, start = _begun(shared, 10 * block), Barrier(writers)
+
+    def write(number: int) -> int:
+        start.wait()
+        return _sent(shared, path, 0, bytes([number]) * block).status_code
+
+    with ThreadPoolExecutor(writers) as pool:
+        statuses = list(pool.map(write, range(1, 1 + writers)))
+    assert set(statuses) - {204} <= {409, 423}
+    written = [number for number, status in enumerate(statuses, 1) if status == 204]
+    [file] = spool.root(shared.home).glob("*/up_*")
+    content = file.read_bytes()
+    # Each block of a MiB goes to whoever asks first with the right end, and who lost one writes no more.
+    assert len(written) <= 1
+    assert [content == bytes([number]) * block for number in written] == [True] * len(written)
+    assert shared.call("steward", "GET", path).json()["offset"] == len(content)
+
+
+def test_nobody_else_finds_it(shared: Service, other: str) -> None:
+    path = _begun(shared, 5)
+    assert _sent(shared, path, 0, b"01234").status_code == 204
+    for asked in (path, "/v1/uploads/up_nobody"):
+        for method in ("GET", "HEAD", "DELETE"):
+            assert shared.call(other, method, asked).status_code == 404
+        assert _code(_sent(shared, asked, 5, b"", role=other)) == (404, "not_found")
+        assert _code(_registered(shared, asked, role=other, name="stolen")) == (404, "not_found")
+    for pattern in ("up_*", "*", "../*/up_*", "", "/etc/passwd", path.replace("/v1/uploads", "../*")):
+        assert _code(_registered(shared, pattern, role=other, name="stolen")) == (404, "not_found")
+    assert shared.call(other, "GET", "/v1/uploads").json()["items"] == []
+    [mine] = shared.call("steward", "GET", "/v1/uploads").json()["items"]
+    assert mine == shared.call("steward", "GET", path).json()
+
+
+def test_so_many_wait_of_one_and_of_all(shared: Service, other: str) -> None:
+    for _ in range(spool.WAITING_EACH):
+        path = _begun(shared, 5)
+    refused = shared.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "5"})
+    assert _code(refused) == (429, "too_many_requests")
+    assert refused.headers["Retry-After"]
+    _begun(shared, 5, role=other)
+    assert shared.call("steward", "DELETE", path).status_code == 204
+    _begun(shared, 5)
+    strangers = spool.root(shared.home) / "idn_strangers"
+    strangers.mkdir(exist_ok=True)
+    for number in range(spool.WAITING):
+        (strangers / f"up_{number}.5").touch()
+    refused = shared.call(other, "POST", "/v1/uploads", headers={"Upload-Length": "5"})
+    assert _code(refused) == (503, "overloaded")
+
+
+def test_what_would_not_fit_is_told_before_it_comes(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, max_upload_bytes=2**60)
+    with pytest.raises(ApiError) as caught:
+        spool.begin(settings, "idn_one", 2**59)
+    assert caught.value.code == "disk_full"
+    with pytest.raises(ApiError) as caught:
+        spool.begin(settings, "idn_one", 2**60 + 1)
+    assert caught.value.code == "too_large"
+    assert spool.mine(tmp_path, "idn_one") == []
+
+
+def test_what_waits_too_long_is_deleted_and_nothing_else(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    old, held, new = (spool.begin(settings, "idn_one", 5) for _ in range(3))
+    assert spool.append(held, 0, b"01234") == 5
+    strange = old.file.with_name("notes.txt")
+    strange.touch()
+    for file in (old.file, held.file, strange):
+        os.utime(file, (0, time.time() - settings.upload_seconds - 60))
+    with spool.complete(tmp_path, "idn_one", held.id) as file:
+        spool.sweep(tmp_path, settings.upload_seconds)
+        assert sorted(file.parent.iterdir()) == sorted([held.file, new.file, strange])
+        for use in (spool.remove, lambda upload: spool.append(upload, 5, b"")):
+            with pytest.raises(ApiError) as caught:
+                use(held)
+            assert caught.value.code == "upload_busy", "what is being registered stays as it is"
+    with pytest.raises(ApiError) as caught:
+        spool.append(old, 0, b"0")
+    assert caught.value.code == "not_found"
+    spool.sweep(tmp_path, settings.upload_seconds)
+    assert sorted(file.parent.iterdir()) == sorted([new.file, strange])
+
+
+def test_the_log_tells_nothing_of_it(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="purse"):
+        said = {"Upload-Length": "9", "Upload-Metadata": "filename czNjcjN0"}
+        path = shared.call("steward", "POST", "/v1/uploads", headers=said).headers["Location"]
+        assert _sent(shared, path, 0, b"s3cr3t,1\n").status_code == 204
+        assert _cut(shared, path, 9, [b"s3cr3t"]) == 413
+    assert "PATCH /v1/uploads/{upload_id} 204" in caplog.text
+    assert not [word for word in ("s3cr3t", "czNjcjN0", path) if word in caplog.text]
+    assert not [line for line in caplog.messages if "uploads" in line and " ms" in line]
+
+
+@pytest.mark.slow
+def test_what_a_killed_server_had_received_is_there_for_another_one(make_service: MakeService, tmp_path: Path) -> None:
+    home, file = tmp_path / "home", people(200_000)
+    server = Server(home, workers=1)
+    try:
+        server.start()
+        made = server.client.post("/v1/uploads", headers={"Upload-Length": str(len(file))})
+        path = made.headers["Location"]
+        [part] = spool.root(home).glob("*/up_*")
+
+        def body() -> Iterator[bytes]:
+            yield file[: 3 * 2**19]
+            deadline = time.monotonic() + PATIENCE
+            while part.stat().st_size < 2**20:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            server.kill()
+            while True:
+                yield file[: 2**20]
+
+        with pytest.raises(httpx.TransportError):
+            server.client.patch(path, content=body(), headers={"Upload-Offset": "0", "Content-Type": BODY})
+    finally:
+        server.kill()
+    with make_service(home) as service:
+        at = int(service.call("steward", "HEAD", path).headers["Upload-Offset"])
+        assert 2**20 <= at < len(file)
+        assert part.read_bytes() == file[:at]
+        assert _sent(service, path, at, file[at:]).status_code == 204
+        assert part.read_bytes() == file
+        assert _registered(service, path).json()["rows"] == 200_000
