@@ -36,10 +36,11 @@ def largest(share: Callable[[float], float], guess: float, close: float, like: S
     Parameters
     ----------
     share : what is spent at a total over what may be; grows; 0 and infinity are fine
-    like : points of another share, as `Found` has them, the last one at the guess: this one is taken to miss it by a
-        factor
+    like : points of another share, as `Found` has them, the last one at the guess: the search begins where that share
+        has the aim, and takes this one to miss it by a factor
     """
-    least, aim, x = math.log1p(-close), math.log1p(-close / 2), math.log(guess)
+    least, aim = math.log1p(-close), math.log1p(-close / 2)
+    x = math.log(guess) + (_step(like, aim) if like else 0.0)
     low, high, width, stalled, own = (-math.inf, math.nan), (math.inf, math.nan), math.inf, 0, list[Point]()
     for _ in range(_ROUNDS):
         f = _log(share(math.exp(x)))
@@ -50,7 +51,7 @@ def largest(share: Callable[[float], float], guess: float, close: float, like: S
             break
         stalled = stalled + 1 if high[0] - low[0] > width / 2 else 0
         width = high[0] - low[0]
-        x += _step([*_moved(like, own), *own], aim) if math.isfinite(f) else -math.copysign(_BLIND, f)
+        x += _step([*_moved(like, own, aim), *own], aim) if math.isfinite(f) else -math.copysign(_BLIND, f)
         if math.isfinite(width):
             if stalled >= _STALLED or not math.isfinite(low[1] + high[1]):
                 x, stalled = (low[0] + high[0]) / 2, 0
@@ -63,9 +64,9 @@ def _log(share: float) -> float:
     return math.log(share) if 0 < share < math.inf else (-math.inf if share == 0 else math.inf)
 
 
-def _moved(like: Sequence[Point], own: Sequence[Point]) -> list[Point]:
-    """The other share's points but the last, moved by what lies between the two at the first of our own."""
-    return [(x, f + own[0][1] - like[-1][1]) for x, f in like[:-1]] if like and own else []
+def _moved(like: Sequence[Point], own: Sequence[Point], aim: float) -> list[Point]:
+    """The other share's points, moved by what lies between the two at the first of our own, where it has the aim."""
+    return [(x, f + own[0][1] - aim) for x, f in like] if own else []
 
 
 def _step(points: Sequence[Point], aim: float) -> float:

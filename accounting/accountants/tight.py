@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import numpy as np
+from scipy import fft
+
 from accounting.accountants import guard
 from accounting.divergences.gaussian import gauss_epsilon
-from accounting.divergences.losses import GaussianLoss, Loss, Masses
+from accounting.divergences.losses import GaussianLoss, Loss, Masses, Search
 from accounting.plan import AbstractComposition, Plan
 
 Losses = tuple[tuple[Loss, int], ...]
@@ -68,7 +71,8 @@ class PldAccountant:
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan."""
-        return _epsilon(losses_of(plan), delta, self.coarseness)
+        grids = _grids(losses_of(plan), delta, self.coarseness)
+        return max((guard.epsilon(_composed(grid), delta - grid.error) for grid in grids), default=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +81,34 @@ class RoughPld:
 
     Parameters
     ----------
-    coarseness : as there
+    coarseness : as there; above 1 for the beginning of a search
     """
 
     coarseness: float
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """The epsilon at delta, about."""
-        return _epsilon(losses_of(plan, rough=True), delta, self.coarseness)
+        grids = _grids(losses_of(plan, search="nearly" if self.coarseness <= 1 else "about"), delta, self.coarseness)
+        return max((_about(grid, delta) for grid in grids), default=math.inf)
 
 
-def _epsilon(orders: tuple[Losses, ...], delta: float, coarseness: float) -> float:
-    """Of two neighbors one has the record in every answer, and the other has not: each order of them is composed."""
-    grids = _grids(orders, delta, coarseness)
-    return max((guard.epsilon(_composed(grid), delta - grid.error) for grid in grids), default=math.inf)
+def _about(grid: "_Grid", delta: float) -> float:
+    """The least epsilon of the composed losses, by one transform on a circle wide enough for all but rare sums."""
+    reach = _typical_total(grid.losses) + max(loss.widest for loss, _ in grid.losses)
+    size = fft.next_fast_len(2 * math.ceil(reach / grid.interval), real=True)
+    spectrum, kept = np.ones(size // 2 + 1, dtype=complex), 0.0
+    for loss, count in grid.losses:
+        _, lowest, masses, infinity = loss.masses(grid.interval)
+        around = np.bincount((lowest + np.arange(len(masses))) % size, weights=masses, minlength=size)
+        spectrum *= fft.rfft(around) ** count
+        kept += count * math.log1p(-min(infinity, 0.5))  # beyond which no delta is met
+    chance = np.maximum(fft.irfft(spectrum, size)[: size // 2], 0.0)  # of losses from 0 on
+    losses = grid.interval * np.arange(len(chance))
+    beyond = -math.expm1(kept) + np.cumsum(chance[::-1])[::-1]  # P(loss >= this one)
+    weighed = np.cumsum((chance * np.exp(-losses))[::-1])[::-1]
+    within = beyond - np.exp(np.minimum(losses, 700.0)) * weighed <= delta  # the profile at each loss
+    first = int(np.argmax(within))
+    return math.log(max((beyond[first] - delta) / weighed[first], 1.0)) if within[first] else math.inf
 
 
 def _grids(orders: tuple[Losses, ...], delta: float, coarseness: float) -> tuple["_Grid", ...]:
@@ -99,10 +117,11 @@ def _grids(orders: tuple[Losses, ...], delta: float, coarseness: float) -> tuple
     return tuple(g for g in grids if g) if all(g and delta >= _FLOORS * g.error for g in grids) else ()
 
 
-def losses_of(plan: AbstractComposition, *, rough: bool = False, over: bool = False) -> tuple[Losses, ...]:
+def losses_of(plan: AbstractComposition, *, search: Search | None = None, over: bool = False) -> tuple[Losses, ...]:
     """The losses whose sum is that of the plan: once, or, where the order of the neighbors matters, for each order.
 
-    None where some query has none. `rough` for the search of noise; `over`: with pairs over Renyi curves, for filters.
+    None where some query has none. `search`: those for a search of noise; `over`: with pairs over Renyi curves, for
+    filters.
     """
     parts = plan.parts()
     if not all(curves.losses or (over and curves.over) for _, curves in parts):
@@ -112,7 +131,10 @@ def losses_of(plan: AbstractComposition, *, rough: bool = False, over: bool = Fa
         tuple(
             (loss, count)
             for count, curves in parts
-            for loss in (mirrored and curves.mirrored) or (rough and curves.rough) or curves.losses or curves.over
+            for loss in (mirrored and curves.mirrored)
+            or (search and curves.rough and curves.rough(search))
+            or curves.losses
+            or curves.over
         )
         for mirrored in orders
     )

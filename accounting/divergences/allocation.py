@@ -16,6 +16,7 @@ from scipy.special import logsumexp, ndtr
 
 from accounting.divergences import polygon, sampled_gaussian, slot_law, slot_sums
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
+from accounting.divergences.losses import Search
 from accounting.divergences.polygon import Knots
 from accounting.divergences.spline import spline
 from accounting.privacy import REPLACE_ONE, Relation, apart
@@ -24,7 +25,7 @@ Vector = NDArray[np.float64]
 
 _ROUNDING = 1 + 1e-6
 _FALLS = (0.2, 0.5)  # by which -ln of the profile grows from knot to knot: in its body and its tail
-_SEARCH = (0.7, 2.0)  # and between the points that a search of noise evaluates, a spline between them
+_SEARCH = {"about": (1.5, 5.0), "nearly": (0.7, 2.0)}  # and between the points of a search, a spline between them
 _BODY = 0.03  # of the profile at gamma = 1, where the tail begins
 _NOTHING = 1e-17  # beside any delta
 _LEAST = 1e-12  # beyond the last knot the profile is at most this, all of it counted as infinite loss
@@ -53,9 +54,16 @@ class Allocation(Protocol):
 
 
 def hockey_stick(
-    mechanism: Allocation, noise_multiplier: float, epsilon: float, relation: Relation = REPLACE_ONE
+    mechanism: Allocation,
+    noise_multiplier: float,
+    epsilon: float,
+    relation: Relation = REPLACE_ONE,
+    begun: slot_sums.Begun | None = None,
 ) -> float:
-    """Upper bound on H_gamma of one use at gamma = e^epsilon, epsilon >= 0: delta at that epsilon, in both orders."""
+    """Upper bound on H_gamma of one use at gamma = e^epsilon, epsilon >= 0: delta at that epsilon, in both orders.
+
+    `begun` is of the same curve's sums at lower epsilons, where a search looks the curve up.
+    """
     c, q = 1 / noise_multiplier, min(1.0, math.nextafter(mechanism.rate, 2.0))
     if c > _LARGEST_SHIFT:
         return 1.0
@@ -70,7 +78,7 @@ def hockey_stick(
     if zeroed:
         return min(known, _zeroed(c, q, gamma, mechanism.slots) * _ROUNDING)
     law = slot_law.ordered(c, gamma) if ordered else slot_law.independent(c, gamma)
-    return min(known, q * slot_sums.excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q) * _ROUNDING)
+    return min(known, q * slot_sums.excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q, begun) * _ROUNDING)
 
 
 def _zeroed(c: float, q: float, gamma: float, slots: int) -> float:
@@ -118,21 +126,23 @@ def _known_slots(c: float, q: float, epsilon: float, ordered: bool) -> float:
 
 
 def knots(
-    mechanism: Allocation, noise_multiplier: float, rough: bool = False, relation: Relation = REPLACE_ONE
+    mechanism: Allocation, noise_multiplier: float, search: Search | None = None, relation: Relation = REPLACE_ONE
 ) -> Knots:
-    """The pair whose profile is the polygon over some bounds of the mechanism's; `rough`: about that, no bound."""
-    return _knots(mechanism, noise_multiplier, rough, relation)
+    """The pair whose profile is the polygon over bounds of the mechanism's; in a search near that, and no bound."""
+    return _knots(mechanism, noise_multiplier, search, relation)
 
 
 @lru_cache(maxsize=256)
-def _knots(mechanism: Allocation, noise_multiplier: float, rough: bool, relation: Relation) -> Knots:
+def _knots(mechanism: Allocation, noise_multiplier: float, search: Search | None, relation: Relation) -> Knots:
     step = 0.3 * typical_deviation(mechanism, noise_multiplier, relation)
+    begun = slot_sums.Begun() if search == "about" else None
 
     def profile(epsilon: float) -> float:
-        return hockey_stick(mechanism, noise_multiplier, epsilon, relation)
+        return hockey_stick(mechanism, noise_multiplier, epsilon, relation, begun)
 
-    if rough:
-        few, bounds = _along(profile, _SEARCH[0] * step, *_SEARCH)
+    if search:
+        falls = _SEARCH[search]
+        few, bounds = _along(profile, falls[0] * step, *falls)
         logs = spline(few, [math.log(max(bound, 1e-300)) for bound in bounds])
         epsilons, bounds = _along(lambda epsilon: math.exp(min(logs(epsilon), 0.0)), _FALLS[0] * step, *_FALLS)
     else:

@@ -8,7 +8,7 @@ Reference: Doroshenko et al. 2022 (connect the dots); docs/spec T3, 12.5.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ Vector = NDArray[np.float64]
 
 _TAIL = 1e-18  # mass left beyond the grid, all of it counted as infinite loss
 _X = float(-ndtri(_TAIL))
+
+
+Search = Literal["about", "nearly"]
+"""How a search of noise looks a curve up: its epsilon is then a few thousandths off what is certified, or 1e-4."""
 
 
 class Masses(NamedTuple):

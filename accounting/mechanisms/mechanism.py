@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
-from accounting.divergences.losses import GaussianLoss, Loss
+from accounting.divergences.losses import GaussianLoss, Loss, Search
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation
@@ -37,7 +37,7 @@ class Curves:
     pure : epsilon at delta = 0
     losses : privacy losses whose sum is that of one use; empty if there is none
     mirrored : the same with the neighbors in the other order; the losses themselves, which then serve both, if empty
-    rough : the same with less work, for the search of noise; the losses themselves if empty
+    rough : the same with less work, for a search of noise; the losses themselves if there are none
     over : losses of a pair over the Renyi curve, where there are no others; for filters alone
     approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, if there is one
     epsilon : of one use at a delta, where it has a profile of its own
@@ -51,7 +51,7 @@ class Curves:
     pure: float | None = None
     losses: tuple[Loss, ...] = ()
     mirrored: tuple[Loss, ...] = ()
-    rough: tuple[Loss, ...] = ()
+    rough: Callable[[Search], tuple[Loss, ...]] | None = None
     over: tuple[Loss, ...] = ()
     approximate_rdp: Callable[[Sequence[float], float], Vector | None] | None = None
     epsilon: Callable[[float], float] | None = None

@@ -24,7 +24,7 @@ from typing import Literal
 
 from accounting import numbers
 from accounting.divergences import allocation, polygon
-from accounting.divergences.losses import Masses
+from accounting.divergences.losses import Masses, Search
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
@@ -70,8 +70,8 @@ class RandomAllocation(AbstractGaussianNoise):
         return Curves(
             Curves.gaussian(mu).rdp,
             gdp_bound=mu,
-            losses=(AllocationLoss(*use, False, relation),),
-            rough=(AllocationLoss(*use, True, relation),),
+            losses=(AllocationLoss(*use, relation=relation),),
+            rough=lambda search: (AllocationLoss(*use, search, relation),),
             approximate_rdp=partial(allocation.conditioned_rdp, *use, relation=relation),
             epsilon=partial(allocation.epsilon, *use, relation=relation),
             delta=partial(allocation.hockey_stick, *use, relation=relation),
@@ -108,13 +108,13 @@ class AllocationLoss:
     Parameters
     ----------
     mechanism, noise_multiplier : the use
-    rough : from a few evaluations, for the search of noise: very near the true one, and no bound
+    search : with less work for a search of noise, and then no bound
     relation : of the neighbors
     """
 
     mechanism: RandomAllocation
     noise_multiplier: float
-    rough: bool
+    search: Search | None = None
     relation: Relation = REPLACE_ONE
 
     @property
@@ -127,7 +127,7 @@ class AllocationLoss:
 
     @property
     def widest(self) -> float:
-        return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.rough, self.relation)[0][-1])
+        return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.search, self.relation)[0][-1])
 
     def moments(self, count: int) -> tuple[float, float]:
         """As in the limit of many slots; its rare jumps lie within `widest`."""
@@ -140,5 +140,5 @@ class AllocationLoss:
 
 @lru_cache(maxsize=16)
 def _masses(loss: AllocationLoss, interval: float) -> Masses:
-    knots = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.rough, loss.relation)
+    knots = allocation.knots(loss.mechanism, loss.noise_multiplier, loss.search, loss.relation)
     return polygon.on_grid(knots, interval)

@@ -125,7 +125,7 @@ def test_knots_are_a_pair_whose_profile_covers_the_bounds(form: Form) -> None:
     upper = masses.ravel()
     lower = upper * np.exp(-losses)
     assert float(lower.sum()) + infinity == pytest.approx(1.0, abs=1e-9)  # Q has as much where P has nothing
-    pmf = guard.pessimistic_pmf(*AllocationLoss(mechanism, z, rough=False).masses(1e-3))
+    pmf = guard.pessimistic_pmf(*AllocationLoss(mechanism, z).masses(1e-3))
     at_zero = infinity + float(np.sum(np.maximum(upper - lower, 0.0)))
     # where the bounds are not convex, the chords are below them; a hundred masses of sum 1 are added up on either side
     assert at_zero <= hockey_stick(mechanism, z, 0.0) + 300 * 2.0**-53

@@ -18,8 +18,8 @@ from accounting.mechanisms import (
     Resampled,
     WithoutReplacement,
 )
-from accounting.plan import Plan, Query
-from accounting.privacy import Privacy
+from accounting.plan import Plan, PlannedQuery, Query
+from accounting.privacy import Privacy, Relation
 from accounting.search import Found, largest
 
 CLOSE = 2e-4
@@ -140,6 +140,31 @@ def test_what_certifies_is_asked_once_or_twice_and_never_the_same(monkeypatch: p
     assert release.accountant == "pld"
     assert len(set(asked)) == len(asked) <= 2
     assert RoughPld(1.0).epsilon(release.plan, 1e-6) == pytest.approx(release.epsilon, rel=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("query", "z", "far"),
+    [
+        (Query("b", 50, PoissonGaussian(0.02)), 0.8, 1e-6),
+        (Query("b", 7, WithoutReplacement(100, 1000)), 1.5, 1e-6),
+        (Query("b", 16, RandomAllocation(0.5, 400)), 0.7, 5e-3),
+        (Query("b", 4, RandomAllocation(0.5, 50, "ordered")), 0.9, 5e-3),
+    ],
+)
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_what_a_search_begins_with_is_near_what_is_certified(
+    query: Query, z: float, far: float, relation: Relation
+) -> None:
+    plan = Plan((PlannedQuery("m", 1, Gaussian(), 9.0), PlannedQuery("b", query.count, query.mechanism, z)), relation)
+    certified = PldAccountant(4.0).epsilon(plan, 1e-6)
+    assert 0.1 < certified < 20
+    assert RoughPld(4.0).epsilon(plan, 1e-6) == pytest.approx(certified, rel=far)
+
+
+def test_a_search_finds_0_and_infinity() -> None:
+    free, dear = (Plan((PlannedQuery("b", 3, RandomAllocation(0.5, 60), z),)) for z in (1e6, 0.04))
+    assert (RoughPld(1.0).epsilon(free, 1e-6), RoughPld(1.0).epsilon(dear, 1e-6)) == (0.0, math.inf)
+    assert (PldAccountant().epsilon(free, 1e-6), PldAccountant().epsilon(dear, 1e-6)) == (0.0, math.inf)
 
 
 def test_the_spline_of_a_search_keeps_a_cubic_and_is_the_polygon_of_few_points() -> None:

@@ -85,9 +85,7 @@ def test_the_curve_of_the_approximation(slack: float) -> None:
     by_hand = [math.log(float(upper[kept] @ np.exp((a - 1) * losses[kept])) / total**a) / (a - 1) for a in orders]
     assert np.all(np.array(by_hand) <= found)
     assert found == pytest.approx(by_hand, rel=1e-5)
-    theirs = reference.conditioned_rdp(
-        guard.pessimistic_pmf(*AllocationLoss(MECHANISM, Z, rough=False).masses(1e-4)), slack, orders
-    )
+    theirs = reference.conditioned_rdp(guard.pessimistic_pmf(*AllocationLoss(MECHANISM, Z).masses(1e-4)), slack, orders)
     assert found == pytest.approx(theirs, rel=0.05)
     curve = conditioned_rdp(MECHANISM, Z, ORDERS, slack)
     assert curve is not None
