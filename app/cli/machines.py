@@ -113,9 +113,13 @@ def certificate(
 
     if name == AUTHORITY or not all(part.isalnum() and part.isascii() for part in name.replace("-", ".").split(".")):
         raise Refusal("a name is letters, digits, hyphens and dots")
+    if name.endswith("-key") or len(name) > 64:
+        raise Refusal("a name has 64 characters at the most, and does not end as the files of keys do")
     try:
         made, key = issue(out, name, days)
     except FileExistsError:
         raise Refusal(f"{out} has a certificate of this name already") from None
+    except FileNotFoundError as missing:
+        raise Refusal(f"{missing.filename} is not there: no other authority is made beside {out / 'ca.pem'}") from None
     told = {"ca": str(out / f"{AUTHORITY}.pem"), "cert": str(made), "key": str(key)}
     emit(told, json, lambda: facts(list(told.items())))

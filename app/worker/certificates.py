@@ -5,7 +5,6 @@ data (docs/operations.md). Nobody else connects at all; no name in a certificate
 """
 
 import datetime
-import os
 from pathlib import Path
 
 from cryptography import x509
@@ -19,6 +18,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from app.persistence.files import locked, write_whole
+
 AUTHORITY = "ca"
 _PURPOSES = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
 _EARLIER = datetime.timedelta(hours=1)  # clocks differ
@@ -27,19 +28,26 @@ _EARLIER = datetime.timedelta(hours=1)  # clocks differ
 def issue(folder: Path, name: str, days: int) -> tuple[Path, Path]:
     """`<name>.pem` and `<name>-key.pem` in the folder, signed by its authority, which is made if there is none.
 
+    The key is written first: one without its certificate was left by a kill, and gets it now.
+
     Raises
     ------
     FileExistsError
         if there is one of this name.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _files(folder, AUTHORITY)[0].exists():
-        _make(folder, AUTHORITY, None, 3650)
-    return _make(folder, name, folder, days)
+    with locked(folder / AUTHORITY):
+        if not _files(folder, AUTHORITY)[0].exists():
+            _make(folder, AUTHORITY, None, 3650)
+        if _files(folder, name)[0].exists():
+            raise FileExistsError(name)
+        return _make(folder, name, folder, days)
 
 
 def _make(folder: Path, name: str, authority: Path | None, days: int) -> tuple[Path, Path]:
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    certificate, private = _files(folder, name)
+    key = _key(private) if private.exists() else ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     issuer, signing = (subject, key) if authority is None else _authority(authority)
     builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
@@ -54,19 +62,20 @@ def _make(folder: Path, name: str, authority: Path | None, days: int) -> tuple[P
         extensions += [(x509.ExtendedKeyUsage(_PURPOSES), False), (_alternative(name), False)]
     for extension, is_critical in extensions:
         builder = builder.add_extension(extension, is_critical)
-    certificate, private = _files(folder, name)
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    for file, content in ((private, secret), (certificate, builder.sign(signing, SHA256()).public_bytes(Encoding.PEM))):
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
-            written.write(content)
+    write_whole(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    write_whole(certificate, builder.sign(signing, SHA256()).public_bytes(Encoding.PEM))
     return certificate, private
 
 
 def _authority(folder: Path) -> tuple[x509.Name, ec.EllipticCurvePrivateKey]:
     certificate, private = _files(folder, AUTHORITY)
-    key = load_pem_private_key(private.read_bytes(), None)
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).subject, _key(private)
+
+
+def _key(file: Path) -> ec.EllipticCurvePrivateKey:
+    key = load_pem_private_key(file.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    return x509.load_pem_x509_certificate(certificate.read_bytes()).subject, key
+    return key
 
 
 def _usage(is_authority: bool) -> x509.KeyUsage:

@@ -18,6 +18,7 @@ from app.worker.engine import FAILED, Outcome, outcome
 from app.worker.execute import quiet, run
 
 _ATTEMPT = b"attempt\n"
+_WHOLE = b"\n"  # ends an output: without it the child was killed as it answered
 
 
 class Forked:
@@ -89,9 +90,10 @@ def _work(first: bytes, second: bytes) -> bytes:
         return calculated(first, second)
     try:
         quiet()
-        return run(second.decode()).encode()
+        said = run(second.decode())
     except BaseException:
-        return FAILED.encode()
+        said = FAILED
+    return said.encode() + _WHOLE
 
 
 class ForkedEngine:
@@ -153,8 +155,8 @@ class ForkedAttempt:
             with self._connection:
                 self._connection.sendall(_ATTEMPT + self._payload.encode() + b"\n")
                 with self._connection.makefile("rb") as lines:
-                    said = lines.read().decode()
+                    said = lines.read()
         except OSError:
             return
-        if said:
-            self._outcome = outcome(said)
+        if said.endswith(_WHOLE):
+            self._outcome = outcome(said.removesuffix(_WHOLE).decode())

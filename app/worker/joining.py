@@ -91,14 +91,19 @@ async def work(chosen: Work) -> None:
     """
     os.umask(0o077)
     with _alone(chosen.scratch):
-        for left in chosen.scratch.glob("*-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        clear(chosen.scratch)
         for name in [name for name in os.environ if name.startswith("PURSE_")]:
             del os.environ[name]
         os.environ.update(ONE_THREAD)  # before a child loads a numeric library
         dask.config.set(QUIET | {"temporary-directory": str(chosen.scratch)})
         told, security = _told(), chosen.channel.security("worker")
         await asyncio.gather(*(_slot(chosen, security, told) for _ in range(chosen.slots)))
+
+
+def clear(scratch: Path) -> None:
+    """Removes what attempts and Dask have left in a scratch folder, and nothing else that may be there."""
+    for left in (path for ours in ("job_*-*", "dask-scratch-space*") for path in scratch.glob(ours)):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 async def _slot(chosen: Work, security: Security, told: asyncio.Event) -> None:

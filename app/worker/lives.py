@@ -2,8 +2,8 @@
 
 A server holds a lock on the home that it shares with other servers; `purse fit` holds it alone. And a server whose
 workers are its own processes holds one on a file that is named after its dispatcher: the system lets go of it when the
-process ends, also by a kill. Whoever gets that lock, in the same boot of the same machine, knows that this holder and
-its workers are dead, and waits for no lease. Nothing is concluded about another machine's.
+process ends, also by a kill. Whoever gets that lock, in the same boot of the same machine, knows that this holder is
+dead, and that nobody hears its workers any more, and waits for no lease. Nothing is concluded about another machine's.
 """
 
 import fcntl

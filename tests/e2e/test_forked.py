@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from app.calculation.calculators import ForkedCalculators
 from app.jobs import service
 from app.worker import forked
 from app.worker.engine import FAILED
-from app.worker.forked import ForkedEngine
+from app.worker.forked import ForkedAttempt, ForkedEngine
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, Running
 
@@ -79,6 +80,18 @@ def _said(engine: ForkedEngine, payload: str) -> str:
     until(attempt.done)
     attempt.cancel()  # too late: it is nothing
     return attempt.result().kind
+
+
+def test_an_output_that_was_cut_off_is_a_lost_child() -> None:
+    """Review: a child that was killed as it answered failed its job, and charged it, for an output nobody can read."""
+    for said, kind in ((b'{"coefficients": [0.5', "vanished"), (b"{}\n", "ok"), (b"", "vanished")):
+        ours, child = socket.socketpair()
+        attempt = ForkedAttempt(ours, "{}", "job_1-1")
+        with child:
+            child.recv(100)
+            child.sendall(said)
+        until(attempt.done)
+        assert attempt.result().kind == kind
 
 
 def test_what_is_no_job_is_one_word() -> None:
@@ -153,4 +166,4 @@ def test_a_payload_that_raises_anything_is_failed(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(forked, "run", stopped)
     monkeypatch.setattr(forked, "quiet", lambda: None)
-    assert forked._work(b"attempt\n", b"{}\n") == FAILED.encode()
+    assert forked._work(b"attempt\n", b"{}\n") == FAILED.encode() + b"\n"

@@ -1,96 +1,135 @@
-"""kill -9 of the server, a worker or the database, at random moments, many times over; the books must balance after.
+"""Faults at random moments, many times over (`tests.heavy.faults`); the books must balance after each round of them.
 
-    python -m tests.heavy.kills --rounds 200 --seed 1
-    python -m tests.heavy.kills --rounds 200 --seed 1 --database postgres
+    python -m tests.heavy.kills --rounds 100 --seed 1
+    python -m tests.heavy.kills --rounds 100 --seed 1 --database postgres --servers 2 --machines 2
+    python -m tests.heavy.kills --rounds 100 --seed 1 --servers 2 --unfenced     the control: this must fail
 
-A real server on a loopback port, its real workers, jobs submitted, repeated and cancelled while it dies. After every
-kill, from outside: the sum of the ledger's charges is its cached state, the chain holds, nobody tried more than twice,
-every done job has exactly one release and one receipt, no other job has a model. At the end every job comes to its end,
-every receipt is verified, and every key that was ever sent is exactly one job.
+Real servers on loopback ports, their workers, or workers that joined a scheduler over mutual TLS; jobs submitted,
+repeated and cancelled, files uploaded, while one process or another dies, stands still, has no memory or no disk. After
+every round, from outside: the sum of the ledger's charges is its cached state, the filter holds, the chain holds,
+nobody tried more than twice, every done job has exactly one release and one receipt, no other job has a model, what was
+taken of an attempt is of the last one, every job and dataset that was acknowledged is there, no log has a word of the
+data. At the end every job comes to its end, every receipt is verified, and every key that was ever sent is one job.
 """
 
 import argparse
 import os
 import random
-import signal
+import re
+import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
-import psutil
+import sqlalchemy as sa
 
 from app.persistence.dialect import Unavailable
-from app.persistence.tables import jobs
+from app.persistence.tables import datasets, jobs
+from tests.heavy.faults import FAULTS, LEASE, Faulty
+from tests.heavy.inside import set_clock
+from tests.support.machines import Installation
 from tests.support.patience import PATIENCE, until
-from tests.support.postgres import Cluster, begun
+from tests.support.postgres import begun
 from tests.support.server import Server
-from tests.support.service import JOB, SPEC, people
+from tests.support.service import JOB, SPEC
 from tests.support.world import check_books
 
-_CALM = 10  # rounds between two waits until every job is over
+_CALM = 5  # rounds between two waits until every job is over
+_ROOM = 2**20  # bytes below which a server says that its disk is full
+_FEW = 6  # datasets
+_CANARY = "canary4711"
+_AWAY = (503, 507)
+_TAKEN = re.compile(r"attempt_(?:ok|raised|damaged) (job_\w+) (\d+)")
+_REFUSED = re.compile(r"attempt_(?:lost|abandoned) job_\w+ \d+")
+
+
+def _people(rows: int) -> bytes:
+    """A file of SPEC whose every number, and a word that no category is, would be known again anywhere."""
+    lines = (
+        f"{20 + i % 60}.0471163,{_CANARY if i % 100 == 7 else 'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}"
+        for i in range(rows)
+    )
+    return ("age,sex,income\n" + "\n".join(lines) + "\n").encode()
+
+
+# As they are given, and as they are stored: within [-1, 1].
+_STORED = (f"{(age + 0.0471163) / 50 - 1:.9f}"[:8] for age in range(20, 80))
+_SECRETS = re.compile("|".join([_CANARY, r"\.0471163", *map(re.escape, _STORED)]))
 
 
 @dataclass(slots=True)
 class Chaos:
-    """One home, many deaths."""
+    """One home, many faults."""
 
-    server: Server
+    faulty: Faulty
     random: random.Random
-    dataset: str = ""
     sent: dict[str, dict[str, Any]] = field(default_factory=dict)  # by idempotency key
     known: dict[str, str] = field(default_factory=dict)  # key -> job, where the answer arrived
+    datasets: list[str] = field(default_factory=list)
+    offered: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    cluster: Cluster | None = None  # its database, to be killed too
+    faults: Counter[str] = field(default_factory=Counter)
+    balanced: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def installed(self) -> Installation:
+        """What is struck."""
+        return self.faulty.installed
 
     def begin(self) -> None:
-        """Starts the server on an empty home."""
-        self.server.start()
-        spec = SPEC | {"budget": {"epsilon": 100.0, "delta": 1e-3}}
-        self.dataset = self.server.upload(spec, people(5000))
+        """Starts everything on an empty home."""
+        self.installed.start()
+        self.offer()
 
     def round(self) -> None:
-        """Some requests, and a kill among them."""
-        with ThreadPoolExecutor(4) as pool:
+        """Some requests, and faults among them."""
+        with ThreadPoolExecutor(6) as pool:
             keys = [self.another() for _ in range(self.random.choice((0, 1, 1, 2, 3)))]
             calls: list[Future[None]] = [pool.submit(self.send, key) for key in keys]
             if self.known and self.random.random() < 0.2:
                 calls.append(pool.submit(self.cancel, self.random.choice(list(self.known.values()))))
-            time.sleep(self.random.choice((0.0, 0.02, 0.1, 0.5, 1.5)) * self.random.random())
-            if self.cluster is not None and self.random.random() < 0.4:
-                self.kill_database(self.cluster)
-            elif self.random.random() < 0.4:
-                self.kill_server()
-            else:
-                self.kill_worker()
+            if len(self.datasets) < _FEW and self.random.random() < 0.1:
+                calls.append(pool.submit(self.offer))
+            for _ in range(self.random.randint(2, 8)):
+                self.faulty.rest(2.0)
+                self.faults[self.faulty.strike()] += 1
+            self.faulty.passes()
         for call in calls:
             call.result()
         self.check()
-        if not self.server.lives():
-            self.server.start()
+        if not all(server.lives() for server in self.installed.servers):
+            self.installed.start()
             self.repeat()
+        self.installed.start()
 
     def another(self) -> str:
         """The key of a new request."""
-        method = self.random.choice(({"name": "dp_gd", "steps": self.random.randint(1, 5000)}, {"name": "dp_svrg"}))
-        key = f"key-{len(self.sent)}"
-        self.sent[key] = JOB | {"dataset": self.dataset, "privacy": {"epsilon": 0.05}, "method": method}
+        steps = self.random.choice((1000, 1000, 5000, 30_000))
+        method = self.random.choice(({"name": "dp_gd", "steps": self.random.randint(1, steps)}, {"name": "dp_svrg"}))
+        key, dataset = f"key-{len(self.sent)}", self.random.choice(self.datasets)
+        self.sent[key] = JOB | {"dataset": dataset, "privacy": {"epsilon": 0.05}, "method": method}
         return key
 
     def send(self, key: str) -> None:
         """The request of a key, again or for the first time; whether it was taken may remain unknown."""
         try:
-            job = self.server.submit(self.sent[key], key)
+            job = self.server().submit(self.sent[key], key)
         except httpx.HTTPError:
             self.counts["requests cut off"] += 1
             return
         assert self.known.setdefault(key, job) == job, "the same key is the same job"
+
+    def server(self) -> Server:
+        """Any, one that lives if there is one."""
+        return self.random.choice([s for s in self.installed.servers if s.lives()] or self.installed.servers)
 
     def repeat(self) -> None:
         """Sends again whatever had no answer, and one that had."""
@@ -101,57 +140,53 @@ class Chaos:
     def cancel(self, job: str) -> None:
         """Cancels a job, if it is not over."""
         try:
-            answer = self.server.client.delete(f"/v1/jobs/{job}")
+            answer = self.server().client.delete(f"/v1/jobs/{job}")
         except httpx.HTTPError:
             self.counts["requests cut off"] += 1
             return
-        assert answer.status_code in (200, 409) or (self.cluster and answer.status_code == 503), answer.text
+        assert answer.status_code in (200, 409, *_AWAY), answer.text
 
-    def kill_server(self) -> None:
-        """Its workers have to go by themselves."""
-        workers = self.server.workers()
-        self.server.kill()
-        self.counts["servers killed"] += 1
-        deadline = time.monotonic() + 30
-        while any(_runs(worker) for worker in workers):
-            assert time.monotonic() < deadline, "a worker outlived its server"
-            time.sleep(0.05)
-
-    def kill_worker(self) -> None:
-        """One of them, if there is one just now."""
-        workers = self.server.workers()
-        if workers:
-            try:
-                os.kill(self.random.choice(workers), signal.SIGKILL)
-            except ProcessLookupError:
-                return
-            self.counts["workers killed"] += 1
-
-    def kill_database(self, cluster: Cluster) -> None:
-        """The whole server, or one of its processes, which takes all others along, or the links to it alone."""
-        how = self.random.choice(("databases killed", "backends killed", "links cut"))
-        if how == "databases killed":
-            cluster.stop(signal.SIGKILL)
-            time.sleep(self.random.choice((0.0, 0.1, 1.0)) * self.random.random())
-            cluster.start()
-        else:
-            backends = cluster.backends()
-            for backend in backends if how == "links cut" else self.random.sample(backends, min(1, len(backends))):
-                with suppress(ProcessLookupError):
-                    os.kill(backend, signal.SIGTERM if how == "links cut" else signal.SIGKILL)
-            until(cluster.answers)
-        self.counts[how] += 1
+    def offer(self) -> None:
+        """A new dataset, large enough for a fault to come between."""
+        self.offered += 1
+        spec = SPEC | {"name": f"people {self.offered}", "budget": {"epsilon": 100.0, "delta": 1e-3}}
+        try:
+            self.datasets.append(self.server().upload(spec, _people(5000 + self.offered)))
+        except httpx.HTTPError:
+            self.counts["requests cut off"] += 1
 
     def check(self, recompute: bool = False) -> Counter[str]:
-        """The books, read from outside, as soon as the database is back."""
+        """The books, read from outside, as soon as the database is back; and what has been said."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            with closing(self.server.database()) as database:
-                try:
-                    return check_books(database, self.server.keys(), recompute)
-                except Unavailable:
-                    assert time.monotonic() < deadline, "the database does not come back"
+            try:
+                states = self._books(recompute)
+                break
+            except Unavailable:
+                assert time.monotonic() < deadline, "the database does not come back"
+            if self.faulty.cluster is not None and not self.faulty.cluster.lives():
+                self.faulty.cluster.start()
             time.sleep(0.1)
+        for name, log in self.installed.logs().items():
+            found = _SECRETS.search(log)
+            assert not found, f"{name} has said {found}"
+        return states
+
+    def _books(self, recompute: bool) -> Counter[str]:
+        server = self.installed.servers[0]
+        log = "".join(server.log(None) for server in self.installed.servers)
+        with closing(server.database()) as database:
+            states = check_books(database, server.keys(), recompute, None if recompute else self.balanced)
+            with database.read() as connection:
+                attempts = {row.id: row.attempt for row in connection.execute(sa.select(jobs.c.id, jobs.c.attempt))}
+                there = set(connection.scalars(sa.select(datasets.c.id)))
+        assert {*self.known.values()} <= attempts.keys(), "an acknowledged job is lost"
+        assert {*self.datasets} <= there, "an acknowledged dataset is lost"
+        taken = _TAKEN.findall(log)
+        assert len({job for job, _ in taken}) == len(taken), "two attempts of one job were taken"
+        late = [(job, int(n)) for job, n in taken if int(n) != attempts[job]]
+        assert not late, f"an attempt was taken that had been overtaken: {late}"
+        return states
 
     def calm(self, within: float = 300.0) -> None:
         """Waits until every job is over."""
@@ -166,60 +201,98 @@ class Chaos:
         self.calm()
         states = self.check(recompute=True)
         assert sum(states.values()) == len(self.sent) == len(self.known), "every key is one job"
-        database = self.server.database()
-        with database.read() as connection:
+        server = self.server()
+        with closing(server.database()) as database, database.read() as connection:
             done = connection.execute(jobs.select().where(jobs.c.state == "done")).all()
-        database.close()
         for job in self.random.sample(done, min(20, len(done))):
-            assert self.server.verifies(job.id)
-        self.counts["done at the second attempt"] = sum(job.attempt == 2 for job in done)
-        deadline = time.monotonic() + 20
-        while left := [path.name for path in (self.server.home / "scratch").glob("job_*")]:
-            assert time.monotonic() < deadline, f"left on the scratch disk: {left}"
-            time.sleep(0.5)
+            assert server.verifies(job.id)
+        self.counts["done after another attempt"] = sum(job.attempt > 1 for job in done)
+        log = "".join(server.log(None) for server in self.installed.servers)
+        self.counts["late answers refused"] = len(_REFUSED.findall(log))
+        scratches = [self.installed.home / "scratch", *map(self.installed.scratch, self.installed.machines)]
+        until(lambda: not [path for scratch in scratches for path in scratch.glob("job_*")], 30)
         return states
 
 
-def _runs(pid: int) -> bool:
+@contextmanager
+def _disk(folder: Path, size: str) -> Iterator[Path | None]:
+    """A small file system in memory; None where nobody may mount one."""
+    folder.mkdir()
+    mounted = ("mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "tmpfs", str(folder))
+    if os.getuid() != 0 or subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
+        print("no small file system can be mounted here: no disk is filled", flush=True)
+        yield None
+        return
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+        yield folder
+    finally:
+        subprocess.run(("umount", "-l", str(folder)), check=True)
+
+
+def _made(chosen: argparse.Namespace, held: ExitStack, seed: int) -> Chaos:
+    folder = Path(held.enter_context(TemporaryDirectory(prefix="kills-")))
+    folder.chmod(0o711)  # a database server is another user
+    disk = held.enter_context(_disk(folder / "disk", "400M" if chosen.database == "postgres" else "64M"))
+    cluster = begun(folder / "disk") if chosen.database == "postgres" else None
+    if cluster is not None:
+        held.callback(cluster.close)
+    where = {} if cluster is None else {"database_url": cluster.database()}
+    clock = folder / "clock"
+    set_clock(clock, 0.0)
+    installed = Installation(
+        folder,
+        folder / "disk" / "home",
+        chosen.servers,
+        chosen.machines,
+        f"from tests.heavy import inside; inside.begin({str(clock)!r}, {chosen.unfenced})",
+        lease_seconds=LEASE,
+        renew_seconds=0.5,
+        min_free_bytes=_ROOM,
+        workers=1,
+        **where,
+    )
+    held.callback(installed.close)
+    drawn = random.Random(seed)
+    return Chaos(Faulty(installed, drawn, clock, cluster, disk), drawn)
 
 
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no round begins later")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--servers", type=int, default=1, help="how many serve the home")
+    parser.add_argument("--machines", type=int, default=0, help="how many join a scheduler; 0: a worker of each server")
+    parser.add_argument("--unfenced", action="store_true", help="the control, which must fail")
     chosen = parser.parse_args()
-    seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
-    print(f"{chosen.rounds} rounds, seed {seed}, {chosen.database}", flush=True)
+    print(" ".join(f"{name}={value}" for name, value in vars(chosen).items()), flush=True)
     began = time.monotonic()
-    with TemporaryDirectory(prefix="kills-") as folder:
-        cluster = begun() if chosen.database == "postgres" else None
-        where = {} if cluster is None else {"database_url": cluster.database()}
-        server = Server(Path(folder) / "home", lease_seconds=3.0, renew_seconds=0.5, **where)
-        chaos = Chaos(server, random.Random(seed), cluster=cluster)
+    with ExitStack() as held:
+        chaos = _made(chosen, held, chosen.seed)
         try:
             chaos.begin()
             for number in range(1, chosen.rounds + 1):
+                if time.monotonic() - began > chosen.seconds:
+                    break
                 chaos.round()
                 if number % _CALM == 0:
                     chaos.calm()
-                    print(f"round {number}: {dict(chaos.check())}, {time.monotonic() - began:.0f} s", flush=True)
+                    said = f"{chaos.faults.total()} faults, {dict(sorted(chaos.check().items()))}"
+                    print(f"round {number}: {said}, {time.monotonic() - began:.0f} s", flush=True)
             states = chaos.end()
         except AssertionError as error:
-            print(f"FAILED: {error}\n--- the server's log ends so:\n{server.log()}", file=sys.stderr)
+            print(f"FAILED after {chaos.faults.total()} faults: {error}", flush=True)
+            for name, log in chaos.installed.logs().items():
+                print(f"--- {name} ends so:\n{log[-3000:]}", file=sys.stderr)
             return 1
-        finally:
-            server.stop_or_kill()
-            if cluster is not None:
-                cluster.close()
-    print(f"jobs: {dict(states)}")
+    print(f"jobs: {dict(sorted(states.items()))}")
+    for name in FAULTS:
+        print(f"  {name:28s} {chaos.faults[name]:5d}")
+    print(f"  {'faults':28s} {chaos.faults.total():5d}")
     print(", ".join(f"{what}: {count}" for what, count in sorted(chaos.counts.items())))
-    print(f"every book balanced after every kill; {time.monotonic() - began:.0f} s")
+    print(f"every book balanced after every round; {time.monotonic() - began:.0f} s")
     return 0
 
 

@@ -33,12 +33,12 @@ class NoPostgres(Exception):
     """Neither the system's programs run here, nor the wheel's; the message says why."""
 
 
-def begun() -> "Cluster":
-    """A server that runs; `NoPostgres` if none can."""
+def begun(below: Path | None = None) -> "Cluster":
+    """A server that runs, its folder below that one; `NoPostgres` if none can."""
     why = []
     for folder in _programs():
         try:
-            made = Cluster(folder)
+            made = Cluster(folder, below)
         except (OSError, AssertionError) as error:
             why.append(f"{folder}: {error}")
         else:
@@ -62,12 +62,13 @@ class Cluster:
     Parameters
     ----------
     folder : of the programs
+    below : where its own folder is made
     options : of the server, beside the usual ones
     """
 
-    def __init__(self, folder: Path, **options: str) -> None:
+    def __init__(self, folder: Path, below: Path | None = None, **options: str) -> None:
         self._programs, self._options = folder, _OPTIONS | options
-        self.home = Path(tempfile.mkdtemp(prefix="pg-"))  # a short path, as sockets need one
+        self.home = Path(tempfile.mkdtemp(prefix="pg-", dir=below))  # a short path, as sockets need one
         self._as: dict[str, Any] = {"user": "nobody", "group": "nogroup"} if os.getuid() == 0 else {}
         if self._as:
             shutil.chown(self.home, **self._as)
@@ -122,6 +123,10 @@ class Cluster:
         except psycopg.OperationalError:
             return False
         return True
+
+    def lives(self) -> bool:
+        """Whether its first process runs."""
+        return self._process is not None and self._process.poll() is None
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT is an orderly end; SIGQUIT and SIGKILL are a crash."""

@@ -24,24 +24,35 @@ _START = "from app.main import serve; from app.settings import Settings; serve(S
 _ROOT = Path(__file__).resolve().parents[2]
 
 
+def spawned(parent: int) -> list[int]:
+    """The processes under this one that run attempts."""
+    try:
+        children = psutil.Process(parent).children(recursive=True)
+        return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
+    except psutil.NoSuchProcess:
+        return []
+
+
 class Server:
     """One home, and a server on it that may be started, killed and started again.
 
     Parameters
     ----------
     home : of all its lives
+    log : where all its lives print; beside the home if None
+    begin : a statement that its process begins with
     settings : PURSE_* by their lower-case names
     """
 
-    def __init__(self, home: Path, **settings: Any) -> None:
-        self.home = home
+    def __init__(self, home: Path, log: Path | None = None, begin: str = "", **settings: Any) -> None:
+        self.home, self._begin = home, begin
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         chosen = {"home": home, "port": self.port, "bootstrap_token": STEWARD, "log_level": "info"} | settings
         self._environment = os.environ | {f"PURSE_{name.upper()}": str(value) for name, value in chosen.items()}
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = home.with_name(f"{home.name}.log")
+        self._log = log or home.with_name(f"{home.name}.log")
         self.client = httpx.Client(
             base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {STEWARD}"}, timeout=PATIENCE
         )
@@ -50,7 +61,7 @@ class Server:
         """Returns when it is ready."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START],
+                [sys.executable, "-P", "-c", f"{self._begin}\n{_START}"],
                 env=self._environment | {"PYTHONPATH": str(_ROOT)},
                 cwd=self.home.parent,
                 stdout=log,
@@ -93,33 +104,36 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """What the server's own process has taken, its children left out."""
-        assert self._process is not None
-        times = psutil.Process(self._process.pid).cpu_times()
+        times = psutil.Process(self.pid).cpu_times()
         return float(times.user + times.system)
 
     def workers(self) -> list[int]:
         """The worker processes that it has now."""
-        assert self._process is not None
-        try:
-            children = psutil.Process(self._process.pid).children(recursive=True)
-            return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
-        except psutil.NoSuchProcess:
-            return []
+        return spawned(self.pid)
 
-    def log(self) -> str:
-        """What all its lives have printed."""
-        return self._log.read_text(errors="replace")[-5000:]
+    @property
+    def pid(self) -> int:
+        """Its own process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def log(self, last: int | None = 5000) -> str:
+        """What all its lives have printed, or the end of it."""
+        said = self._log.read_text(errors="replace") if self._log.exists() else ""
+        return said if last is None else said[-last:]
 
     def upload(self, spec: dict[str, Any], file: bytes) -> str:
-        """The id of a new dataset."""
+        """The id of a new dataset; `httpx.HTTPStatusError` as `submit`."""
         answer = self.client.post("/v1/datasets", data={"spec": json.dumps(spec)}, files={"file": ("f.csv", file)})
+        if answer.status_code in (503, 507):
+            answer.raise_for_status()
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
     def submit(self, body: dict[str, Any], key: str) -> str:
-        """The id of the job under this key; `httpx.HTTPStatusError` while the database is away."""
+        """The id of the job under this key; `httpx.HTTPStatusError` while the database is away, or without room."""
         answer = self.client.post("/v1/jobs", json=body, headers={"Idempotency-Key": key})
-        if answer.status_code == 503:
+        if answer.status_code in (503, 507):
             answer.raise_for_status()
         assert answer.status_code == 202, answer.text
         return str(answer.json()["id"])

@@ -11,7 +11,9 @@ from distributed.core import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.worker import cluster, task
+from app.cli import machines
+from app.cli.common import Refusal
+from app.worker import cluster, joining, task
 from app.worker.certificates import issue
 from app.worker.engine import FAILED, LEFT, Place
 
@@ -58,6 +60,38 @@ class TestCertificates:
         with pytest.raises(FileExistsError):
             issue(tmp_path, "w", 30)
         assert (tmp_path / "w.pem").read_bytes() == before
+
+    def test_what_a_kill_left_is_finished(self, tmp_path: Path) -> None:
+        """Review: a key without its certificate, the authority's too, was refused for ever, by a wrong word."""
+        for folder in (tmp_path / "ours", tmp_path / "others"):
+            issue(folder, "server", 30)
+        issue(tmp_path / "ours", "w-1", 30)
+        for left in ("ca", "w-1"):
+            (tmp_path / "ours" / f"{left}.pem").unlink()
+        issue(tmp_path / "ours", "w-1", 30)
+        self._meet(tmp_path / "ours", tmp_path / "ours")
+
+    def test_no_authority_is_replaced_whose_key_is_elsewhere(self, tmp_path: Path) -> None:
+        before = issue(tmp_path, "server", 30)[0].with_name("ca.pem").read_bytes()
+        (tmp_path / "ca-key.pem").unlink()
+        with pytest.raises(Refusal, match=r"ca-key\.pem is not there"):
+            machines.certificate("w-1", tmp_path, 30)
+        assert (tmp_path / "ca.pem").read_bytes() == before
+
+    @pytest.mark.parametrize("name", ["ca", "ca-key", "w-1-key", "a" * 65, "../w", "", "a..b"])
+    def test_a_name_is_that_of_no_other_file(self, tmp_path: Path, name: str) -> None:
+        """Review: a worker called `w-key` has its certificate where `w` has its key."""
+        with pytest.raises(Refusal):
+            machines.certificate(name, tmp_path / "made", 30)
+        assert not (tmp_path / "made").exists()
+
+
+def test_a_worker_clears_away_its_own_and_nothing_else(tmp_path: Path) -> None:
+    """Review: told to work in a folder that others have, it deleted whatever there had a hyphen in its name."""
+    for name in ("job_1-2", "dask-scratch-space", "somebody-elses"):
+        (tmp_path / name).mkdir()
+    joining.clear(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["somebody-elses"]
 
 
 def test_a_machine_has_the_folders_of_the_same_names(tmp_path: Path) -> None:

@@ -1,0 +1,262 @@
+"""What is done to an installation at random moments: each fault once here, by its name and how often it is drawn."""
+
+import os
+import random
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from app.persistence.files import locked
+from tests.heavy.inside import set_clock
+from tests.support.machines import SCHEDULER, Installation, runs
+from tests.support.patience import PATIENCE, until
+from tests.support.postgres import Cluster
+from tests.support.server import Server
+
+T = TypeVar("T")
+LEASE = 3.0
+_BLOCKS = (2**20, 2**12, 1)
+
+
+@dataclass(slots=True)
+class Faulty:
+    """An installation, and what is wrong with it just now.
+
+    Parameters
+    ----------
+    installed : what is struck
+    random : draws everything
+    clock : see `tests.heavy.inside`
+    cluster : its database, if that is a server
+    disk : the small file system of the home, and of the database, if there is one
+    """
+
+    installed: Installation
+    random: random.Random
+    clock: Path
+    cluster: Cluster | None = None
+    disk: Path | None = None
+    passing: list[threading.Timer] = field(default_factory=list)
+    paused: set[int] = field(default_factory=set)
+
+    def strike(self) -> str:
+        """One fault that can happen to what is there just now, drawn by its weight: its name."""
+        while True:
+            [name] = self.random.choices(list(FAULTS), [weight for weight, _ in FAULTS.values()])
+            if FAULTS[name][1](self):
+                return name
+
+    def rest(self, longest: float) -> None:
+        """Some time passes, mostly little."""
+        time.sleep(longest * self.random.random() ** 3)
+
+    def passes(self) -> None:
+        """Returns when whatever passes by itself has passed."""
+        for timer in self.passing:
+            timer.join()
+        self.passing.clear()
+
+    def after(self, seconds: float, undo: Callable[[], object]) -> None:
+        """That then is undone."""
+        timer = threading.Timer(seconds, undo)
+        timer.start()
+        self.passing.append(timer)
+
+    def server(self) -> Server | None:
+        """One that lives and is not paused."""
+        return self.one([s for s in self.installed.servers if s.lives() and s.pid not in self.paused])
+
+    def worker(self) -> int | None:
+        """A process that runs attempts."""
+        return self.one(self.installed.workers())
+
+    def machine(self) -> str | None:
+        """One of those with workers."""
+        return self.one([name for name in self.installed.machines if self.installed.lives(name)])
+
+    def one(self, of: Sequence[T]) -> T | None:
+        """Any of these, if there is one."""
+        return self.random.choice(of) if of else None
+
+    def pause(self, pid: int | None) -> bool:
+        """SIGSTOP, and SIGCONT after a time that may be longer than a lease."""
+        if pid is None or pid in self.paused or not _sent(pid, signal.SIGSTOP):
+            return False
+        self.paused.add(pid)
+
+        def goes_on() -> None:
+            _sent(pid, signal.SIGCONT)
+            self.paused.discard(pid)
+
+        self.after(self.random.choice((0.1, 1.0, 2.5)) * LEASE * self.random.uniform(0.5, 1.0), goes_on)
+        return True
+
+
+def _sent(pid: int | None, what: signal.Signals) -> bool:
+    if pid is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, what)
+        return True
+    return False
+
+
+def _server_killed(faulty: Faulty) -> bool:
+    """Its own workers have to go by themselves; what it was writing may be written in part."""
+    server = faulty.server()
+    if server is None:
+        return False
+    workers = server.workers()
+    server.kill()
+    until(lambda: not any(runs(worker) and worker not in faulty.paused for worker in workers), 60)
+    return True
+
+
+def _torn(faulty: Faulty) -> bool:
+    """The same, and what it had begun to write and had not flushed is on the disk in part."""
+    if not _server_killed(faulty):
+        return False
+    home, junk = faulty.installed.home, faulty.random.randbytes
+    for file in (home / "purse.sqlite3-wal", home / "epoch"):
+        if file.exists():
+            with locked(home / "epoch"), file.open("ab") as behind:
+                behind.write(b'{"head":"' + junk(faulty.random.randint(0, 4000)).replace(b"\n", b"-"))
+    for file in [path for path in home.glob("incoming/**/*") if path.is_file()] + list(home.glob(".epoch.*")):
+        with suppress(FileNotFoundError):
+            os.truncate(file, faulty.random.randint(0, file.stat().st_size))
+    return True
+
+
+def _server_stopped(faulty: Faulty) -> bool:
+    server = faulty.server()
+    if server is not None:
+        server.stop()
+    return server is not None
+
+
+def _machine_killed(faulty: Faulty) -> bool:
+    machine = faulty.machine()
+    return machine is not None and _ended(faulty, machine, signal.SIGKILL)
+
+
+def _machine_stopped(faulty: Faulty) -> bool:
+    machine = faulty.machine()
+    return machine is not None and _ended(faulty, machine, signal.SIGTERM)
+
+
+def _scheduler_killed(faulty: Faulty) -> bool:
+    return faulty.installed.lives(SCHEDULER) and _ended(faulty, SCHEDULER, signal.SIGKILL)
+
+
+def _ended(faulty: Faulty, name: str, how: signal.Signals) -> bool:
+    process = faulty.installed.processes[name]
+    process.send_signal(how)
+    process.wait(PATIENCE)
+    return True
+
+
+def _starved(faulty: Faulty) -> bool:
+    """A worker gets no more memory than it has, or hardly more, for a while."""
+    worker = faulty.worker()
+    if worker is None or worker in faulty.paused:
+        return False
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    try:
+        pages = int(Path(f"/proc/{worker}/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + faulty.random.choice((0, 2**18, 2**22))
+        resource.prlimit(worker, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+    def fed() -> None:
+        with suppress(ProcessLookupError):
+            resource.prlimit(worker, resource.RLIMIT_AS, unlimited)
+
+    faulty.after(faulty.random.uniform(0.1, 3.0), fed)
+    return True
+
+
+def _filled(faulty: Faulty) -> bool:
+    """The disk of the home, and of a database beside it: a server that runs says so, and then there is room again."""
+    if faulty.disk is None:
+        return False
+    filler = faulty.disk / "filler"
+    _fill(filler)
+    server = faulty.server()
+    try:
+        faulty.rest(2.0)
+        if server is not None:
+            until(lambda: not server.lives() or _says_it_is_full(server))
+    finally:
+        filler.unlink()
+    return True
+
+
+def _fill(file: Path) -> None:
+    with file.open("wb", buffering=0) as filler:
+        for block in _BLOCKS:
+            with suppress(OSError):
+                while filler.write(bytes(block)) == block:
+                    pass
+
+
+def _says_it_is_full(server: Server) -> bool:
+    answer = server.client.get("/health/ready")
+    return answer.status_code == 503 and any(word in answer.json()["detail"] for word in ("disk", "database"))
+
+
+def _clock_set(faulty: Faulty) -> bool:
+    set_clock(faulty.clock, faulty.random.choice((-1e6, -3600.0, -5.0, 0.0, 5.0, 3600.0, 1e6)))
+    return True
+
+
+def _database_killed(faulty: Faulty) -> bool:
+    """The whole server."""
+    if faulty.cluster is None or not faulty.cluster.lives():
+        return False
+    faulty.cluster.stop(signal.SIGKILL)
+    faulty.rest(1.0)
+    faulty.cluster.start()
+    return True
+
+
+def _backend(faulty: Faulty) -> int | None:
+    return None if faulty.cluster is None else faulty.one(faulty.cluster.backends())
+
+
+def _backend_killed(faulty: Faulty) -> bool:
+    """One process of the database, which takes all others along."""
+    return _sent(_backend(faulty), signal.SIGKILL)
+
+
+def _links_cut(faulty: Faulty) -> bool:
+    """Every connection to the database."""
+    backends = [] if faulty.cluster is None else faulty.cluster.backends()
+    return sum(_sent(backend, signal.SIGTERM) for backend in backends) > 0
+
+
+# Weights: what must be started again takes seconds of a processor, what goes on by itself takes none.
+FAULTS: dict[str, tuple[int, Callable[[Faulty], bool]]] = {
+    "servers killed": (4, _server_killed),
+    "servers killed, writes torn": (4, _torn),
+    "servers told to stop": (2, _server_stopped),
+    "servers paused": (15, lambda faulty: (s := faulty.server()) is not None and faulty.pause(s.pid)),
+    "workers killed": (8, lambda faulty: _sent(faulty.worker(), signal.SIGKILL)),
+    "workers paused": (15, lambda faulty: faulty.pause(faulty.worker())),
+    "workers out of memory": (10, _starved),
+    "machines killed": (3, _machine_killed),
+    "machines told to stop": (3, _machine_stopped),
+    "schedulers killed": (2, _scheduler_killed),
+    "disks filled": (10, _filled),
+    "clocks set": (15, _clock_set),
+    "databases killed": (6, _database_killed),
+    "backends killed": (8, _backend_killed),
+    "backends paused": (8, lambda faulty: faulty.pause(_backend(faulty))),
+    "links cut": (8, _links_cut),
+}
