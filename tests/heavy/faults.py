@@ -154,6 +154,10 @@ def _scheduler_killed(faulty: Faulty) -> bool:
     return faulty.installed.lives(SCHEDULER) and _ended(faulty, SCHEDULER, signal.SIGKILL)
 
 
+def _scheduler_paused(faulty: Faulty) -> bool:
+    return faulty.installed.lives(SCHEDULER) and faulty.pause(faulty.installed.processes[SCHEDULER].pid)
+
+
 def _ended(faulty: Faulty, name: str, how: signal.Signals) -> bool:
     process = faulty.installed.processes[name]
     process.send_signal(how)
@@ -253,6 +257,7 @@ FAULTS: dict[str, tuple[int, Callable[[Faulty], bool]]] = {
     "machines killed": (3, _machine_killed),
     "machines told to stop": (3, _machine_stopped),
     "schedulers killed": (2, _scheduler_killed),
+    "schedulers paused": (6, _scheduler_paused),
     "disks filled": (10, _filled),
     "clocks set": (15, _clock_set),
     "databases killed": (6, _database_killed),

@@ -98,7 +98,9 @@ class Chaos:
                 calls.append(pool.submit(self.cancel, self.random.choice(list(self.known.values()))))
             if len(self.datasets) < _FEW and self.random.random() < 0.1:
                 calls.append(pool.submit(self.offer))
-            for _ in range(self.random.randint(2, 8)):
+            for _ in range(self.random.randint(4, 12)):
+                if self.random.random() < 0.5:
+                    calls.append(pool.submit(self.send, self.another()))
                 self.faulty.rest(2.0)
                 self.faults[self.faulty.strike()] += 1
             self.faulty.passes()
