@@ -79,9 +79,12 @@ pythons: ## heavy: `make quick` on every Python from 3.11 to 3.13 that is here, 
 	  $(MAKE) --no-print-directory quick PYTHON=$$python VENV=.venv-$$python || exit 1; \
 	done
 
-kills: $(TESTING) ## heavy: 200 random kills of server, workers and database; no budget lost or spent twice
-	@$(BIN)/python -m tests.heavy.kills
-	@$(BIN)/python -m tests.heavy.kills --database postgres
+kills: $(TESTING) ## heavy: 1,000 random faults of servers, workers, databases, disks and clocks; no budget lost or spent twice
+	@$(BIN)/python -m tests.heavy.kills --servers 2
+	@$(BIN)/python -m tests.heavy.kills --servers 2 --database postgres
+	@$(BIN)/python -m tests.heavy.kills --servers 2 --machines 2
+	@$(BIN)/python -m tests.heavy.kills --servers 2 --machines 2 --database postgres
+	@! $(BIN)/python -m tests.heavy.kills --servers 2 --unfenced 2>/dev/null
 
 attack: $(TESTING) ## heavy: how long others wait while one analyst asks for 100 of the dearest prices at once
 	@$(BIN)/python -m tests.heavy.attack

@@ -261,7 +261,7 @@ def _made(chosen: argparse.Namespace, held: ExitStack, seed: int) -> Chaos:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no round begins later")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
