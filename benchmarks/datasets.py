@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from app.sources.design import Design
-from app.sources.ingest import ingest
+from app.sources.ingest import Reading, ingest
 from purse.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
 from purse.wire.jobs import JobPrivacy, JobRequest
 from solvers.columns import Columns
@@ -242,7 +242,7 @@ def _encoded(
     with tempfile.TemporaryDirectory() as folder:
         file, stored = Path(folder) / "rows.parquet", Path(folder) / "columns"
         pq.write_table(table, file, row_group_size=65_536)
-        ingest(file, spec.columns, stored, 2**34)
+        ingest(file, Reading(spec.columns, spec.dialect), stored)
         design = Design.of(spec, request)
         coded, y = design.load(stored, Path(folder))
         layout, n = design.columns, len(y)

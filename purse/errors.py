@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from purse.wire.base import Identifier
+from purse.wire.files import FileReport
 from purse.wire.jobs import JobState
 from purse.wire.problems import ProblemDetails, Remaining, Violation
 
@@ -34,8 +35,8 @@ class JobNotReleased(ClientError):
 class ProblemError(ClientError):
     """The server refused: an RFC 9457 problem document, its stable `code` first.
 
-    `remaining` comes with budget_exhausted, `violations` with a request whose fields are wrong, `retry_after` (seconds)
-    where the server said when to try again.
+    `remaining` comes with budget_exhausted, `report` with unparsed_values, `violations` with a request whose fields are
+    wrong, `retry_after` (seconds) where the server said when to try again.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ProblemError(ClientError):
         *,
         remaining: Remaining | None = None,
         violations: Sequence[Violation] = (),
+        report: FileReport | None = None,
         retry_after: float | None = None,
     ) -> None:
         fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
@@ -55,6 +57,7 @@ class ProblemError(ClientError):
         self.detail = detail
         self.remaining = remaining
         self.violations = tuple(violations)
+        self.report = report
         self.retry_after = retry_after
 
 
@@ -77,5 +80,6 @@ def problem(status: int, body: bytes, retry_after: str | None = None) -> Problem
         found.detail or found.title,
         remaining=found.remaining,
         violations=found.violations or (),
+        report=found.report,
         retry_after=wait,
     )

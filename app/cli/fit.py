@@ -10,12 +10,12 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.cli import jobs
 from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, read_json, write_json
@@ -23,9 +23,11 @@ from app.cli.receipts import show
 from app.sources.errors import SourceError
 from purse import Client, Receipt
 from purse.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec, PersonUnit
+from purse.wire.files import PLAIN, Dialect
 from purse.wire.models import Model
 
 _COLUMNS = TypeAdapter(list[Column])
+_READING = ("dialect", "max_unparsed", "targets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,13 @@ class Declared:
     columns: list[Column]
     budget: Budget | None = None
     unit: PersonUnit | None = None
+    reading: dict[str, Any] = field(default_factory=dict)  # how the file is read: dialect, max_unparsed, targets
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the file is written."""
+        found: Dialect = self.reading.get("dialect", PLAIN)
+        return found
 
 
 def fit(
@@ -79,7 +88,7 @@ def fit(
     """
     if schema is None:
         _template(file, target, json)
-    declared = _of_unit(_declared(schema), unit, max_rows)
+    declared = _aimed(_of_unit(_declared(schema), unit, max_rows), target)
     asked = jobs.request(target, epsilon, delta, method, positive, more, preparation)
     with _server(home) as (url, token), Client(url, token) as client:
         dataset = _dataset(client, file, declared, epsilon, delta, budget)
@@ -155,7 +164,8 @@ def _declared(schema: Path) -> Declared:
     try:
         if isinstance(document, dict):
             spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **document})
-            return Declared(spec.columns, spec.budget if "budget" in document else None, spec.unit)
+            reading = {name: getattr(spec, name) for name in _READING}
+            return Declared(spec.columns, spec.budget if "budget" in document else None, spec.unit, reading)
         return Declared(_COLUMNS.validate_python(document))
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
@@ -174,13 +184,22 @@ def _of_unit(declared: Declared, column: str | None, max_rows: int | None) -> De
         raise Refusal(f"--unit, --max-rows: {error.errors()[0]['msg']}") from None
 
 
+def _aimed(declared: Declared, target: str) -> Declared:
+    """With the target among the columns of which little may be unparsed, if none is."""
+    known = target in {column.name for column in declared.columns}
+    if declared.reading.get("targets") or not known:
+        return declared
+    return replace(declared, reading=declared.reading | {"targets": [target]})
+
+
 def _dataset(
     client: Client, file: Path, declared: Declared, epsilon: float, delta: float | None, budget: float | None
 ) -> Dataset:
     """The file's dataset: the one of its earlier fits, or a new one."""
     with file.open("rb") as source:
         content = f"file-{hashlib.file_digest(source, 'sha256').hexdigest()}"
-    name = content if declared.unit is None else f"{content}-{_digest(declared.unit)}"
+    told = [said for said in (declared.unit, declared.dialect) if said not in (None, PLAIN)]
+    name = "-".join([content, *map(_digest, told)])
     for known in client.datasets.list():
         if known.name.startswith(content):
             return _again(known, name, declared, budget)
@@ -193,14 +212,14 @@ def _dataset(
         + ("" if budget is not None or declared.budget is not None else "; --budget would have chosen another")
     )
     try:
-        spec = DatasetSpec(name=name, columns=declared.columns, budget=chosen, unit=declared.unit)
+        spec = DatasetSpec(name=name, columns=declared.columns, budget=chosen, unit=declared.unit, **declared.reading)
     except ValidationError as error:
         raise Refusal(f"the schema does not fit: {error.errors()[0]['msg']}") from None
     return client.datasets.upload(file, spec=spec)
 
 
-def _digest(unit: PersonUnit) -> str:
-    return hashlib.sha256(unit.model_dump_json().encode()).hexdigest()[:16]
+def _digest(said: BaseModel) -> str:
+    return hashlib.sha256(said.model_dump_json().encode()).hexdigest()[:16]
 
 
 def _again(known: Dataset, name: str, declared: Declared, budget: float | None) -> Dataset:
@@ -211,7 +230,8 @@ def _again(known: Dataset, name: str, declared: Declared, budget: float | None) 
         )
     if known.name != name:
         raise Refusal(
-            f"this file was fitted before with {known.unit} protected, or other persons: fit it so, by the same column"
+            f"this file was fitted before with {known.unit} protected, by other persons or in another dialect: fit it "
+            "so again"
         )
     if budget is not None and budget != known.budget.epsilon:
         fixed = f"epsilon {known.budget.epsilon:g}"
@@ -227,15 +247,16 @@ def _count(file: Path, declared: Declared) -> int:
     """n, as the service will count it."""
     import pyarrow.parquet as pq  # late: no other command needs it
 
-    from app.sources import csv as csv_source
+    from app.sources.ingest import Reading, batches
     from app.sources.persons import count_persons
 
+    reading = Reading(declared.columns, declared.dialect)
     try:
         if declared.unit is not None:
-            return max(1, count_persons(file, declared.unit))
+            return max(1, count_persons(file, reading, declared.unit))
         if _is_parquet(file):
             return max(1, int(pq.ParquetFile(file).metadata.num_rows))
-        return max(1, sum(len(batch[0]) for batch in csv_source.batches(file, declared.columns[:1])))
+        return max(1, sum(len(batch.columns[0]) for batch in batches(file, declared.columns[:1], reading)))
     except (SourceError, ValueError) as error:
         raise Refusal(str(error)) from error
 

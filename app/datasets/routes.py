@@ -17,7 +17,7 @@ from app.ledger.routes import Keys
 from app.persistence.session import Database
 from app.settings import Settings
 from purse.wire.base import Identifier, Page
-from purse.wire.datasets import BudgetStatus, Dataset
+from purse.wire.datasets import BudgetStatus, Dataset, Registered
 from purse.wire.receipts import LedgerHead
 
 UPLOADS_EACH, UPLOADS = 4, 16  # received at once, of one steward and of all: each has its file on the disk
@@ -37,7 +37,8 @@ _FORM = {
         "file": {
             "type": "string",
             "format": "binary",
-            "description": "CSV (UTF-8, comma, a header line) or Parquet, told apart by content; its name is ignored.",
+            "description": "CSV in the spec's dialect, perhaps packed by gzip or Zstandard, or Parquet: told apart "
+            "by content, its name is ignored.",
         },
         "upload": {"type": "string", "pattern": "^[a-z0-9_]{1,64}$", "description": "In its place: a complete upload."},
     },
@@ -69,6 +70,7 @@ async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> Asyn
         "invalid_request",
         "out_of_range",
         "unreadable_file",
+        "unparsed_values",
         "name_taken",
         "duplicate_dataset",
         "family_mismatch",
@@ -92,14 +94,15 @@ async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> Asyn
 )
 def create(
     base: Base, chosen: Chosen, principal: Manager, upload: Annotated[Upload, Depends(uploaded)], locate: Locate
-) -> Dataset:
+) -> Registered:
     """Reads the declared columns, clamps and encodes them by the declaration, and opens the budget.
 
     The file comes along, or is an upload that is complete and stays until the dataset is there, so that a spec which
-    was refused can be mended. All of it or nothing: a file that cannot be read whole is refused
-    whole. Values that are missing, do not parse or lie outside the bounds are no errors; they take the declared default
-    or bound, and nothing counts them. The same values cannot be registered twice, but in one family, whose datasets
-    share the budget of its first.
+    was refused can be mended. All of it or nothing: a file that cannot be read whole is refused whole. Values that are
+    missing, do not parse or lie outside the bounds take the declared default or bound; `report` counts them, in this
+    answer alone. More of a column than `max_unparsed` that do not parse refuse the file (`unparsed_values`, with the
+    same report). The same values cannot be registered twice, but in one family, whose datasets share the budget of its
+    first.
     """
     made = service.create(base, chosen, principal, upload)
     locate(f"{router.prefix}/{made.id}")

@@ -21,10 +21,11 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources import partitions
-from app.sources.errors import Away, Mismatch, SourceError, TooLarge
+from app.sources.errors import Away, Mismatch, SourceError, TooLarge, Unparsed
 from app.sources.matrix import checksum, fingerprint
 from purse.wire.base import Page
-from purse.wire.datasets import Budget, Dataset, DatasetSpec
+from purse.wire.datasets import Budget, Dataset, DatasetSpec, Registered
+from purse.wire.files import FileReport
 from purse.wire.problems import Violation
 from purse.wire.receipts import LedgerHead
 
@@ -35,7 +36,7 @@ _IDENTIFIERS = frozenset(
 ) | {"username", "userid", "person", "patient", "customer", "client", "member", "subject", "participant"}
 
 
-def create(database: Database, settings: Settings, principal: Principal, upload: Upload) -> Dataset:
+def create(database: Database, settings: Settings, principal: Principal, upload: Upload) -> Registered:
     """A new dataset from what was uploaded: read, encoded, stored, and its ledger opened; all of it or nothing.
 
     Parameters
@@ -45,8 +46,9 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
     Raises
     ------
     ApiError
-        out_of_range for the budget; invalid_request, unreadable_file or too_large for the file; name_taken;
-        family_mismatch; duplicate_dataset, since the same values on a second ledger would be a second budget.
+        out_of_range for the budget; invalid_request, unreadable_file, unparsed_values or too_large for the file;
+        name_taken; family_mismatch; duplicate_dataset, since the same values on a second ledger would be a second
+        budget.
     """
     spec = upload.spec.settled()
     rule = opened(spec.budget)
@@ -54,13 +56,12 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
         store.refuse_name(connection, spec.name)
         families.find(connection, spec)
     made, dataset_id = upload.folder / "columns", new_id("ds")
-    # What a column takes on the disk is at most what a CSV file of the largest size could unfold to.
-    n, known = _read(upload.file, spec, made, 8 * settings.max_upload_bytes, _place(settings, spec, dataset_id))
+    n, known, report = _read(upload.file, spec, made, settings.max_upload_bytes, _place(settings, spec, dataset_id))
     known = values.content(spec, known)
     row = _register(database, settings.home, principal, made, spec, rule, n, known, dataset_id)
     upload.file.unlink()
     with database.read() as connection:
-        return described(connection, row, principal)
+        return Registered.of(described(connection, row, principal), report)
 
 
 def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
@@ -113,17 +114,24 @@ def _place(settings: Settings, spec: DatasetSpec, dataset_id: str) -> str | None
     return partitions.under(settings.storage_url, dataset_id)
 
 
-def _read(file: Path, spec: DatasetSpec, folder: Path, most_bytes: int, place: str | None) -> tuple[int, str]:
-    """n, and the fingerprint of the file's rows."""
+def _read(
+    file: Path, spec: DatasetSpec, folder: Path, most_bytes: int, place: str | None
+) -> tuple[int, str, FileReport]:
+    """n, the fingerprint of the file's rows, and what became of its values, for its sender alone."""
     from app.sources import ingest, persons  # late: Arrow, which no start should wait for
 
+    reading, tally = ingest.Reading.of(spec, most_bytes)
     try:
         with _reading:
             if place is not None:
-                return partitions.ingest(file, spec.columns, folder, place, most_bytes)
-            if spec.unit is not None:
-                return persons.ingest_persons(file, spec.columns, spec.unit, folder, most_bytes)
-            return ingest.ingest(file, spec.columns, folder, most_bytes), fingerprint(folder)
+                found = partitions.ingest(file, reading, folder, place)
+            elif spec.unit is not None:
+                found = persons.ingest_persons(file, reading, spec.unit, folder)
+            else:
+                found = ingest.ingest(file, reading, folder), fingerprint(folder)
+        return *found, tally.report
+    except Unparsed as error:
+        raise ApiError("unparsed_values", error.detail, report=error.report) from None
     except Mismatch as error:
         is_unit = error.index == len(spec.columns)
         where = "spec.unit.column" if is_unit else f"spec.columns.{error.index}.name"

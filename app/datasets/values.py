@@ -29,9 +29,12 @@ def content(spec: DatasetSpec, sha256: str) -> str:
 
 
 def _as_first_declared(column: Column) -> dict[str, Any]:
-    """Without what columns could not say at first and did not say: an older dataset is known again by what it had."""
+    """Without what columns could not say at first and did not say: an older dataset is known again by what it had.
+
+    Nor with how its file said the values, which are the same in another file.
+    """
     filled_in = isinstance(column, NumberColumn) and column.is_settled
-    said = column.model_dump(mode="json").items()
+    said = column.model_dump(mode="json", exclude={"source", "date"}).items()
     return {key: value for key, value in said if key not in _LATER or not (filled_in or value is None)}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from purse.wire.files import FileReport
 from purse.wire.problems import ProblemDetails, Remaining, Violation
 
 MEDIA_TYPE = "application/problem+json"
@@ -43,6 +44,11 @@ CODES: Mapping[str, Code] = {
         "The dataset is kept as partitions; the detail names what the method does with its rows.",
     ),
     "unreadable_file": Code(422, "The file cannot be read", "It is empty, damaged, ragged or not what it says it is."),
+    "unparsed_values": Code(
+        422,
+        "Too many values do not parse as declared",
+        "Of a column more than `max_unparsed`; `report` says what the file has instead, and what probably helps.",
+    ),
     "unauthenticated": Code(
         401, "A valid bearer token is needed", "No token, an unknown one, or one that was revoked or has expired."
     ),
@@ -156,6 +162,7 @@ class ApiError(Exception):
     detail : what went wrong and what to do; a function of public facts, never of the caller's input
     violations : the fields that are wrong
     remaining : with budget_exhausted, what remains
+    report : with unparsed_values, what became of the values: the one thing here that is read off a file
     headers : of the response
     """
 
@@ -166,6 +173,7 @@ class ApiError(Exception):
         *,
         violations: Sequence[Violation] | None = None,
         remaining: Remaining | None = None,
+        report: FileReport | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.code = code
@@ -173,6 +181,7 @@ class ApiError(Exception):
         self.detail = detail
         self.violations = violations
         self.remaining = remaining
+        self.report = report
         self.headers = headers
         super().__init__(code)
 
@@ -187,6 +196,7 @@ class ApiError(Exception):
             detail=self.detail or meaning.meaning,
             violations=list(self.violations) if self.violations else None,
             remaining=self.remaining,
+            report=self.report,
         )
 
 

@@ -5,25 +5,37 @@ declaration, of nothing else in the file. Proof that this keeps neighbors neighb
                (x - origin) / scale, clamped to [-1, 1]
     category   the position of the value among the declared categories, 0..k-1; k for "other"
 
-What is missing or does not parse becomes the column's default. Nothing counts how often.
+A date is the number that the column asks of it. What is missing or does not parse becomes the column's default. What
+became of each value is said beside its code, for its uploader alone (`app.sources.tally`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.sources.errors import Mismatch
+from app.sources import dates
 from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.files import PLAIN, DatePart, Dialect
 
 Floats = NDArray[np.float64]
+Fates = NDArray[np.uint8]
 
 # All that is read as a number in text: what an Arrow cast takes, less nan and inf, which it also takes.
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_SPACES = "[ \u00a0\u202f]"
+
+
+class Fate(IntEnum):
+    """What became of a value."""
+
+    PARSED = 0
+    CLAMPED = 1
+    MISSING = 2
+    UNPARSED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +49,11 @@ class NumberEncoder:
     Parameters
     ----------
     column : whose declaration it is
+    dialect : how text is written
     """
 
     column: NumberColumn
+    dialect: Dialect = PLAIN
 
     def code(self, x: Floats) -> Floats:
         """The code of each finite number."""
@@ -63,11 +77,23 @@ class NumberEncoder:
         """The code of each number; `missing` where it is not finite."""
         return np.where(np.isfinite(x), self.code(x), self.missing)
 
-    def encode(self, values: pa.Array) -> Floats:
-        """The code of each value, shape (len(values),)."""
+    def read(self, values: pa.Array) -> tuple[Floats, Fates]:
+        """The code and the fate of each value, shape (len(values),)."""
         if pa.types.is_dictionary(values.type):
             return _each(self, values)
-        return self.scale(_numbers(values))
+        known = _there(values, self.dialect)
+        x = _numbers(known, self.dialect) if self.column.date is None else _dates(known, self.column.date, self.dialect)
+        lower, upper = self._ends
+        fates: Fates = ((x < lower) | (x > upper)).view(np.uint8)
+        return self.scale(x), _with_lost(fates, ~np.isfinite(x), known)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """Beyond which a number counts as the nearer one."""
+        lower, upper, coding = self.column.lower, self.column.upper, self.column.coding
+        if coding is None:
+            return lower, upper
+        return max(lower, coding[0] - coding[1]), min(upper, coding[0] + coding[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,85 +104,97 @@ class CategoryEncoder:
     ----------
     categories : pa.Array of strings, distinct
     missing : float, the code of the column's default; len(categories) is "other"
+    dialect : how text is written
+    date : of a date, the part that is the category
     """
 
     categories: pa.Array
     missing: float
+    dialect: Dialect = PLAIN
+    date: DatePart | None = None
 
     @staticmethod
-    def of(column: CategoryColumn) -> "CategoryEncoder":
+    def of(column: CategoryColumn, dialect: Dialect = PLAIN) -> "CategoryEncoder":
         """The encoder that a declaration implies."""
         default = len(column.categories) if column.default is None else column.categories.index(column.default)
-        return CategoryEncoder(pa.array(column.categories, pa.string()), float(default))
+        return CategoryEncoder(pa.array(column.categories, pa.string()), float(default), dialect, column.date)
 
-    def encode(self, values: pa.Array) -> Floats:
-        """The code of each value, shape (len(values),)."""
+    def read(self, values: pa.Array) -> tuple[Floats, Fates]:
+        """The code and the fate of each value, shape (len(values),)."""
         if pa.types.is_dictionary(values.type):
             return _each(self, values)
-        found = texts(values)
+        known = _there(values, self.dialect)
+        found = texts(known if self.date is None else pa.array(_dates(known, self.date, self.dialect)))
         codes = pc.index_in(found, self.categories)
         if codes.null_count:
             codes = pc.coalesce(codes, pc.index_in(pc.ascii_trim_whitespace(found), self.categories))
-        return _plain(codes.cast(pa.float64()), self.missing)
+        fates: Fates = np.zeros(len(values), np.uint8)
+        if codes.null_count:
+            fates = _with_lost(fates, codes.is_null().to_numpy(zero_copy_only=False), known)
+        return _plain(codes.cast(pa.float64()), self.missing), fates
 
 
 Encoder = NumberEncoder | CategoryEncoder
 
 
-def encoder(column: Column) -> Encoder:
+def encoder(column: Column, dialect: Dialect = PLAIN) -> Encoder:
     """The encoder of a declared column."""
-    return NumberEncoder(column) if isinstance(column, NumberColumn) else CategoryEncoder.of(column)
+    return NumberEncoder(column, dialect) if isinstance(column, NumberColumn) else CategoryEncoder.of(column, dialect)
 
 
-class Named(Protocol):
-    """A column of the file."""
-
-    @property
-    def name(self) -> str:
-        """As the file's header has it."""
-
-
-def locate(names: Sequence[str], columns: Sequence[Named]) -> list[int]:
-    """Where each declared column stands in a file with these column names: an exact match, else one of trimmed names.
-
-    Raises
-    ------
-    Mismatch
-        if a declared column is not there, is there twice, or is one that another declaration has taken.
-    """
-    exact, trimmed = _positions(names), _positions([name.strip(" \t") for name in names])
-    found = []
-    for index, column in enumerate(columns):
-        at = exact.get(column.name) or trimmed.get(column.name, [])
-        if len(at) != 1:
-            raise Mismatch(index, column.name, "is in the file more than once" if at else "is not in the file")
-        if at[0] in found:
-            raise Mismatch(index, column.name, "is the same column of the file as another one")
-        found.append(at[0])
-    return found
+def _each(encoder: Encoder, values: pa.DictionaryArray) -> tuple[Floats, Fates]:
+    """Reads each distinct value once, which comes to the same, since a code depends on its value alone."""
+    codes, fates = encoder.read(values.dictionary)
+    at = values.indices.cast(pa.int64()).fill_null(len(codes)).to_numpy(zero_copy_only=False)
+    return np.append(codes, encoder.missing)[at], np.append(fates, np.uint8(Fate.MISSING))[at]
 
 
-def _positions(names: Sequence[str]) -> dict[str, list[int]]:
-    positions: dict[str, list[int]] = {}
-    for position, name in enumerate(names):
-        positions.setdefault(name, []).append(position)
-    return positions
+def _there(values: pa.Array, dialect: Dialect) -> pa.Array:
+    """The values, null where the dialect says that there is none."""
+    if not dialect.nulls or pa.types.is_null(values.type):
+        return values
+    is_null = pc.is_in(pc.ascii_trim_whitespace(texts(values)), pa.array(dialect.nulls, pa.string()))
+    return pc.if_else(is_null, pa.scalar(None, values.type), values)
 
 
-def _each(encoder: Encoder, values: pa.DictionaryArray) -> Floats:
-    """Encodes each distinct value once, which comes to the same, since a code depends on its value alone."""
-    codes = np.append(encoder.encode(values.dictionary), encoder.missing)
-    found: Floats = codes[
-        values.indices.cast(pa.int64()).fill_null(len(values.dictionary)).to_numpy(zero_copy_only=False)
-    ]
-    return found
+def _with_lost(fates: Fates, lost: NDArray[np.bool_], values: pa.Array) -> Fates:
+    """The fates, filled in where a default is stored: there is no value, or it does not parse."""
+    if lost.any():
+        some = values.filter(pa.array(lost))
+        gone = some.is_null(nan_is_null=True)
+        if is_text(some.type):
+            gone = pc.or_(gone, pc.equal(pc.binary_length(pc.ascii_trim_whitespace(some)), 0).fill_null(True))
+        fates[lost] = np.where(gone.to_numpy(zero_copy_only=False), Fate.MISSING, Fate.UNPARSED)
+    return fates
 
 
-def _numbers(values: pa.Array) -> Floats:
+def _dates(values: pa.Array, wanted: DatePart, dialect: Dialect) -> Floats:
+    """What is asked of each date; NaN for what is none."""
+    if is_text(values.type):
+        return dates.part(dates.parsed(pc.ascii_trim_whitespace(values), dialect.date_format), wanted)
+    if dates.is_date(values.type):
+        return dates.part(dates.typed(values), wanted)
+    return np.full(len(values), np.nan)
+
+
+def _numbers(values: pa.Array, dialect: Dialect) -> Floats:
     """Doubles, rounded to nearest; NaN for what is null or is not a number."""
-    if _is_text(values.type):
-        values = _parsed(pc.ascii_trim_whitespace(values))
+    if is_text(values.type):
+        text = pc.ascii_trim_whitespace(values)
+        values = _parsed(text if dialect.is_plain else _plainly_written(text, dialect))
     return _plain(values.cast(pa.float64(), safe=False), np.nan)
+
+
+def _plainly_written(text: pa.Array, dialect: Dialect) -> pa.Array:
+    """Numbers with a decimal point alone; what would be one only if it were not in this dialect is none."""
+    if dialect.thousands is not None:
+        mark = _SPACES if dialect.thousands == " " else f"[{dialect.thousands}]"
+        grouped = rf"^[+-]?[0-9]{{1,3}}({mark}[0-9]{{3}})+([{dialect.decimal}][0-9]*)?([eE][+-]?[0-9]+)?$"
+        is_grouped = pc.match_substring_regex(text, grouped)
+        text = pc.if_else(is_grouped, pc.replace_substring_regex(text, mark, ""), text)
+    if dialect.decimal == ",":
+        text = pc.replace_substring(pc.replace_substring(text, ".", "!"), ",", ".")
+    return text
 
 
 def _parsed(text: pa.Array) -> pa.Array:
@@ -184,5 +222,6 @@ def _plain(values: pa.Array, missing: float) -> Floats:
     return plain
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

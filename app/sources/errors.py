@@ -1,5 +1,9 @@
 """Why a file is refused: a function of the declaration, the limits and the form of the file, never of a value."""
 
+from purse.wire.files import ColumnReport, FileReport
+
+_MOST_NAMED = 5
+
 
 class SourceError(Exception):
     """Root; `detail` may be shown to whoever sent the file."""
@@ -30,6 +34,26 @@ class Mismatch(SourceError):
         self.index = index
         self.what = what
         super().__init__(f"The column {name!r} {what}.")
+
+
+class Unparsed(SourceError):
+    """Of a column more did not parse than its steward has declared.
+
+    Parameters
+    ----------
+    report : for whoever sent the file
+    """
+
+    def __init__(self, report: FileReport) -> None:
+        self.report = report
+        super().__init__(" ".join(_sentence(column) for column in report.refused[:_MOST_NAMED]))
+
+
+def _sentence(column: ColumnReport) -> str:
+    lost = next(o for o in column.outcomes if o.what not in ("clamped", "missing"))
+    kind = {"not_a_number": "no number", "not_a_date": "no date"}.get(lost.what, "no declared category")
+    share = f"{100 * column.unparsed:.3g} % of {column.name!r} is {kind}, first on line {lost.line}"
+    return f"{share}; {100 * column.max_unparsed:.3g} % may be."
 
 
 class Damaged(SourceError):

@@ -1,7 +1,7 @@
 """Parquet, read in order, row group by row group, in batches; its footer is judged before anything is decoded.
 
-Read are booleans, integers, floats, decimals, text (also dictionary-encoded) and null columns. Refused are nested
-columns, raw bytes, and times and dates, whose unit and zone would be a guess: store those as numbers or as text.
+Read are booleans, integers, floats, decimals, text (also dictionary-encoded), null columns, and dates and timestamps
+where the column says what of them is stored. Refused are nested columns, raw bytes, times of a day and durations.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.sources.encoding import Named, locate
+from app.sources.batch import Batch, Named, locate
+from app.sources.dates import is_date
+from app.sources.encoding import is_text
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 
 MAGIC = b"PAR1"
@@ -25,7 +27,7 @@ _DAMAGED = "The file begins like Parquet but is damaged, encrypted, or not Parqu
 _NAMES = "The file has a column whose name is not UTF-8."
 
 
-def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[list[pa.Array]]:
+def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Batch]:
     """The declared columns of the file's records, batch by batch, in the file's order.
 
     Text comes dictionary-encoded, so that one long value that is repeated a million times costs no more than once.
@@ -47,8 +49,10 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[li
             if name in texts and not pa.types.is_dictionary(opened.schema_arrow.field(name).type):
                 raise Mismatch(index, columns[index].name, "has the name of a nested column too")
         size = max(1, min(_BATCH_ROWS, _BATCH_VALUES // len(columns)))
-        for batch in opened.iter_batches(batch_size=size, columns=names, use_threads=False):
-            yield [batch.column(name) for name in names]
+        done = 0
+        for batch in opened.iter_batches(batch_size=size, columns=list(dict.fromkeys(names)), use_threads=False):
+            yield Batch([batch.column(name) for name in names], lambda row: row + 1, done)
+            done += len(batch)
 
 
 @contextmanager
@@ -81,8 +85,10 @@ def _judge(file: pq.ParquetFile, columns: Sequence[Named], most_rows: int) -> tu
     texts = []
     for index, name in enumerate(names):
         kind = schema.field(name).type
-        if _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
+        if is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
             texts.append(name)
+        elif is_date(kind) and not columns[index].date:
+            raise Mismatch(index, columns[index].name, "holds dates: say with `date` what of them is stored")
         elif not _is_read(kind):
             raise Mismatch(index, columns[index].name, "has a type that is not read")
     if not 0 <= file.metadata.num_rows <= most_rows:
@@ -109,10 +115,7 @@ def _check_row_groups(metadata: pq.FileMetaData, wanted: dict[str, int], columns
             raise TooLarge(f"A row group unfolds to more than {MOST_ROW_GROUP_BYTES} bytes: write smaller row groups.")
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
 def _is_read(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    types = pa.types
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null, is_date)
     return any(test(kind) for test in tests)

@@ -42,6 +42,7 @@ from solvers.data_access.rows import Coded
 from solvers.problem import Vector
 
 if TYPE_CHECKING:
+    from app.sources.ingest import Reading
     from app.sources.spec import JobSpec
 
 _STEP = 2**20  # bytes that are copied at a time
@@ -103,7 +104,7 @@ def under(url: str, name: str) -> str:
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{name}"))
 
 
-def ingest(file: Path, columns: Sequence[Column], folder: Path, place: str, most_bytes: int) -> tuple[int, str]:
+def ingest(file: Path, reading: "Reading", folder: Path, place: str) -> tuple[int, str]:
     """Reads, encodes and stores the declared columns of every record in the place; returns n and the fingerprint.
 
     Two passes over the file, whose first counts; a block is held in memory, a partition on the disk. `folder` is new
@@ -111,13 +112,13 @@ def ingest(file: Path, columns: Sequence[Column], folder: Path, place: str, most
     """
     from app.sources.ingest import batches, encoded  # late: Arrow
 
-    most_rows = most_bytes // (8 * len(columns))
-    n = sum(len(values) for (values,) in batches(file, columns[:1], most_rows))
+    columns = reading.columns
+    n = sum(len(batch.columns[0]) for batch in batches(file, columns[:1], reading))
     known = Fingerprint([column.model_dump() for column in columns], n)
     folder.mkdir()
     storage, found = Storage(place), []
     try:
-        for number, pieces in groupby(_cut(encoded(file, columns, most_rows)), lambda piece: piece[0]):
+        for number, pieces in groupby(_cut(encoded(file, reading)), lambda piece: piece[0]):
             with CodedWriter(folder, [code_count(column) for column in columns]) as writer:
                 for _, block in pieces:
                     writer.append(block)

@@ -7,7 +7,8 @@ takes to read, follows from n and k and not from how many rows there are. Proof:
 
 import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 from accounting.noise import Noise
 from app.sources.encoding import texts
 from app.sources.errors import TooLarge, Unreadable
-from app.sources.ingest import batches, ingest, write_meta
+from app.sources.ingest import Reading, batches, ingest, write_meta
 from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, fingerprint, open_coded, sync_folder
-from purse.wire.datasets import Column, PersonUnit
+from purse.wire.datasets import PersonUnit
 from solvers.data_access.persons import places
 
 MOST_PLACES = 2**26
@@ -53,8 +54,8 @@ class People:
         """For each row, in the file's order, its person's number."""
         return np.concatenate(self._owners)
 
-    def add(self, values: pa.Array) -> None:
-        """The names of some more rows; `Unreadable` if one has none."""
+    def add(self, values: pa.Array, line: Callable[[int], int]) -> None:
+        """The names of some more rows, and on which line each is; `Unreadable` if one has none."""
         if pa.types.is_floating(values.type):
             values = pc.add(values.cast(pa.float64()), 0.0)  # of the two zeros one
         found = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
@@ -62,16 +63,17 @@ class People:
             names = pc.ascii_trim_whitespace(texts(found.dictionary)).to_pylist()
         except UnicodeDecodeError:  # Parquet promises text, and Arrow does not look
             raise Unreadable(f"A row's name in {self.unit.column!r} is not UTF-8.") from None
-        if found.indices.null_count or None in names or "" in names:
-            raise Unreadable(f"A row says nothing in {self.unit.column!r}, which must say whose it is.")
+        at = found.indices.cast(pa.int64()).fill_null(len(names)).to_numpy(zero_copy_only=False)
+        nameless = np.flatnonzero(np.array([not name for name in (*names, None)])[at])
+        if len(nameless):
+            where = f"Line {line(int(nameless[0]))} says nothing in {self.unit.column!r}"
+            raise Unreadable(f"{where}, which must say whose it is.")
         digests = (hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest() for name in names)
         numbers = np.array([self._known.setdefault(digest, len(self._known)) for digest in digests], dtype=np.int64)
-        self._owners.append(numbers[found.indices.to_numpy(zero_copy_only=False)])
+        self._owners.append(numbers[at])
 
 
-def ingest_persons(
-    file: Path, columns: Sequence[Column], unit: PersonUnit, folder: Path, most_bytes: int
-) -> tuple[int, str]:
+def ingest_persons(file: Path, reading: Reading, unit: PersonUnit, folder: Path) -> tuple[int, str]:
     """Reads, encodes and stores the declared columns; returns n, the number of persons, and the rows' fingerprint.
 
     Parameters as `ingest`, whose memory it takes, some 30 bytes for each row and place, and some 150 for each person.
@@ -81,8 +83,8 @@ def ingest_persons(
     SourceError
         as `ingest`; Unreadable, too, if a row names no person, or there are more persons than declared.
     """
-    people, rows, most = People(unit), folder.with_name("rows"), min(most_bytes // (8 * len(columns)), MOST_PLACES)
-    ingest(file, columns, rows, 8 * len(columns) * most, people)
+    people, rows, most = People(unit), folder.with_name("rows"), min(reading.most_rows, MOST_PLACES)
+    ingest(file, replace(reading, most_rows=most), rows, people)
     n = people.count if unit.persons is None else unit.persons
     if people.count > n:
         raise Unreadable("The file has rows of more persons than the unit declares.")
@@ -90,17 +92,17 @@ def ingest_persons(
         raise TooLarge(f"With these columns persons times max_rows may be at most {most}.")
     known = fingerprint(rows)
     _lay_out(rows, folder, places(people.owners, n, unit.max_rows, Noise()))
-    write_meta(folder, columns, {"persons": n, "max_rows": unit.max_rows})
+    write_meta(folder, reading.columns, {"persons": n, "max_rows": unit.max_rows})
     sync_folder(folder)
     shutil.rmtree(rows)
     return n, known
 
 
-def count_persons(file: Path, unit: PersonUnit) -> int:
+def count_persons(file: Path, reading: Reading, unit: PersonUnit) -> int:
     """n, as `ingest_persons` would count it."""
     people = People(unit)
-    for (names,) in batches(file, [unit], 2**62):
-        people.add(names)
+    for batch in batches(file, [unit], reading):
+        people.add(batch.columns[0], batch.line)
     return unit.persons or people.count
 
 

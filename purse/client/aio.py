@@ -23,7 +23,7 @@ from purse.errors import JobNotReleased
 from purse.receipts import Receipt
 from purse.wire.allotments import Allotment
 from purse.wire.base import Page
-from purse.wire.datasets import BudgetStatus, Dataset
+from purse.wire.datasets import BudgetStatus, Dataset, Registered
 from purse.wire.grants import Grant
 from purse.wire.jobs import Job, JobEvent, JobState, Quote
 from purse.wire.models import Model
@@ -122,8 +122,11 @@ class AsyncDatasets:
 
     _sender: Sender
 
-    async def upload(self, file: Source, *, spec: Spec) -> Dataset:
-        """Registers a CSV or Parquet file under the declaration `spec`; the file is streamed."""
+    async def upload(self, file: Source, *, spec: Spec) -> Registered:
+        """Registers a CSV or Parquet file under the declaration `spec`; the file is streamed.
+
+        The answer's `report` says what became of its values: nothing will say it again.
+        """
         return await self._sender.send(upload(file, spec))
 
     async def list(self) -> Sequence[Dataset]:

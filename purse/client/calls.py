@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from purse.wire.datasets import Dataset, DatasetSpec
+from purse.wire.datasets import DatasetSpec, Registered
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -82,11 +82,11 @@ def nothing(_body: bytes) -> None:
     """The reader of an answer that says nothing, or is read line by line."""
 
 
-def upload(file: Source, spec: Spec) -> Call[Dataset]:
+def upload(file: Source, spec: Spec) -> Call[Registered]:
     """Sends a file under its declaration."""
     name = Path(file).name if isinstance(file, str | Path) else Path(str(getattr(file, "name", "data.csv"))).name
     media_type = MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
-    return Call("POST", at("datasets"), _reader(Dataset), upload=Upload(_json(spec), file, name, media_type))
+    return Call("POST", at("datasets"), _reader(Registered), upload=Upload(_json(spec), file, name, media_type))
 
 
 def _json(value: object) -> str:

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
 from purse.wire.allotments import Allotment
 from purse.wire.base import Delta, Epsilon, Identifier, Name, Protected, Timestamp, Title, Wire
+from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, DatePart, Dialect, FileReport, Share
 from purse.wire.neighbors import Meaning, Neighbors, Other
 
 MAX_COLUMNS = 4096
@@ -15,6 +16,24 @@ _LARGEST = 1e150
 
 Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
 FilterKind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
+
+
+def _is_none(said: object) -> bool:
+    return said is None  # what columns could not say at first they leave out: digests of earlier ones stand
+
+
+Source = Annotated[
+    Name | None,
+    Field(description="The file's column that it is read from, if that has another name.", exclude_if=_is_none),
+]
+DateOf = Annotated[
+    DatePart | None,
+    Field(
+        description="Where the file has dates, what is stored of each: days or seconds since 1970-01-01, or a part; a "
+        "weekday from 1, Monday.",
+        exclude_if=_is_none,
+    ),
+]
 
 
 class NumberColumn(Wire):
@@ -47,6 +66,13 @@ class NumberColumn(Wire):
             "end. Only with an origin.",
         ),
     ] = None
+    source: Source = None
+    date: DateOf = None
+
+    @property
+    def of(self) -> str:
+        """The file's column."""
+        return self.source or self.name
 
     @property
     def coding(self) -> tuple[float, float] | None:
@@ -103,6 +129,13 @@ class CategoryColumn(Wire):
     default: Annotated[str | None, Field(description="A category for missing or undeclared values; other if null.")] = (
         None
     )
+    source: Source = None
+    date: DateOf = None
+
+    @property
+    def of(self) -> str:
+        """The file's column."""
+        return self.source or self.name
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -164,6 +197,15 @@ class PersonUnit(Wire):
         """The column's."""
         return self.column
 
+    @property
+    def of(self) -> str:
+        """The same."""
+        return self.column
+
+    @property
+    def date(self) -> None:
+        """Names are what they are."""
+
 
 class DatasetSpec(Wire):
     """The public declaration that goes with an upload. Nothing of it is read off the data."""
@@ -196,6 +238,24 @@ class DatasetSpec(Wire):
         ),
     ] = "home"
 
+    dialect: Annotated[Dialect, Field(description="How the file is written; nothing of it is guessed.")] = PLAIN
+    max_unparsed: Annotated[
+        Share | dict[Name, Share],
+        Field(
+            description="The largest part of a column's values, of those that are there, that may not parse: more "
+            "refuses the file. A category that is not declared does not parse. One number for all columns, or one for "
+            "each that is named, and 0.05 for the others."
+        ),
+    ] = MAX_UNPARSED
+    targets: Annotated[
+        list[Name],
+        Field(
+            max_length=MAX_COLUMNS,
+            description="Columns that models are to predict: of each at most 0.01 may not parse, unless `max_unparsed` "
+            "names it.",
+        ),
+    ] = []
+
     @property
     def protected(self) -> Unit:
         """What neighbors differ in."""
@@ -203,14 +263,25 @@ class DatasetSpec(Wire):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        names = [c.name for c in self.columns]
+        names, nulls = [c.name for c in self.columns], self.dialect.nulls
         if len(set(names)) < len(names):
             raise ValueError("column names must be distinct")
-        if self.unit is not None and self.unit.column in names:
+        limits = self.max_unparsed if isinstance(self.max_unparsed, dict) else {}
+        if not {*limits, *self.targets} <= set(names):
+            raise ValueError("max_unparsed and targets must name declared columns")
+        if any(marker in c.categories for c in self.columns if isinstance(c, CategoryColumn) for marker in nulls):
+            raise ValueError("what the dialect says is missing is no category")
+        if self.unit is not None and self.unit.column in {c.of for c in self.columns}:
             raise ValueError("the unit's column must not be stored: leave it out of the columns")
         if self.unit is not None and self.storage == "partitions":
             raise ValueError("persons' rows are laid out on one machine: leave out storage, or the unit")
         return self
+
+    def most_unparsed(self, name: str) -> float:
+        """The largest part of a column's values that may not parse."""
+        named = self.max_unparsed if isinstance(self.max_unparsed, dict) else {}
+        usual = MAX_UNPARSED if isinstance(self.max_unparsed, dict) else self.max_unparsed
+        return named.get(name, min(usual, MAX_UNPARSED_TARGET) if name in self.targets else usual)
 
     def settled(self) -> "DatasetSpec":
         """As a new dataset has it: what a column's rule fills in is written down."""
@@ -339,3 +410,16 @@ class Dataset(Wire):
         Identifier | None, Field(description="The job that released its latest profile, which all its jobs may use.")
     ] = None
     created_at: Timestamp
+
+
+class Registered(Dataset):
+    """The answer to a registration, for whoever sent the file."""
+
+    report: Annotated[
+        FileReport, Field(description="What became of the file's values. It is told here, once, and kept nowhere.")
+    ]
+
+    @staticmethod
+    def of(dataset: Dataset, report: FileReport) -> "Registered":
+        """A dataset, and the report of its file."""
+        return Registered(**dict(dataset), report=report)

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from purse.wire.base import Wire
+from purse.wire.files import FileReport
 
 
 class Violation(Wire):
@@ -22,7 +23,7 @@ class Remaining(Wire):
 
 
 class ProblemDetails(Wire):
-    """An error (application/problem+json). Functions of public facts only."""
+    """An error (application/problem+json). Functions of public facts only, but for `report`."""
 
     type: Annotated[str, Field(description="A URI reference for the code.")]
     title: Annotated[str, Field(description="The code in words.")]
@@ -31,3 +32,7 @@ class ProblemDetails(Wire):
     detail: Annotated[str | None, Field(description="What went wrong and what to do.")] = None
     violations: Annotated[list[Violation] | None, Field(description="The fields that are wrong.")] = None
     remaining: Annotated[Remaining | None, Field(description="With budget_exhausted: what remains.")] = None
+    report: Annotated[
+        FileReport | None,
+        Field(description="With unparsed_values: what became of the values, for whoever sent the file."),
+    ] = None

@@ -20,7 +20,7 @@ from tests.support import objects
 from tests.support.service import SPEC, people
 
 COLUMNS = DatasetSpec.model_validate_json(json.dumps(SPEC)).columns
-MOST = 10**9
+READING = ingest.Reading(COLUMNS)
 ROWS = 150
 
 
@@ -45,14 +45,14 @@ def stored(tmp_path: Path, place: str) -> tuple[int, str, Path]:
     file = tmp_path / "people.csv"
     file.write_bytes(people(ROWS))
     folder = tmp_path / "parted"
-    n, known = partitions.ingest(file, COLUMNS, folder, place, MOST)
+    n, known = partitions.ingest(file, READING, folder, place)
     return n, known, folder
 
 
 def test_partitions_hold_what_one_folder_holds(tmp_path: Path, place: str) -> None:
     n, known, folder = stored(tmp_path, place)
     whole = tmp_path / "whole"
-    assert ingest.ingest(tmp_path / "people.csv", COLUMNS, whole, MOST) == n == ROWS
+    assert ingest.ingest(tmp_path / "people.csv", READING, whole) == n == ROWS
     assert known == fingerprint(whole)  # the same values are known again, however they are kept
     assert [path.name for path in folder.iterdir()] == ["partitions.json"]
     manifest = partitions.read(folder)

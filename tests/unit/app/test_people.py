@@ -11,7 +11,7 @@ from purse.wire.datasets import PersonUnit
 def people(*parts: pa.Array) -> People:
     found = People(PersonUnit(column="patient", max_rows=2))
     for part in parts:
-        found.add(part)
+        found.add(part, lambda row: row + 1)
     return found
 
 

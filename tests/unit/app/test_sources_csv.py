@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sources import csv
 from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
-from app.sources.ingest import ingest
+from app.sources.ingest import Reading, ingest
 from app.sources.matrix import Floats
 from purse.wire.datasets import CategoryColumn, Column, NumberColumn
 from tests.support.patience import PATIENCE
@@ -31,7 +32,7 @@ def read(folder: Path, content: bytes, columns: Sequence[Column] = COLUMNS, most
     file = folder / "upload"
     file.write_bytes(content)
     made = folder / "columns"
-    rows = ingest(file, columns, made, most_bytes)
+    rows = ingest(file, Reading(columns, most_rows=most_bytes // (8 * len(columns))), made)
     matrix = stored_matrix(made)
     assert matrix.shape == (rows, len(columns))
     return matrix
@@ -72,24 +73,26 @@ def test_a_blank_line_is_a_record_in_a_file_of_one_column_only(tmp_path: Path) -
         (b"x,c", "no records"),
         (b"x,c\n", "no records"),
         (b"x,c\r\n\r\n\n", "no records"),
-        (b"x,c\n1,red\n2\n", "Record 2 has 1 fields; the header has 2"),
-        (b"x,c\n1,red\n\n2,red,s3cr3t\n", "Record 2 has 3 fields; the header has 2"),
-        (b'x,c\n1,"s3cr3t\n2,red\n', "never closed"),
+        (b"x,c\n1,red\n2\n", "Line 3 has 1 fields; the header has 2"),
+        (b"x,c\n1,red\n\n2,red,s3cr3t\n", "Line 4 has 3 fields; the header has 2"),
+        (b'x,c\n1,"s3cr3t\n2,red\n', "line 2 and never closed"),
         (b'x,c\n"1,s3cr3t\n2,red\n', "never closed"),
-        (b"x,c\n1,s3cr3t\0\n", "NUL"),
-        (b"x,c,more\n1,red,caf\xe9 s3cr3t\n", "UTF-8"),
-        (b"x,c\n1,red\n2,s3cr3t\xc3", "UTF-8"),
+        (b"x,c\n1,red\n\n1,s3cr3t\0\n", "Line 4 holds a NUL"),
+        (b"x,c,more\n1,red,caf\xe9 s3cr3t\n", "Line 2 is not UTF-8"),
+        (b"x,c\n1,red\n2,s3cr3t\xc3", "Line 3 is not UTF-8"),
         ("x,c\n1,s3cr3t\n".encode("utf-16"), "UTF-8"),
-        ("x,c\n1,s3cr3t\n".encode("utf-16-be"), "UTF-8"),
-        (gzip.compress(b"x,c\n1,s3cr3t\n", mtime=0), "first line|UTF-8"),
-        (b"x,c\n1,s3cr3t\n\xef\xbb\xbf", "A line is not CSV"),
+        ("x,c\n1,s3cr3t\n".encode("utf-16-be"), "NUL"),
+        (gzip.compress(b"x,c\n1,s3cr3t\n", mtime=0)[:-3], "gzip but is damaged"),
+        (gzip.compress(b"x,c\n1,s3cr3t\n", mtime=0) + b"more", "gzip but is damaged"),
+        (pa.compress(b"x,c\n1,s3cr3t\n", "zstd", asbytes=True)[:-3], "zstd but is damaged"),
+        (b"x,c\n1,s3cr3t\n\xef\xbb\xbf", "What begins at line 3 is not CSV"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "UTF-8"),
-        (b"PK\x03\x04\x14\0\0\0", "UTF-8"),
-        (b'x,c"s3cr3t\n1,red\n', "first line"),
-        (b'x,"c\n1,red\n', "first line"),
+        (b"PK\x03\x04\x14\0\0\0", "as Excel workbooks are"),
+        (b'x,c"s3cr3t\n1,red\n', "line 1 is not"),
+        (b'x,"c\n1,red\n', "line 1 is not"),
         (b"x,c\n1," + b"s3cr3t" * 2**21 + b"\n", "longer"),
         (b"x,c" + b",s3cr3t" * 2**20 + b"\n1,red\n", "columns"),
-        (b"x," + b"c" * 2**23 + b"\n1,red\n", "first line"),
+        (b"x," + b"c" * 2**23 + b"\n1,red\n", "line 1 is not"),
         (b"x,c" + b"," * 2**16 + b"\n1,red\n", "more than 65536 columns"),
     ],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} bytes",
@@ -129,7 +132,7 @@ def test_records_keep_their_places_across_blocks(tmp_path: Path, monkeypatch: py
 @pytest.mark.slow
 def test_the_number_of_a_ragged_record_counts_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 512)
-    with pytest.raises(Unreadable, match="Record 5001 has 3 fields"):
+    with pytest.raises(Unreadable, match="Line 10002 has 3 fields"):
         read(tmp_path, b"x,c\n" + b'1,"two\nlines"\n' * 5000 + b"1,2,3\n")
 
 
@@ -173,7 +176,7 @@ def test_a_process_that_gives_up_a_file_midway_ends_by_itself(tmp_path: Path) ->
     for _ in range(4):
         ended = subprocess.run(program, check=True, capture_output=True, text=True, timeout=PATIENCE)
         ragged, no_text, unclosed, dropped = ended.stdout.splitlines()
-        assert (ragged, dropped) == ("Record 1000001 has 1 fields; the header has 2.", "dropped 2")
+        assert (ragged, dropped) == ("Line 1000002 has 1 fields; the header has 2.", "dropped 2")
         assert "UTF-8" in no_text
         assert "never closed" in unclosed
 
@@ -196,7 +199,9 @@ def test_where_blocks_end_changes_nothing(
         try:
             blocks = csv.batches(file, columns)
             return [
-                record for block in blocks for record in zip(*(column.to_pylist() for column in block), strict=True)
+                record
+                for block in blocks
+                for record in zip(*(column.to_pylist() for column in block.columns), strict=True)
             ]
         except Unreadable as error:
             return error.detail

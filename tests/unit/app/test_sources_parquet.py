@@ -14,7 +14,7 @@ import pytest
 
 from app.sources import parquet
 from app.sources.errors import Mismatch, TooLarge, Unreadable
-from app.sources.ingest import ingest
+from app.sources.ingest import Reading, ingest
 from app.sources.matrix import Floats
 from purse.wire.datasets import CategoryColumn, Column, NumberColumn
 from tests.support.stored import stored_matrix
@@ -33,7 +33,8 @@ def read(
     else:
         pq.write_table(table, file, **how)
     made = folder / "columns"
-    assert ingest(file, columns, made, most_bytes) == len(stored_matrix(made))
+    reading = Reading(columns, most_rows=most_bytes // (8 * len(columns)))
+    assert ingest(file, reading, made) == len(stored_matrix(made))
     return stored_matrix(made)
 
 
@@ -86,8 +87,6 @@ def test_a_category_is_read_from_any_plain_type(tmp_path: Path, values: pa.Array
         pa.array([[1.0]]),
         pa.array([{"a": 1}]),
         pa.array([b"red"]),
-        pa.array([dt.date(2026, 1, 1)]),
-        pa.array([dt.datetime(2026, 1, 1)]),
         pa.array([dt.time(1)]),
         pa.array([dt.timedelta(1)]),
         pa.array([b"0123456789abcdef"], pa.binary(16)),
@@ -99,6 +98,15 @@ def test_a_type_that_would_be_a_guess_is_refused_by_the_columns_name(tmp_path: P
     with pytest.raises(Mismatch, match="'c' has a type that is not read") as caught:
         read(tmp_path, table, [X, C])
     assert caught.value.index == 1
+
+
+@pytest.mark.parametrize("values", [pa.array([dt.date(2026, 1, 9)]), pa.array([dt.datetime(2026, 1, 9, 23)])])
+def test_of_dates_the_column_says_what_is_stored(tmp_path: Path, values: pa.Array) -> None:
+    with pytest.raises(Mismatch, match="'c' holds dates: say with `date` what of them is stored"):
+        read(tmp_path, pa.table({"c": values}), [C])
+    parts = [X.model_copy(update={"name": part, "source": "c", "date": part}) for part in ("day", "month", "weekday")]
+    (tmp_path / "again").mkdir()
+    assert read(tmp_path / "again", pa.table({"c": values}), parts).tolist() == [[0.8, -0.8, 0.0]]
 
 
 def test_undeclared_columns_may_be_anything_and_the_declared_order_holds(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""What probably helps where values of a column are not stored as they are: said of examples, to the file's holder."""
+
+import re
+from collections.abc import Sequence
+
+from purse.wire.datasets import CategoryColumn, Column
+from purse.wire.files import Dialect, OutcomeKind
+
+_DECIMAL = {",": re.compile(r"[+-]?[0-9]+,[0-9]+"), ".": re.compile(r"[+-]?[0-9]+\.[0-9]+")}
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:([., '_\u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*(?:[.,][0-9]+)?")
+_NULLS = {"na", "n/a", "nan", "null", "none", "nil", "-", "--", ".", "?", "#n/a", "missing", "unknown", "k.a.", "-99"}
+_DATE = re.compile(r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([ T][0-9:.,]+)?")
+
+
+def cure(column: Column, dialect: Dialect, what: OutcomeKind, examples: Sequence[str]) -> str | None:
+    """What to declare, or to write; None where nothing is wrong, or nobody knows."""
+    if what == "missing":
+        return None
+    says = f"the file says {_listed(examples)}"
+    if what == "clamped":
+        return f"{says}: bounds come from knowledge; if these can be, declare wider ones"
+    if any(example.casefold() in _NULLS for example in examples):
+        return f"{says}: what stands for a missing value goes into the dialect's `nulls`"
+    if what == "not_a_date":
+        return f"{says}: declare the dialect's `date_format`, which is {dialect.date_format!r}"
+    if isinstance(column, CategoryColumn):
+        return _of_category(column, says, examples)
+    if any(_DATE.fullmatch(example) for example in examples):
+        return f"{says}: declare with `date` what is to be stored of a date"
+    other = "," if dialect.decimal == "." else "."
+    if any(_DECIMAL[other].fullmatch(example) for example in examples):
+        return f"{says}: declare the dialect's `decimal` {other!r}, or if it parts thousands, `thousands`"
+    if any(_GROUPED.fullmatch(example) for example in examples):
+        return f"{says}: declare the dialect's `thousands`"
+    return f"{says}: write plain numbers, or declare a category"
+
+
+def _of_category(column: CategoryColumn, says: str, examples: Sequence[str]) -> str:
+    alike = [category for category in column.categories if any(_alike(category, example) for example in examples)]
+    if alike:
+        return f"{says}: declare these, or write {_listed(alike)}"
+    return f"{says}: declare these, or if they shall count as {column.default or 'other'}, a larger `max_unparsed`"
+
+
+def _alike(category: str, example: str) -> bool:
+    """Whether the two are one number, or differ in case and white space."""
+    try:
+        return float(category) == float(example)
+    except ValueError:
+        return "".join(category.split()).casefold() == "".join(example.split()).casefold()
+
+
+def _listed(words: Sequence[str]) -> str:
+    shown = [word if word.isprintable() and word == word.strip() and word else repr(word) for word in words]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,81 @@
+"""A file's text: unpacked and decoded as declared, and given on as UTF-8, in order and in constant memory.
+
+gzip and Zstandard are told by the file's first bytes, with which no text begins. What they unfold to is bounded as an
+upload is.
+"""
+
+import codecs
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import pyarrow as pa
+
+from app.sources.errors import TooLarge, Unreadable
+from purse.wire.files import Encoding
+
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class Text:
+    """Reads a file once, from its beginning; a context manager.
+
+    Parameters
+    ----------
+    most_bytes : the most that a packed file may unfold to
+
+    Attributes
+    ----------
+    is_broken : whether what comes next is not of the declared encoding: then nothing more is read
+    """
+
+    def __init__(self, path: Path, encoding: Encoding, most_bytes: int) -> None:
+        self._file: BinaryIO = path.open("rb", buffering=0)
+        start = self._file.read(4)
+        self._file.seek(0)
+        self._packing = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
+        self._source = self._file if self._packing is None else pa.CompressedInputStream(self._file, self._packing)
+        self._left = self._most = most_bytes
+        self._encoding, self._decoder = encoding, codecs.getincrementaldecoder(encoding)()
+        self.is_broken = self._is_over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        """What `size` more bytes of the file say, and a little more or less; nothing at its end.
+
+        Raises
+        ------
+        Unreadable
+            if the file is packed and damaged.
+        TooLarge
+            if it unfolds to too much.
+        """
+        found = b""
+        while len(found) < size and not self._is_over:
+            piece = self._raw(size - len(found))
+            self._is_over = not piece
+            try:
+                text = self._decoder.decode(piece, final=self._is_over)
+            except UnicodeDecodeError as error:
+                self.is_broken = self._is_over = True
+                known = error.encoding if self._encoding == "utf-16" else self._encoding
+                text = error.object[: error.start].decode(known)
+            found += text.encode()
+        return found
+
+    def _raw(self, size: int) -> bytes:
+        try:
+            piece: bytes = self._source.read(size)
+        except OSError:
+            if self._packing is None:
+                raise
+            raise Unreadable(f"The file begins like {self._packing} but is damaged.") from None
+        if self._packing is not None:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise TooLarge(f"The file unfolds to more than {self._most} bytes.")
+        return piece

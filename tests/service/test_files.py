@@ -1,0 +1,93 @@
+"""What became of a file's values is told to whoever sent it, once, and to nobody else by any way."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.operations.logs import Lines
+from tests.service.conftest import MakeService
+from tests.support.service import JOB, SPEC, Service
+
+CANARY = "Chimpanzee-4711"
+FLOATS = b"age,sex,income\n" + b"".join(b"%d,f,%d.0\n" % (i % 90, i % 2) for i in range(100))
+BINARY: dict[str, Any] = SPEC | {
+    "columns": [*SPEC["columns"][:2], {"name": "income", "type": "category", "categories": ["0", "1"]}]
+}
+
+
+def test_zeros_and_ones_that_are_floats_are_refused_with_the_cure(shared: Service) -> None:
+    """As they were: a worthless model, a perfect receipt and no warning."""
+    response = shared.upload(BINARY | {"name": "floats"}, FLOATS)
+    assert response.status_code == 422
+    problem = response.json()
+    assert problem["code"] == "unparsed_values"
+    assert problem["detail"] == "100 % of 'income' is no declared category, first on line 2; 5 % may be."
+    [income] = [column for column in problem["report"]["columns"] if column["outcomes"]]
+    [outcome] = income["outcomes"]
+    assert (outcome["what"], outcome["count"], outcome["line"]) == ("not_declared", 100, 2)
+    assert outcome["cure"] == "the file says 0.0 and 1.0: declare these, or write 0 and 1"
+    names = [dataset["name"] for dataset in shared.call("steward", "GET", "/v1/datasets").json()["items"]]
+    assert "floats" not in names
+    taken = shared.upload(BINARY | {"name": "floats", "max_unparsed": {"income": 1}}, FLOATS)
+    assert taken.status_code == 201, taken.text
+    assert taken.json()["report"]["columns"][2]["max_unparsed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [({}, 201), ({"targets": ["income"]}, 422), ({"max_unparsed": 0.02}, 422), ({"max_unparsed": {"income": 0}}, 422)],
+)
+def test_of_a_target_a_hundredth_may_be_unparsed_and_of_others_a_twentieth(
+    shared: Service, more: dict[str, Any], status: int
+) -> None:
+    file = b"age,sex,income\n" + b"50,f,low\n" * 97 + b"1,m,lo\n" * 3 + b",,\n" * 50
+    spec = SPEC | {"name": f"limits {status} {more}"} | more
+    response = shared.upload(spec, file)
+    assert response.status_code == status, response.text
+    income = response.json()["report"]["columns"][2]
+    assert {outcome["what"]: outcome["count"] for outcome in income["outcomes"]} == {"missing": 50, "not_declared": 3}
+
+
+def test_nobody_but_the_uploader_is_told(make_service: MakeService, tmp_path: Path) -> None:
+    """Neither another steward, the auditor and the analyst, nor the log, the metrics and the disk."""
+    written: list[str] = []
+    keep = logging.Handler(logging.DEBUG)
+    keep.emit = lambda record: written.append(Lines("json").format(record))  # type: ignore[method-assign]
+    logging.getLogger().addHandler(keep)
+    before = logging.getLogger().level
+    logging.getLogger().setLevel(logging.DEBUG)
+    try:
+        with make_service(tmp_path / "home") as service:
+            made = service.call("steward", "POST", "/v1/tokens", json={"name": "second", "role": "steward"})
+            service.tokens["second"] = made.json()["token"]
+            file = b"age,sex,income\n" + b"50,f,low\n" * 973 + b"51,%b,low\n" % CANARY.encode() * 27
+            refused = service.upload(SPEC | {"max_unparsed": 0.01}, file)
+            assert refused.status_code == 422
+            sent = service.upload(SPEC, file)
+            assert sent.status_code == 201, sent.text
+            for told in (refused, sent):
+                assert CANARY in told.text
+                assert '"count":27' in told.text
+            dataset = sent.json()["id"]
+            job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
+            assert service.finished(job)["state"] == "done"
+            paths = [f"/v1/datasets/{dataset}{rest}" for rest in ("", "/budget", "/ledger", "/ledger/head")]
+            paths += [f"/v1/jobs/{job}{rest}" for rest in ("", "/model", "/receipt")]
+            answers = [
+                service.call(role, "GET", path).text
+                for path in [*paths, "/v1/datasets", "/v1/jobs", "/metrics"]
+                for role in ("steward", "second", "analyst", "auditor")
+            ]
+            durable = repr(service.durable(dataset))
+    finally:
+        logging.getLogger().removeHandler(keep)
+        logging.getLogger().setLevel(before)
+    assert any('"analyst"' in answer for answer in answers)
+    for place in (*answers, durable, *written):
+        for said in (CANARY, "not_declared", "outcomes", "report"):
+            assert said not in place
+    for path in (path for path in (tmp_path / "home").rglob("*") if path.is_file()):
+        for said in (CANARY, "not_declared", "outcomes"):
+            assert said.encode() not in path.read_bytes(), path
