@@ -40,18 +40,18 @@ class _Grammar:
     """
 
     delimiter: str
-    quote: str | None
+    quote: str
     field: re.Pattern[bytes]
     records: re.Pattern[bytes]
     record: re.Pattern[bytes]
 
     @staticmethod
     @lru_cache
-    def of(delimiter: str, quote: str | None) -> "_Grammar":
+    def of(delimiter: str, quote: str) -> "_Grammar":
         """That of a dialect."""
         d = re.escape(delimiter).encode()
         ends = rb"(%b|\r\n|\n|\r|\Z)" % d
-        if quote is None:
+        if not quote:
             body, field = rb"[^\r\n]*+", rb"()([^%b\r\n]*+)" % d
         else:
             q = quote.encode()
@@ -108,7 +108,7 @@ class _Reader:
 
     def _header(self, start: bytes) -> tuple[list[str], int]:
         """The names of the first line, and where the second begins."""
-        offset, quote = (len(_BOM) if start.startswith(_BOM) else 0), (self._grammar.quote or "").encode()
+        offset, quote = (len(_BOM) if start.startswith(_BOM) else 0), self._grammar.quote.encode()
         names: list[str] = []
         while len(names) < MOST_FILE_COLUMNS:
             field = self._grammar.field.match(start, offset)
@@ -159,7 +159,7 @@ class _Reader:
     def _end(self, text: bytes) -> int:
         """Where the last whole record ends; a carriage return at the very end may be half of a line end."""
         stop = len(text) - text.endswith(b"\r")
-        if self._grammar.quote is None or self._grammar.quote.encode() not in text:
+        if not self._grammar.quote or self._grammar.quote.encode() not in text:
             return max(text.rfind(b"\n", 0, stop), text.rfind(b"\r", 0, stop)) + 1
         found = self._grammar.records.match(text, 0, stop)
         return found.end() if found else 0
@@ -183,7 +183,7 @@ class _Reader:
                 parse_options=csv.ParseOptions(
                     delimiter=self._grammar.delimiter,
                     quote_char=self._grammar.quote or False,
-                    newlines_in_values=self._grammar.quote is not None,
+                    newlines_in_values=bool(self._grammar.quote),
                     ignore_empty_lines=width > 1,
                     invalid_row_handler=note,
                 ),

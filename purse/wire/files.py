@@ -37,7 +37,11 @@ class Dialect(Wire):
         ),
     ] = ","
     quote: Annotated[
-        Literal['"', "'"] | None, Field(description="Around fields that hold a delimiter or a line end; null for none.")
+        str,  # no enumeration: generators of clients cannot name its members
+        Field(
+            pattern="^[\"']?$",
+            description="Around fields that hold a delimiter or a line end: a double or single quote; empty for none.",
+        ),
     ] = '"'
     encoding: Annotated[Encoding, Field(description="How a CSV file's characters are coded.")] = "utf-8"
     decimal: Annotated[Literal[".", ","], Field(description="The decimal mark of numbers in text.")] = "."
