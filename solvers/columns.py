@@ -64,3 +64,7 @@ class Columns:
     def is_number(self) -> NDArray[np.bool_]:
         """(d - 1,), True where an entry is a number."""
         return np.repeat(np.array(self.widths, dtype=np.int64) == 1, self.widths)
+
+    def cells(self, bins: int) -> int:
+        """How many there are of a part of each number's range, of so many, and a category of each block."""
+        return math.prod(bins if width == 1 else width for width in self.widths)

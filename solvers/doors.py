@@ -71,10 +71,6 @@ class Standardised(Protocol):
         """Noisy mean squared difference of each number from the center."""
         ...
 
-    def histograms(self, query: str, bins: int) -> Vector:
-        """Noisy counts of each number in equal parts of its range."""
-        ...
-
     def target_mean(self, query: str) -> float:
         """Noisy mean target."""
         ...
@@ -89,6 +85,27 @@ class Standardised(Protocol):
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """Noisy mean gradient in the frame, each record's no longer than the limit."""
+        ...
+
+
+class Counting(Protocol):
+    """See `solvers.data_access.counting.CountingOracle`."""
+
+    @property
+    def moments(self) -> Standardised:
+        """The columns' moments."""
+        ...
+
+    def histograms(self, query: str, bins: int) -> Vector:
+        """Noisy counts of each number in equal parts of its range."""
+        ...
+
+    def cells(self, query: str, bins: int) -> Vector:
+        """Noisy counts of rows in the cells of all columns together."""
+        ...
+
+    def products(self, query: str, center: Vector) -> Vector:
+        """Noisy mean products of the numbers' differences from the center."""
         ...
 
 

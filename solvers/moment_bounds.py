@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from solvers.bounds import UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
+from solvers.problem import Problem
+
+SLIP = 1 + 8 * UNIT  # of a difference, a product, a shortening
 
 
 def diameter(columns: Columns) -> float:
@@ -35,6 +39,11 @@ def counts(columns: Columns, relation: Relation = REPLACE_ONE) -> float:
     return math.sqrt(columns.widths.count(1) / apart(relation))
 
 
+def cells(relation: Relation = REPLACE_ONE) -> float:
+    """That of counts which hold a row once: it leaves a cell, and enters another or none."""
+    return math.sqrt(1 / apart(relation))
+
+
 def farthest(columns: Columns, center: NDArray[np.float64]) -> NDArray[np.float64]:
     """The most that (x_j - m_j)^2 can be, for each number, (p,)."""
     m = center[columns.is_number]
@@ -49,3 +58,29 @@ def variances(columns: Columns, center: NDArray[np.float64], radius: float, rela
     """
     k = apart(relation)
     return min(math.hypot(*farthest(columns, center).tolist()), math.sqrt(k) * radius**2) / k
+
+
+def products(columns: Columns, center: NDArray[np.float64], relation: Relation = REPLACE_ONE) -> float:
+    """That of a sum of y y', y the numbers of a row less the center, in the Frobenius norm.
+
+    y y' is positive semidefinite, and no longer than f = ||farthest||_1, so that two of them are at most sqrt(2) f
+    apart. Or: an entry on the diagonal lies in [0, f_j], any other within sqrt(f_i f_j) of 0.
+    """
+    far = farthest(columns, center)
+    most = float(far.sum())
+    if relation != REPLACE_ONE:
+        return most
+    return min(math.sqrt(2) * most, math.sqrt(4 * most**2 - 3 * float((far**2).sum()))) / 2
+
+
+def of_means(problem: Problem, moved: float, longest: float) -> float:
+    """The per-record bound of a computed sum over (n k), the rounding of both sums included.
+
+    Parameters
+    ----------
+    moved : what a record adds to the exact sum, its rows' over k
+    longest : the most that a term's norm can be
+    """
+    places, most, least = problem.places, block_rows(problem), unfolded_rows(problem.d)
+    rounding = (min(most, places) + places / least + 16) * UNIT * longest
+    return moved * SLIP / problem.n + 2 * rounding

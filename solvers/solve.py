@@ -16,6 +16,7 @@ from accounting.privacy import Privacy
 from solvers.data_access import frames, inputs, last_iterate, lattice_sums
 from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
+from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.persons import of_persons
@@ -25,11 +26,12 @@ from solvers.data_access.walk import Walk
 from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
-from solvers.methods.run import DataRun, OracleRun
+from solvers.methods.run import CountingRun, DataRun, OracleRun
 from solvers.preparation import Asked, Declared, Preparation
+from solvers.preparation.moments import MOMENTS
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency, Fitted, Wish, fit
-from solvers.statistics import Profile
+from solvers.statistics import AnyStatistic
 
 AS_DECLARED = Declared()
 
@@ -52,7 +54,7 @@ class Quote:
     the gradient's unit, at its largest bound); expected per-row gradients; what theory forecasts of what is met.
     """
 
-    method: Run | Profile
+    method: Run | AnyStatistic
     reason: str
     preparation: Preparation
     preparation_reason: str
@@ -81,7 +83,7 @@ class Release:
 
 
 def plan(
-    method: Method | Auto | Profile,
+    method: Method | Auto | AnyStatistic,
     problem: Problem,
     privacy: Privacy,
     *,
@@ -109,9 +111,9 @@ def plan(
     reason, wish = "asked for", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
-    elif isinstance(method, Profile):
+    elif isinstance(method, AnyStatistic):
         method.check(problem, privacy)
-        fitted = Fitted(method, problem, AS_DECLARED, "a profile is of rows as declared")
+        fitted = Fitted(method, problem, AS_DECLARED, "a statistic is of rows as declared")
     else:
         fitted = fit(wish, method, problem, privacy)
     chosen, prepared = fitted.method, fitted.preparation
@@ -134,7 +136,7 @@ def plan(
 
 
 def run(
-    method: Run,
+    method: Run | AnyStatistic,
     problem: Problem,
     data: Data | Elsewhere,
     release: ReleasePlan,
@@ -142,7 +144,7 @@ def run(
     on_answer: Callable[[int], None] | None = None,
     preparation: Preparation = AS_DECLARED,
 ) -> tuple[Vector, Plan]:
-    """The coefficients, for the rows of `data`, of one run, or a profile's answers; and the transcript.
+    """The coefficients, for the rows of `data`, of one run, or a statistic's answers; and the transcript.
 
     The plan is parted by its queries' names: the preparation's door holds the one part, the method's door the other.
 
@@ -167,18 +169,24 @@ def run(
         raise RunFailed("the run asked for more than its plan")
     if frame is not None:
         coefficients = frame.raw(coefficients.reshape(-1, problem.d)).ravel()
-    size = method.size(problem) if isinstance(method, Profile) else problem.size
+    size = method.size(problem) if isinstance(method, CountingRun) else problem.size
     if coefficients.shape != (size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the run did not end in finite coefficients")
     return coefficients, transcript
 
 
 def _answered(
-    method: Run, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
+    method: Run | AnyStatistic, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
 ) -> tuple[Vector, Plan]:
     """The method's answer through the door that it needs, and what was asked there."""
     problem = data.problem
     door: PrivateOracle | AllocatedOracle | StandardisedOracle | DataAccess
+    if method.door == "counting":
+        first, rest = parted(plan, MOMENTS)
+        moments = StandardisedOracle(problem, data, first, noise, on_answer)
+        counting = CountingOracle(moments, problem, data, rest, noise, _after(first, on_answer))
+        answers, before = method.run(counting, problem), moments.transcript()
+        return answers, replace(before, queries=before.queries + counting.transcript().queries)
     if method.door == "oracle":
         door = oracle_of(method, data, plan, noise, on_answer)
         return method.run(door, problem), door.transcript()

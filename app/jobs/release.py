@@ -13,7 +13,7 @@ from accounting.records.chain import Entry
 from accounting.records.codec import plan_from_json
 from accounting.records.documents import canonical, fields, number, parse
 from app.datasets.store import DatasetRow
-from app.jobs import profiles
+from app.jobs import profiles, statistics
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
@@ -22,9 +22,10 @@ from app.sources.spec import JobSpec
 from purse.wire.datasets import CategoryColumn
 from purse.wire.models import Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
+from purse.wire.statistics import ReleasedStatistic
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
-from solvers.statistics import Profile
+from solvers.statistics import AnyStatistic, Profile
 
 _LARGEST = 1e300
 
@@ -65,15 +66,23 @@ def read(stored: str, output: str) -> Result:
 
 
 def document(job: JobRow, result: Result) -> str:
-    """The model, or the profile, as canonical JSON."""
+    """The model, or the statistic, as canonical JSON."""
     design, method = result.spec.design, result.spec.method
-    found = _model(job, result, design) if isinstance(design, Design) else _profile(job, result, method)
+    if isinstance(design, Design):
+        return _text(_model(job, result, design).model_dump(mode="json"))
+    if not isinstance(method, AnyStatistic) or len(result.coefficients) != method.size(result.spec.problem):
+        raise Unreleasable("the output is of another length")
+    found = _profile(job, result) if isinstance(method, Profile) else _statistic(job, result)
     return _text(found.model_dump(mode="json"))
 
 
-def _profile(job: JobRow, result: Result, method: object) -> DatasetProfile:
-    if not isinstance(method, Profile) or len(result.coefficients) != method.size(result.spec.problem):
-        raise Unreleasable("the output is of another length")
+def _statistic(job: JobRow, result: Result) -> ReleasedStatistic:
+    told = statistics.result(result.spec, np.array(result.coefficients))
+    promise = _promise(result)
+    return ReleasedStatistic(kind="statistic", dataset=job.dataset_id, result=told, job=job.id, privacy=promise)
+
+
+def _profile(job: JobRow, result: Result) -> DatasetProfile:
     try:
         columns = profiles.columns(result.spec, np.array(result.coefficients))
     except ValueError as error:

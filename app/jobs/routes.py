@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -23,10 +24,11 @@ from app.quotes import routes as quotes
 from app.quotes.service import price
 from app.settings import Settings
 from purse.wire.base import Identifier, Page
-from purse.wire.jobs import AnyRequest, Job, JobEvent
+from purse.wire.jobs import AnyRequest, Asked, Job, JobEvent, StatisticRequest
 from purse.wire.models import Model
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import ReceiptDocument
+from purse.wire.statistics import ReleasedStatistic
 
 _LOG = logging.getLogger("purse.jobs")
 STREAMS_EACH = 8  # open at once, of one caller
@@ -57,7 +59,61 @@ Base = Annotated[Database, Depends(database)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
 Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
 Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
+Room = Annotated[None, Depends(quotes.room)]
 Body = Annotated[AnyRequest, Depends(json_body(AnyRequest))]
+StatisticBody = Annotated[StatisticRequest, Depends(json_body(StatisticRequest))]
+Key = Annotated[
+    str | None,
+    Header(
+        pattern=r"^[\x21-\x7e]{1,200}$",
+        description="Made by the caller before it sends. The same key and body again is the same job.",
+    ),
+]
+REFUSALS = responses(
+    *quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "dataset_damaged", "disk_full"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Reserves the budget and queues a job, for a caller who stays connected meanwhile."""
+
+    request: Request
+    base: Database
+    chosen: Settings
+    calculations: Pool
+    dispatcher: Waker
+    locate: Locate
+
+    async def __call__(self, principal: Principal, asked: Asked, idempotency_key: str | None) -> Job:
+        """The job, or the one that was submitted before under this key."""
+        key = idempotency_key or new_id("key")
+        job = await run_in_threadpool(service.known, self.base, principal, key, asked)
+        if job is None:
+            priced = await while_connected(
+                self.request, price(self.base, self.chosen, self.calculations, principal, asked)
+            )
+            queued = Limits.queued(self.chosen)
+            job = await run_in_threadpool(service.submit, self.base, principal, key, priced, queued)
+            _LOG.info("job_submitted %s", job.id)
+        self.dispatcher.wake()
+        self.locate(f"{router.prefix}/jobs/{job.id}")
+        return job
+
+
+async def sender(
+    request: Request,
+    base: Base,
+    chosen: Annotated[Settings, Depends(settings)],
+    calculations: Annotated[Pool, Depends(pool)],
+    dispatcher: Annotated[Waker, Depends(waker)],
+    locate: Locate,
+) -> Sender:
+    """The service's."""
+    return Sender(request, base, chosen, calculations, dispatcher, locate)
+
+
+Sending = Annotated[Sender, Depends(sender)]
 
 
 def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
@@ -71,43 +127,18 @@ async def place(request: Request, principal: Analyst) -> AsyncIterator[None]:
         yield
 
 
-@router.post(
-    "/jobs",
-    status_code=202,
-    summary="Submit a job",
-    responses=responses(
-        *quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "dataset_damaged", "disk_full"
-    ),
-)
-async def submit(
-    request: Request,
-    base: Base,
-    chosen: Annotated[Settings, Depends(settings)],
-    calculations: Annotated[Pool, Depends(pool)],
-    principal: Submitter,
-    dispatcher: Annotated[Waker, Depends(waker)],
-    _room: Annotated[None, Depends(quotes.room)],
-    body: Body,
-    locate: Locate,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            pattern=r"^[\x21-\x7e]{1,200}$",
-            description="Made by the caller before it sends. The same key and body again is the same job.",
-        ),
-    ] = None,
-) -> Job:
+@router.post("/jobs", status_code=202, summary="Submit a job", responses=REFUSALS)
+async def submit(send: Sending, principal: Submitter, _room: Room, body: Body, idempotency_key: Key = None) -> Job:
     """Reserves the budget and queues the job in one transaction; it runs as soon as a worker is free."""
-    key = idempotency_key or new_id("key")
-    job = await run_in_threadpool(service.known, base, principal, key, body.root)
-    if job is None:
-        pricing = price(base, chosen, calculations, principal, body.root)
-        priced = await while_connected(request, pricing)
-        job = await run_in_threadpool(service.submit, base, principal, key, priced, Limits.queued(chosen))
-        _LOG.info("job_submitted %s", job.id)
-    dispatcher.wake()
-    locate(f"{router.prefix}/jobs/{job.id}")
-    return job
+    return await send(principal, body.root, idempotency_key)
+
+
+@router.post("/statistics", status_code=202, summary="Ask for a statistic", responses=REFUSALS)
+async def submit_statistic(
+    send: Sending, principal: Submitter, _room: Room, body: StatisticBody, idempotency_key: Key = None
+) -> Job:
+    """As a job is submitted, which it is: what it released is at `/v1/jobs/{id}/statistic`, or `/profile`."""
+    return await send(principal, body, idempotency_key)
 
 
 @router.get("/jobs", summary="List jobs", responses=responses("invalid_request"))
@@ -168,6 +199,17 @@ def cancel(base: Base, principal: Submitter, dispatcher: Annotated[Waker, Depend
 def model(base: Base, principal: Analyst, job_id: Identifier) -> Response:
     """Canonical JSON; the receipt holds its SHA-256."""
     return Response(service.model(base, principal, job_id), media_type="application/json")
+
+
+@router.get(
+    "/jobs/{job_id}/statistic",
+    response_model=ReleasedStatistic,
+    summary="The released statistic",
+    responses=responses("not_found", "not_released"),
+)
+def statistic(base: Base, principal: Analyst, job_id: Identifier) -> Response:
+    """Canonical JSON; the receipt holds its SHA-256."""
+    return Response(service.statistic(base, principal, job_id), media_type="application/json")
 
 
 @router.get(

@@ -27,7 +27,7 @@ from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
 from purse.wire.base import Page
-from purse.wire.jobs import Asked, Job, ProfileRequest
+from purse.wire.jobs import Asked, Job, JobKind, StatisticRequest
 
 
 def known(database: Database, owner: Principal, key: str, request: Asked) -> Job | None:
@@ -106,18 +106,17 @@ def page(database: Database, principal: Principal, after: int, limit: int) -> Pa
 
 def model(database: Database, principal: Principal, job_id: str) -> str:
     """The released model's canonical JSON; ApiError not_found or not_released."""
-    with database.read() as connection:
-        if _found(connection, job_id, _own(principal)).kind != "model":
-            raise ApiError("not_found", "This job releases a profile, and no model: it is at /v1/jobs/{id}/profile.")
-        return _released(store.model(connection, job_id))
+    return _output(database, job_id, "model", _own(principal))
+
+
+def statistic(database: Database, principal: Principal, job_id: str) -> str:
+    """The released statistic's canonical JSON; ApiError not_found or not_released."""
+    return _output(database, job_id, "statistic", _own(principal))
 
 
 def profile(database: Database, principal: Principal, job_id: str) -> str:
     """The released profile's canonical JSON, for whoever may use the dataset; ApiError not_found or not_released."""
-    with database.read() as connection:
-        if _found(connection, job_id, _readable(principal)).kind != "profile":
-            raise ApiError("not_found", "This job releases a model, and no profile: it is at /v1/jobs/{id}/model.")
-        return _released(store.model(connection, job_id))
+    return _output(database, job_id, "profile", _readable(principal))
 
 
 def receipt(database: Database, principal: Principal, job_id: str) -> str:
@@ -125,6 +124,16 @@ def receipt(database: Database, principal: Principal, job_id: str) -> str:
     with database.read() as connection:
         _found(connection, job_id, _readable(principal))
         return _released(store.receipt(connection, job_id))
+
+
+def _output(database: Database, job_id: str, kind: JobKind, seen: sa.ColumnElement[bool]) -> str:
+    with database.read() as connection:
+        there = _found(connection, job_id, seen).kind
+        if there != kind:
+            raise ApiError(
+                "not_found", f"This job releases a {there}, and no {kind}: it is at /v1/jobs/{{id}}/{there}."
+            )
+        return _released(store.model(connection, job_id))
 
 
 def _digest(request: Asked) -> str:
@@ -167,7 +176,7 @@ def _reserve(
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
-        kind="profile" if isinstance(request, ProfileRequest) else "model",
+        kind=_kind(request),
         dataset_id=dataset.id,
         owner_id=owner.id,
         analyst=owner.name,
@@ -189,6 +198,12 @@ def _reserve(
     )
     store.insert(connection, row, request=_text(request.model_dump(mode="json")), spec=spec)
     return row.to_wire()
+
+
+def _kind(request: Asked) -> JobKind:
+    if isinstance(request, StatisticRequest):
+        return "profile" if request.method.name == "profile" else "statistic"
+    return "model"
 
 
 def _found(connection: sa.Connection, job_id: str, seen: sa.ColumnElement[bool]) -> JobRow:

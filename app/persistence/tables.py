@@ -166,7 +166,7 @@ turns = sa.Table(
 # revision 0005 keeps an older form, which nobody reads). A running job has a `holder`, or has lost it and waits for
 # another (`lost` counts those that were not given back), or has `ended`, which nobody is told before `due`
 # (app.jobs.grid): seconds from its submission, at `ticks` of `boot`. `receipt` and `model` are there only together with
-# state = 'done'; `model` is what was released, which `kind` names: a model, or a profile.
+# state = 'done'; `model` is what was released, which `kind` names: a model, a profile, or another statistic.
 jobs = sa.Table(
     "jobs",
     metadata,

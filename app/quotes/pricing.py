@@ -23,7 +23,16 @@ from app.sources.design import Design, DesignError, Table
 from app.sources.spec import JobSpec
 from purse.wire.datasets import CategoryColumn, PrivacyLoss
 from purse.wire.jobs import Asked as Requested
-from purse.wire.jobs import Forecast, FromProfile, JobRequest, Prepared, QueryPrice, Quote, UsedProfile
+from purse.wire.jobs import (
+    Forecast,
+    FromProfile,
+    JobRequest,
+    Prepared,
+    QueryPrice,
+    Quote,
+    StatisticRequest,
+    UsedProfile,
+)
 from purse.wire.neighbors import between
 from purse.wire.problems import Remaining, Violation
 from solvers import preparation
@@ -33,7 +42,7 @@ from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem
 from solvers.selection import Wish
-from solvers.statistics import Profile
+from solvers.statistics import AnyStatistic, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +115,7 @@ class Priced:
             unit=problem.unit,
             dimension=problem.size,
             row_norm=problem.row_norm,
-            gradient_bound=None if self._is_profile else problem.G,
+            gradient_bound=None if self._is_statistic else problem.G,
             slope_limit=problem.slope_limit,
             fits=after is not None,
             share=self._share(standing, after),
@@ -117,7 +126,7 @@ class Priced:
 
     def _forecast(self) -> Forecast:
         """Theory's, and this machine's pace."""
-        theory, told = self.planned.forecast, not self._is_profile
+        theory, told = self.planned.forecast, not self._is_statistic
         return Forecast(
             excess_risk=theory.excess_risk,
             untrained=theory.untrained if told else None,
@@ -128,9 +137,9 @@ class Priced:
         )
 
     @property
-    def _is_profile(self) -> bool:
+    def _is_statistic(self) -> bool:
         """A problem's loss is a model's."""
-        return isinstance(self.planned.method, Profile)
+        return isinstance(self.planned.method, AnyStatistic)
 
     def _share(self, standing: Standing, after: Standing | None) -> float | None:
         """As the ledger reads it right after the charge, or would, if there were room; of what is told of."""
@@ -162,7 +171,7 @@ def ask(dataset: DatasetRow, request: Requested, settings: Settings, known: Rele
         invalid_request, out_of_range or unsupported_combination.
     """
     try:
-        design = Design.of(dataset.spec, request) if isinstance(request, JobRequest) else Table.of(dataset.spec)
+        design = Design.of(dataset.spec, request) if isinstance(request, JobRequest) else _table(dataset, request)
     except DesignError as error:
         raise _wrong("invalid_request", error.field, error.what) from None
     rule, wish = dataset.state.filter, Wish()
@@ -172,7 +181,7 @@ def ask(dataset: DatasetRow, request: Requested, settings: Settings, known: Rele
                 dataset, design, _loss(request, design), regularizer=request.regularizer, domain=request.domain
             )
             wish = Wish(_prepared(dataset, design, request, known), request.slope_limit)
-        else:  # a profile minimizes nothing: its problem says how rows are laid out
+        else:  # a statistic minimizes nothing: its problem says how rows are laid out
             problem = _problem(dataset, design, Squared())
         privacy = _privacy(request, rule)
     except OutOfRange as error:
@@ -234,6 +243,12 @@ def _remaining(standing: Standing) -> PrivacyLoss:
 def _problem(dataset: DatasetRow, design: Design | Table, loss: Loss, **rest: Any) -> Problem:
     facts: dict[str, Any] = {"n": dataset.n, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
     return Problem(loss, relation=dataset.spec.neighbors, unit=dataset.spec.protected, **facts, **rest)
+
+
+def _table(dataset: DatasetRow, request: StatisticRequest) -> Table:
+    if isinstance(request.method, Profile) and request.columns is not None:
+        raise DesignError("columns", "must be left out: a profile is of all columns")
+    return Table.of(dataset.spec, request.columns)
 
 
 def _prepared(

@@ -173,24 +173,37 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Every declared column, none of them a target: what a statistic is of. Rows are coded as a `Design`'s are.
+    """Declared columns, none of them a target: what a statistic is of. Rows are coded as a `Design`'s are.
 
     Parameters
     ----------
-    features : the declared columns
+    features : the columns
+    positions : where they stand among those that are stored; None if they are all of them, in order
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     outputs: ClassVar[int] = 1
 
     features: tuple[Column, ...]
+    positions: tuple[int, ...] | None = None
 
     @staticmethod
-    def of(spec: DatasetSpec) -> "Table":
-        """A dataset's; `DesignError` if its matrix would be too wide."""
-        table = Table(tuple(spec.columns))
+    def of(spec: DatasetSpec, asked: Sequence[str] | None = None) -> "Table":
+        """A dataset's, of the columns asked for, all if None.
+
+        Raises
+        ------
+        DesignError
+            if one is not declared or named twice, or the matrix would be too wide.
+        """
+        known = {column.name: position for position, column in enumerate(spec.columns)}
+        if asked is None:
+            table = Table(tuple(spec.columns))
+        else:
+            positions = _named("columns", known, asked)
+            table = Table(tuple(spec.columns[p] for p in positions), positions)
         if table.d > MOST_DIMENSIONS:
-            raise DesignError("dataset", f"must make at most {MOST_DIMENSIONS} columns, categories counted one by one")
+            raise DesignError("columns", f"must make at most {MOST_DIMENSIONS} columns, categories counted one by one")
         return table
 
     @property
@@ -214,9 +227,11 @@ class Table:
 
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
         """The same of records of these widths."""
-        if tuple(declared) != self.columns.widths:
+        places = range(len(declared)) if self.positions is None else self.positions
+        if tuple(declared[p] for p in places if p < len(declared)) != self.columns.widths:
             raise ValueError("the stored matrix is not of the declared width")
-        return stored, np.zeros(len(stored.numbers))
+        used = Coded(stored.numbers, stored.codes, tuple(stored.places[p] for p in places))
+        return used, np.zeros(len(stored.numbers))
 
 
 def _layout(features: tuple[Column, ...]) -> Columns:
@@ -228,14 +243,19 @@ def _layout(features: tuple[Column, ...]) -> Columns:
 def _features(columns: dict[str, int], asked: list[str] | None, target: int) -> tuple[int, ...]:
     if asked is None:
         return tuple(position for position in columns.values() if position != target)
-    if len(set(asked)) < len(asked):
-        raise DesignError("features", "must be distinct")
-    if not columns.keys() >= set(asked):
-        raise DesignError("features", "must be declared columns")
-    positions = tuple(columns[name] for name in asked)
+    positions = _named("features", columns, asked)
     if target in positions:
         raise DesignError("features", "must not hold the target")
     return positions
+
+
+def _named(field: str, columns: dict[str, int], asked: Sequence[str]) -> tuple[int, ...]:
+    """Their positions; `DesignError` if one is not declared, or named twice."""
+    if len(set(asked)) < len(asked):
+        raise DesignError(field, "must be distinct")
+    if not columns.keys() >= set(asked):
+        raise DesignError(field, "must be declared columns")
+    return tuple(columns[name] for name in asked)
 
 
 def _positive(target: Column, request: "JobRequest") -> int | None:

@@ -15,7 +15,7 @@ from purse.wire.base import Wire
 from solvers.methods import Run
 from solvers.preparation import Declared, Preparation
 from solvers.problem import Problem
-from solvers.statistics import Profile
+from solvers.statistics import AnyStatistic
 
 
 def _read(release: Any) -> ReleasePlan:
@@ -27,7 +27,9 @@ class JobSpec(Wire):
 
     design: Annotated[Design | Table, Field(description="The matrix: which stored columns, and how they are coded.")]
     problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds, of rows as declared.")]
-    method: Annotated[Run | Profile, Field(discriminator="name", description="The method, resolved; or a statistic.")]
+    method: Annotated[
+        Run | AnyStatistic, Field(discriminator="name", description="The method, resolved; or a statistic.")
+    ]
     preparation: Annotated[
         Preparation, Field(discriminator="name", description="How rows are prepared before the method.")
     ] = Declared()
@@ -44,8 +46,8 @@ class JobSpec(Wire):
         made = (design.columns, design.d, design.row_norm, design.outputs)
         if made != (problem.columns, problem.d, problem.row_norm, problem.outputs):
             raise ValueError("the problem is not that of the matrix")
-        if isinstance(self.method, Profile) != isinstance(design, Table):
-            raise ValueError("a statistic is of a whole table, a method has a target")
+        if isinstance(self.method, AnyStatistic) != isinstance(design, Table):
+            raise ValueError("a statistic is of a table, a method has a target")
         if self.release_plan.plan.relation != problem.relation:
             raise ValueError("the plan is accounted for between other neighbors than the problem's")
         if not set(self.preparation.bounds(problem)) <= {query.name for query in self.release_plan.plan.queries}:

@@ -1,6 +1,6 @@
 """Quotes and jobs."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 
@@ -14,10 +14,10 @@ from solvers.methods import Method, Run
 from solvers.preparation import Declared, Private
 from solvers.regularizers import L2, Regularizer
 from solvers.selection import Auto
-from solvers.statistics import Profile
+from solvers.statistics import AnyStatistic
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
-JobKind = Literal["model", "profile"]
+JobKind = Literal["model", "profile", "statistic"]
 
 
 class JobPrivacy(Wire):
@@ -101,32 +101,46 @@ class JobRequest(Wire):
     ] = None
 
 
-class ProfileRequest(Wire):
-    """Release a profile of a dataset: how often each category occurs, how numbers are spread, their moments.
+class StatisticRequest(Wire):
+    """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
 
-    Priced, charged and receipted as a model is. Whoever may use the dataset may read it, and standardise by it, free.
+    Priced, charged and receipted as a model is. A profile is the dataset's: whoever may use that may read it, and
+    standardise by it, free.
     """
 
     dataset: Identifier
-    method: Annotated[Profile, Field(description="That it is a profile, and how finely numbers are counted.")]
+    columns: Annotated[
+        list[Name] | None,
+        Field(
+            min_length=1,
+            max_length=MAX_COLUMNS,
+            exclude_if=lambda columns: columns is None,
+            description="Declared columns, in the order of the answer: of several, counts are of all together, a cross "
+            "table. All if null, which a profile always is of.",
+        ),
+    ] = None
+    method: Annotated[AnyStatistic, Field(discriminator="name", description="Which statistic, and how fine.")]
     privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
 
 
-Asked = JobRequest | ProfileRequest
+Asked = JobRequest | StatisticRequest
+_STATISTICS = frozenset(str(member.__dataclass_fields__["name"].default) for member in get_args(AnyStatistic))
 
 
 def _kind(document: Any) -> str:
     method = document.get("method") if isinstance(document, dict) else getattr(document, "method", None)
     name = method.get("name") if isinstance(method, dict) else getattr(method, "name", None)
-    return "profile" if name == "profile" else "model"
+    return "statistic" if isinstance(name, str) and name in _STATISTICS else "model"
 
 
 class AnyRequest(
     RootModel[
-        Annotated[Annotated[JobRequest, Tag("model")] | Annotated[ProfileRequest, Tag("profile")], Discriminator(_kind)]
+        Annotated[
+            Annotated[JobRequest, Tag("model")] | Annotated[StatisticRequest, Tag("statistic")], Discriminator(_kind)
+        ]
     ]
 ):
-    """A model, or a profile: the method's name tells."""
+    """A model, or a statistic: the method's name tells."""
 
     model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
 
@@ -162,7 +176,7 @@ class Forecast(Wire):
         float | None,
         Field(
             description="By how much the start, a model without training, can miss the least value at most; null, as "
-            "the next two, for a profile."
+            "the next two, for a statistic."
         ),
     ]
     distance: Annotated[
@@ -205,7 +219,7 @@ class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
     dataset: Identifier
-    method: Annotated[Run | Profile, Field(discriminator="name", description="The method, every field filled in.")]
+    method: Annotated[Run | AnyStatistic, Field(discriminator="name", description="The method, every field filled in.")]
     reason: Annotated[str, Field(description="Why this method and these settings.")]
     preparation: Annotated[
         Prepared | None, Field(description="How rows are prepared; null for a job priced before there was a choice.")
@@ -230,7 +244,7 @@ class Quote(Wire):
     dimension: Annotated[int, Field(description="Coordinates of w, intercepts included; for softmax, of all classes.")]
     row_norm: Annotated[float, Field(description="Bound on each row that the method meets, prepared.")]
     gradient_bound: Annotated[
-        float | None, Field(description="G, the bound on one record's gradient; null for a profile.")
+        float | None, Field(description="G, the bound on one record's gradient; null for a statistic.")
     ]
     slope_limit: Annotated[
         float, Field(description="The share of the loss's bound that slopes are shortened to; adaptive_gd has its own.")

@@ -22,11 +22,13 @@ from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
+from solvers.audit.counting import CountingAttacker
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.centred import centres
 from solvers.data_access import frames, inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
+from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
 from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.oracle import PrivateOracle
@@ -36,11 +38,12 @@ from solvers.frame import Frame
 from solvers.methods import Run
 from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.preparation import Preparation
+from solvers.preparation.moments import MOMENTS
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import AS_DECLARED, access_of, oracle_of, parted
 
-Statistic = Callable[[Vector], float]
+TestStatistic = Callable[[Vector], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +303,7 @@ def scores(
     rows: tuple[Row, Row],
     runs: int,
     noise: Callable[[int], Noise],
-    statistic: Statistic | None = None,
+    statistic: TestStatistic | None = None,
     position: int = 0,
     preparation: Preparation = AS_DECLARED,
     others: Row | None = None,
@@ -331,7 +334,7 @@ def _score(
     rows: tuple[Row, Row],
     pair: Sequence[Data],
     noise: Noise,
-    statistic: Statistic | None,
+    statistic: TestStatistic | None,
     preparation: Preparation = AS_DECLARED,
     others: Row | None = None,
 ) -> float:
@@ -354,6 +357,13 @@ def _score(
         scoring = StandardisedAttacker(StandardisedOracle(problem, data, plan, noise), problem, plan, *pair)
         model = method.run(scoring, problem)
         return scoring.score if statistic is None else statistic(model)
+    if method.door == "counting":
+        first, plan = parted(plan, MOMENTS)
+        inner = StandardisedOracle(problem, data, first, noise)
+        told = StandardisedAttacker(inner, problem, first, *pair)
+        counting = CountingAttacker(CountingOracle(inner, problem, data, plan, noise), told, problem, plan, *pair)
+        answers = method.run(counting, problem)
+        return counting.score if statistic is None else statistic(answers)
     if method.door == "allocated":
         slots = SlotAttacker(AllocatedOracle(problem, data, plan, noise), problem, plan, *rows)
         model = method.run(slots, problem)

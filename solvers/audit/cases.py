@@ -15,7 +15,7 @@ from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from solvers import methods
-from solvers.audit.attack import Row, Statistic, halved, law, scores
+from solvers.audit.attack import Row, TestStatistic, halved, law, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
 from solvers.columns import Columns
 from solvers.domains import LinfBall
@@ -24,7 +24,7 @@ from solvers.methods import Method
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.solve import plan as quoted
-from solvers.statistics import Profile
+from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Profile, Quantiles
 
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
@@ -55,9 +55,9 @@ class Case:
     other row is `others`, zeros by default. Cheap runs are made `effort` times as often.
     """
 
-    method: Method | Profile
+    method: Method | AnyStatistic
     problem: Problem
-    statistic: Statistic | None = None
+    statistic: TestStatistic | None = None
     position: int = 0
     privacy: Privacy = PROMISE
     targets: tuple[float, float] = (1.0, -1.0)
@@ -104,10 +104,17 @@ CASES: dict[str, Case | ExactCase] = {
     ),
     # Columns are counted and averaged; the two records are in other bins than one another, and than the zeros.
     "profile": Case(Profile(bins=4), _CODED, corners=_CORNERS),
+    "counts": Case(Counts(bins=4), _CODED, corners=_CORNERS),
+    "means": Case(Means(), _CODED, corners=_CORNERS),
+    "quantiles": Case(Quantiles(bins=4), _CODED, corners=_CORNERS),
+    # Opposite signs: x y moves from one end to the other.
+    "covariance": Case(Covariance(), _CODED, corners=((1.0, 1.0, 1.0), (1.0, -1.0, 1.0))),
     # A person, all of whose rows pull one way, then the other.
     "dp_gd_persons": Case(methods.DpGd(steps=3, step=0.01), replace(_FLAT, unit=_PERSON)),
     "noisy_sgd_persons": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), replace(_FLAT, unit=_PERSON)),
     "output_perturbation_persons": Case(methods.OutputPerturbation(steps=3), replace(_CURVED, unit=_PERSON), first),
+    "counts_persons": Case(Counts(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
+    "quantiles_persons": Case(Quantiles(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
     "profile_persons": Case(Profile(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0, form="safeguarded"), _WIDE),

@@ -67,16 +67,6 @@ class StandardisedAttacker:
         self._scored(query, answer * self.share, means, bound)
         return answer
 
-    def histograms(self, query: str, bins: int) -> Vector:
-        """The oracle's."""
-        answer, counts = self._oracle.histograms(query, bins), []
-        low, high = self._columns.low, self._columns.high
-        for rows in self._rows:
-            parts = ((rows[:, :-1][:, self._at] - low) / (high - low) * bins).astype(int).clip(0, bins - 1)
-            counts.append(np.array([np.bincount(part, minlength=bins) for part in parts.T]).ravel() / self._places)
-        self._scored(query, answer / self._n, counts, moment_bounds.counts(self._columns, self._relation))
-        return answer
-
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.gradient(query, w, frame, limit), []

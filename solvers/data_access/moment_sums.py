@@ -39,7 +39,12 @@ class Spread(Work):
 
     def on(self, data: Data) -> Sum:
         """Over a piece."""
-        return lambda rows: np.array(np.minimum((_numbers(data, rows, self.center) ** 2).sum(axis=1), self.most).sum())
+
+        def added(rows: Places) -> Vector:
+            squared = (numbers_of(data, rows, self.center) ** 2).sum(axis=1)
+            return np.array(np.minimum(squared, self.most).sum())
+
+        return added
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,35 +60,12 @@ class Squares(Work):
         """Over a piece."""
 
         def squares(rows: Places) -> Vector:
-            values: Vector = _numbers(data, rows, self.center) ** 2
+            values: Vector = numbers_of(data, rows, self.center) ** 2
             if self.short < np.inf:
                 values *= (self.short / np.maximum(values.sum(axis=1), self.short))[:, None]
             return np.asarray(values.sum(axis=0))
 
         return squares
-
-
-@dataclass(frozen=True, slots=True)
-class Counts(Work):
-    """How many rows lie in each of so many equal parts of each number's range: (p bins,)."""
-
-    unfolds: ClassVar[bool] = True
-
-    bins: int
-
-    def on(self, data: Data) -> Sum:
-        """In a piece."""
-        low, high = columns_of(data).low, columns_of(data).high
-        first, width = self.bins * np.arange(len(low)), np.where(high > low, high - low, 1.0)
-        zero = np.zeros(data.problem.d - 1)
-
-        def counted(rows: Places) -> NDArray[Any]:
-            parts = np.floor((_numbers(data, rows, zero) - low) / width * self.bins)
-            places = np.clip(parts, 0, self.bins - 1).astype(np.int64) + first
-            here = np.repeat(data.present(rows), len(low)).astype(np.float64)
-            return np.bincount(places.ravel(), here, minlength=len(low) * self.bins)
-
-        return counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +139,7 @@ def columns_of(data: Data) -> Columns:
     return data.problem.columns
 
 
-def _numbers(data: Data, rows: Places, center: Vector) -> Vector:
+def numbers_of(data: Data, rows: Places, center: Vector) -> Vector:
     """The numbers of x - m, (rows, p); zeros where there is no row."""
     at, records = columns_of(data).is_number, data.records
     numbers: Vector = records[0][rows][:, records[3][:-1][at]] - center[at]

@@ -15,18 +15,16 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import apart
 from solvers import moment_bounds
-from solvers.bounds import UNIT, block_rows, unfolded_rows
+from solvers.bounds import UNIT
 from solvers.columns import Columns
 from solvers.data_access.frames import check_center, checked
 from solvers.data_access.meter import Meter
-from solvers.data_access.moment_sums import Counts, Limited, MeanRow, Residuals, Spread, Squares, Targets
+from solvers.data_access.moment_sums import Limited, MeanRow, Residuals, Spread, Squares, Targets
 from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
-_SLIP = 1 + 8 * UNIT  # of a difference, a square, a shortening
-_BINS = 2**16
 _RANGE = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse underflows
 
 
@@ -91,18 +89,6 @@ class StandardisedOracle:
         cut = longest > math.sqrt(self.__apart) * short
         total = self.__data.total(Squares(center, short if cut else math.inf))
         return self.__mean(planned, total, moved, min(longest, short) if cut else longest)
-
-    def histograms(self, query: str, bins: int) -> Vector:
-        """How many records lie in each of so many equal parts of each number's range + noise, (p bins,), number by
-        number: a record is in p of them; replacing it moves the counts by sqrt(2 p), emptying it by sqrt(p). A
-        person's row counts 1/k.
-        """
-        if not 1 <= bins <= _BINS or not self.__columns.widths.count(1):
-            raise Unsuitable("numbers are counted in 1 to 65536 bins")
-        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.places
-        counts = self.__data.total(Counts(bins))
-        moved = moment_bounds.counts(self.__columns, self.__relation)
-        return self.__meter.answer(planned, counts, k * moved * _SLIP) / k
 
     def target_mean(self, query: str) -> float:
         """The mean of y in [-1, 1] + noise."""
@@ -171,9 +157,8 @@ class StandardisedOracle:
 
     def __answer(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
         """total / (n k) made private: `moved` bounds what a row moves the exact total by; `longest` a term's norm."""
-        problem, most, least = self.__problem, block_rows(self.__problem), unfolded_rows(self.__problem.d)
-        rounding = (min(most, problem.places) + problem.places / least + 16) * UNIT * longest
-        return self.__meter.answer(planned, total / problem.places, moved * _SLIP / problem.n + 2 * rounding)
+        moved = moment_bounds.of_means(self.__problem, moved, longest)
+        return self.__meter.answer(planned, total / self.__problem.places, moved)
 
 
 def _check_length(length: float) -> None:

@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass
 from typing import Any, ClassVar, Literal
 
 from accounting.plan import Query
-from solvers.doors import Access, Allocated, Oracle, Standardised
+from solvers.doors import Access, Allocated, Counting, Oracle, Standardised
 from solvers.problem import Problem, Vector
 
 UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
@@ -104,6 +104,21 @@ class StandardisedRun(Run):
     @abstractmethod
     def run(self, oracle: Standardised, problem: Problem) -> Vector:
         """The private model."""
+
+
+class CountingRun(Run):
+    """A run that sees counts and moments of declared columns, never data, and makes no model."""
+
+    __slots__ = ()
+    door: ClassVar[Literal["counting"]] = "counting"
+
+    @abstractmethod
+    def size(self, problem: Problem) -> int:
+        """How many numbers `run` gives."""
+
+    @abstractmethod
+    def run(self, oracle: Counting, problem: Problem) -> Vector:
+        """The answers, flat."""
 
 
 class DataRun(Run):

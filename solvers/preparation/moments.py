@@ -19,6 +19,7 @@ from solvers.doors import Standardised
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
+MOMENTS = {"means", "spread", "variances"}  # the queries that they are
 FARTHEST = 4.0  # the most that (x - m)^2 can be: numbers and means lie in [-1, 1]
 
 

@@ -17,6 +17,7 @@ from solvers.audit import CASES, audit
 from solvers.audit.attack import excess
 from solvers.audit.cases import Case
 from solvers.methods import Method
+from solvers.statistics import AnyStatistic
 from tests.support.audit import seeded_scores, source
 
 # The epsilon promised and the runs of either dataset, times the case's effort. At epsilon 7 half the noise shows by the
@@ -53,12 +54,17 @@ SHARED = {
     "output_perturbation_persons": ("output_perturbation", "dp_gd_persons"),
     "phased_sgd": ("test_audit_growth",),
     "profile": ("profile_persons",),
+    "counts_persons": ("counts", "profile_persons"),
+    "means": ("profile_persons",),
+    "quantiles": ("profile_persons",),
+    "quantiles_persons": ("profile_persons",),
 }
 
 
 def test_every_method_has_a_case() -> None:
     names = {str(member.__dataclass_fields__["name"].default) for member in get_args(Method)}
-    assert names | {"profile"} == {case.method.name for case in CASES.values()}
+    names |= {str(member.__dataclass_fields__["name"].default) for member in get_args(AnyStatistic)}
+    assert names == {case.method.name for case in CASES.values()}
     assert names <= set(CASES)
     files = {file.stem for file in Path(__file__).parent.iterdir()}
     assert {other for others in SHARED.values() for other in others} <= (set(CASES) - set(SHARED)) | files

@@ -26,7 +26,7 @@ from solvers.methods import DpGd, DpSvrg, DpSvrgPp, InverseSensitivity, Method, 
 from solvers.preparation import Declared
 from solvers.regularizers import L2
 from solvers.solve import Quote, run
-from solvers.statistics import Profile
+from solvers.statistics import AnyStatistic
 from tests.support import coupled
 from tests.support.seeded import SeededBits
 
@@ -38,6 +38,8 @@ PROBLEMS = [
 ]
 PROBLEMS += [Problem(loss, L2(0.05), LinfBall(1.0), n=N, d=2, row_norm=1.0) for loss in (Logistic(), Absolute())]
 PROBLEMS += [Problem(Squared(), n=N, d=2, row_norm=1.0)]
+NUMBERS = Columns((1, 1))
+PROBLEMS += [Problem(Squared(), n=N, d=3, row_norm=NUMBERS.row_norm, columns=NUMBERS)]
 ALONE = {"bootstrap_reduction", "noisy_mirror_descent", "phased_sgd"}
 SMALL: dict[type, Method] = {
     InverseSensitivity: InverseSensitivity(grid=6),
@@ -46,6 +48,7 @@ SMALL: dict[type, Method] = {
     NoisySgd: NoisySgd(steps=5, batch=40),
 }
 ASKED = [SMALL.get(kind) or kind() for kind in get_args(Method)]
+STATISTICS: list[Any] = [kind() for kind in get_args(AnyStatistic)]
 ASKED += [DpGd(release="last"), DpSvrg(form="printed", batch=20)]
 
 
@@ -61,8 +64,9 @@ def rows(problem: Problem) -> tuple[Any, Any]:
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (problem.n, problem.d))
     if problem.columns is not None:
-        X[:, 1:4] = np.eye(3)[rng.integers(0, 3, problem.n)]
         X[:, -1] = 1.0
+        if 3 in problem.columns.widths:
+            X[:, 1:4] = np.eye(3)[rng.integers(0, 3, problem.n)]
     y = np.where(X @ np.arange(1.0, problem.d + 1) > 0, 1.0, -1.0)
     return X, y if problem.outputs == 1 else rng.integers(0, 3, problem.n).astype(float)
 
@@ -77,7 +81,7 @@ def parted(whole: Data) -> Partitioned:
     return Partitioned(whole.problem, Here(held))
 
 
-def cells(method: Method | Profile, relation: Relation = "replace_one") -> list[Quote]:
+def cells(method: Method | AnyStatistic, relation: Relation = "replace_one") -> list[Quote]:
     """Of all problems and promises that it takes: rows prepared by default, and as declared."""
     found = []
     for problem in (replace(given, relation=relation) for given in PROBLEMS):
@@ -93,14 +97,14 @@ def cells(method: Method | Profile, relation: Relation = "replace_one") -> list[
 
 every = pytest.mark.parametrize(
     "method",
-    [m for m in ASKED if m.name not in ALONE] + [Profile()],
+    [m for m in ASKED if m.name not in ALONE] + STATISTICS,
     ids=lambda m: f"{m.name}-{getattr(m, 'release', '') or getattr(m, 'form', '')}".strip("-"),
 )
 
 
 @pytest.mark.slow
 @every
-def test_the_answers_and_the_transcript_are_those_of_one_machine(method: Method | Profile) -> None:
+def test_the_answers_and_the_transcript_are_those_of_one_machine(method: Method | AnyStatistic) -> None:
     for quote in cells(method)[:4]:
         whole, found = inputs.of_arrays(*rows(quote.problem), quote.problem), []
         for given in (whole, parted(whole)):
@@ -115,7 +119,7 @@ def test_the_answers_and_the_transcript_are_those_of_one_machine(method: Method 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 @every
 def test_a_record_of_one_partition_moves_no_value_by_more_than_its_bound_says(
-    method: Method | Profile, relation: Relation, monkeypatch: pytest.MonkeyPatch
+    method: Method | AnyStatistic, relation: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Record 7 is another one, or null; who has which positions is the same for both neighbors."""
     nulls = [False, relation == "zero_out"]

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from solvers.preparation import Declared
 from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import run
-from solvers.statistics import Profile
+from solvers.statistics import AnyStatistic, Counts, Profile
 from tests.property.test_method_contracts import ASKED, PROMISES
 from tests.support.coupled import complaints
 from tests.support.seeded import SeededBits
@@ -35,13 +35,19 @@ PROBLEMS = [
     for loss in (Logistic(), Squared(), Hinge())
     for domain in (Free(), LinfBall(1.0))
 ]
+NUMBERS = Columns((1,))
+PROBLEMS += [Problem(Squared(), L2(0.05), n=N, d=2, row_norm=math.sqrt(2), columns=NUMBERS, unit=PERSON)]
 PROBLEMS += [
     Problem(loss, L2(0.05), n=N, d=5, row_norm=math.sqrt(3), columns=COLUMNS, unit=PERSON)
     for loss in (Logistic(), Squared(), Softmax(3))
 ]
+STATISTICS: list[Any] = [
+    Profile(bins=4) if kind is Profile else Counts(bins=4) if kind is Counts else kind()
+    for kind in get_args(AnyStatistic)
+]
 METHODS = [
     *ASKED,
-    Profile(bins=4),
+    *STATISTICS,
     DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
     DpSvrg(batch=40, form="centred"),
 ]
@@ -55,6 +61,8 @@ def rows(problem: Problem, seed: int) -> tuple[Vector, Vector]:
     rng = np.random.default_rng(seed)
     if problem.columns is None:
         X = rng.normal(size=(problem.places, problem.d))
+    elif problem.columns == NUMBERS:
+        X = np.column_stack((rng.uniform(-1, 1, problem.places), np.ones(problem.places)))
     else:
         block = np.eye(3)[rng.integers(3, size=problem.places)]
         X = np.column_stack((rng.uniform(-1, 1, problem.places), block, np.ones(problem.places)))
@@ -66,6 +74,8 @@ def far(problem: Problem, upwards: bool) -> Vector:
     """A row as far out as there are."""
     if problem.columns is None:
         return np.array([5.0, 5.0]) * (1 if upwards else -1)
+    if problem.columns == NUMBERS:
+        return np.array([1.0 if upwards else -1.0, 1.0])
     return np.array([1.0, 1, 0, 0, 1] if upwards else [-1.0, 0, 0, 1, 1])
 
 
@@ -73,7 +83,7 @@ def far(problem: Problem, upwards: bool) -> Vector:
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("method", METHODS, ids=NAMES)
 def test_replacing_all_rows_of_a_person_moves_no_value_by_more_than_its_bound_says(
-    method: Method | Profile, relation: Relation
+    method: Method | AnyStatistic, relation: Relation
 ) -> None:
     """Under zero_out, where the other person has no row: by half of that."""
     tried = 0
@@ -98,7 +108,7 @@ def test_replacing_all_rows_of_a_person_moves_no_value_by_more_than_its_bound_sa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=NAMES)
-def test_persons_of_one_row_each_are_rows(method: Method | Profile) -> None:
+def test_persons_of_one_row_each_are_rows(method: Method | AnyStatistic) -> None:
     """To the last bit, but where the means of persons hold the share of places with a row."""
     for problem in (PROBLEMS[0], PROBLEMS[3], PROBLEMS[-3]):
         person, row = replace(problem, unit=Unit("person", 1)), replace(problem, unit=Unit())
@@ -106,21 +116,23 @@ def test_persons_of_one_row_each_are_rows(method: Method | Profile) -> None:
         found = []
         for own, here in ((person, np.ones(N, np.bool_)), (row, None)):
             try:
-                asked: Any = {} if isinstance(method, Profile) or method.standardises else {"preparation": Declared()}
+                asked: Any = (
+                    {} if isinstance(method, AnyStatistic) or method.standardises else {"preparation": Declared()}
+                )
                 quote = plan(method, own, PROMISES[0], **asked)
             except Unsuitable:
                 continue
             assert quote.gradient_evaluations == plan(method, row, PROMISES[0], **asked).gradient_evaluations
             data = inputs.of_arrays(X, y, quote.problem, here)
             found.append(run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(3))))
-        if found and not isinstance(method, Profile) and not method.standardises:
+        if found and not isinstance(method, AnyStatistic) and not method.standardises:
             assert np.array_equal(found[0][0], found[1][0])
 
 
 @pytest.mark.slow
 def test_a_place_without_a_row_adds_nothing_whatever_stands_there() -> None:
     for problem in PROBLEMS:
-        for method in (DpGd(), Profile(bins=4), ASKED[1]):
+        for method in (DpGd(), *STATISTICS, ASKED[1]):
             try:
                 quote = plan(method, problem, Privacy(1.0, 1e-6))
             except Unsuitable:

@@ -67,11 +67,13 @@ RULES = {
     ("GET", "/v1/datasets/{dataset_id}/ledger/head"): ALL,
     ("POST", "/v1/quotes"): {"steward", "analyst"},
     ("POST", "/v1/jobs"): {"steward", "analyst"},
+    ("POST", "/v1/statistics"): {"steward", "analyst"},
     ("GET", "/v1/jobs"): ALL,
     ("GET", "/v1/jobs/{job_id}"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/events"): {"steward", "analyst"},
     ("DELETE", "/v1/jobs/{job_id}"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/model"): {"steward", "analyst"},
+    ("GET", "/v1/jobs/{job_id}/statistic"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/receipt"): ALL,
     ("GET", "/v1/jobs/{job_id}/profile"): ALL,
 }
@@ -80,6 +82,7 @@ SCOPED = {
     ("POST", "/v1/calibrations"): {"read"},
     ("POST", "/v1/quotes"): {"quote"},
     ("POST", "/v1/jobs"): {"quote", "submit"},
+    ("POST", "/v1/statistics"): {"quote", "submit"},
     ("DELETE", "/v1/jobs/{job_id}"): {"submit"},
 }
 EVERY = [(method, route) for route in routes(ROUTERS) for method in sorted(route.methods or ())]

@@ -2,7 +2,7 @@
 
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers.audit.attack import Row, Statistic
+from solvers.audit.attack import Row, TestStatistic
 from solvers.audit.attack import scores as attack
 from solvers.audit.bounds import Scores
 from solvers.methods import Run
@@ -23,7 +23,7 @@ def seeded_scores(
     two: Row,
     runs: int,
     seed: int,
-    statistic: Statistic | None = None,
+    statistic: TestStatistic | None = None,
     position: int = 0,
     others: Row | None = None,
 ) -> tuple[Scores, Scores]:

@@ -17,6 +17,7 @@ from solvers.losses import Absolute, Logistic, Squared
 from solvers.methods import DpGd, Method, Run
 from solvers.problem import Problem
 from solvers.regularizers import L2
+from solvers.statistics import AnyStatistic
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
@@ -27,6 +28,7 @@ DOORS = {
     "allocated": "solvers.data_access.allocated",
     "data": "solvers.data_access.access",
     "standardised": "solvers.data_access.standardised",
+    "counting": "solvers.data_access.counting",
 }
 INPUTS = "solvers.data_access.inputs"
 # Handed to the door of a run that asks for them, and to no other: `solve.oracle_of`, `solve.access_of`.
@@ -198,7 +200,8 @@ def page() -> str:
         ]
     standardised = {DOORS["standardised"], "accounting.mechanisms.gaussian"}
     prepared = _listed(slice_of({"solvers.preparation.private", *standardised}))
-    profile = _listed(slice_of({"solvers.statistics.profile", *standardised}))
+    statistics = {member.__module__ for member in get_args(AnyStatistic)}
+    told = _listed(slice_of({*statistics, DOORS["counting"], *standardised}))
     text += [
         "## Rows privately standardised",
         "",
@@ -206,11 +209,11 @@ def page() -> str:
         f"frame that rests on {prepared}, on `run` in",
         "`solvers/solve.py`, and on [proofs/preparation.md](proofs/preparation.md).",
         "",
-        "## Profiles",
+        "## Statistics",
         "",
-        f"Moments and marginals that are released once; beside the frame they rest on {profile}, and on",
-        "[proofs/standardisation.md](proofs/standardisation.md). Which job may standardise by them is decided in",
-        "`app/quotes/pricing.py`.",
+        f"Counts, means, quantiles, covariances and profiles; beside the frame they rest on {told}, and on",
+        "[proofs/standardisation.md](proofs/standardisation.md) and [proofs/statistics.md](proofs/statistics.md).",
+        "Which job may standardise by a profile is decided in `app/quotes/pricing.py`.",
         "",
         "## Rows that are handed in",
         "",

@@ -17,7 +17,7 @@ from app.jobs import profiles, release
 from app.jobs.store import JobRow
 from app.sources.spec import JobSpec
 from purse.wire.datasets import DatasetSpec
-from purse.wire.jobs import ProfileRequest
+from purse.wire.jobs import StatisticRequest
 from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import ColumnProfile, DatasetProfile
 from solvers.data_access import inputs
@@ -44,7 +44,7 @@ def spec_of(epsilon: float = 0.5, bins: int = 20) -> JobSpec:
     declared = {"name": "d", "columns": COLUMNS, "budget": {"epsilon": 3.0, "delta": 1e-6}}
     row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
     asked = {"dataset": "ds_1", "method": {"name": "profile", "bins": bins}, "privacy": {"epsilon": epsilon}}
-    return price(row, ProfileRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+    return price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
 
 
 def released(spec: JobSpec, rng: np.random.Generator | None = None) -> list[ColumnProfile]:
@@ -113,7 +113,7 @@ def test_intervals_of_persons_hold_the_truth_as_often_though_the_number_of_rows_
     declared["unit"] = {"column": "who", "max_rows": k}
     row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
     asked = {"dataset": "ds_1", "method": {"name": "profile", "bins": 20}, "privacy": {"epsilon": 0.2}}
-    spec = price(row, ProfileRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+    spec = price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
     assert isinstance(spec.method, Profile)
     present, places = RNG.random(n * k) < 0.5, slice(n * k)
     X = np.column_stack(((AGE[places] - 40) / 20, PAID[places] / 500, np.ones(n * k)))
@@ -142,7 +142,7 @@ def test_a_profile_of_other_columns_or_another_relation_is_refused() -> None:
     )
     own = price(
         mine,
-        ProfileRequest.model_validate_json(
+        StatisticRequest.model_validate_json(
             json.dumps({"dataset": "ds_1", "method": {"name": "profile"}, "privacy": {"epsilon": 0.5}})
         ),
         SETTINGS,

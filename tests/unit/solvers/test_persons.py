@@ -14,8 +14,9 @@ from accounting.noise import Noise
 from solvers import Problem, methods, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
+from solvers.data_access.count_sums import Cells, Histograms, Products
 from solvers.data_access.data import places_of
-from solvers.data_access.moment_sums import Counts, MeanRow, Spread, Squares, Targets
+from solvers.data_access.moment_sums import MeanRow, Spread, Squares, Targets
 from solvers.data_access.persons import of_persons, places
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -59,7 +60,8 @@ def test_moments_add_up_the_rows_of_all_places_and_no_empty_one() -> None:
     rows = inputs.of_arrays(X[here], y[here], one)
     persons = inputs.of_arrays(X, y, replace(one, n=40, unit=Unit("person", 3)), here)
     center = np.full(5, 0.3)
-    for work in (MeanRow(), Spread(center, 1.0), Squares(center, 0.2), Counts(4), Targets(), Targets(0.4)):
+    moments = MeanRow(), Spread(center, 1.0), Squares(center, 0.2), Targets(), Targets(0.4)
+    for work in (*moments, Histograms(4), Cells(4), Products(center)):
         assert np.allclose(persons.total(work), rows.total(work), rtol=1e-12)
 
 

@@ -15,6 +15,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
+from solvers.data_access.counting import CountingOracle
 from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.errors import NeedsDelta, Unsuitable
@@ -126,13 +127,13 @@ class TestProfile:
 
     def test_exact_counts_are_caught(self, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch) -> None:
         """Mutant: what is released has been rounded by exact counts."""
-        asked = StandardisedOracle.histograms
+        asked = CountingOracle.histograms
 
-        def exact(oracle: StandardisedOracle, query: str, bins: int) -> Vector:
-            data = oracle._StandardisedOracle__data  # type: ignore[attr-defined]
+        def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
+            data = oracle._CountingOracle__data  # type: ignore[attr-defined]
             return asked(oracle, query, bins) + data.records[0][:, 0].mean()
 
-        monkeypatch.setattr(StandardisedOracle, "histograms", exact)
+        monkeypatch.setattr(CountingOracle, "histograms", exact)
         assert complaints(plan(Profile(8), TABLE, PRIVACY), *rows, FAR) != []
 
     def test_what_cannot_be_had_is_refused(self, rows: tuple[Vector, Vector]) -> None:
@@ -148,12 +149,12 @@ class TestProfile:
             plan(Profile(), replace(TABLE, columns=None), PRIVACY)
         with pytest.raises(Unsuitable, match="clipped"):
             plan(Profile(), replace(TABLE, row_norm=1.0), PRIVACY)
-        data = inputs.of_arrays(*rows, TABLE)
+        data, noise = inputs.of_arrays(*rows, TABLE), Noise()
+        planned = plan(Profile(), TABLE, PRIVACY).release.plan
+        door = CountingOracle(StandardisedOracle(TABLE, data, planned, noise), TABLE, data, planned, noise)
         for bins in (0, 2**16 + 1):
             with pytest.raises(Unsuitable, match="bins"):
-                StandardisedOracle(TABLE, data, plan(Profile(), TABLE, PRIVACY).release.plan, Noise()).histograms(
-                    "histograms", bins
-                )
+                door.histograms("histograms", bins)
 
 
 METHODS: list[Any] = [DpGd(steps=5), ObjectivePerturbation(), Localization()]

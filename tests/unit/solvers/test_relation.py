@@ -19,6 +19,7 @@ from solvers import methods, moment_bounds
 from solvers.columns import Columns
 from solvers.data_access import inputs, standardised
 from solvers.data_access.access import DataAccess
+from solvers.data_access.counting import CountingOracle
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
@@ -43,7 +44,8 @@ def one_row(corner: tuple[float, float], category: int) -> Vector:
 def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns: Columns) -> list[tuple[float, float]]:
     """For each answer over this record alone how far it is from 0, and its bound."""
     problem = Problem(loss, n=1, d=D, row_norm=columns.row_norm, columns=columns, relation="zero_out")
-    asked = ("means", "spread", "variances", "gradient", "histograms", "target_mean", "target_spread", "residual")
+    asked = ("means", "spread", "variances", "gradient", "target_mean", "target_spread", "residual",
+        "histograms", "cells", "products")  # fmt: skip
     wanted, found = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in asked), "zero_out"), []
 
     def perturb(_: Gaussian, value: Vector, _z: float, bound: float, _noise: Noise) -> Vector:
@@ -52,13 +54,17 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Gaussian, "perturb", perturb)
-        door = StandardisedOracle(problem, inputs.of_arrays(x, np.array([y]), problem), wanted, Noise(SeededBits(1)))
+        rows, noise = inputs.of_arrays(x, np.array([y]), problem), Noise(SeededBits(1))
+        door = StandardisedOracle(problem, rows, wanted, noise)
+        counting = CountingOracle(door, problem, rows, wanted, noise)
         frame, w = Frame(center, np.ones(D - 1), 0.3), np.linspace(-2, 2, D)
         door.means("means")
         door.spread("spread", center)
         for radius in (0.3, 1.5, 9.0):
             door.variances("variances", center, radius)
-        door.histograms("histograms", 4)
+        counting.histograms("histograms", 4)
+        counting.cells("cells", 4)
+        counting.products("products", center)
         door.gradient("gradient", w, frame, limit)
         if loss.takes == "number":
             door.target_mean("target_mean")
@@ -82,7 +88,7 @@ def test_their_bounds_are_attained() -> None:
     center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
     found = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
     shares = [far / bound for far, bound in found]
-    assert len(shares) == 10
+    assert len(shares) == 12
     assert min(share for i, share in enumerate(shares) if i not in (2, 3)) > 1 - 1e-9
     assert min(shares) > 0.7  # squares that are shortened have that l1 norm, and need not be in one coordinate
 

@@ -1,0 +1,145 @@
+"""From a statistic's answers to what is published of them: post-processing, with intervals from the known noise."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.jobs.intervals import WIDE, Rows, edges_of, interval, mean_of, quantile, scale_of, stds_of
+from app.sources.design import Table
+from app.sources.spec import JobSpec
+from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.profiles import Interval
+from purse.wire.statistics import (
+    Axis,
+    CategoryShares,
+    ColumnQuantiles,
+    CountsResult,
+    CovarianceResult,
+    MeansResult,
+    NumberMean,
+    QuantilesResult,
+)
+from solvers import moment_bounds
+from solvers.preparation.moments import columns_of
+from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Quantiles
+
+_WIDER = 2.393980  # stds of noise on either side, such that three numbers are within theirs in 95 of 100
+Answers = NDArray[np.float64]
+
+
+def result(spec: JobSpec, answers: Answers) -> CountsResult | MeansResult | QuantilesResult | CovarianceResult:
+    """What is told of the flat answers of a statistic's run; `ValueError` if it is a profile."""
+    method, table = spec.method, spec.design
+    assert isinstance(method, AnyStatistic)
+    assert isinstance(table, Table)
+    rows = _rows(spec, answers)
+    match method:
+        case Counts():
+            return _counts(spec, method, table, answers)
+        case Means():
+            return _means(spec, method, table, answers, rows)
+        case Quantiles():
+            return _quantiles(spec, method, table, answers, rows)
+        case Covariance():
+            return _covariance(spec, method, table, answers, rows)
+    raise ValueError("a profile has its own document")
+
+
+def _rows(spec: JobSpec, answers: Answers) -> Rows:
+    """n, where records are rows; else as the means told it with them, last."""
+    problem, method = spec.problem, spec.method
+    stds = stds_of(method, problem, spec.release_plan.plan)
+    if not problem.unit.is_person or "means" not in stds:
+        return Rows(problem.n, 0.0)
+    return Rows(problem.n * float(answers[-1]), problem.n * stds["means"])
+
+
+def _counts(spec: JobSpec, method: Counts, table: Table, answers: Answers) -> CountsResult:
+    std = stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
+    return CountsResult(
+        name="counts",
+        axes=[_axis(column, method.bins) for column in table.features],
+        counts=answers.tolist(),
+        noise_std=std,
+        within=WIDE * std,
+    )
+
+
+def _axis(column: Column, bins: int) -> Axis:
+    return Axis(column=column, edges=None if isinstance(column, CategoryColumn) else edges_of(column, bins).tolist())
+
+
+def _means(spec: JobSpec, method: Means, table: Table, answers: Answers, rows: Rows) -> MeansResult:
+    problem = spec.problem
+    std = problem.n * stds_of(method, problem, spec.release_plan.plan)["means"] / rows.n
+    numbers, categories, layout = [], [], columns_of(problem)
+    for column, start, width in zip(table.features, layout.starts.tolist(), layout.widths, strict=True):
+        around = [rows.around(float(m), std) for m in answers[start : start + width]]
+        if isinstance(column, CategoryColumn):
+            shares = [interval(np.clip(ends, 0.0, 1.0)) for ends in around]
+            categories.append(CategoryShares(column=column.name, shares=shares))
+        else:
+            numbers.append(NumberMean(column=column.name, mean=mean_of(column, around[0])))
+    return MeansResult(name="means", numbers=numbers, categories=categories)
+
+
+def _quantiles(spec: JobSpec, method: Quantiles, table: Table, answers: Answers, rows: Rows) -> QuantilesResult:
+    std = stds_of(method, spec.problem, spec.release_plan.plan)["histograms"]
+    told = answers[: method.bins * len(table.features)].reshape(-1, method.bins)
+    found = []
+    for column, counts in zip(table.features, told, strict=True):
+        assert isinstance(column, NumberColumn)
+        edges = edges_of(column, method.bins)
+        quantiles = [quantile(share, counts, edges, std, rows) for share in method.shares]
+        found.append(ColumnQuantiles(column=column.name, quantiles=quantiles))
+    return QuantilesResult(name="quantiles", columns=found)
+
+
+def _covariance(spec: JobSpec, method: Covariance, table: Table, answers: Answers, rows: Rows) -> CovarianceResult:
+    """The products' mean less what the noise of the center adds to it in the mean, its variance on the diagonal."""
+    problem, plan, p = spec.problem, spec.release_plan.plan, len(table.features)
+    center, upper = answers[:p], np.triu_indices(p)
+    of_center = problem.n * stds_of(method, problem, plan)["means"] / rows.n
+    query, size = plan.query("products"), p * (p + 1) // 2
+    moved = moment_bounds.products(columns_of(problem), center, problem.relation) / rows.n
+    std = query.mechanism.std(query.noise_multiplier, moved, size)
+    spread = np.zeros((p, p))
+    spread[upper] = answers[p : p + size] / np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    spread = spread + np.triu(spread, 1).T
+    wide = np.full((p, p), std / math.sqrt(2))
+    np.fill_diagonal(wide, std)
+    wide = np.hypot(wide, np.abs(spread) * rows.noise / rows.n)
+    wide = np.hypot(wide, math.sqrt(2) * of_center**2)
+    spread -= of_center**2 * np.eye(p)
+    numbers = [column for column in table.features if isinstance(column, NumberColumn)]
+    units = np.array([scale_of(column)[1] for column in numbers])
+    means = [mean_of(column, rows.around(float(m), of_center)) for column, m in zip(numbers, center, strict=True)]
+    return CovarianceResult(
+        name="covariance",
+        columns=[column.name for column in numbers],
+        means=means,
+        covariance=(spread * np.outer(units, units)).tolist(),
+        noise_std=(wide * np.outer(units, units)).tolist(),
+        correlation=[[_correlation(spread, _WIDER * wide, i, j) for j in range(p)] for i in range(p)],
+    )
+
+
+def _correlation(spread: Answers, wide: Answers, i: int, j: int) -> Interval:
+    """S_ij / sqrt(S_ii S_jj), and its least and most where each of the three is within its own."""
+    if i == j:
+        return Interval(value=1.0, low=1.0, high=1.0)
+    low, high = spread - wide, spread + wide
+    most = math.sqrt(max(high[i, i], 0.0) * max(high[j, j], 0.0))
+    least = math.sqrt(max(low[i, i], 0.0) * max(low[j, j], 0.0))
+    middle = math.sqrt(max(spread[i, i], 0.0) * max(spread[j, j], 0.0))
+    ends = (_ratio(low[i, j], most if low[i, j] > 0 else least), _ratio(high[i, j], least if high[i, j] > 0 else most))
+    value = _ratio(spread[i, j], middle) if middle > 0 else 0.0
+    return Interval(value=value, low=ends[0], high=ends[1])
+
+
+def _ratio(covariance: float, root: float) -> float:
+    """In [-1, 1]."""
+    if root <= 0:
+        return math.copysign(1.0, covariance) if covariance else 0.0
+    return min(1.0, max(-1.0, covariance / root))

@@ -1,0 +1,99 @@
+"""What `CountingOracle` adds up over records whose layout is declared, and pays noise for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.data_access.data import Data
+from solvers.data_access.moment_sums import columns_of, numbers_of
+from solvers.data_access.summed import Places, Work
+from solvers.problem import Vector
+
+Sum = Callable[[Places], NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Histograms(Work):
+    """How many rows lie in each of so many equal parts of each number's range: (p bins,)."""
+
+    unfolds: ClassVar[bool] = True
+
+    bins: int
+
+    def on(self, data: Data) -> Sum:
+        """In a piece."""
+        first = self.bins * np.arange(columns_of(data).widths.count(1))
+
+        def counted(rows: Places) -> NDArray[Any]:
+            parts = _parts(data, rows, self.bins) + first
+            here = np.repeat(data.present(rows), len(first)).astype(np.float64)
+            return np.bincount(parts.ravel(), here, minlength=len(first) * self.bins)
+
+        return counted
+
+
+@dataclass(frozen=True, slots=True)
+class Cells(Work):
+    """How many rows lie in each cell, of one part of each number's range and one category of each block: (cells,), the
+    last feature's parts side by side.
+    """
+
+    unfolds: ClassVar[bool] = True
+
+    bins: int
+
+    def on(self, data: Data) -> Sum:
+        """In a piece."""
+        widths = columns_of(data).widths
+        sizes = [self.bins if width == 1 else width for width in widths]
+        steps = np.cumprod([1, *sizes[:0:-1]])[::-1]
+        is_number = np.array(widths) == 1
+
+        def counted(rows: Places) -> NDArray[Any]:
+            numbers, codes = _parts(data, rows, self.bins), _codes(data, rows)
+            places = numbers @ steps[is_number] + codes @ steps[~is_number]
+            return np.bincount(places, data.present(rows).astype(np.float64), minlength=int(np.prod(sizes)))
+
+        return counted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Products(Work):
+    """Of y y', y the numbers of x - m: its upper triangle, row by row, what is off the diagonal times sqrt(2)."""
+
+    unfolds: ClassVar[bool] = True
+
+    center: Vector
+
+    def on(self, data: Data) -> Sum:
+        """Over a piece."""
+        p = columns_of(data).widths.count(1)
+        upper = np.triu_indices(p)
+        times = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+
+        def added(rows: Places) -> Vector:
+            y = numbers_of(data, rows, self.center)
+            return np.asarray((y.T @ y)[upper] * times)
+
+        return added
+
+
+def _parts(data: Data, rows: Places, bins: int) -> NDArray[np.int64]:
+    """Which of the equal parts of its range each number lies in, clamped to the first and the last: (rows, p)."""
+    low, high = columns_of(data).low, columns_of(data).high
+    width = np.where(high > low, high - low, 1.0)
+    parts = np.floor((numbers_of(data, rows, np.zeros(data.problem.d - 1)) - low) / width * bins)
+    return np.asarray(np.clip(parts, 0, bins - 1).astype(np.int64))
+
+
+def _codes(data: Data, rows: Places) -> NDArray[np.int64]:
+    """Each block's category: (rows, q)."""
+    stored, fields = data.records[1][rows], data.records[2]
+    codes = np.zeros((len(stored), len(fields)), dtype=np.int64)
+    for j, (first, size, _, length) in enumerate(fields.tolist()):
+        codes[:, j] = stored[:, first : first + size].astype(np.int64) @ (256 ** np.arange(size))
+        codes[:, j] = np.minimum(codes[:, j], length - 1)
+    return codes

@@ -1,0 +1,122 @@
+"""What is told of statistics: numbers in their units, intervals that hold the truth as often as they say."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting.noise import Noise
+from app.http.errors import ApiError
+from app.jobs import statistics
+from app.sources.spec import JobSpec
+from purse.wire.datasets import DatasetSpec
+from purse.wire.jobs import StatisticRequest
+from purse.wire.statistics import CountsResult, CovarianceResult, MeansResult, QuantilesResult
+from solvers.data_access import inputs
+from solvers.solve import run
+from tests.support.calculations import price
+from tests.support.seeded import SeededBits
+from tests.unit.app.test_profiles import AGE, COLUMNS, PAID
+from tests.unit.app.test_quotes import SETTINGS, dataset
+
+N = 4000
+RNG = np.random.default_rng(8)
+SEX = RNG.integers(0, 2, N)
+VALUES = {"age": AGE[:N], "paid": PAID[:N] / 2 + 5 * AGE[:N], "sex": SEX}
+CODED = {"age": (VALUES["age"] - 40) / 20, "paid": VALUES["paid"] / 500}
+
+
+def spec_of(method: dict[str, Any], columns: list[str], epsilon: float = 0.5, n: int = N, **declared: Any) -> JobSpec:
+    row = dataset(n)
+    said = {"name": "d", "columns": COLUMNS, "budget": {"epsilon": 100.0, "delta": 1e-4}} | declared
+    row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(said)))
+    asked = {"dataset": "ds_1", "columns": columns, "method": method, "privacy": {"epsilon": epsilon, "delta": 1e-6}}
+    return price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+
+
+def told(spec: JobSpec, columns: list[str], seed: int = 1, present: Any = None) -> Any:
+    parts = [np.eye(3)[SEX] if name == "sex" else CODED[name][:, None] for name in columns]
+    X = np.column_stack((*parts, np.ones(N)))
+    data = inputs.of_arrays(X, np.zeros(N), spec.problem, present)
+    assert not isinstance(spec.method, str)
+    answers, _ = run(spec.method, spec.problem, data, spec.release_plan, Noise(SeededBits(seed)))
+    return statistics.result(spec, answers)
+
+
+def test_a_cross_table_has_the_columns_asked_for_in_their_order_and_units() -> None:
+    spec = spec_of({"name": "counts", "bins": 4}, ["sex", "age"], 90.0)
+    found = told(spec, ["sex", "age"])
+    assert isinstance(found, CountsResult)
+    assert [axis.column.name for axis in found.axes] == ["sex", "age"]
+    assert (found.axes[0].edges, found.axes[1].edges) == (None, [20, 30, 40, 50, 60])
+    exact = [np.histogram(VALUES["age"][s == SEX], 4, (20, 60))[0] for s in (0, 1)]
+    table = np.array(found.counts).reshape(3, 4)
+    assert table[:2] == pytest.approx(np.array(exact), abs=6 * found.noise_std)
+    assert table[2] == pytest.approx(np.zeros(4), abs=6 * found.noise_std)
+
+
+def test_covariances_are_in_the_columns_units() -> None:
+    found = told(spec_of({"name": "covariance"}, ["paid", "age"], 90.0), ["paid", "age"])
+    assert isinstance(found, CovarianceResult)
+    exact = np.cov(VALUES["paid"], VALUES["age"], bias=True)
+    assert np.abs(np.array(found.covariance) - exact).max() < 6 * np.array(found.noise_std).max()
+    r = np.corrcoef(VALUES["paid"], VALUES["age"])[0, 1]
+    assert found.correlation[0][1].low <= r <= found.correlation[0][1].high
+    assert found.correlation[0][1].value == pytest.approx(r, abs=0.02)
+    assert found.correlation[0][1] == found.correlation[1][0]
+    assert found.means[1].value == pytest.approx(VALUES["age"].mean(), abs=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_person", [False, True])
+def test_intervals_hold_the_truth_as_often_as_they_say(is_person: bool) -> None:
+    """95 of 100, of 150 releases, less four standard deviations; of persons' rows, half of whose places are empty."""
+    runs, columns = 150, ["age", "paid"]
+    declared: dict[str, Any] = {"unit": {"column": "who", "max_rows": 2}} if is_person else {}
+    n, present = (N // 2, RNG.random(N) < 0.5) if is_person else (N, None)
+    own = {name: values if present is None else values[present] for name, values in VALUES.items()}
+    asked: list[dict[str, Any]] = [{"name": "means"}, {"name": "quantiles", "bins": 32}, {"name": "covariance"}]
+    specs = [spec_of(method, columns, 0.3, n, **declared) for method in asked]
+    held: Counter[str] = Counter()
+    for seed in range(runs):
+        means, quantiles, covariance = (told(spec, columns, seed, present) for spec in specs)
+        assert isinstance(means, MeansResult)
+        assert isinstance(quantiles, QuantilesResult)
+        for one in means.numbers:
+            held[f"mean {one.column}"] += one.mean.low <= own[one.column].mean() <= one.mean.high
+        for each in quantiles.columns:
+            for q in each.quantiles:
+                exact = np.quantile(own[each.column], q.share)
+                held[f"{each.column} {q.share}"] += q.at.low <= exact <= q.at.high
+        exact = np.cov(own["age"], own["paid"], bias=True)
+        for i, j in ((0, 0), (0, 1), (1, 1)):
+            far = abs(covariance.covariance[i][j] - exact[i, j])
+            held[f"covariance {i}{j}"] += far <= 1.96 * covariance.noise_std[i][j]
+        r = covariance.correlation[0][1]
+        held["correlation"] += r.low <= np.corrcoef(own["age"], own["paid"])[0, 1] <= r.high
+    assert min(held.values()) >= 0.95 * runs - 4 * (0.95 * 0.05 * runs) ** 0.5, held
+
+
+def test_noise_that_hides_all_leaves_a_correlation_open() -> None:
+    found = told(spec_of({"name": "covariance"}, ["age", "paid"], 0.001), ["age", "paid"])
+    assert (found.correlation[0][1].low, found.correlation[0][1].high) == (-1.0, 1.0)
+    assert found.correlation[1][1].value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("method", "columns", "said"),
+    [
+        ("counts", ["age", "age"], "must be distinct"),
+        ("counts", ["nobody"], "must be declared"),
+        ("profile", ["age"], "of all columns"),
+        ("covariance", ["age", "sex"], "leave out the columns that are categories"),
+    ],
+)
+def test_columns_that_it_cannot_be_of_are_refused(method: str, columns: list[str], said: str) -> None:
+    with pytest.raises(ApiError) as raised:
+        spec_of({"name": method}, columns)
+    problem = raised.value
+    assert said in " ".join([problem.detail or "", *(violation.what for violation in problem.violations or ())])

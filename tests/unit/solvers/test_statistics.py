@@ -1,0 +1,193 @@
+"""Statistics: what they answer, to what bounds, and that a forgotten sensitivity is caught."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.calibration import certify
+from accounting.divergences.gaussian import gauss_mu
+from accounting.noise import Noise
+from accounting.privacy import Unit
+from solvers import Problem, moment_bounds, plan
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.count_sums import Cells
+from solvers.errors import NeedsDelta, Unsuitable
+from solvers.losses import Squared
+from solvers.problem import Vector
+from solvers.solve import run
+from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Quantiles
+from tests.support.coupled import complaints
+from tests.support.seeded import SeededBits
+
+N = 600
+MIXED = Columns((1, 300, 1), ((-1.0, 1.0), (0.0, 1.0)))  # a code of two bytes
+LINE = Columns((1, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
+PRIVACY, SURE = Privacy(1.0, 1e-6), Privacy(100.0, 1e-2)
+ALL: list[tuple[AnyStatistic, Columns]] = [
+    (Counts(bins=4), MIXED),
+    (Means(), MIXED),
+    (Quantiles(bins=8), LINE),
+    (Covariance(), LINE),
+]
+NAMES = [str(statistic.name) for statistic, _ in ALL]
+
+
+def problem_of(columns: Columns, n: int = N, **changes: Any) -> Problem:
+    return Problem(Squared(), n=n, d=columns.d, row_norm=columns.row_norm, columns=columns, **changes)
+
+
+def rows_of(columns: Columns, n: int = N) -> Vector:
+    rng, parts, ranges = np.random.default_rng(3), [], iter(columns.ranges)
+    for width in columns.widths:
+        low, high = next(ranges) if width == 1 else (0.0, 0.0)
+        one = rng.uniform(low, high, (n, 1)) if width == 1 else np.eye(width)[rng.integers(0, width, n)]
+        parts.append(one)
+    return np.column_stack((*parts, np.ones(n)))
+
+
+def answers_of(statistic: AnyStatistic, X: Vector, problem: Problem, privacy: Privacy = SURE) -> Vector:
+    quote = plan(statistic, problem, privacy)
+    data = inputs.of_arrays(X, np.zeros(problem.places), problem)
+    answers, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
+    assert quote.release.plan.covers(transcript)
+    assert transcript.covers(quote.release.plan)
+    assert answers.shape == (statistic.size(problem),)
+    return answers
+
+
+@pytest.mark.parametrize(("statistic", "columns"), ALL, ids=NAMES)
+class TestEach:
+    def test_its_plan_spends_the_whole_promise(self, statistic: AnyStatistic, columns: Columns) -> None:
+        release = plan(statistic, problem_of(columns), PRIVACY).release
+        assert certify(release.plan, 1e-6)[0] <= 1.0
+        assert release.plan.gdp() == pytest.approx(gauss_mu(1.0, 1e-6), rel=1e-6)
+
+    def test_no_answer_moves_by_more_than_its_bound(self, statistic: AnyStatistic, columns: Columns) -> None:
+        problem, X = problem_of(columns), rows_of(columns)
+        X[7], far = 0.0, np.zeros(columns.d)
+        X[7, columns.starts], far[columns.starts], X[7, -1], far[-1] = 1.0, 1.0, 1.0, 1.0
+        numbers = [s for s, w in zip(columns.starts, columns.widths, strict=True) if w == 1]
+        far[numbers] = columns.low
+        block = [s for s, w in zip(columns.starts, columns.widths, strict=True) if w > 1]
+        for start in block:
+            far[start], far[start + 1] = 0.0, 1.0
+        assert complaints(plan(statistic, problem, PRIVACY), X, np.zeros(N), (far, 0.0)) == []
+
+    def test_it_needs_delta_and_declared_columns(self, statistic: AnyStatistic, columns: Columns) -> None:
+        with pytest.raises(NeedsDelta, match="need delta"):
+            plan(statistic, problem_of(columns), Privacy(1.0))
+        with pytest.raises(Unsuitable, match="declared columns"):
+            plan(statistic, replace(problem_of(columns), columns=None), PRIVACY)
+        with pytest.raises(Unsuitable, match="name a column"):
+            plan(statistic, problem_of(Columns(())), PRIVACY)
+
+
+def test_counts_are_those_of_a_cross_table() -> None:
+    X = rows_of(MIXED)
+    told = answers_of(Counts(bins=4), X, problem_of(MIXED)).reshape(4, 300, 4)
+    exact = np.zeros((4, 300, 4))
+    parts = [
+        np.minimum((X[:, 0] + 1) * 2, 3).astype(int),
+        X[:, 1:301].argmax(axis=1),
+        np.minimum(X[:, 301] * 4, 3).astype(int),
+    ]
+    np.add.at(exact, tuple(parts), 1)
+    assert told == pytest.approx(exact, abs=8)
+    data = inputs.of_arrays(X, np.zeros(N), problem_of(MIXED))
+    assert (data.total(Cells(4)).reshape(exact.shape) == exact).all()
+
+
+def test_means_and_covariances_are_those_of_the_columns() -> None:
+    X = rows_of(LINE, 5000)
+    X[:, 2] = np.abs(X[:, 0]) / 2 + X[:, 1] / 2
+    problem = problem_of(LINE, 5000)
+    assert answers_of(Means(), X, problem) == pytest.approx(X[:, :3].mean(axis=0), abs=0.005)
+    told = answers_of(Covariance(), X, problem)
+    S = np.cov(X[:, :3].T, bias=True)
+    upper = np.triu_indices(3)
+    exact = S[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    assert told[:3] == pytest.approx(X[:, :3].mean(axis=0), abs=0.005)
+    assert told[3:] == pytest.approx(exact, abs=0.01)
+
+
+def test_what_cannot_be_had_is_refused() -> None:
+    for statistic in (Quantiles(), Covariance()):
+        with pytest.raises(Unsuitable, match="leave out the columns that are categories"):
+            plan(statistic, problem_of(MIXED), PRIVACY)
+    with pytest.raises(Unsuitable, match="cells"):
+        plan(Counts(bins=1024), problem_of(MIXED), PRIVACY)
+    for bins in (0, 1025, True):
+        with pytest.raises(Unsuitable, match="bins"):
+            plan(Counts(bins=bins), problem_of(LINE), PRIVACY)
+    for shares in ((), (0.0,), (1.0,), (math.nan,)):
+        with pytest.raises(Unsuitable, match="shares"):
+            plan(Quantiles(shares=shares), problem_of(LINE), PRIVACY)
+    many = Columns((1,) * 513)
+    with pytest.raises(Unsuitable, match="512"):
+        plan(Covariance(), problem_of(many), PRIVACY)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "name", "mutant"),
+    [
+        (ALL[0], "cells", lambda *_: 0.5),
+        (ALL[2], "counts", lambda *_: math.sqrt(2) / 2),
+        (ALL[3], "products", lambda *_: 0.05),
+    ],
+    ids=["a cell is left or entered", "one column alone is counted", "products of a narrower column"],
+)
+def test_a_forgotten_sensitivity_is_caught(
+    statistic: tuple[AnyStatistic, Columns], name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, columns = statistic
+    X = rows_of(columns)
+    far = X[7].copy()
+    numbers = [s for s, w in zip(columns.starts, columns.widths, strict=True) if w == 1]
+    X[7, numbers], far[numbers] = columns.high, columns.low
+    quote = plan(asked, problem_of(columns), PRIVACY)
+    assert complaints(quote, X, np.zeros(N), (far, 0.0)) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(moment_bounds, name, mutant)
+        assert complaints(quote, X, np.zeros(N), (far, 0.0)) != []
+
+
+def test_products_of_two_records_are_as_far_apart_as_their_bound_says() -> None:
+    """Over corners of a box, and orthogonal ones of one column each, which attain it."""
+    rng = np.random.default_rng(1)
+    for p in (1, 2, 5):
+        columns = Columns((1,) * p)
+        center = rng.uniform(-0.5, 0.5, p) if p > 1 else np.zeros(1)
+        bound = 2 * moment_bounds.products(columns, center)
+        x, y = (np.sign(rng.normal(size=(4000, p))) - center for _ in range(2))
+        x[0] *= 0.0
+        moved = np.linalg.norm(x[:, :, None] * x[:, None] - y[:, :, None] * y[:, None], axis=(1, 2))
+        assert moved.max() <= bound * (1 + 1e-12)
+    assert moment_bounds.products(Columns((1,)), np.zeros(1)) == 0.5
+    whole = moment_bounds.products(Columns((1, 1)), np.zeros(2))
+    ends = np.array([[1.0, 1.0], [1.0, -1.0]])
+    assert np.linalg.norm(np.outer(*ends[[0, 0]]) - np.outer(*ends[[1, 1]])) == pytest.approx(2 * whole)
+
+
+@pytest.mark.parametrize(("statistic", "columns"), ALL, ids=NAMES)
+def test_persons_rows_weigh_less_and_their_number_is_noisy(statistic: AnyStatistic, columns: Columns) -> None:
+    """With hardly any noise, half of the places empty: means are of rows, counts a row 1/k."""
+    n, k = 2000, 2
+    problem = problem_of(columns, n, unit=Unit("person", k))
+    X, here = rows_of(columns, n * k), np.random.default_rng(4).random(n * k) < 0.5
+    quote = plan(statistic, problem, SURE)
+    data = inputs.of_arrays(X, np.zeros(n * k), problem, here)
+    told, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
+    rows = replace(problem, n=int(here.sum()), unit=Unit())
+    alone = answers_of(statistic, X[here], rows)
+    if isinstance(statistic, Counts | Quantiles):
+        size = statistic.size(rows)
+        assert told[:size] == pytest.approx(alone[:size] / k, abs=12)
+    else:
+        assert told[:-1] == pytest.approx(alone, abs=0.03)
+    if not isinstance(statistic, Counts):
+        assert told[-1] == pytest.approx(here.mean(), abs=0.02)
