@@ -1,10 +1,9 @@
-"""`python -m benchmarks.upload [GIGABYTES]`: a CSV file of so many, beside a plain copy of the same file.
+"""`python -m benchmarks.upload [GIGABYTES [DECLARED]]`: a CSV file of so many, beside a plain copy of the same file.
 
-The file is sent in pieces, so nothing here holds it. Memory is the server's own, as Linux tells it: before, the most
-while the bytes arrive, and the most until they have been read and coded.
+It goes in parts, as our client sends it. Memory is the server's own, as Linux tells it: before, the most while the
+bytes arrive, and the most until they have been read and coded. Of its ten columns so many are declared, and so stored.
 """
 
-import json
 import os
 import secrets
 import shutil
@@ -12,36 +11,33 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
 from benchmarks.load import Server, serving
+from purse.client import parts
+from purse.client.calls import register
+from purse.client.sending import TIMEOUT, Blocking, Sender, run
 
-_PIECE = 2**20
 _ROWS = 10_000  # of a block that is repeated
 _COLUMNS = 10
 
 
-def main(gigabytes: float = 1.0) -> None:
+def main(gigabytes: float = 1.0, declared: float = _COLUMNS) -> None:
     """Print all of it."""
-    size = int(gigabytes * 10**9)
+    size, rate = int(gigabytes * 10**9), gigabytes * 10**3
     with tempfile.TemporaryDirectory() as name:
         folder, token = Path(name), secrets.token_urlsafe(32)
         file = folder / "rows.csv"
         rows = _write(file, size)
+        print(f"{gigabytes:g} GB, {rows} rows of {_COLUMNS} numbers, to this disk", flush=True)
         copied = _copy(file, folder / "copy")
+        print(f"plain copy, synced           {copied:8.1f} s  {rate / copied:8.1f} MB/s", flush=True)
         with serving(folder, token, max_upload_bytes=2 * size) as server:
-            took, arrived, memory = _upload(server, token, file)
-    rate = size / 1e6
-    print(f"{gigabytes:g} GB, {rows} rows of {_COLUMNS} numbers, to this disk")
-    print(f"plain copy, synced           {copied:8.1f} s  {rate / copied:8.1f} MB/s")
-    print(
-        f"upload, until all is there   {arrived:8.1f} s  {rate / arrived:8.1f} MB/s  {copied / arrived:.2f} of the copy"
-    )
-    print(f"upload, read and registered  {took:8.1f} s  {rate / took:8.1f} MB/s")
-    print(f"server's memory: {memory[0]:.0f} MiB before, {memory[1]:.0f} while it arrived, {memory[2]:.0f} at the most")
+            _upload(server, token, file, int(declared), rate, copied)
 
 
 def _write(file: Path, size: int) -> int:
@@ -65,44 +61,44 @@ def _copy(file: Path, to: Path) -> float:
     return took
 
 
-def _upload(server: Server, token: str, file: Path) -> tuple[float, float, list[float]]:
-    """Seconds until the answer, and until all was sent; memory in MiB before, while it was sent, and at the most."""
-    columns = [{"name": f"c{c}", "type": "number", "lower": 0, "upper": 100} for c in range(_COLUMNS)]
-    spec = {"name": "rows", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-9}}
-    memory = [_memory(server)] * 3
-    arrived: list[float] = []
-    over = threading.Event()
+def _upload(server: Server, token: str, file: Path, declared: int, rate: float, copied: float) -> None:
+    headers, url = {"Authorization": f"Bearer {token}"}, f"http://127.0.0.1:{server.port}"
+    with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT) as http, file.open("rb") as source:
+        sender, size = Sender(Blocking(http)), file.stat().st_size
+        before, began, busy = _memory(server), time.monotonic(), server.cpu()
+        with _watched(server) as most:
+            upload = run(parts.begin(sender, size))
+            run(parts.fill(sender, upload, source, size))
+        took = time.monotonic() - began
+        print(f"upload, until all is there   {took:8.1f} s  {rate / took:8.1f} MB/s  {copied / took:.2f} of the copy")
+        print(f"the server's CPU time        {server.cpu() - busy:8.1f} s  in parts of {parts.PART >> 20} MiB")
+        print(f"server's memory: {before:.0f} MiB before, {most():.0f} while it arrived", flush=True)
+        columns = [{"name": f"c{c}", "type": "number", "lower": 0, "upper": 100} for c in range(declared)]
+        spec = {"name": "rows", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-9}}
+        with _watched(server) as most:
+            run(sender.send(register(upload, spec)))
+        took = time.monotonic() - began
+        print(
+            f"{declared} columns read, registered   {took:8.1f} s  {rate / took:8.1f} MB/s  {most():.0f} MiB the most"
+        )
+
+
+@contextmanager
+def _watched(server: Server) -> Iterator[Callable[[], float]]:
+    """The most memory that it has inside the block, once that is over."""
+    seen, over = [_memory(server)], threading.Event()
 
     def watch() -> None:
         while not over.wait(0.05):
-            now = _memory(server)
-            memory[2] = max(memory[2], now)
-            if not arrived:
-                memory[1] = max(memory[1], now)
+            seen.append(max(seen.pop(), _memory(server)))
 
     watching = threading.Thread(target=watch)
     watching.start()
-    began = time.monotonic()
     try:
-        with httpx.Client(timeout=None) as client:
-            headers = {"Authorization": f"Bearer {token}", "Content-Type": "multipart/form-data; boundary=b"}
-            body = _body(spec, file, arrived)
-            url = f"http://127.0.0.1:{server.port}/v1/datasets"
-            client.post(url, content=body, headers=headers).raise_for_status()
+        yield lambda: seen[0]
     finally:
         over.set()
         watching.join()
-    return time.monotonic() - began, arrived[0] - began, memory
-
-
-def _body(spec: object, file: Path, arrived: list[float]) -> Iterator[bytes]:
-    yield b'--b\r\nContent-Disposition: form-data; name="spec"\r\n\r\n' + json.dumps(spec).encode() + b"\r\n"
-    yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="rows.csv"\r\n\r\n'
-    with file.open("rb") as source:
-        while piece := source.read(_PIECE):
-            yield piece
-    yield b"\r\n--b--\r\n"
-    arrived.append(time.monotonic())
 
 
 def _memory(server: Server) -> float:

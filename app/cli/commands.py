@@ -115,6 +115,7 @@ def run(given: Sequence[str], begun: Begun | None = None) -> NoReturn:
 def _fail(error: Exception, as_json: bool) -> NoReturn:
     code, status, remaining = "failed", None, None
     text = str(error).rstrip(".") or type(error).__name__
+    text = "; ".join((text, *getattr(error, "__notes__", ()))).rstrip(".")
     if isinstance(error, ProblemError):
         code, status, remaining = error.code, error.status, error.remaining
         text += f"; what remains: {loss(remaining)}" if remaining else ""

@@ -30,10 +30,13 @@ from purse.wire.neighbors import lines
 def upload(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file.")],
     spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="JSON: name, columns, budget.")],
+    resume: Annotated[str | None, typer.Option(help="The upload of an earlier try, as its error named it.")] = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
     """Register a file as a dataset, under declared bounds and a budget.
+
+    A large file goes in parts, through lost connections.
 
     \b
     Example:
@@ -56,7 +59,7 @@ def upload(
             console=Console(stderr=True),
         ) as source,
     ):
-        dataset = client.datasets.upload(source, spec=declared)
+        dataset = client.datasets.upload(source, spec=declared, resume=resume)
     emit(dataset, json, lambda: _show(dataset))
 
 

@@ -15,7 +15,8 @@ from typing import Any, Self, final
 import httpx
 
 from purse import prediction
-from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, say, upload
+from purse.client import parts
+from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, register, say, upload
 from purse.client.events import FINISHED, EventStream, as_event
 from purse.client.progress import Watch, watching
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
@@ -122,12 +123,29 @@ class AsyncDatasets:
 
     _sender: Sender
 
-    async def upload(self, file: Source, *, spec: Spec) -> Registered:
-        """Registers a CSV or Parquet file under the declaration `spec`; the file is streamed.
+    async def upload(self, file: Source, *, spec: Spec, resume: str | None = None) -> Registered:
+        """Registers a CSV or Parquet file under the declaration `spec`; a large one in parts, through lost connections.
 
         The answer's `report` says what became of its values: nothing will say it again.
+
+        Parameters
+        ----------
+        resume : the upload of an earlier call that did not end well, as the note on its error named it: what the server
+            has of the file is not sent again
         """
-        return await self._sender.send(upload(file, spec))
+        with parts.opened(file) as source:
+            size = parts.length(source)
+            if resume is None and (size is None or size <= parts.PART):
+                return await self._sender.send(upload(source, spec))
+            if size is None:
+                raise ValueError("a file that is to go on must be one that can be read from any place")
+            begun = resume or await parts.begin(self._sender, size)
+            try:
+                await parts.fill(self._sender, begun, source, size)
+                return await self._sender.send(register(begun, spec))
+            except BaseException as error:
+                error.add_note(f"The server keeps what it has of the file as {begun}: resume it.")
+                raise
 
     async def list(self) -> Sequence[Dataset]:
         """Every dataset's public metadata."""

@@ -22,12 +22,12 @@ _ANYTHING: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A multipart body, streamed: the declaration first, then the file."""
+    """A multipart body, streamed: the declaration first, then the file, or the id of an upload in its place."""
 
     spec: str
-    file: Source
-    name: str
-    media_type: str
+    file: BinaryIO | str
+    name: str | None
+    media_type: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +51,47 @@ def at(*parts: str) -> str:
 
 def get(path: str, answer: type[M]) -> Call[M]:
     """Reads one document."""
-    return Call("GET", path, _reader(answer), repeatable=True)
+    return Call("GET", path, reader(answer), repeatable=True)
 
 
 def page(path: str, answer: type[M], cursor: str | None) -> Call[M]:
     """Reads one page of a list."""
     params = {"limit": "100"} | ({"cursor": cursor} if cursor else {})
-    return Call("GET", path, _reader(answer), params=params, repeatable=True)
+    return Call("GET", path, reader(answer), params=params, repeatable=True)
 
 
 def say(method: str, path: str, body: object, answer: type[M]) -> Call[M]:
     """How something is from now on (PUT), or what is named of it (PATCH); twice is as good as once."""
     headers = {"Content-Type": "application/json"}
-    return Call(method, path, _reader(answer), body=_json(body).encode(), headers=headers, repeatable=True)
+    return Call(method, path, reader(answer), body=_json(body).encode(), headers=headers, repeatable=True)
 
 
 def post(path: str, body: object, answer: type[M], key: str | None = None, repeatable: bool = False) -> Call[M]:
     """Sends a document; one with an idempotency key may be sent again."""
     headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
     repeatable = repeatable or key is not None
-    return Call("POST", path, _reader(answer), body=_json(body).encode(), headers=headers, repeatable=repeatable)
+    return Call("POST", path, reader(answer), body=_json(body).encode(), headers=headers, repeatable=repeatable)
 
 
 def act(method: str, path: str, answer: type[M]) -> Call[M]:
     """Does something that needs no more words than its path; `answer` is what the server then says of it."""
-    return Call(method, path, _reader(answer))
+    return Call(method, path, reader(answer))
 
 
 def nothing(_body: bytes) -> None:
     """The reader of an answer that says nothing, or is read line by line."""
 
 
-def upload(file: Source, spec: Spec) -> Call[Registered]:
+def register(upload: str, spec: Spec) -> Call[Registered]:
+    """Makes a dataset of an upload that is complete."""
+    return Call("POST", at("datasets"), reader(Registered), upload=Upload(_json(spec), upload, None, None))
+
+
+def upload(file: BinaryIO, spec: Spec) -> Call[Registered]:
     """Sends a file under its declaration."""
-    name = Path(file).name if isinstance(file, str | Path) else Path(str(getattr(file, "name", "data.csv"))).name
+    name = Path(str(getattr(file, "name", "data.csv"))).name
     media_type = MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
-    return Call("POST", at("datasets"), _reader(Registered), upload=Upload(_json(spec), file, name, media_type))
+    return Call("POST", at("datasets"), reader(Registered), upload=Upload(_json(spec), file, name, media_type))
 
 
 def _json(value: object) -> str:
@@ -94,6 +99,7 @@ def _json(value: object) -> str:
     return json.dumps(_ANYTHING.dump_python(value, mode="json"), allow_nan=False)
 
 
-def _reader(answer: type[M]) -> Callable[[bytes], M]:
+def reader(answer: type[M]) -> Callable[[bytes], M]:
+    """Reads one document of an answer."""
     # a newer server may say more than this client knows
     return lambda body: answer.model_validate_json(body, extra="ignore")

@@ -9,10 +9,9 @@ has their result at once, on any thread, beside a running loop too.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
@@ -131,8 +130,7 @@ class Sender:
         while True:
             pause = delay
             try:
-                with _opened(call) as request:
-                    return _checked(call, await self.driver.request(call.method, call.path, **request))
+                return _checked(call, await self.driver.request(call.method, call.path, **_arguments(call)))
             except httpx.TransportError as error:
                 left -= 1
                 if not left:
@@ -202,17 +200,10 @@ def _patience(error: ProblemError) -> float:
     return error.retry_after
 
 
-@contextmanager
-def _opened(call: Call[Any]) -> Iterator[dict[str, Any]]:
-    """The keyword arguments of httpx's `request`; a file that is named by its path is open inside the block."""
+def _arguments(call: Call[Any]) -> dict[str, Any]:
+    """The keyword arguments of httpx's `request`."""
     arguments: dict[str, Any] = {"params": dict(call.params), "headers": dict(call.headers)}
-    if call.upload is None:
-        yield arguments | {"content": call.body}
-    elif isinstance(call.upload.file, str | Path):
-        with Path(call.upload.file).open("rb") as file:
-            yield arguments | _multipart(call.upload, file)
-    else:
-        yield arguments | _multipart(call.upload, call.upload.file)
+    return arguments | ({"content": call.body} if call.upload is None else _multipart(call.upload))
 
 
 def _checked(call: Call[T], response: httpx.Response) -> T:
@@ -222,10 +213,10 @@ def _checked(call: Call[T], response: httpx.Response) -> T:
     return call.read(response.content)
 
 
-def _multipart(upload: Upload, file: BinaryIO) -> dict[str, Any]:
-    # encoding a large file takes the server longer than any other answer
+def _multipart(upload: Upload) -> dict[str, Any]:
+    part = "upload" if isinstance(upload.file, str) else "file"
     return {
-        "data": {"spec": upload.spec},
-        "files": {"file": (upload.name, file, upload.media_type)},
+        "files": {"spec": (None, upload.spec), part: (upload.name, upload.file, upload.media_type)},
+        # encoding a large file takes the server longer than any other answer
         "timeout": httpx.Timeout(TIMEOUT, read=None),
     }

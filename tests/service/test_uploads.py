@@ -1,5 +1,6 @@
 """Uploads that go on where they stopped: from any byte, at any server, after any end of one, for their owner alone."""
 
+import io
 import json
 import logging
 import os
@@ -19,6 +20,8 @@ from httpx import Response
 from app.datasets import spool
 from app.http.errors import ApiError
 from app.settings import Settings
+from purse import Client, ClientError, Unreachable
+from purse.client import parts, sending
 from tests.service.conftest import MakeService
 from tests.support.patience import PATIENCE
 from tests.support.server import Server
@@ -54,10 +57,9 @@ def _code(answer: Response) -> tuple[int, str]:
 def _nothing_waits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each test has all places; it leaves none of them taken for the next one."""
     yield
-    for name in ("shared", "service"):
-        if name in request.fixturenames:
-            for file in spool.root(request.getfixturevalue(name).home).glob("*/up_*"):
-                file.unlink()
+    if "shared" in request.fixturenames:
+        for file in spool.root(request.getfixturevalue("shared").home).glob("*/up_*"):
+            file.unlink()
 
 
 @pytest.fixture
@@ -230,6 +232,65 @@ def test_the_log_tells_nothing_of_it(shared: Service, caplog: pytest.LogCaptureF
     assert "PATCH /v1/uploads/{upload_id} 204" in caplog.text
     assert not [word for word in ("s3cr3t", "czNjcjN0", path) if word in caplog.text]
     assert not [line for line in caplog.messages if "uploads" in line and " ms" in line]
+
+
+class _Breaking(httpx.BaseTransport):
+    """Some parts arrive cut off; of some that arrive the answer is lost; and in the end nothing goes through.
+
+    Parameters
+    ----------
+    most : how many parts are tried
+    """
+
+    def __init__(self, service: Service, most: int = 1000) -> None:
+        self._service, self._left, self.patches = service, most, 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        content, left = request.read(), ("content-length", "host")
+        headers = {name: value for name, value in request.headers.items() if name not in left}
+        if request.method == "PATCH":
+            self.patches += 1
+            if self.patches > self._left:
+                raise httpx.ConnectError("no route")
+            if self.patches % 3 == 0:
+                self._service.client.request("PATCH", request.url.path, headers=headers, content=content[:70])
+                raise httpx.WriteError("cut off")
+        answer = self._service.client.request(request.method, request.url.path, headers=headers, content=content)
+        if request.method == "PATCH" and self.patches % 5 == 0:
+            raise httpx.ReadError("lost")
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+async def _at_once(_driver: object, _seconds: float) -> None:
+    """Nobody waits in tests."""
+
+
+def test_our_client_sends_a_large_file_in_parts_and_goes_on(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PART", 256)
+    monkeypatch.setattr(sending.Blocking, "sleep", _at_once)
+    (tmp_path / "people.csv").write_bytes(file := people(300))
+    for source in (tmp_path / "people.csv", io.BytesIO(file)):
+        broken = _Breaking(service, most=7)
+        with Client("http://testserver", STEWARD, transport=broken) as purse, pytest.raises(Unreachable) as failed:
+            purse.datasets.upload(source, spec=SPEC)
+        [note] = failed.value.__notes__
+        [kept] = service.call("steward", "GET", "/v1/uploads").json()["items"]
+        assert kept["id"] in note
+        assert 256 < kept["offset"] < kept["length"] == len(file)
+
+        going = _Breaking(service)
+        with Client("http://testserver", STEWARD, transport=going) as purse:
+            with pytest.raises(ClientError, match="of a file of"):
+                purse.datasets.upload(io.BytesIO(file[1:]), spec=SPEC, resume=kept["id"])
+            made = purse.datasets.upload(source, spec=SPEC, resume=kept["id"])
+        assert made.rows == 300
+        assert going.patches > (len(file) - kept["offset"]) / 256, "some were sent again"
+        assert service.call("steward", "DELETE", f"/v1/datasets/{made.id}").json()["data"] == "withdrawn"
+    with Client("http://testserver", STEWARD, transport=_Breaking(service)) as purse:
+        at_once = purse.datasets.upload(io.BytesIO(people(8)[:200]), spec=SPEC)
+        assert at_once.rows is not None
 
 
 @pytest.mark.slow
