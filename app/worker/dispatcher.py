@@ -221,8 +221,8 @@ class Dispatcher:
             except Exception as error:
                 _log.error("release_failed %s %d %s", claim.id, claim.attempt, type(error).__name__)
                 said = attempts.fail(self._database, claim)
-            _log.info("job_%s %s %d", said, claim.id, claim.attempt)
-            if said is not None and claim.job.due is not None:
+            if said is not None and claim.job.due is not None:  # else it was cancelled, or another server was first
+                _log.info("job_%s %s %d", said, claim.id, claim.attempt)
                 self._told(said, claim.job.due)
         return soon
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import resource
 import signal
 import threading
@@ -22,6 +23,8 @@ from tests.support.server import Server
 T = TypeVar("T")
 LEASE = 3.0
 _BLOCKS = (2**20, 2**12, 1)
+_BEGUN = re.compile(r"attempt_started (job_\w+ \d+)")
+_OVER = re.compile(r"attempt_(?!started)\w+ (job_\w+ \d+)")
 
 
 @dataclass(slots=True)
@@ -94,7 +97,7 @@ class Faulty:
             _sent(pid, signal.SIGCONT)
             self.paused.discard(pid)
 
-        self.after(self.random.choice((0.1, 1.0, 2.5)) * LEASE * self.random.uniform(0.5, 1.0), goes_on)
+        self.after(self.random.choice((0.1, 1.0, 3.0)) * LEASE * self.random.uniform(0.5, 1.0), goes_on)
         return True
 
 
@@ -138,6 +141,17 @@ def _server_stopped(faulty: Faulty) -> bool:
     if server is not None:
         server.stop()
     return server is not None
+
+
+def _server_paused(faulty: Faulty) -> bool:
+    """One that holds an attempt, if any does: another server may take that, and its answer comes late."""
+    holding = [s for s in faulty.installed.servers if s.lives() and _holds(s.log(None)) and s.pid not in faulty.paused]
+    server = faulty.one(holding) or faulty.server()
+    return server is not None and faulty.pause(server.pid)
+
+
+def _holds(log: str) -> bool:
+    return bool({*_BEGUN.findall(log)} - {*_OVER.findall(log)})
 
 
 def _machine_killed(faulty: Faulty) -> bool:
@@ -247,16 +261,16 @@ def _links_cut(faulty: Faulty) -> bool:
 
 # Weights: what must be started again takes seconds of a processor, what goes on by itself takes none.
 FAULTS: dict[str, tuple[int, Callable[[Faulty], bool]]] = {
-    "servers killed": (4, _server_killed),
-    "servers killed, writes torn": (4, _torn),
-    "servers told to stop": (2, _server_stopped),
-    "servers paused": (15, lambda faulty: (s := faulty.server()) is not None and faulty.pause(s.pid)),
-    "workers killed": (8, lambda faulty: _sent(faulty.worker(), signal.SIGKILL)),
+    "servers killed": (2, _server_killed),
+    "servers killed, writes torn": (2, _torn),
+    "servers told to stop": (1, _server_stopped),
+    "servers paused": (15, _server_paused),
+    "workers killed": (6, lambda faulty: _sent(faulty.worker(), signal.SIGKILL)),
     "workers paused": (15, lambda faulty: faulty.pause(faulty.worker())),
     "workers out of memory": (10, _starved),
-    "machines killed": (3, _machine_killed),
-    "machines told to stop": (3, _machine_stopped),
-    "schedulers killed": (2, _scheduler_killed),
+    "machines killed": (2, _machine_killed),
+    "machines told to stop": (2, _machine_stopped),
+    "schedulers killed": (1, _scheduler_killed),
     "schedulers paused": (6, _scheduler_paused),
     "disks filled": (10, _filled),
     "clocks set": (15, _clock_set),

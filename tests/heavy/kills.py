@@ -42,7 +42,7 @@ from tests.support.server import Server
 from tests.support.service import JOB, SPEC
 from tests.support.world import check_books
 
-_CALM = 5  # rounds between two waits until every job is over
+_CALM = 4  # rounds between two waits until every job is over
 _ROOM = 2**20  # bytes below which a server says that its disk is full
 _FEW = 6  # datasets
 _CANARY = "canary4711"
@@ -98,8 +98,8 @@ class Chaos:
                 calls.append(pool.submit(self.cancel, self.random.choice(list(self.known.values()))))
             if len(self.datasets) < _FEW and self.random.random() < 0.1:
                 calls.append(pool.submit(self.offer))
-            for _ in range(self.random.randint(4, 12)):
-                if self.random.random() < 0.5:
+            for _ in range(self.random.randint(8, 20)):
+                if self.random.random() < 0.3:
                     calls.append(pool.submit(self.send, self.another()))
                 self.faulty.rest(2.0)
                 self.faults[self.faulty.strike()] += 1
@@ -261,7 +261,7 @@ def _made(chosen: argparse.Namespace, held: ExitStack, seed: int) -> Chaos:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no round begins later")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")

@@ -137,6 +137,26 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
 
 
 @pytest.mark.slow
+def test_an_attempt_without_memory_is_a_failure_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """How much it takes may tell of the data, so that no other word and no second attempt says so; it is charged."""
+
+    def no_memory(*_: Any) -> None:
+        raise MemoryError("s3cr3t")
+
+    world = World.at(tmp_path / "home")
+    dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine(1))
+    job = world.submit(world.dataset()).id
+    monkeypatch.setattr(execute, "_run", no_memory)
+    dispatcher.step()
+    run_out(world, dispatcher)
+    assert (world.job(job).state, world.job(job).error, world.job(job).attempt) == ("failed", "job_failed", 1)
+    assert "s3cr3t" not in caplog.text
+    world.check()
+
+
+@pytest.mark.slow
 def test_a_job_without_room_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was interrupted, and would go first; while it rests, what others wait for runs in the only slot."""
     world = World.at(tmp_path / "home")
