@@ -42,7 +42,8 @@ from tests.support.server import Server
 from tests.support.service import JOB, SPEC
 from tests.support.world import check_books
 
-_CALM = 4  # rounds between two waits until every job is over
+_OPEN = 12  # jobs; as long as there are more, no other is asked for
+_TELL = 4  # rounds between two lines of output
 _ROOM = 2**20  # bytes below which a server says that its disk is full
 _FEW = 6  # datasets
 _CANARY = "canary4711"
@@ -77,6 +78,7 @@ class Chaos:
     offered: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
     balanced: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -92,21 +94,22 @@ class Chaos:
     def round(self) -> None:
         """Some requests, and faults among them."""
         with ThreadPoolExecutor(6) as pool:
-            keys = [self.another() for _ in range(self.random.choice((0, 1, 1, 2, 3)))]
+            is_more = self.states["queued"] + self.states["running"] < _OPEN
+            keys = [self.another() for _ in range(self.random.choice((0, 1, 1, 2, 3)) if is_more else 0)]
             calls: list[Future[None]] = [pool.submit(self.send, key) for key in keys]
             if self.known and self.random.random() < 0.2:
                 calls.append(pool.submit(self.cancel, self.random.choice(list(self.known.values()))))
             if len(self.datasets) < _FEW and self.random.random() < 0.1:
                 calls.append(pool.submit(self.offer))
             for _ in range(self.random.randint(8, 20)):
-                if self.random.random() < 0.3:
+                if is_more and self.random.random() < 0.3:
                     calls.append(pool.submit(self.send, self.another()))
                 self.faulty.rest(2.0)
                 self.faults[self.faulty.strike()] += 1
             self.faulty.passes()
         for call in calls:
             call.result()
-        self.check()
+        self.states = self.check()
         if not all(server.lives() for server in self.installed.servers):
             self.installed.start()
             self.repeat()
@@ -279,9 +282,8 @@ def main() -> int:
                 if time.monotonic() - began > chosen.seconds:
                     break
                 chaos.round()
-                if number % _CALM == 0:
-                    chaos.calm()
-                    said = f"{chaos.faults.total()} faults, {dict(sorted(chaos.check().items()))}"
+                if number % _TELL == 0:
+                    said = f"{chaos.faults.total()} faults, {dict(sorted(chaos.states.items()))}"
                     print(f"round {number}: {said}, {time.monotonic() - began:.0f} s", flush=True)
             states = chaos.end()
         except AssertionError as error:
