@@ -193,8 +193,8 @@ class Chaos:
         assert not late, f"an attempt was taken that had been overtaken: {late}"
         return states
 
-    def calm(self, within: float = 300.0) -> None:
-        """Waits until every job is over."""
+    def calm(self, within: float = 1200.0) -> None:
+        """Waits until every job is over: one that has waited for long is told after as long again, at the most."""
         deadline = time.monotonic() + within
         while (states := self.check())["queued"] + states["running"]:
             assert time.monotonic() < deadline, f"jobs that nobody ends: {states}"
