@@ -108,8 +108,7 @@ class DaskEngine:
         """Start an attempt on whichever worker is free."""
         key = f"{job_id}-{attempt}"
         if attempt > 1 and self._cluster is None:  # the one before may still run, for a server that is no more
-            before = f"{job_id}-{attempt - 1}"
-            threading.Thread(target=_ask, args=(self._client, before), name=f"stop {before}", daemon=True).start()
+            _ask(self._client, f"{job_id}-{attempt - 1}")
         future = self._client.submit(orders.attempt, payload, key, key=key, pure=False, retries=0)
         return _DaskHandle(self._client, future, key)
 
@@ -192,12 +191,12 @@ class _DaskHandle:
         self._future.add_done_callback(lambda _: waited.set())
         while self._client.status == "running":
             try:
-                self._client.run(orders.stop, self._key, on_error="ignore")
+                _ask(self._client, self._key)
                 if waited.wait(_GRACE):
                     return
                 busy = [address for address, keys in self._client.processing().items() if self._key in keys]
                 if busy:
-                    self._client.restart_workers(busy, timeout=60, raise_for_error=False)
+                    self._client.restart_workers(busy, timeout=2 * _GRACE, raise_for_error=False)
             except Exception as error:
                 logging.getLogger(__name__).warning("cannot stop %s: %s", self._key, type(error).__name__)
             if waited.wait(_GRACE):
@@ -205,9 +204,13 @@ class _DaskHandle:
 
 
 def _ask(client: Client, key: str) -> None:
-    """Asks every worker to stop this attempt, if it has it."""
-    with suppress(Exception):
-        client.run(orders.stop, key, on_error="ignore")
+    """Asks every worker to stop this attempt, if it has it; waits for none of them, since one may stand still."""
+
+    def ask() -> None:
+        with suppress(Exception):
+            client.run(orders.stop, key, on_error="ignore")
+
+    threading.Thread(target=ask, name=f"stop {key}", daemon=True).start()
 
 
 def _cluster(settings: Settings) -> LocalCluster:

@@ -111,13 +111,17 @@ def test_a_cancelled_job_stops_and_frees_its_slot(running: Running[DaskEngine]) 
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
+@pytest.mark.parametrize("stands_still", [False, True])
 def test_one_that_does_not_stop_by_itself_loses_its_worker(
-    running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch
+    running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch, stands_still: bool
 ) -> None:
+    """Review: the answer of a worker that stands still was waited for, and its slot was lost for as long."""
     monkeypatch.setattr(engines, "_GRACE", 0.2)
     monkeypatch.setattr(orders, "stop", _deaf)
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
+    if stands_still:
+        os.kill(worker, signal.SIGSTOP)
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
     until(lambda: running.dispatcher._running == [])
