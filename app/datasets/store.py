@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, stored_values
 from purse.wire.datasets import DatasetSpec
+from purse.wire.tokens import Role
 
 Data = Literal["stored", "deleted", "withdrawn"]
 # Written out: SQLite would plan anew for each value that is bound where a partial index names the column.
@@ -61,20 +63,17 @@ class Spend:
 
 def get(connection: sa.Connection, dataset_id: str) -> DatasetRow | None:
     """A dataset by its id, whoever may see it."""
-    return _one(connection, datasets.c.id == dataset_id)
+    row = connection.execute(_made("steward", ())[0], {"dataset": dataset_id}).one_or_none()
+    return None if row is None else _dataset(row)
 
 
 def visible(connection: sa.Connection, dataset_id: str, principal: Principal) -> DatasetRow:
     """A dataset by its id, for whoever asks; `ApiError` not_found if there is none or, just so, none for them."""
-    if principal.datasets:
-        found = _one(connection, (datasets.c.id == dataset_id) & granted(principal, datasets.c.id))
-    else:  # what almost every request asks, in a statement that is made once
-        statement = _GRANTED if principal.role == "analyst" else _ASKED
-        row = connection.execute(statement, {"dataset": dataset_id, "who": principal.id}).one_or_none()
-        found = None if row is None else _dataset(row)
-    if found is None:
+    it, _ = _made(principal.role, principal.datasets)
+    row = connection.execute(it, {"dataset": dataset_id, "who": principal.id}).one_or_none()
+    if row is None:
         raise _none()
-    return found
+    return _dataset(row)
 
 
 def _none() -> ApiError:
@@ -85,7 +84,8 @@ def lock(connection: sa.Connection, dataset_id: str, principal: Principal) -> No
     """`ledger.lock` of a dataset; not_found as `visible`: nobody waits for one that is not there for them, nor
     goes on without the lock where a grant comes just after it was asked for.
     """
-    if not ledger.lock(connection, (datasets.c.id == dataset_id) & granted(principal, datasets.c.id)):
+    _, its_lock = _made(principal.role, principal.datasets)
+    if not connection.execute(its_lock, {"dataset": dataset_id, "who": principal.id}).all():
         raise _none()
 
 
@@ -95,13 +95,19 @@ def granted(principal: Principal, dataset_id: sa.ColumnElement[str]) -> sa.Colum
 
     Asked from the analyst's grants, so that no time tells how many datasets there are beside.
     """
-    if principal.role != "analyst":
+    return _granted(principal.role, principal.datasets, sa.literal(principal.id), dataset_id)
+
+
+def _granted(
+    role: Role, groups: tuple[str, ...], who: sa.ColumnElement[str], dataset_id: sa.ColumnElement[str]
+) -> sa.ColumnElement[bool]:
+    if role != "analyst":
         return sa.true()
-    mine = by_grant(sa.literal(principal.id), dataset_id)
-    if not principal.datasets:
+    mine = by_grant(who, dataset_id)
+    if not groups:
         return mine
-    named = _NAMED.c.name.in_(principal.datasets) & (_NAMED.c.data != "withdrawn")
-    return mine | dataset_id.in_(principal.datasets) | dataset_id.in_(sa.select(_NAMED.c.id).where(named))
+    named = _NAMED.c.name.in_(groups) & (_NAMED.c.data != "withdrawn")
+    return mine | dataset_id.in_(groups) | dataset_id.in_(sa.select(_NAMED.c.id).where(named))
 
 
 def by_grant(analyst: sa.ColumnElement[str], dataset_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
@@ -188,11 +194,6 @@ def empty(connection: sa.Connection, dataset_id: str, data: Data) -> None:
         ledger.forget_family(connection, dataset_id)
 
 
-def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> DatasetRow | None:
-    row = connection.execute(_rows().where(condition)).one_or_none()
-    return None if row is None else _dataset(row)
-
-
 def _rows() -> sa.Select[Any]:
     columns = (
         datasets.c.id,
@@ -210,8 +211,11 @@ def _rows() -> sa.Select[Any]:
     return sa.select(*columns).join_from(datasets, ledgers).outerjoin(stored_values).where(THERE)
 
 
-_ASKED = _rows().where(datasets.c.id == sa.bindparam("dataset"))
-_GRANTED = _ASKED.where(by_grant(sa.bindparam("who"), datasets.c.id))
+@lru_cache
+def _made(role: Role, groups: tuple[str, ...]) -> tuple[sa.Select[Any], sa.Select[str]]:
+    """Of a `dataset` for `who` has this role and these groups' datasets: its row, and its ledger's lock."""
+    it = (datasets.c.id == sa.bindparam("dataset")) & _granted(role, groups, sa.bindparam("who"), datasets.c.id)
+    return _rows().where(it), ledger.locking(it)
 
 
 def _dataset(row: sa.Row[Any]) -> DatasetRow:

@@ -19,6 +19,7 @@ from app.http.errors import ApiError, invalid
 MAX_BODY_BYTES = 2**20
 _MAX_DEPTH = 64
 _MOST_VALUES = 20_000  # of a body: what a job over 4,096 named features needs, several times; time grows with it
+_SMALL = 2**12  # bytes that are read sooner than a thread is found for them
 _LONGEST_INTEGER = 310  # digits; a double ends at 1.8e308
 
 M = TypeVar("M", bound=BaseModel)
@@ -38,6 +39,8 @@ class JsonBody(Generic[M]):
         raw = await read_body(request, self.max_bytes)
         if sum(map(raw.count, b",[{")) > _MOST_VALUES:  # before anything builds them; in strings they count as well
             raise ApiError("too_large", f"At most {_MOST_VALUES} values are taken here.")
+        if len(raw) <= _SMALL:
+            return parse_json(self.model, raw, max_bytes=self.max_bytes)
         return await run_in_threadpool(parse_json, self.model, raw, max_bytes=self.max_bytes)
 
 

@@ -32,8 +32,7 @@ from purse.wire.jobs import Asked, Job, JobKind, StatisticRequest
 
 def known(database: Database, owner: Principal, key: str, request: Asked) -> Job | None:
     """The job that was submitted before with this key and body; `ApiError` idempotency_conflict with another body."""
-    with database.read() as connection:
-        return _same(store.by_key(connection, owner.id, key), _digest(request))
+    return _same(store.known(database, owner.id, key), _digest(request))
 
 
 def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: Limits = ANY_NUMBER) -> Job:

@@ -1,4 +1,4 @@
-"""Jobs in the database. Every function works inside the caller's transaction."""
+"""Jobs in the database. Every function but `known` works inside the caller's transaction."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.persistence.dialect import announce, next_job_number
+from app.persistence.session import Database
 from app.persistence.tables import datasets, holders, jobs
 from purse.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
@@ -18,6 +19,7 @@ RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 _BY_KEY = sa.select(*_LISTED).where(
     jobs.c.owner_id == sa.bindparam("owner"), jobs.c.idempotency_key == sa.bindparam("key")
 )
+_NEXT, _INSERTED = sa.select(next_job_number()), sa.insert(jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,12 @@ def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
     return None if row is None else JobRow(**row._mapping)
 
 
+def known(database: Database, owner_id: str, key: str) -> JobRow | None:
+    """`by_key`, of a transaction of its own: before a submission it is almost always nothing."""
+    found = database.ask(_BY_KEY, {"owner": owner_id, "key": key})
+    return JobRow(*found[0]) if found else None
+
+
 def numbered(connection: sa.Connection, number: int, *also: sa.ColumnElement[bool]) -> JobRow | None:
     """The job at this place in the queue, if it is such a one."""
     return _one(connection, sa.and_(jobs.c.number == number, *also))
@@ -142,14 +150,14 @@ def unfinished(connection: sa.Connection, dataset_id: str) -> list[JobRow]:
 
 def next_number(connection: sa.Connection) -> int:
     """The next job's place in the queue."""
-    return connection.execute(sa.select(next_job_number())).scalar_one()
+    return connection.execute(_NEXT).scalar_one()
 
 
 def insert(connection: sa.Connection, row: JobRow, *, request: str, spec: str) -> None:
     """Stores a new job: what was asked, for the record, and what will run."""
     announce(connection, row.id)
     values = {c.name: getattr(row, c.name) for c in _LISTED}
-    connection.execute(sa.insert(jobs), values | {"request": request, "spec": spec})
+    connection.execute(_INSERTED, values | {"request": request, "spec": spec})
 
 
 def beats(connection: sa.Connection) -> dict[str, int]:

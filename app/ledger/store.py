@@ -29,8 +29,13 @@ def lock(connection: sa.Connection, of: sa.ColumnElement[bool]) -> bool:
     takes this lock before it reads what it decides by. In the order of their ids, so that no two wait for each other.
     On SQLite a write excludes all others anyway.
     """
+    return bool(connection.execute(locking(of)).all())
+
+
+def locking(of: sa.ColumnElement[bool]) -> sa.Select[str]:
+    """What `lock` asks, for who asks it often."""
     held = ledgers.c.id.in_(sa.select(datasets.c.ledger_id).where(of))
-    return bool(connection.execute(sa.select(ledgers.c.id).where(held).order_by(ledgers.c.id).with_for_update()).all())
+    return sa.select(ledgers.c.id).where(held).order_by(ledgers.c.id).with_for_update()
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
@@ -131,6 +136,7 @@ def _of(dataset_id: str | sa.BindParameter[str]) -> sa.ScalarSelect[str]:
 
 # Of every charge: made once.
 _HELD = sa.select(ledgers).where(ledgers.c.id == _of(sa.bindparam("dataset"))).with_for_update()
+_APPENDED = sa.insert(ledger_entries)
 _ADVANCED = sa.update(ledgers).where(ledgers.c.id == sa.bindparam("ledger")).values(state=sa.bindparam("state"))
 _OWN = (analyst_spend.c.ledger_id == sa.bindparam("ledger")) & (analyst_spend.c.owner_id == sa.bindparam("owner"))
 _SPENT = sa.select(analyst_spend.c.charges, analyst_spend.c.spent).where(_OWN)
@@ -140,7 +146,7 @@ _SPENDS = sa.update(analyst_spend).where(_OWN).values(charges=sa.bindparam("char
 def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
     """Stores an entry, and notes the head to publish. A number that is taken is an IntegrityError."""
     row = entry.to_json() | {"ledger_id": ledger_id, "body": _text(entry.body)}
-    connection.execute(sa.insert(ledger_entries), row)
+    connection.execute(_APPENDED, row)
     connection.info[ledger_id] = entry.head
 
 

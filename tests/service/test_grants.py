@@ -1,7 +1,7 @@
 """Grants: without one a dataset is to an analyst as one that was never there, by every route that there is."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +74,17 @@ def _statements(database: Database) -> Iterator[list[str]]:
         if threading.current_thread().name != "dispatcher":  # which looks for jobs now and then
             seen.append(statement)
 
+    def noted(question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+        seen.append(str(question))
+        return ask(question, values)
+
+    ask, database.ask = database.ask, noted  # type: ignore[method-assign]
     for engine in (database._reader, database._writer):
         sa.event.listen(engine, "before_cursor_execute", note)
     try:
         yield seen
     finally:
+        database.ask = ask  # type: ignore[method-assign]
         for engine in (database._reader, database._writer):
             sa.event.remove(engine, "before_cursor_execute", note)
 
