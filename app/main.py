@@ -66,15 +66,15 @@ from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Coming, Engine
 from app.worker.lives import Lives, attend
 
-ROUTERS = (
-    tokens.router,
+ROUTERS = (  # looked through one after the other: what is asked most comes first
     datasets.router,
+    jobs.router,
+    quotes.router,
+    tokens.router,
     sharing.router,
     uploads.router,
     stewardship.router,
-    quotes.router,
     calibrations.router,
-    jobs.router,
     ledger.router,
     operations.router,
     documentation.router,
@@ -93,6 +93,7 @@ class Services:
 
     settings: Settings
     database: Database
+    answers: Answers
     keys: SigningKeys
     epoch: Epoch
     sign_on: SignOn | None
@@ -165,7 +166,6 @@ def create_app(
     application.state.metrics = metrics
     application.state.refused = None
     application.state.written = {}
-    application.state.answers = Answers()
     application.add_middleware(Guarded)
     application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
     application.add_middleware(Observed, tell=tellers(metrics, traces), root_path=settings.root_path)
@@ -279,7 +279,19 @@ def _start(
     ready = threading.Event()
     readiness = Readiness(settings, database, keys, ready, lambda: _slots(running))
     sign_on = None if settings.oidc_issuer is None else SignOn(settings, database.clock)
-    state = (settings, database, keys, epoch, sign_on, running, dispatcher, changes, calculating, pool)
+    state = (
+        settings,
+        database,
+        Answers(database),
+        keys,
+        epoch,
+        sign_on,
+        running,
+        dispatcher,
+        changes,
+        calculating,
+        pool,
+    )
     return Services(*state, streams, receiving, ready, readiness, lives, lock)
 
 

@@ -44,20 +44,21 @@ class Answer:
 
 
 class Answers:
-    """The last answer to each caller about each dataset."""
+    """The last answer to each caller about each dataset of a database."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._known: OrderedDict[tuple[str, ...], tuple[object, Answer]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def budget(self, database: Database, dataset_id: str, principal: Principal) -> Answer:
+    def budget(self, dataset_id: str, principal: Principal) -> Answer:
         """How the budget stands now; `ApiError` not_found, and whether it is one is looked up each time."""
         who = (principal.id, principal.role, dataset_id)
         question, values = _asked(principal), {"dataset": dataset_id, "who": principal.id}
         known = self._known.get(who)
-        if known is not None and known[0] == _seen(database.ask(question, values), principal):
+        if known is not None and known[0] == _seen(self._database.ask(question, values), principal):
             return known[1]
-        with database.read() as connection:  # one snapshot of what is seen and what is told
+        with self._database.read() as connection:  # one snapshot of what is seen and what is told
             seen = _seen(connection.execute(question, values).all(), principal)
             found = status(connection, store.visible(connection, dataset_id, principal), principal)
         body = found.model_dump_json().encode()

@@ -128,7 +128,7 @@ def read(base: Base, principal: Anyone, dataset_id: Identifier) -> Dataset:
 
 async def answers(request: Request) -> Answers:
     """What was told last of budgets."""
-    found: Answers = request.app.state.answers
+    found: Answers = request.app.state.services.answers
     return found
 
 
@@ -139,7 +139,6 @@ async def answers(request: Request) -> Answers:
     responses=responses("not_found") | conditional.RESPONSES,
 )
 def budget(
-    base: Base,
     told: Annotated[Answers, Depends(answers)],
     principal: Anyone,
     dataset_id: Identifier,
@@ -149,7 +148,7 @@ def budget(
 
     With the `ETag` of an answer before as `If-None-Match` it is a 304 until there is something else to tell.
     """
-    answer = told.budget(base, dataset_id, principal)
+    answer = told.budget(dataset_id, principal)
     return conditional.respond(answer.body, answer.tag, if_none_match)
 
 

@@ -55,6 +55,25 @@ _WAITING = sa.select(*_PAIR, sa.func.min(jobs.c.number).label("number")).where(Q
 _HEADS = _WAITING.subquery()
 
 
+def _may_start(dataset_id: sa.ColumnElement[str] = jobs.c.dataset_id) -> sa.ColumnElement[bool]:
+    """The jobs on datasets that are whole, and whose ledger is not frozen."""
+    broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
+    stopped = sa.select(datasets.c.id).join(ledgers).where(json_at(ledgers.c.state, "$.frozen", sa.Boolean()))
+    return dataset_id.not_in(broken) & dataset_id.not_in(stopped)
+
+
+_HELD = (jobs.c.id, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, jobs.c.holder)
+_RUNS = (jobs.c.state == sa.literal_column("'running'")) & jobs.c.ended.is_(None)  # a bound state is planned anew
+_GOING = sa.select(*_HELD).where(_may_start(), _RUNS)
+_MAY = (
+    _HEADS.c.owner_id.not_in(sa.bindparam("busy", expanding=True)),
+    _HEADS.c.dataset_id.not_in(sa.bindparam("crowded", expanding=True)),
+    _may_start(_HEADS.c.dataset_id),
+)
+_OLDEST = sa.select(_HEADS.c.owner_id, sa.func.min(_HEADS.c.number)).where(*_MAY).group_by(_HEADS.c.owner_id)
+_HAD = sa.select(turns.c.owner_id, turns.c.turn)
+
+
 def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limits: Limits) -> None:
     """`ApiError` too_many_requests if one more job could not wait. Inside the transaction that would insert it."""
     of_analyst = (_OF_ANALYST, owner_id, limits.analyst, "of one analyst")
@@ -73,21 +92,18 @@ def claimable(
     An interrupted job that is `resting` waits, and holds up nobody; so do those on a frozen ledger, and what would be
     more than `limits`.
     """
-    columns = (jobs.c.id, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, jobs.c.holder)
-    runs = _may_start() & (jobs.c.state == "running") & jobs.c.ended.is_(None)
-    going = connection.execute(sa.select(*columns).where(runs)).all()
+    going = connection.execute(_GOING).all()
     interrupted = [row.number for row in going if row.holder not in living and row.id not in resting]
     if interrupted:
         return store.numbered(connection, min(interrupted))
     held = [row for row in going if row.holder in living]
     busy = Counter(row.owner_id for row in held)
     crowded = _full(Counter(row.dataset_id for row in held), limits.dataset)
-    may = _HEADS.c.owner_id.not_in(_full(busy, limits.analyst)) & _HEADS.c.dataset_id.not_in(crowded)
-    oldest = sa.select(_HEADS.c.owner_id, sa.func.min(_HEADS.c.number)).where(_may_start(_HEADS.c.dataset_id), may)
-    waiting = dict(connection.execute(oldest.group_by(_HEADS.c.owner_id)).all())
+    full = {"busy": _full(busy, limits.analyst), "crowded": crowded}
+    waiting = dict(connection.execute(_OLDEST, full).all())
     if not waiting:
         return None
-    had = dict(connection.execute(sa.select(turns.c.owner_id, turns.c.turn)).all())
+    had = dict(connection.execute(_HAD).all())
     return store.numbered(connection, waiting[first(waiting, busy, had)])
 
 
@@ -95,13 +111,6 @@ def unchanged(connection: sa.Connection, seen: JobRow) -> JobRow | None:
     """A claimable job, if it still is as it was seen; asked again under its ledger's lock."""
     row = store.numbered(connection, seen.number, _may_start())
     return row if row == seen else None
-
-
-def _may_start(dataset_id: sa.ColumnElement[str] = jobs.c.dataset_id) -> sa.ColumnElement[bool]:
-    """The jobs on datasets that are whole, and whose ledger is not frozen."""
-    broken = sa.select(stored_values.c.dataset_id).where(stored_values.c.damaged_at.is_not(None))
-    stopped = sa.select(datasets.c.id).join(ledgers).where(json_at(ledgers.c.state, "$.frozen", sa.Boolean()))
-    return dataset_id.not_in(broken) & dataset_id.not_in(stopped)
 
 
 def first(waiting: Mapping[str, int], busy: Mapping[str, int], had: Mapping[str, int]) -> str:
