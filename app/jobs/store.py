@@ -13,7 +13,7 @@ from app.persistence.tables import datasets, holders, jobs
 from purse.wire.jobs import Job, JobKind, JobState, Progress, Quote
 
 _LEFT = ("request", "spec", "model", "receipt", "ended")
-_LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)
+_LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)  # in the order of `JobRow`
 DATASET = jobs.c.dataset_id
 RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 _BY_KEY = sa.select(*_LISTED).where(
@@ -107,7 +107,7 @@ def owned(owner_id: str) -> sa.ColumnElement[bool]:
 def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
     """The job that this owner submitted under this idempotency key."""
     row = connection.execute(_BY_KEY, {"owner": owner_id, "key": key}).one_or_none()
-    return None if row is None else JobRow(**row._mapping)
+    return None if row is None else JobRow(*row)
 
 
 def known(database: Database, owner_id: str, key: str) -> JobRow | None:
@@ -137,15 +137,13 @@ def page(connection: sa.Connection, owner_id: str | None, after: int, limit: int
     query = sa.select(*_LISTED).where(jobs.c.number > after).order_by(jobs.c.number).limit(limit)
     if owner_id is not None:
         query = query.where(jobs.c.owner_id == owner_id)
-    return [JobRow(**row._mapping) for row in connection.execute(query)]
+    return [JobRow(*row) for row in connection.execute(query)]
 
 
 def unfinished(connection: sa.Connection, dataset_id: str) -> list[JobRow]:
     """The jobs on a dataset that are not over, oldest first."""
     mine = (jobs.c.dataset_id == dataset_id) & jobs.c.state.in_(("queued", "running"))
-    return [
-        JobRow(**row._mapping) for row in connection.execute(sa.select(*_LISTED).where(mine).order_by(jobs.c.number))
-    ]
+    return [JobRow(*row) for row in connection.execute(sa.select(*_LISTED).where(mine).order_by(jobs.c.number))]
 
 
 def next_number(connection: sa.Connection) -> int:
@@ -223,7 +221,7 @@ def keep(connection: sa.Connection, job_id: str, attempt: int, *, ended: str, du
 def kept(connection: sa.Connection) -> list[JobRow]:
     """The jobs whose attempt has ended and of which nobody has been told, in the order of submission."""
     query = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
-    return [JobRow(**row._mapping) for row in connection.execute(query)]
+    return [JobRow(*row) for row in connection.execute(query)]
 
 
 def ended(connection: sa.Connection, job_id: str) -> str | None:
@@ -256,7 +254,7 @@ def receipt(connection: sa.Connection, job_id: str) -> str | None:
 
 def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> JobRow | None:
     row = connection.execute(sa.select(*_LISTED).where(condition)).one_or_none()
-    return None if row is None else JobRow(**row._mapping)
+    return None if row is None else JobRow(*row)
 
 
 def _running(job_id: str, attempt: int) -> sa.ColumnElement[bool]:

@@ -1,6 +1,7 @@
 """Whose turn it is: nobody waits behind another one's queue, whatever that is; and how many may wait and run."""
 
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.http.errors import ApiError
-from app.jobs import attempts, queue
+from app.jobs import attempts, queue, store
 from app.jobs.leases import Holder
 from app.jobs.queue import Limits
 from app.settings import Settings
@@ -132,3 +133,7 @@ def test_of_those_that_wait_a_look_reads_no_rows_where_the_database_is_a_file(wo
         [(oldest, values)] = [(statement, values) for statement, values in asked if "min(" in statement]
         plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {oldest}", values)]
     assert [step for step in plan if " jobs " in step] == ["SEARCH jobs USING COVERING INDEX ix_jobs_queued (state=?)"]
+
+
+def test_a_job_is_read_in_the_order_of_its_columns() -> None:
+    assert [column.name for column in store._LISTED] == [field.name for field in fields(store.JobRow)]
