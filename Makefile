@@ -114,7 +114,7 @@ COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python
   --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 lock: ## fresh versions and hashes (needs uv); LOCK=--upgrade for the newest
-	$(COMPILE) $(LOCK) -o requirements.lock pyproject.toml
+	$(COMPILE) $(LOCK) -o requirements.lock pyproject.toml --extra server
 	$(COMPILE) $(LOCK) -o requirements-build.lock -c requirements.lock --group build
 	$(COMPILE) $(LOCK) -o requirements-test.lock -c requirements.lock -c requirements-build.lock --group test
 	$(COMPILE) $(LOCK) -o requirements-dev.lock -c requirements.lock -c requirements-build.lock \

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from purse.client import AsyncClient, AsyncJobHandle, Client, JobHandle
     from purse.errors import ClientError, JobNotReleased, ProblemError, Unreachable
+    from purse.extras import NotInstalled
+    from purse.model import Model
     from purse.prediction import predict
     from purse.receipts import NotVerified, Receipt, load
 
@@ -21,6 +23,8 @@ __all__ = [
     "ClientError",
     "JobHandle",
     "JobNotReleased",
+    "Model",
+    "NotInstalled",
     "NotVerified",
     "ProblemError",
     "Receipt",
@@ -31,11 +35,22 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Loaded when first asked for: the service needs the wire alone."""
-    if name not in __all__:
-        raise AttributeError(f"module 'purse' has no attribute {name!r}")
-    from purse import client, errors, prediction, receipts
-
-    found = {key: part for module in (errors, prediction, receipts, client) for key, part in vars(module).items()}
-    globals().update({key: found[key] for key in __all__})
-    return found[name]
+    """Each is loaded when first asked for: the service needs the wire alone."""
+    home: object
+    match name:
+        case "AsyncClient" | "AsyncJobHandle" | "Client" | "JobHandle":
+            from purse import client as home
+        case "ClientError" | "JobNotReleased" | "ProblemError" | "Unreachable":
+            from purse import errors as home
+        case "NotVerified" | "Receipt" | "load":
+            from purse import receipts as home
+        case "NotInstalled":
+            from purse import extras as home
+        case "Model":
+            from purse import model as home
+        case "predict":
+            from purse import prediction as home
+        case _:
+            raise AttributeError(f"module 'purse' has no attribute {name!r}")
+    found: object = getattr(home, name)
+    return found

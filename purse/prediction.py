@@ -1,34 +1,40 @@
 """prediction = link(intercept + sum of coefficient * encoded value), as `purse.wire.models.Model` defines it."""
 
-import math
-import re
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from purse.frames import Rows, columns
+from purse.values import SPACE, as_number, as_text
 from purse.wire.datasets import CategoryColumn, Column, NumberColumn
 from purse.wire.models import Model
 
-_SPACE: Final = " \t\n\v\f\r"
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
-
-def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
-    """Predictions for rows given by column name; what a row lacks or what cannot be read becomes the declared default.
+def predict(model: Model, rows: Rows) -> NDArray[Any]:
+    """Predictions for rows given by column name; a value that is missing or cannot be read becomes the default.
 
     Parameters
     ----------
-    rows : n mappings from column name to value; None, NaN and "" are missing
+    rows : n mappings from column name to value, or a frame of pandas, Polars or Arrow; None, NaN and "" are missing.
+        All of the model's columns, and no others but its target
 
     Returns
     -------
     (n,) array: P(positive class) for link logistic, the class for link sign, the target in its own units for link
     identity. For link softmax (n, K): P(class), a column for each of `model.classes`.
+
+    Raises
+    ------
+    ValueError
+        if a column of the model is not there, or one is that the model does not know.
     """
-    margins = _margins(model, rows)
+    return of_margins(model, margins_of(model, rows))
+
+
+def of_margins(model: Model, margins: NDArray[np.float64]) -> NDArray[Any]:
+    """The link of margins, (n, 1) or (n, K)."""
     if model.link == "softmax":
         return _softmax(model, margins)
     if margins.shape[1] != 1:
@@ -42,28 +48,73 @@ def predict(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[Any]:
             raise ValueError("a model with link sign has two classes")
         negative, positive = model.classes
         return np.where(margin > 0, positive, negative)
-    if not isinstance(model.target, NumberColumn):
-        raise ValueError("a model with link identity has a number as its target")
-    lower, upper = model.target.lower, model.target.upper
-    middle, half = model.target.coding or ((lower + upper) / 2, (upper - lower) / 2)
+    middle, half = number_scale(model.target)
     return middle + margin * half
 
 
-def _margins(model: Model, rows: Sequence[Mapping[str, object]]) -> NDArray[np.float64]:
+def margins_of(model: Model, rows: Rows) -> NDArray[np.float64]:
     """intercept + sum of coefficient * encoded value, shape (n, 1), or (n, K) where there are several of each."""
-    coefficients, intercepts = np.atleast_2d(model.coefficients), np.atleast_1d(model.intercept)
-    widths = [len(c.categories) + 1 if isinstance(c, CategoryColumn) else 1 for c in model.features]
-    if coefficients.shape != (len(intercepts), sum(widths)):
-        raise ValueError("the model's coefficients do not match its features and intercepts")
-    margins, at = np.tile(intercepts.astype(np.float64), (len(rows), 1)), 0
-    for column, width in zip(model.features, widths, strict=True):
-        values = encode(column, [row.get(column.name) for row in rows])
+    coefficients, intercepts = weights_of(model)
+    held, n = _known(model, rows)
+    margins, at = np.tile(intercepts, (n, 1)), 0
+    for column in model.features:
+        values = encode(column, held[column.name])
         if isinstance(column, CategoryColumn):
             margins += coefficients[:, at + values.astype(np.int64)].T
         else:
             margins += values[:, None] * coefficients[:, at]
-        at += width
+        at += _width(column)
     return margins
+
+
+def design(model: Model, rows: Rows) -> NDArray[np.float64]:
+    """The encoded values, (n, p), that a margin is linear in."""
+    held, n = _known(model, rows)
+    found, at = np.zeros((n, sum(map(_width, model.features)))), 0
+    for column in model.features:
+        values = encode(column, held[column.name])
+        if isinstance(column, CategoryColumn):
+            found[np.arange(n), at + values.astype(np.int64)] = 1.0
+        else:
+            found[:, at] = values
+        at += _width(column)
+    return found
+
+
+def weights_of(model: Model) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Coefficients (K, p) and intercepts (K,), a row for each margin."""
+    coefficients, intercepts = np.atleast_2d(model.coefficients), np.atleast_1d(model.intercept)
+    if coefficients.shape != (len(intercepts), sum(map(_width, model.features))):
+        raise ValueError("the model's coefficients do not match its features and intercepts")
+    return coefficients.astype(np.float64), intercepts.astype(np.float64)
+
+
+def number_scale(column: Column) -> tuple[float, float]:
+    """(middle, half) of a number's code: the value is middle + half * code."""
+    if not isinstance(column, NumberColumn):
+        raise ValueError("a model with link identity has a number as its target")
+    lower, upper = column.lower, column.upper
+    return column.coding or ((lower + upper) / 2, (upper - lower) / 2)
+
+
+def _width(column: Column) -> int:
+    return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
+
+
+def _known(model: Model, rows: Rows) -> tuple[dict[str, list[object]], int]:
+    """The values of the model's columns, and how many rows they are."""
+    held = columns(rows)
+    n = len(next(iter(held.values()))) if held else len(rows) if isinstance(rows, Sequence) else 0
+    names = [column.name for column in model.features]
+    if not n:
+        return {name: [] for name in names}, 0
+    lacking = [name for name in names if name not in held]
+    unknown = [name for name in held if name not in {*names, model.target.name}]
+    if lacking or unknown:
+        said = {"it lacks": lacking, "the model does not know": unknown}
+        parts = "; ".join(f"{what} {', '.join(which)}" for what, which in said.items() if which)
+        raise ValueError(f"the columns are not the model's: {parts}")
+    return held, n
 
 
 def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,16 +129,22 @@ def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
 def encode(column: Column, values: Sequence[object]) -> NDArray[np.float64]:
     """The code of each value, (n,): a number in [-1, 1], or a category's position; "other" comes last."""
     if isinstance(column, NumberColumn):
-        return _scaled(column, [_number(value) for value in values])
+        return _scaled(column, [as_number(value) for value in values])
     return _positions(column, values)
 
 
 def _scaled(column: NumberColumn, numbers: Sequence[float]) -> NDArray[np.float64]:
     """The code of each number as the column declares it; the default's where it is not finite."""
-    default = column.lower / 2 + column.upper / 2 if column.default is None else column.default
-    missing = 0.0 if column.default is None and column.coding is None else _codes(column, np.array([default]))[0]
     x = np.array(numbers, dtype=np.float64)
-    return np.where(np.isfinite(x), _codes(column, x), missing)
+    return np.where(np.isfinite(x), _codes(column, x), default_code(column))
+
+
+def default_code(column: NumberColumn) -> float:
+    """The code of a missing number."""
+    if column.default is None and column.coding is None:
+        return 0.0
+    default = column.lower / 2 + column.upper / 2 if column.default is None else column.default
+    return float(_codes(column, np.array([default]))[0])
 
 
 def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -102,41 +159,5 @@ def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
 def _positions(column: CategoryColumn, values: Sequence[object]) -> NDArray[np.float64]:
     codes = {category: code for code, category in enumerate(column.categories)}
     other = len(codes) if column.default is None else codes[column.default]
-    texts = [_text(value) for value in values]
-    return np.array([codes.get(t, codes.get(t.strip(_SPACE), other)) for t in texts], dtype=np.float64)
-
-
-def _number(value: object) -> float:
-    """The value as a number; NaN if it is none. Text is read as in an uploaded file: no nan, inf or 1_000."""
-    match value:
-        case str():
-            text = value.strip(_SPACE)
-            return float(text) if _NUMBER.fullmatch(text) else math.nan
-        case int() | float() | Decimal() | np.number() | np.bool_():
-            try:
-                return float(value)
-            except OverflowError:
-                return math.nan
-        case _:
-            return math.nan
-
-
-def _text(value: object) -> str:
-    """The value as an uploaded file would have it: true and false, 1 for 1.0, nothing for what is missing."""
-    match value:
-        case None:
-            return ""
-        case bool() | np.bool_():
-            return "true" if value else "false"
-        case float() | np.floating():
-            return _shortest(value)
-        case _:
-            return str(value)
-
-
-def _shortest(value: Any) -> str:
-    if not math.isfinite(value):
-        return ""
-    if value == 0 or 1e-6 <= abs(value) < 1e10:
-        return np.format_float_positional(value, trim="-")
-    return np.format_float_scientific(value, trim="-", exp_digits=1)
+    texts = [as_text(value) for value in values]
+    return np.array([codes.get(t, codes.get(t.strip(SPACE), other)) for t in texts], dtype=np.float64)

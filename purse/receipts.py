@@ -5,16 +5,19 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import rfc8785
 from pydantic import ValidationError
 
-from accounting.records.receipt import Entry, Head, Verification, read, verify
 from purse.errors import ClientError
+from purse.extras import needing
 from purse.wire.models import Model
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument
+
+if TYPE_CHECKING:
+    from accounting.records.chain import Entry, Head
+    from accounting.records.receipt import Verification
 
 
 class NotVerified(ClientError):
@@ -40,18 +43,22 @@ class Receipt:
         return self.document.receipt
 
     @property
-    def head(self) -> Head:
+    def head(self) -> "Head":
         """The head of the dataset's ledger as of this release; a ledger that lacks it later was cut or rewritten."""
+        from accounting.records.chain import Head
+
         return Head(self.facts["sequence"], self.facts["hash"])
 
     def verify(
         self,
         keys: KeySet | None = None,
         model: Model | DatasetProfile | None = None,
-        ledger: Sequence[Entry | LedgerEntry] | None = None,
-        heads: Collection[Head] = (),
-    ) -> Verification:
+        ledger: "Sequence[Entry | LedgerEntry] | None" = None,
+        heads: "Collection[Head]" = (),
+    ) -> "Verification":
         """Signature and recomputed epsilon, with no server in reach.
+
+        Recomputing needs the arithmetic, `privy-purse[solvers]`; `verify_signature` does without.
 
         Parameters
         ----------
@@ -65,17 +72,42 @@ class Receipt:
         ------
         NotVerified
             if anything does not hold.
+        NotInstalled
+            where the arithmetic is not.
         """
         trusted = (keys or self.keys).model_dump()
         try:
-            found = _found(self.document.model_dump(), trusted, ledger, heads)
+            with needing("recomputing epsilon (verify_signature does without)"):
+                found = _found(self.document.model_dump(), trusted, ledger, heads)
         except ValueError as error:
             raise NotVerified(str(error)) from error
         if not found.holds:
             raise NotVerified(found.reason or "the receipt does not hold")
+        self._is_of(model)
+        return found
+
+    def verify_signature(self, keys: KeySet | None = None, model: Model | DatasetProfile | None = None) -> None:
+        """A trusted key signed exactly this receipt, and it is for this model; what it states is not recomputed.
+
+        Raises
+        ------
+        NotVerified
+            if not.
+        """
+        from accounting.records.signing import check_json  # late: what signatures need
+        from accounting.records.statement import check
+
+        try:
+            wrong = check_json(check(self.facts), self.document.signature, (keys or self.keys).model_dump())
+        except ValueError as error:
+            raise NotVerified(str(error)) from error
+        if wrong is not None:
+            raise NotVerified(wrong)
+        self._is_of(model)
+
+    def _is_of(self, model: Model | DatasetProfile | None) -> None:
         if model is not None and self.facts["model_sha256"] != _digest(model):
             raise NotVerified("the receipt is for another model")
-        return found
 
     def save(self, folder: str | Path) -> tuple[Path, Path]:
         """Writes receipt.json and keys.json into the folder, made if it is not there; returns both paths."""
@@ -92,14 +124,21 @@ def load(receipt: str | Path, keys: str | Path) -> Receipt:
     NotVerified
         if a file does not hold what its name says; `OSError` if it cannot be read.
     """
-    try:
-        document = ReceiptDocument.model_validate(read(Path(receipt).read_bytes()))
-    except ValueError as error:
-        raise NotVerified("this file is not a receipt with its signature") from error
+    document = read_document(Path(receipt))
     try:
         return Receipt(document, KeySet.model_validate_json(Path(keys).read_bytes(), extra="ignore"))
     except ValidationError as error:
         raise NotVerified("the keys file is not a key set") from error
+
+
+def read_document(file: Path) -> ReceiptDocument:
+    """The signed receipt in a file, nothing of it checked; `NotVerified` if it is none."""
+    from accounting.records.receipt import read  # late: what signatures need
+
+    try:
+        return ReceiptDocument.model_validate(read(file.read_bytes()))
+    except ValueError as error:
+        raise NotVerified("this file is not a receipt with its signature") from error
 
 
 def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
@@ -109,8 +148,10 @@ def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
 
 
 def _found(
-    document: Any, trusted: Any, ledger: Sequence[Entry | LedgerEntry] | None, heads: Collection[Head]
-) -> Verification:
+    document: Any, trusted: Any, ledger: "Sequence[Entry | LedgerEntry] | None", heads: "Collection[Head]"
+) -> "Verification":
+    from accounting.records.receipt import Entry, verify
+
     if ledger is None:
         if heads:
             raise NotVerified("heads are looked up in a ledger, and there is none")
@@ -122,4 +163,6 @@ def _found(
 
 
 def _digest(model: Model | DatasetProfile) -> str:
+    import rfc8785
+
     return hashlib.sha256(rfc8785.dumps(model.model_dump(mode="json"))).hexdigest()

@@ -1,16 +1,15 @@
 """The command `purse`.
 
-Exit codes: 0 done; 1 refused, or something failed; 2 the command line is wrong. Errors are one line on stderr, the
-stable code first; with --json the same as a JSON document on stdout.
+Exit codes: 0 done; 1 refused, or something failed; 2 the command line is wrong; 130 interrupted. Errors are one line on
+stderr, the stable code first; with --json the same as a JSON document on stdout.
 """
 
 import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import NoReturn
-
-from app.calculation import calculators
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -18,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] != ["serve"] or "--help" in given:
         if given[:1] == ["fit"]:
+            from app.calculation import calculators
+
             os.environ.update(calculators.ONE_THREAD)  # it trains here, alone, and so do those that it forks
             gc.disable()  # until the service is there: what is loaded stays
         from app.cli import commands
@@ -28,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _serve(given: Sequence[str]) -> NoReturn:
     """Prices are calculated in a process of their own: it loads its libraries while this one loads ours."""
+    from app.calculation import calculators
+
+    _check_installed()
     begun = calculators.begin()
     try:
         gc.disable()  # what is loaded now stays; looking for garbage in it is a sixth of the time
@@ -40,3 +44,14 @@ def _serve(given: Sequence[str]) -> NoReturn:
     finally:  # a server that was refused ends before it is warm
         begun.process.kill()
         begun.process.wait()
+
+
+def _check_installed() -> None:
+    """Ends with a sentence where the light part alone is installed: no process is begun then."""
+    try:
+        if find_spec("fastapi") is None:
+            raise ModuleNotFoundError(name="fastapi")
+    except ModuleNotFoundError as error:
+        from app.cli import commands
+
+        commands.fail(error, "purse serve")

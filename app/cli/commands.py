@@ -1,34 +1,19 @@
-"""Every command, and how each of them ends."""
+"""Every command, and how each of them ends.
+
+A command's module is loaded when that command is asked for; the list of all of them needs none.
+"""
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from app.calculation.calculators import Begun
-from app.cli import (
-    audit,
-    data,
-    database,
-    fit,
-    jobs,
-    keys,
-    ledger,
-    machines,
-    operate,
-    outside,
-    profiles,
-    receipts,
-    recovery,
-    sharing,
-    stewardship,
-    tokens,
-)
-from app.cli.common import Refusal, loss
-from purse import ClientError, ProblemError
+if TYPE_CHECKING:
+    from app.calculation.calculators import Begun
 
 _ADVICE = {
     "unauthenticated": "put a token into PURSE_TOKEN; `purse token create` makes one",
@@ -41,14 +26,58 @@ _HELP = """Differentially private models under a privacy budget: priced, charged
 PURSE_URL names the server and PURSE_TOKEN holds its token. Every command has --help with examples, and --json.
 """
 
-purse = typer.Typer(
-    name="purse",
-    help=_HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+COMMANDS: Final[Mapping[str, str]] = {
+    "demo": "The whole service on a real dataset, from upload to refusal, in a temporary home.",
+    "serve": "Run the service until it is told to stop.",
+    "fit": "Train one private model on a local file, without a standing server.",
+    "upload": "Register a file as a dataset, under declared bounds and a budget.",
+    "datasets": "The datasets that this token may see; of one of them its columns, as declared.",
+    "budget": "What is spent of a dataset's budget and what remains.",
+    "quote": "What a job would cost. Touches no data, charges nothing.",
+    "submit": "Charge the budget and train a private model.",
+    "jobs": "List, show, follow and cancel jobs.",
+    "model": "The model that a job released, as JSON.",
+    "predict": "What a released model predicts for the rows of a CSV file.",
+    "profile": "A dataset's columns: counts, means, spread and quantiles, with noise.",
+    "receipt": "Save receipts, and verify them without a server.",
+    "ledger": "Read ledgers, keep their heads, verify them with and without a server.",
+    "keys": "The keys that sign receipts and heads.",
+    "token": "Make, list, rotate and revoke bearer tokens.",
+    "grant": "Say which analysts know of a dataset.",
+    "allot": "Say what one analyst may spend of a dataset's budget.",
+    "dataset": "Change, freeze or delete a dataset that is there, as its steward.",
+    "charge": "Charge a dataset for what ran elsewhere on the same people.",
+    "calibrate": "The least noise for a target, and who certifies it.",
+    "health": "Whether the server is there (live) and takes jobs (ready); exit code 1 if not.",
+    "migrate": "Bring the database up to date",
+    "backup": "Copy a service while it runs: a folder that is a home.",
+    "db": "The database of an installation.",
+    "scheduler": "Run the scheduler that servers hand jobs to and workers take them from",
+    "worker": "Run jobs on this machine, for servers elsewhere.",
+    "audit": "Attack a method on its worst-case neighbors",
+}
+"""Each by its name, with how its own help begins."""
+EVERY: Final = "*"
+
+
+def program(wanted: str) -> typer.Typer:
+    """The command line, of which the wanted command is loaded and the rest is names; all of it for `EVERY`."""
+    purse = typer.Typer(
+        name="purse", help=_HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    purse.callback()(_options)
+    for name, said in COMMANDS.items():
+        if wanted not in (name, EVERY):
+            purse.command(name, help=said)(_named)
+        elif isinstance(loaded := _load(name), typer.Typer):
+            purse.add_typer(loaded, name=name)
+        else:
+            purse.command(name)(loaded)
+    return purse
+
+
+def _named() -> None:
+    """Stands for a command that was not asked for."""
 
 
 def _print_version(asked: bool) -> None:
@@ -57,47 +86,99 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@purse.callback()
 def _options(
     _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")] = False,
 ) -> None:
     """What holds for every command."""
 
 
-for command in (
-    operate.demo,
-    operate.serve,
-    machines.scheduler,
-    fit.fit,
-    data.upload,
-    data.budget,
-    jobs.quote,
-    jobs.submit,
-    jobs.model,
-    profiles.profile,
-    outside.charge,
-    outside.calibrate,
-    operate.health,
-    operate.migrate,
-    operate.backup,
-    audit.audit,
-):
-    purse.command()(command)
-ledger.group.command("new-key")(recovery.new_key)
-ledger.group.command("accept-rollback")(recovery.accept_rollback)
-purse.add_typer(jobs.group, name="jobs")
-purse.add_typer(stewardship.group, name="dataset")
-purse.add_typer(receipts.group, name="receipt")
-purse.add_typer(ledger.group, name="ledger")
-purse.add_typer(keys.group, name="keys")
-purse.add_typer(tokens.group, name="token")
-purse.add_typer(database.group, name="db")
-purse.add_typer(machines.group, name="worker")
-purse.add_typer(sharing.grants, name="grant")
-purse.add_typer(sharing.allotments, name="allot")
+def _load(name: str) -> Callable[..., None] | typer.Typer:
+    """The command, or group of commands, of this name."""
+    command: Callable[..., None]
+    match name:
+        case "demo" | "serve" | "health" | "migrate" | "backup":
+            from app.cli import operate
+
+            command = getattr(operate, name)
+            return command
+        case "upload" | "datasets" | "budget":
+            from app.cli import data
+
+            command = getattr(data, name)
+            return command
+        case "quote" | "submit" | "model":
+            from app.cli import jobs
+
+            command = getattr(jobs, name)
+            return command
+        case "charge" | "calibrate":
+            from app.cli import outside
+
+            command = getattr(outside, name)
+            return command
+        case "fit":
+            from app.cli.fit import fit
+
+            return fit
+        case "jobs":
+            from app.cli.jobs import group
+
+            return group
+        case "predict":
+            from app.cli.predictions import predict
+
+            return predict
+        case "profile":
+            from app.cli.profiles import profile
+
+            return profile
+        case "receipt":
+            from app.cli.receipts import group
+
+            return group
+        case "ledger":
+            from app.cli.recovery import group
+
+            return group
+        case "keys":
+            from app.cli.keys import group
+
+            return group
+        case "token":
+            from app.cli.tokens import group
+
+            return group
+        case "grant":
+            from app.cli.sharing import grants
+
+            return grants
+        case "allot":
+            from app.cli.sharing import allotments
+
+            return allotments
+        case "dataset":
+            from app.cli.stewardship import group
+
+            return group
+        case "db":
+            from app.cli.database import group
+
+            return group
+        case "scheduler":
+            from app.cli.machines import scheduler
+
+            return scheduler
+        case "worker":
+            from app.cli.machines import group
+
+            return group
+        case _:
+            from app.cli.audit import audit
+
+            return audit
 
 
-def run(given: Sequence[str], begun: Begun | None = None) -> NoReturn:
+def run(given: Sequence[str], begun: "Begun | None" = None) -> NoReturn:
     """Runs one command and exits.
 
     Parameters
@@ -105,14 +186,25 @@ def run(given: Sequence[str], begun: Begun | None = None) -> NoReturn:
     given : the command line, from the command's name on
     begun : the calculating process of a server, if one is to start
     """
+    completed = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
+    wanted = next((word for word in given or completed if not word.startswith("-")), "")
     try:
-        purse(args=list(given), prog_name="purse", obj=begun)
-    except (ClientError, Refusal, OSError, TimeoutError, ValueError) as error:
-        _fail(error, "--json" in given)
+        program(wanted)(args=list(given), prog_name="purse", obj=begun)
+    except Exception as error:
+        fail(error, f"purse {wanted}", "--json" in given)
     sys.exit(0)
 
 
-def _fail(error: Exception, as_json: bool) -> NoReturn:
+def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
+    """Says what went wrong and ends the program; what is nobody's refusal goes on as it is."""
+    from app.cli.common import Refusal, loss  # late: what no list of commands needs
+    from purse import ClientError, ProblemError
+    from purse.extras import lacking
+
+    if isinstance(error, ModuleNotFoundError):
+        error = lacking(command, error)
+    if not isinstance(error, ClientError | Refusal | OSError | TimeoutError | ValueError):
+        raise error
     code, status, remaining = "failed", None, None
     text = str(error).rstrip(".") or type(error).__name__
     text = "; ".join((text, *getattr(error, "__notes__", ()))).rstrip(".")

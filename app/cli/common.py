@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from purse import Client, ProblemError
+from purse import Client, text
 from purse.wire.allotments import Allotment
 from purse.wire.datasets import PrivacyLoss, Promise
 from purse.wire.problems import Remaining
@@ -39,7 +39,7 @@ def connect(url: str) -> Client:
     return Client(url, os.environ.get("PURSE_TOKEN") or None)
 
 
-def emit(document: object, as_json: bool, say: Callable[[], None]) -> None:
+def emit(document: object, as_json: bool, say: Callable[[], object]) -> None:
     """The document for a machine, or what `say` says for people."""
     if as_json:
         sys.stdout.write(json.dumps(_ANYTHING.dump_python(document, mode="json"), indent=2, ensure_ascii=False) + "\n")
@@ -54,24 +54,12 @@ def note(text: str) -> None:
 
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Rows under headings, on stdout."""
-    cells = [list(headings), *([number(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[position]) for row in cells) for position in range(len(headings))]
-    for row in cells:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(line.rstrip() + "\n")
+    sys.stdout.write(text.table(headings, rows))
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Names and values, one pair a line, on stdout."""
-    told = list(pairs)
-    width = max(len(name) for name, _ in told)
-    for name, value in told:
-        sys.stdout.write(f"{name:<{width}}  {number(value)}\n")
-
-
-def number(value: object) -> str:
-    """A number in six digits; anything else as it is."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    sys.stdout.write(text.facts(pairs))
 
 
 def percent(share: float) -> str:
@@ -82,16 +70,6 @@ def percent(share: float) -> str:
 def loss(value: Allotment | PrivacyLoss | Promise | Remaining | None) -> str:
     """An (epsilon, delta) in words."""
     return "-" if value is None else f"epsilon {value.epsilon:.4g} at delta {value.delta:.3g}"
-
-
-def find_dataset(client: Client, wanted: str) -> str:
-    """The id of the dataset of this id or name."""
-    if wanted.startswith("ds_"):
-        return wanted
-    for dataset in client.datasets.list():
-        if dataset.name == wanted:
-            return dataset.id
-    raise ProblemError("not_found", 404, "no dataset has this name; `purse budget` lists them")
 
 
 def read_json(path: Path) -> Any:

@@ -15,7 +15,6 @@ from app.cli.common import (
     connect,
     emit,
     facts,
-    find_dataset,
     loss,
     note,
     percent,
@@ -23,7 +22,7 @@ from app.cli.common import (
     table,
 )
 from app.cli.sharing import show_allotments
-from purse.wire.datasets import BudgetStatus, Dataset
+from purse.wire.datasets import BudgetStatus, Column, Dataset
 from purse.wire.neighbors import lines
 
 
@@ -63,6 +62,27 @@ def upload(
     emit(dataset, json, lambda: _show(dataset))
 
 
+def datasets(
+    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name; all if left out.")] = None,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """The datasets that this token may see; of one of them its columns, as declared.
+
+    \b
+    Examples:
+      purse datasets
+      purse datasets census
+    """
+    with connect(url) as client:
+        if dataset is None:
+            found = client.datasets.list()
+            emit(found, json, lambda: _list(list(found)))
+        else:
+            one = client.datasets.get(dataset)
+            emit(one, json, lambda: _declared(one))
+
+
 def budget(
     dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name; all datasets if left out.")] = None,
     url: Url = DEFAULT_URL,
@@ -80,7 +100,7 @@ def budget(
             found = client.datasets.list()
             emit(found, json, lambda: _list(list(found)))
         else:
-            status = client.datasets.budget(find_dataset(client, dataset))
+            status = client.datasets.budget(dataset)
             emit(status, json, lambda: _budget(status))
 
 
@@ -94,6 +114,19 @@ def _show(dataset: Dataset) -> None:
 def _list(datasets: list[Dataset]) -> None:
     rows = [(d.id, d.name, f"{d.rows or d.persons} {d.unit.name}s", d.budget.jobs, *_left(d.budget)) for d in datasets]
     table(("id", "name", "records", "jobs", "share", "remaining"), rows)
+
+
+def _declared(dataset: Dataset) -> None:
+    _show(dataset)
+    table(("column", "type", "values", "default"), [_column(column) for column in dataset.columns])
+
+
+def _column(column: Column) -> tuple[object, ...]:
+    default = "-" if column.default is None else column.default
+    if column.type == "number":
+        return column.name, column.type, f"{column.lower:g} to {column.upper:g}", default
+    more = f" and {len(column.categories) - 8} more" if column.categories[8:] else ""
+    return column.name, column.type, ", ".join(column.categories[:8]) + more, default
 
 
 def _left(status: BudgetStatus) -> tuple[str, str]:

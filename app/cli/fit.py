@@ -21,10 +21,9 @@ from app.cli import jobs
 from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, read_json, write_json
 from app.cli.receipts import show
 from app.sources.errors import SourceError
-from purse import Client, Receipt
+from purse import Client, Model, Receipt
 from purse.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
-from purse.wire.models import Model
 
 _COLUMNS = TypeAdapter(list[Column])
 _READING = ("dialect", "max_unparsed", "targets")
@@ -267,7 +266,7 @@ def _is_parquet(file: Path) -> bool:
 
 
 def _say(model: Model, receipt: Receipt, status: BudgetStatus, folder: Path | None) -> None:
-    jobs.show_model(model)
+    sys.stdout.write(model.summary())
     sys.stdout.write("\n")
     show(receipt)
     sys.stdout.write("\n")

@@ -1,9 +1,9 @@
 """purse quote, submit, jobs, model."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from app.cli.common import (
@@ -16,29 +16,32 @@ from app.cli.common import (
     connect,
     emit,
     facts,
-    find_dataset,
     loss,
     note,
-    number,
     percent,
     read_json,
     table,
     write_json,
 )
 from app.cli.common import Dataset as DatasetName
+from purse import text
+from purse.names import DOMAINS, LOSSES, METHODS, REGULARIZERS
 from purse.wire import jobs as wire
-from purse.wire.models import Model
 from purse.wire.neighbors import lines
 
 Target = Annotated[str, typer.Option("--target", "-t", help="The declared column to predict.")]
-Method = Annotated[str | None, typer.Option("--method", "-m", help="dp_gd, dp_acc_md, dp_svrg, dp_svrg_pp or auto.")]
+Method = Annotated[str | None, typer.Option("--method", "-m", help=f"{', '.join(METHODS)}; auto if left out.")]
 Positive = Annotated[
     str | None, typer.Option(help="For a category target: the class to tell from the rest; softmax tells all apart.")
 ]
 More = Annotated[
     Path | None,
     typer.Option(
-        "--with", exists=True, dir_okay=False, help="JSON object: more of the request (loss, regularizer, domain ...)."
+        "--with",
+        exists=True,
+        dir_okay=False,
+        help=f"JSON object: more of the request, such as a loss ({', '.join(LOSSES)}), a regularizer "
+        f"({', '.join(REGULARIZERS)}), a domain ({', '.join(DOMAINS)}).",
     ),
 ]
 Preparation = Annotated[
@@ -91,7 +94,7 @@ def quote(
     """
     asked = request(target, epsilon, delta, method, positive, more, preparation)
     with connect(url) as client:
-        price = client.quote(dataset=find_dataset(client, dataset), **asked)
+        price = client.quote(dataset=dataset, **asked)
     emit(price, json, lambda: show_quote(price))
 
 
@@ -120,7 +123,7 @@ def submit(
     """
     asked = request(target, epsilon, delta, method, positive, more, preparation)
     with connect(url) as client:
-        job = client.jobs.submit(dataset=find_dataset(client, dataset), idempotency_key=key, **asked)
+        job = client.jobs.submit(dataset=dataset, idempotency_key=key, **asked)
         if wait:
             job.wait(progress=False if json else None)
         emit(job.job, json, lambda: show_job(job.job))
@@ -196,7 +199,7 @@ def model(
         found = client.jobs.model(job)
     if target is not None:
         note(f"wrote {write_json(target, found)}")
-    emit(found, json, lambda: show_model(found))
+    emit(found, json, lambda: sys.stdout.write(found.summary()))
 
 
 def show_quote(price: wire.Quote) -> None:
@@ -253,28 +256,6 @@ def show_job(job: wire.Job) -> None:
     )
 
 
-def show_model(found: Model) -> None:
-    """A model for people: each coefficient beside what it multiplies."""
-    names = [name for column in found.features for name in column_names(column.model_dump())]
-    several = found.link == "softmax"
-    classes = f", P({found.classes[1]})" if found.classes and not several else ""
-    out_of = f"{found.loss} loss, link {found.link}{classes}"
-    privacy = found.privacy
-    promised = f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}"
-    between = lines(privacy.neighbors, privacy.epsilon, privacy.delta)
-    facts([("model", out_of), ("privacy", promised), *between])
-    margins = np.column_stack([np.atleast_2d(found.coefficients), np.atleast_1d(found.intercept)])
-    heads = found.classes if several and found.classes else ["coefficient"]
-    table(("input", *heads), [(name, *values) for name, values in zip([*names, "intercept"], margins.T, strict=True)])
-
-
-def column_names(column: dict[str, Any]) -> list[str]:
-    """What each encoded value of a column stands for."""
-    if column["type"] == "number":
-        return [column["name"]]
-    return [f"{column['name']} = {category}" for category in [*column["categories"], "(other)"]]
-
-
 def _price(price: wire.Quote) -> str:
     return f"epsilon {price.epsilon:.6g} at delta {price.delta:.3g}"
 
@@ -284,5 +265,5 @@ def _steps(job: wire.Job) -> str:
 
 
 def _mechanism(mechanism: dict[str, object]) -> str:
-    rest = ", ".join(f"{name} {number(value)}" for name, value in mechanism.items() if name != "name")
+    rest = ", ".join(f"{name} {text.number(value)}" for name, value in mechanism.items() if name != "name")
     return str(mechanism.get("name")) + (f" ({rest})" if rest else "")

@@ -22,7 +22,6 @@ from app.cli.common import (
     connect,
     emit,
     facts,
-    find_dataset,
     loss,
     note,
     percent,
@@ -133,7 +132,7 @@ def head(
       purse ledger head census --out heads/census-2026-11-22.json
     """
     with connect(url) as client:
-        found = client.ledger_head(find_dataset(client, dataset))
+        found = client.ledger_head(dataset)
     if out is not None:
         write_json(out, found)
     emit(found, json, lambda: typer.echo(Head(found.sequence, found.hash)))
@@ -226,7 +225,7 @@ def _told(row: tuple[object, ...]) -> tuple[object, ...]:
 
 def _fetched(url: str, dataset: str) -> list[Entry]:
     with connect(url) as client:
-        return [Entry.from_json(entry.model_dump()) for entry in client.ledger(find_dataset(client, dataset))]
+        return [Entry.from_json(entry.model_dump()) for entry in client.ledger(dataset)]
 
 
 def _verify_home(home: Path | None, heads: Sequence[Head], as_json: bool) -> None:

@@ -91,13 +91,23 @@ def backup(
     emit(told, json, lambda: note(f"{target} is a copy of {settings.home}, with {copied} datasets"))
 
 
-def health(url: Url = DEFAULT_URL, json: Json = False) -> None:
+def health(
+    metrics: Annotated[bool, typer.Option("--metrics", help="Its figures instead, as Prometheus reads them.")] = False,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
     """Whether the server is there (live) and takes jobs (ready); exit code 1 if not.
 
     \b
-    Example:
+    Examples:
       purse health --url http://127.0.0.1:8000
+      purse health --metrics
     """
+    if metrics:
+        with connect(url) as client:
+            told = client.metrics()
+        emit({"metrics": told}, json, lambda: sys.stdout.write(told))
+        return
     live, ready = True, True
     try:
         with connect(url) as client:

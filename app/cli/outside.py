@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, find_dataset, loss, read_json
+from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, loss, read_json
 from purse.wire.outside import Calibration, ExternalCharged
 
 Count = Annotated[int, typer.Option(help="How many answers.")]
@@ -38,7 +38,7 @@ def charge(
     kinds = single if count == 1 else {"type": "SelfComposedDpEvent", "event": single, "count": count}
     stated = kinds if event is None else read_json(event)
     with connect(url) as client:
-        made = client.datasets.charge(find_dataset(client, dataset), label=label, event=stated, exceeds=exceeds)
+        made = client.datasets.charge(dataset, label=label, event=stated, exceeds=exceeds)
     emit(made, json, lambda: _charged(made))
 
 

@@ -17,7 +17,6 @@ from app.cli.common import (
     connect,
     emit,
     facts,
-    find_dataset,
     note,
     table,
     write_json,
@@ -48,7 +47,7 @@ def profile(
       purse submit census --target income --epsilon 0.5 --preparation profile
     """
     with connect(url) as client:
-        found = find_dataset(client, dataset)
+        found = dataset
         if epsilon is None:
             latest = client.datasets.get(found).profile
             if latest is None or only_quote:

@@ -10,9 +10,11 @@ from accounting.privacy import Unit
 from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, percent, read_json
 from app.cli.ledger import Heads, read_entries, read_head
 from purse import Receipt, load
+from purse.receipts import read_document
 from purse.wire.models import Model
 from purse.wire.neighbors import lines
 from purse.wire.profiles import DatasetProfile
+from purse.wire.receipts import KeySet
 
 group = typer.Typer(no_args_is_help=True, help="Save receipts, and verify them without a server.")
 
@@ -83,6 +85,25 @@ def verify(
             ]
         ),
     )
+
+
+@group.command("ask")
+def ask(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The receipt.")],
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """What the server finds of a receipt, its ledger looked up; exit code 1 if it is not valid. Needs no token.
+
+    \b
+    Example:
+      purse receipt ask receipt.json
+    """
+    with connect(url) as client:
+        found = client.verify(Receipt(read_document(file), KeySet(keys=[])))
+    emit(found, json, lambda: facts([(name, "-" if value is None else value) for name, value in found]))
+    if not found.valid:
+        raise typer.Exit(1)
 
 
 def _released(document: Any) -> Model | DatasetProfile:

@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from app.cli.common import Home, Json, Refusal, emit, note, table
+from app.cli.ledger import group as group
 
 
+@group.command("new-key")
 def new_key(
     is_lost: Annotated[bool, typer.Option("--is-lost", help="The old key is gone and in no backup.")] = False,
     home: Home = None,
@@ -30,6 +32,7 @@ def new_key(
     emit({"key": str(file)}, json, lambda: note(f"made {file}; keep a copy of it"))
 
 
+@group.command("accept-rollback")
 def accept_rollback(
     reason: Annotated[str, typer.Option(help="What happened, for those who read the ledgers: 1 to 256 characters.")],
     home: Home = None,

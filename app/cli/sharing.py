@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Json, Url, connect, emit, find_dataset, loss, note, percent, table
+from app.cli.common import DEFAULT_URL, Dataset, Json, Url, connect, emit, loss, note, percent, table
 from purse.wire.allotments import Allotment
 
 Analyst = Annotated[str, typer.Argument(help="An analyst's name, or the id of its identity.")]
@@ -23,7 +23,7 @@ def give(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Json 
       purse grant set census alice
     """
     with connect(url) as client:
-        given = client.datasets.grant(find_dataset(client, dataset), analyst)
+        given = client.datasets.grant(dataset, analyst)
     emit(given, json, lambda: note(f"{given.analyst} may see {dataset} and spend on it"))
 
 
@@ -36,7 +36,7 @@ def list_grants(dataset: Dataset, url: Url = DEFAULT_URL, json: Json = False) ->
       purse grant list census
     """
     with connect(url) as client:
-        found = client.datasets.grants(find_dataset(client, dataset))
+        found = client.datasets.grants(dataset)
     rows = [(grant.analyst, grant.identity, grant.granted_by, grant.granted_at) for grant in found]
     emit(found, json, lambda: table(("analyst", "identity", "granted by", "at"), rows))
 
@@ -50,7 +50,7 @@ def revoke(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Jso
       purse grant revoke census alice
     """
     with connect(url) as client:
-        client.datasets.revoke(find_dataset(client, dataset), analyst)
+        client.datasets.revoke(dataset, analyst)
     emit({"dataset": dataset, "analyst": analyst, "revoked": True}, json, lambda: note(f"{dataset}: revoked {analyst}"))
 
 
@@ -77,7 +77,7 @@ def allot(
     said = {"share": share, "epsilon": epsilon, "delta": delta, "mode": "reserved" if reserved else "shared"}
     with connect(url) as client:
         asked = {name: value for name, value in said.items() if value is not None}
-        found = client.datasets.allot(find_dataset(client, dataset), analyst, **asked)
+        found = client.datasets.allot(dataset, analyst, **asked)
     emit(found, json, lambda: show_allotments([found]))
 
 
@@ -90,7 +90,7 @@ def list_allotments(dataset: Dataset, url: Url = DEFAULT_URL, json: Json = False
       purse allot list census
     """
     with connect(url) as client:
-        found = client.datasets.allotments(find_dataset(client, dataset))
+        found = client.datasets.allotments(dataset)
     emit(found, json, lambda: show_allotments(found))
 
 
@@ -103,7 +103,7 @@ def deallot(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Js
       purse allot revoke census alice
     """
     with connect(url) as client:
-        client.datasets.deallot(find_dataset(client, dataset), analyst)
+        client.datasets.deallot(dataset, analyst)
     emit({"dataset": dataset, "analyst": analyst, "revoked": True}, json, lambda: note(f"{dataset}: revoked {analyst}"))
 
 

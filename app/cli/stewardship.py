@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, find_dataset, loss
+from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, loss
 from app.cli.data import promised
 from purse.wire.datasets import Dataset as Described
 
@@ -33,7 +33,7 @@ def amend(
     if name is None and epsilon is None and delta is None:
         raise Refusal("say --name, --epsilon or --delta")
     with connect(url) as client:
-        found = find_dataset(client, dataset)
+        found = dataset
         budget = None
         if epsilon is not None or delta is not None:
             now = client.datasets.budget(found)
@@ -83,13 +83,13 @@ def erase(
     if not yes:
         raise Refusal("the values cannot be brought back: say --yes")
     with connect(url) as client:
-        gone = client.datasets.erase(find_dataset(client, dataset))
+        gone = client.datasets.erase(dataset)
     emit(gone, json, lambda: facts([("dataset", gone.id), ("name", gone.name), ("values", gone.data)]))
 
 
 def _switch(dataset: str, frozen: bool, url: str, json: bool) -> None:
     with connect(url) as client:
-        changed = client.datasets.amend(find_dataset(client, dataset), frozen=frozen)
+        changed = client.datasets.amend(dataset, frozen=frozen)
     emit(changed, json, lambda: _show(changed))
 
 

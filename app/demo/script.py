@@ -9,10 +9,9 @@ from typing import Any, Final
 from app.demo import data
 from app.demo.data import Row
 from app.demo.server import serving
-from purse import Client, JobHandle, ProblemError, Receipt
+from purse import Client, JobHandle, Model, ProblemError, Receipt
 from purse.wire.datasets import Budget, BudgetStatus, Dataset
 from purse.wire.jobs import Quote
-from purse.wire.models import Model
 
 BUDGET: Final = Budget(epsilon=0.9, delta=1e-6)
 JOB: Final[dict[str, Any]] = {

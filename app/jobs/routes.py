@@ -23,8 +23,9 @@ from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
 from app.settings import Settings
+from app.wire import AnyRequest, Asked, Job, StatisticRequest
 from purse.wire.base import Identifier, Page
-from purse.wire.jobs import AnyRequest, Asked, Job, JobEvent, StatisticRequest
+from purse.wire.jobs import JobEvent
 from purse.wire.models import Model
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import ReceiptDocument

@@ -26,8 +26,9 @@ from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
+from app.wire import Asked, Job, StatisticRequest
 from purse.wire.base import Page
-from purse.wire.jobs import Asked, Job, JobKind, StatisticRequest
+from purse.wire.jobs import JobKind
 
 
 def known(database: Database, owner: Principal, key: str, request: Asked) -> Job | None:

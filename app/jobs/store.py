@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from app.persistence.dialect import announce, next_job_number
 from app.persistence.session import Database
 from app.persistence.tables import datasets, holders, jobs
-from purse.wire.jobs import Job, JobKind, JobState, Progress, Quote
+from app.wire import Job, Quote
+from purse.wire.jobs import JobKind, JobState, Progress
 
 _LEFT = ("request", "spec", "model", "receipt", "ended")
 _LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)  # in the order of `JobRow`

@@ -12,7 +12,8 @@ from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import ApiError, responses
 from app.identity.dependencies import Principal, require
-from purse.wire.outside import Calibration, CalibrationRequest
+from app.wire import CalibrationRequest
+from purse.wire.outside import Calibration
 
 router = APIRouter(prefix="/v1", tags=["calculator"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]

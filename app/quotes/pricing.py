@@ -21,18 +21,10 @@ from app.http.errors import ApiError
 from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.sources.spec import JobSpec
+from app.wire import Asked as Requested
+from app.wire import FromProfile, JobRequest, Quote, StatisticRequest
 from purse.wire.datasets import CategoryColumn, PrivacyLoss
-from purse.wire.jobs import Asked as Requested
-from purse.wire.jobs import (
-    Forecast,
-    FromProfile,
-    JobRequest,
-    Prepared,
-    QueryPrice,
-    Quote,
-    StatisticRequest,
-    UsedProfile,
-)
+from purse.wire.jobs import Forecast, Prepared, QueryPrice, UsedProfile
 from purse.wire.neighbors import between
 from purse.wire.problems import Remaining, Violation
 from solvers import preparation

@@ -13,7 +13,7 @@ from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
 from app.quotes import service
 from app.settings import Settings
-from purse.wire.jobs import AnyRequest, Quote
+from app.wire import AnyRequest, Quote
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 

@@ -12,8 +12,8 @@ from app.persistence.session import Database
 from app.quotes import pricing
 from app.quotes.pricing import Asked, Priced
 from app.settings import Settings
-from purse.wire.jobs import Asked as Requested
-from purse.wire.jobs import FromProfile, JobRequest, Quote
+from app.wire import Asked as Requested
+from app.wire import FromProfile, JobRequest, Quote
 
 
 async def price(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Priced:

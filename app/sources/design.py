@@ -24,7 +24,7 @@ from solvers.data_access.rows import Coded
 from solvers.losses import Softmax
 
 if TYPE_CHECKING:
-    from purse.wire.jobs import JobRequest
+    from app.wire import JobRequest
 
 MOST_DIMENSIONS = 2**18
 

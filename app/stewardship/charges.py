@@ -16,7 +16,8 @@ from app.ledger import allotments
 from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.quotes import pricing
-from purse.wire.outside import ExternalCharge, ExternalCharged
+from app.wire import ExternalCharge
+from purse.wire.outside import ExternalCharged
 
 _BEYOND = "This costs more than any ledger can hold."
 

@@ -10,9 +10,10 @@ from app.http.errors import responses
 from app.http.location import Locate
 from app.jobs.routes import Waker, waker
 from app.stewardship import charges, service
+from app.wire import ExternalCharge
 from purse.wire.base import Identifier
 from purse.wire.datasets import Amendment, Dataset
-from purse.wire.outside import ExternalCharge, ExternalCharged
+from purse.wire.outside import ExternalCharged
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 Dispatching = Annotated[Waker, Depends(waker)]

@@ -10,28 +10,32 @@ import secrets
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 import httpx
 
-from purse import prediction
 from purse.client import parts
 from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, register, say, upload
 from purse.client.events import FINISHED, EventStream, as_event
 from purse.client.progress import Watch, watching
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
 from purse.errors import JobNotReleased
+from purse.model import Model
 from purse.receipts import Receipt
 from purse.wire.allotments import Allotment
 from purse.wire.base import Page
 from purse.wire.datasets import BudgetStatus, Dataset, Registered
 from purse.wire.grants import Grant
 from purse.wire.jobs import Job, JobEvent, JobState, Quote
-from purse.wire.models import Model
 from purse.wire.outside import Calibration, ExternalCharged
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
 from purse.wire.tokens import NewToken, Role, Scope, Token
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from purse.frames import Rows
 
 
 @final
@@ -76,9 +80,11 @@ class AsyncClient:
         """Closes the connections."""
         await self._sender.driver.close()
 
-    async def quote(self, /, *, dataset: str, target: str | None = None, privacy: object, **rest: Any) -> Quote:
+    async def quote(
+        self, /, *, dataset: Dataset | str, target: str | None = None, privacy: object, **rest: Any
+    ) -> Quote:
         """What a job would cost; touches no data and charges nothing."""
-        request = _request(dataset, target, privacy, rest)
+        request = _request(await self._sender.identify(dataset), target, privacy, rest)
         return await self._sender.send(post(at("quotes"), request, Quote, repeatable=True))
 
     async def calibrate(self, /, mechanism: object, *, epsilon: float, **rest: Any) -> Calibration:
@@ -92,24 +98,33 @@ class AsyncClient:
         request = {"mechanism": mechanism, "epsilon": epsilon, **rest}
         return await self._sender.send(post(at("calibrations"), request, Calibration, repeatable=True))
 
-    async def ledger(self, dataset: str) -> list[LedgerEntry]:
+    async def ledger(self, dataset: Dataset | str) -> list[LedgerEntry]:
         """The dataset's hash chain, from its first entry."""
-        return await self._sender.all(at("datasets", dataset, "ledger"), Page[LedgerEntry])
+        return await self._sender.all(await self._sender.of(dataset, "ledger"), Page[LedgerEntry])
 
-    async def ledger_head(self, dataset: str) -> LedgerHead:
+    async def ledger_head(self, dataset: Dataset | str) -> LedgerHead:
         """How far that chain goes now, signed. Keep it: a ledger that lacks it later was cut or rewritten."""
-        return await self._sender.send(get(at("datasets", dataset, "ledger", "head"), LedgerHead))
+        return await self._sender.send(get(await self._sender.of(dataset, "ledger", "head"), LedgerHead))
 
     async def keys(self) -> KeySet:
         """The server's public keys. Save them: an offline verifier trusts nothing else."""
         return await self._sender.send(get(at("keys"), KeySet))
 
-    predict = staticmethod(prediction.predict)
+    @staticmethod
+    def predict(model: Model, rows: "Rows") -> "NDArray[Any]":
+        """See `purse.predict`."""
+        from purse.prediction import predict  # late: NumPy
+
+        return predict(model, rows)
 
     async def verify(self, receipt: Receipt) -> VerificationReport:
         """What the server finds: signature, spend, and whether its ledger holds the release."""
         call = post(at("receipts", "verify"), receipt.document, VerificationReport, repeatable=True)
         return await self._sender.send(call)
+
+    async def metrics(self) -> str:
+        """The server's figures, as Prometheus reads them."""
+        return await self._sender.send(Call("GET", "/metrics", bytes.decode, repeatable=True))
 
     async def ready(self) -> None:
         """Returns if the server takes jobs now; `ProblemError` not_ready if it does not yet."""
@@ -125,6 +140,8 @@ class AsyncDatasets:
 
     async def upload(self, file: Source, *, spec: Spec, resume: str | None = None) -> Registered:
         """Registers a CSV or Parquet file under the declaration `spec`; a large one in parts, through lost connections.
+
+        A frame of pandas, Polars or Arrow is sent as a CSV file.
 
         The answer's `report` says what became of its values: nothing will say it again.
 
@@ -151,44 +168,48 @@ class AsyncDatasets:
         """Every dataset's public metadata."""
         return await self._sender.all(at("datasets"), Page[Dataset])
 
-    async def get(self, dataset: str) -> Dataset:
+    async def get(self, dataset: Dataset | str) -> Dataset:
         """One dataset's public metadata."""
-        return await self._sender.send(get(at("datasets", dataset), Dataset))
+        return await self._sender.send(get(await self._sender.of(dataset), Dataset))
 
-    async def budget(self, dataset: str) -> BudgetStatus:
+    async def budget(self, dataset: Dataset | str) -> BudgetStatus:
         """What is spent and what remains."""
-        return await self._sender.send(get(at("datasets", dataset, "budget"), BudgetStatus))
+        return await self._sender.send(get(await self._sender.of(dataset, "budget"), BudgetStatus))
 
-    async def grant(self, dataset: str, analyst: str) -> Grant:
+    async def grant(self, dataset: Dataset | str, analyst: str) -> Grant:
         """From now on the analyst of this name or id sees the dataset and spends on it."""
-        return await self._sender.send(act("PUT", at("datasets", dataset, "grants", analyst), Grant))
+        return await self._sender.send(act("PUT", await self._sender.of(dataset, "grants", analyst), Grant))
 
-    async def grants(self, dataset: str) -> Sequence[Grant]:
+    async def grants(self, dataset: Dataset | str) -> Sequence[Grant]:
         """Which analysts know of the dataset."""
-        return await self._sender.all(at("datasets", dataset, "grants"), Page[Grant])
+        return await self._sender.all(await self._sender.of(dataset, "grants"), Page[Grant])
 
-    async def allot(self, dataset: str, analyst: str, /, **said: Any) -> Allotment:
+    async def allot(self, dataset: Dataset | str, analyst: str, /, **said: Any) -> Allotment:
         """From now on the analyst's jobs together spend at most this of the budget: see `AllotmentRequest`.
 
         Parameters
         ----------
         said : `share`, or `epsilon` and perhaps `delta`; and `mode`, "shared" or "reserved"
         """
-        return await self._sender.send(say("PUT", at("datasets", dataset, "allotments", analyst), said, Allotment))
+        return await self._sender.send(
+            say("PUT", await self._sender.of(dataset, "allotments", analyst), said, Allotment)
+        )
 
-    async def allotments(self, dataset: str) -> Sequence[Allotment]:
+    async def allotments(self, dataset: Dataset | str) -> Sequence[Allotment]:
         """What each analyst may spend of the budget."""
-        return await self._sender.all(at("datasets", dataset, "allotments"), Page[Allotment])
+        return await self._sender.all(await self._sender.of(dataset, "allotments"), Page[Allotment])
 
-    async def deallot(self, dataset: str, analyst: str) -> None:
+    async def deallot(self, dataset: Dataset | str, analyst: str) -> None:
         """From now on the analyst spends of what nobody has reserved."""
-        await self._sender.send(Call("DELETE", at("datasets", dataset, "allotments", analyst), nothing))
+        await self._sender.send(Call("DELETE", await self._sender.of(dataset, "allotments", analyst), nothing))
 
-    async def revoke(self, dataset: str, analyst: str) -> None:
+    async def revoke(self, dataset: Dataset | str, analyst: str) -> None:
         """From now on the dataset is not there for the analyst; own jobs, and what they release, remain."""
-        await self._sender.send(Call("DELETE", at("datasets", dataset, "grants", analyst), nothing))
+        await self._sender.send(Call("DELETE", await self._sender.of(dataset, "grants", analyst), nothing))
 
-    async def charge(self, dataset: str, *, label: str, event: object, exceeds: bool = False) -> ExternalCharged:
+    async def charge(
+        self, dataset: Dataset | str, *, label: str, event: object, exceeds: bool = False
+    ) -> ExternalCharged:
         """Charges what ran elsewhere on the same people, once for each label.
 
         Parameters
@@ -197,10 +218,12 @@ class AsyncDatasets:
         exceeds : record it also if it does not fit; the ledger is frozen by that
         """
         body = {"label": label, "event": event, "exceeds": exceeds}
-        return await self._sender.send(post(at("datasets", dataset, "charges"), body, ExternalCharged, repeatable=True))
+        return await self._sender.send(
+            post(await self._sender.of(dataset, "charges"), body, ExternalCharged, repeatable=True)
+        )
 
     async def amend(
-        self, dataset: str, *, name: str | None = None, budget: object = None, frozen: bool | None = None
+        self, dataset: Dataset | str, *, name: str | None = None, budget: object = None, frozen: bool | None = None
     ) -> Dataset:
         """Changes what is given: name and budget while nothing is charged; a larger budget, a freeze at any time.
 
@@ -211,11 +234,11 @@ class AsyncDatasets:
         """
         asked = {"name": name, "budget": budget, "frozen": frozen}
         changes = {key: value for key, value in asked.items() if value is not None}
-        return await self._sender.send(say("PATCH", at("datasets", dataset), changes, Dataset))
+        return await self._sender.send(say("PATCH", await self._sender.of(dataset), changes, Dataset))
 
-    async def erase(self, dataset: str) -> Dataset:
+    async def erase(self, dataset: Dataset | str) -> Dataset:
         """Ends the dataset's jobs and deletes its values; `data` says whether its ledger stays or it is withdrawn."""
-        return await self._sender.send(act("DELETE", at("datasets", dataset), Dataset))
+        return await self._sender.send(act("DELETE", await self._sender.of(dataset), Dataset))
 
 
 @final
@@ -229,7 +252,7 @@ class AsyncJobs:
         self,
         /,
         *,
-        dataset: str,
+        dataset: Dataset | str,
         target: str | None = None,
         privacy: object,
         idempotency_key: str | None = None,
@@ -239,7 +262,10 @@ class AsyncJobs:
 
         Parameters
         ----------
-        dataset, target, privacy, rest : the job request; what is left out has defaults, filled in by the server
+        dataset : its id, its name, or itself
+        privacy : `{"epsilon": ..., "delta": ...}`, or an epsilon, at the dataset's delta
+        target, rest : of the job request; `method="dp_gd"` is `method={"name": "dp_gd"}`, and so for a loss, a
+            regularizer, a domain and a preparation; what is left out has defaults, filled in by the server
         idempotency_key : yours, if you keep it; else one is made before anything is sent, so that an answer that is
             lost never charges twice
 
@@ -248,7 +274,7 @@ class AsyncJobs:
         ProblemError
             budget_exhausted, with what `remaining` would admit; and others.
         """
-        request = _request(dataset, target, privacy, rest)
+        request = _request(await self._sender.identify(dataset), target, privacy, rest)
         call = post(at("jobs"), request, Job, key=idempotency_key or secrets.token_hex(16))
         return AsyncJobHandle(self._sender, await self._sender.send(call))
 
@@ -383,8 +409,15 @@ class AsyncTokens:
         await self._sender.send(Call("DELETE", at("tokens", token), nothing))
 
 
+_NAMED = ("loss", "regularizer", "domain", "method", "preparation")
+
+
 def _request(dataset: str, target: str | None, privacy: object, rest: dict[str, Any]) -> dict[str, Any]:
-    return {"dataset": dataset, "privacy": privacy, **({} if target is None else {"target": target}), **rest}
+    """The request in full: a name stands for what goes by it, a number for an epsilon."""
+    if isinstance(privacy, int | float):
+        privacy = {"epsilon": privacy}
+    short = {key: {"name": rest[key]} for key in _NAMED if isinstance(rest.get(key), str)}
+    return {"dataset": dataset, "privacy": privacy, **({} if target is None else {"target": target}), **rest, **short}
 
 
 def bearer(token: str | None) -> dict[str, str]:

@@ -9,12 +9,13 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from purse.frames import Frame
 from purse.wire.datasets import DatasetSpec, Registered
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 Spec = DatasetSpec | Mapping[str, Any]
-Source = str | Path | BinaryIO
+Source = str | Path | BinaryIO | Frame
 
 MEDIA_TYPES = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
 _ANYTHING: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
@@ -89,7 +90,8 @@ def register(upload: str, spec: Spec) -> Call[Registered]:
 
 def upload(file: BinaryIO, spec: Spec) -> Call[Registered]:
     """Sends a file under its declaration."""
-    name = Path(str(getattr(file, "name", "data.csv"))).name
+    given = getattr(file, "name", None)
+    name = Path(given).name if isinstance(given, str) else "data.csv"
     media_type = MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
     return Call("POST", at("datasets"), reader(Registered), upload=Upload(_json(spec), file, name, media_type))
 

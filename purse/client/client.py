@@ -17,7 +17,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, final
 
 import httpx
 
-from purse import prediction
 from purse.client.aio import AsyncClient, AsyncDatasets, AsyncJobHandle, AsyncJobs, AsyncTokens, bearer
 from purse.client.sending import TIMEOUT, Blocking, each, run
 from purse.wire.jobs import Job, JobEvent, JobState
@@ -180,5 +179,6 @@ class Client:
     ledger_head = _run(AsyncClient.ledger_head)
     keys = _run(AsyncClient.keys)
     verify = _run(AsyncClient.verify)
+    metrics = _run(AsyncClient.metrics)
     ready = _run(AsyncClient.ready)
-    predict = staticmethod(prediction.predict)
+    predict = staticmethod(AsyncClient.predict)

@@ -2,11 +2,12 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 from purse.client.calls import Call, Source, at, get, nothing, reader
 from purse.client.sending import Sender
 from purse.errors import ClientError, ProblemError, Unreachable
+from purse.frames import as_csv, is_frame
 from purse.wire.uploads import UploadStatus
 
 PART: Final = 2**24  # bytes of a request, held in memory; a file of no more goes in one with its declaration
@@ -16,8 +17,10 @@ _PASSING: Final = frozenset((408, 409, 423, 429, 502, 503, 504))
 
 
 def opened(file: Source) -> AbstractContextManager[BinaryIO]:
-    """The file, open; one that was open before stays so."""
-    return Path(file).open("rb") if isinstance(file, str | Path) else nullcontext(file)
+    """The file, open; one that was open before stays so; a frame as a CSV file."""
+    if is_frame(file):
+        return as_csv(file)
+    return Path(file).open("rb") if isinstance(file, str | Path) else nullcontext(cast(BinaryIO, file))
 
 
 def length(file: BinaryIO) -> int | None:

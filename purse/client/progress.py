@@ -4,9 +4,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from purse.wire.jobs import JobEvent
 
 Watch = Callable[[JobEvent], None]
@@ -27,6 +24,9 @@ def watching(label: str, progress: bool | Watch | None) -> Iterator[Watch]:
     if progress is False or (progress is None and not sys.stderr.isatty()):
         yield lambda _event: None
         return
+    from rich.console import Console  # late: the larger part of an import of the client
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -15,10 +15,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
-from purse.client.calls import Call, Upload, page
+from purse.client.calls import Call, Upload, at, page
 from purse.client.events import FINISHED, EventStream
-from purse.errors import ProblemError, Unreachable, problem
+from purse.errors import ClientError, ProblemError, Unreachable, problem
 from purse.wire.base import Page
+from purse.wire.datasets import Dataset
 from purse.wire.jobs import JobEvent
 
 T = TypeVar("T")
@@ -156,6 +157,31 @@ class Sender:
             cursor = found.next
             if cursor is None:
                 return items
+
+    async def of(self, dataset: Dataset | str, *parts: str) -> str:
+        """The path of something of a dataset, which may be named as people do."""
+        return at("datasets", await self.identify(dataset), *parts)
+
+    async def identify(self, dataset: Dataset | str) -> str:
+        """The id of the dataset: itself, or the one of this name.
+
+        Raises
+        ------
+        ProblemError
+            not_found, if there is none of this name.
+        ClientError
+            if there are several.
+        """
+        if not isinstance(dataset, str):
+            return dataset.id
+        if dataset.startswith("ds_"):
+            return dataset
+        found = [known.id for known in await self.all(at("datasets"), Page[Dataset]) if known.name == dataset]
+        if not found:
+            raise ProblemError("not_found", 404, f"no dataset that this token may see is named {dataset!r}")
+        if len(found) > 1:
+            raise ClientError(f"{len(found)} datasets are named {dataset!r}; say which by its id: {', '.join(found)}")
+        return found[0]
 
     async def follow(self, stream: EventStream) -> AsyncGenerator[JobEvent]:
         """A job's events until it is finished, through lost connections."""

@@ -1,148 +1,34 @@
-"""Quotes and jobs."""
+"""Quotes and jobs, as a client reads them.
 
-from typing import Annotated, Any, Literal, get_args
+What a request may name, and which methods there are, only the service knows: `app.wire`.
+"""
 
-from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, RootModel
 
 from accounting.privacy import REPLACE_ONE, Unit
-from purse.wire.base import Delta, Epsilon, Identifier, Name, Protected, Sha256, Timestamp, Wire
-from purse.wire.datasets import MAX_COLUMNS, PrivacyLoss
+from purse.wire.base import Identifier, Name, Protected, Sha256, Timestamp, Wire
+from purse.wire.datasets import PrivacyLoss
 from purse.wire.neighbors import Meaning, Neighbors, Other
-from solvers.domains import Domain, Free
-from solvers.losses import Loss
-from solvers.methods import Method, Run
-from solvers.preparation import Declared, Private
-from solvers.regularizers import L2, Regularizer
-from solvers.selection import Auto
-from solvers.statistics import AnyStatistic
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 JobKind = Literal["model", "profile", "statistic"]
 
 
-class JobPrivacy(Wire):
-    """The privacy a job asks for."""
+class Method(RootModel[dict[str, Any]]):
+    """A method by its name, every field filled in: which fields there are depends on the method."""
 
-    epsilon: Epsilon
-    delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
+    model_config = ConfigDict(strict=True, frozen=True)
 
+    @property
+    def name(self) -> str:
+        """Which method."""
+        return str(self.root["name"])
 
-class FromProfile(Wire):
-    """Rows are centred and scaled by a profile that was released of the dataset before; the price holds no moments."""
-
-    name: Annotated[Literal["profile"], Field(description="By its name.")]
-    job: Annotated[
-        Identifier | None,
-        Field(description="The job that released it; the dataset's latest if null. The quote says which."),
-    ] = None
-
-
-class JobRequest(Wire):
-    """Train one private model. Only dataset, target and privacy are required; there is no seed to give."""
-
-    dataset: Identifier
-    target: Annotated[Name, Field(description="The declared column to predict.")]
-    positive: Annotated[
-        str | None,
-        Field(
-            description="For a category target: the class coded +1, all others -1. If null, the second of two "
-            "categories; more than two are all told apart, by softmax."
-        ),
-    ] = None
-    features: Annotated[
-        list[Name] | None,
-        Field(
-            max_length=MAX_COLUMNS,
-            description="Declared columns to use; all others if null. [] leaves the intercept alone.",
-        ),
-    ] = None
-    loss: Annotated[
-        Annotated[Loss, Field(discriminator="name")] | None,
-        Field(
-            description="One that suits the target; if null, logistic for a category, softmax for one of more than two "
-            "categories without `positive`, squared for a number."
-        ),
-    ] = None
-    regularizer: Annotated[
-        Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
-    ] = L2(1e-4)
-    domain: Annotated[Annotated[Domain, Field(discriminator="name")], Field(description="Where w may lie.")] = Free()
-    method: Annotated[
-        Annotated[Method | Auto, Field(discriminator="name")],
-        Field(description="The private solver; auto chooses from public facts."),
-    ] = Auto()
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for.")]
-    preparation: Annotated[
-        Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None,
-        Field(
-            description="private: rows are centred and scaled by private means and variances, which the price "
-            "includes, and `regularizer` and `domain` act on standardised coefficients; profile: so, by moments that "
-            "were released before, at no further charge; declared: rows as the declaration codes them. If null, "
-            "private where it fits, else declared. Either way the model is in the declared columns."
-        ),
-    ] = None
-    slope_limit: Annotated[
-        float | None,
-        Field(
-            ge=1e-6,
-            le=1,
-            description="Shorten each record's slope to this share of the loss's bound: less noise, some bias. If "
-            "null, 0.7 for classes told apart by one margin from few standardised rows, else 1.",
-        ),
-    ] = None
-    row_norm: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=1e6,
-            description="Clip rows as declared to this l2 norm; what the schema implies if null. Less than that goes "
-            "with preparation declared alone.",
-        ),
-    ] = None
-
-
-class StatisticRequest(Wire):
-    """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
-
-    Priced, charged and receipted as a model is. A profile is the dataset's: whoever may use that may read it, and
-    standardise by it, free.
-    """
-
-    dataset: Identifier
-    columns: Annotated[
-        list[Name] | None,
-        Field(
-            min_length=1,
-            max_length=MAX_COLUMNS,
-            exclude_if=lambda columns: columns is None,
-            description="Declared columns, in the order of the answer: of several, counts are of all together, a cross "
-            "table. All if null, which a profile always is of.",
-        ),
-    ] = None
-    method: Annotated[AnyStatistic, Field(discriminator="name", description="Which statistic, and how fine.")]
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
-
-
-Asked = JobRequest | StatisticRequest
-_STATISTICS = frozenset(str(member.__dataclass_fields__["name"].default) for member in get_args(AnyStatistic))
-
-
-def _kind(document: Any) -> str:
-    method = document.get("method") if isinstance(document, dict) else getattr(document, "method", None)
-    name = method.get("name") if isinstance(method, dict) else getattr(method, "name", None)
-    return "statistic" if isinstance(name, str) and name in _STATISTICS else "model"
-
-
-class AnyRequest(
-    RootModel[
-        Annotated[
-            Annotated[JobRequest, Tag("model")] | Annotated[StatisticRequest, Tag("statistic")], Discriminator(_kind)
-        ]
-    ]
-):
-    """A model, or a statistic: the method's name tells."""
-
-    model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
+    def __getitem__(self, field: str) -> Any:
+        """What it was settled to."""
+        return self.root[field]
 
 
 class QueryPrice(Wire):
@@ -219,7 +105,7 @@ class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
     dataset: Identifier
-    method: Annotated[Run | AnyStatistic, Field(discriminator="name", description="The method, every field filled in.")]
+    method: Annotated[Method, Field(description="The method, every field filled in.")]
     reason: Annotated[str, Field(description="Why this method and these settings.")]
     preparation: Annotated[
         Prepared | None, Field(description="How rows are prepared; null for a job priced before there was a choice.")

@@ -4,31 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
-from accounting.plan import MAX_COUNT
-from accounting.privacy import Relation
-from accounting.records.outside import OutsideEvent
-from purse.wire.base import Delta, Epsilon, Identifier, Sha256, Title, Wire
+from purse.wire.base import Identifier, Sha256, Title, Wire
 from purse.wire.datasets import BudgetStatus
-
-
-class ExternalCharge(Wire):
-    """A mechanism that ran elsewhere, on the same people: what it cost is charged to the dataset's ledger."""
-
-    label: Annotated[
-        Title, Field(description="Your own name for it. The same label with the same event again is the same charge.")
-    ]
-    event: Annotated[
-        OutsideEvent,
-        Field(description="What ran, in the names of dp-accounting; noise multipliers over the per-record bound."),
-    ]
-    exceeds: Annotated[
-        bool,
-        Field(
-            description="Record it also if it does not fit, for it has happened: the budget is then exceeded, and "
-            "the ledger frozen. Without this, what does not fit is refused."
-        ),
-    ] = False
 
 
 class ExternalCharged(Wire):
@@ -41,19 +18,6 @@ class ExternalCharged(Wire):
     sequence: Annotated[int, Field(description="The ledger's entry of it.")]
     hash: Sha256
     budget: Annotated[BudgetStatus, Field(description="The budget as it stands now.")]
-
-
-class CalibrationRequest(Wire):
-    """A mechanism, and what all its answers together are to keep."""
-
-    mechanism: Annotated[
-        Gaussian | Laplace | PoissonGaussian,
-        Field(discriminator="name", description="How each answer is made private."),
-    ]
-    count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="How many answers.")] = 1
-    epsilon: Epsilon
-    delta: Delta = 0.0
-    neighbors: Annotated[Relation, Field(description="Between which datasets.")] = "replace_one"
 
 
 class Calibration(Wire):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from purse.extras import ARITHMETIC
+
 ROOT = Path(__file__).parents[2]
 OURS = ("accounting", "solvers", "purse", "app")
 LOCKS = {
@@ -23,6 +25,8 @@ LOCKS = {
 # What SQLAlchemy loads by the name in a database's address.
 BY_NAME = {"psycopg"}
 TRACING = ROOT / "app/operations/tracing.py"
+EXPORTS = ROOT / "purse/exports.py"
+SERVICE = ("solvers", "server")
 
 
 def _name(requirement: str) -> str:
@@ -32,8 +36,10 @@ def _name(requirement: str) -> str:
 def _declared() -> dict[str, set[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = {name: {_name(line) for line in lines} for name, lines in project["dependency-groups"].items()}
-    extra = {_name(line) for line in project["project"]["optional-dependencies"]["tracing"]}
-    return {"service": {_name(line) for line in project["project"]["dependencies"]}, "tracing": extra} | groups
+    light = {"light": {_name(line) for line in project["project"]["dependencies"]}}
+    extras = project["project"]["optional-dependencies"]
+    named = {name: {_name(line) for line in lines} - {"privy-purse"} for name, lines in extras.items()}
+    return {"service": light["light"].union(*(named[name] for name in SERVICE))} | light | named | groups
 
 
 def _imported(file: Path) -> set[str]:
@@ -50,7 +56,7 @@ def _imported(file: Path) -> set[str]:
 @pytest.mark.slow
 def test_imports_and_declared_dependencies_are_the_same() -> None:
     distributions = packages_distributions()
-    files = (file for room in OURS for file in (ROOT / room).rglob("*.py") if file != TRACING)
+    files = (file for room in OURS for file in (ROOT / room).rglob("*.py") if file not in (TRACING, EXPORTS))
     modules = {name.split(".")[0] for file in files for name in _imported(file)}
     assert {_name(distributions[module][0]) for module in modules} | BY_NAME == _declared()["service"]
 
@@ -63,6 +69,18 @@ def test_the_extra_is_imported_by_its_module_alone_and_is_what_that_imports() ->
     found = {needed[part] for name in modules for part in needed if name.startswith(f"{part}.")}
     assert found == _declared()["tracing"] <= _declared()["test"]
     assert all(any(name.startswith(part) for part in needed) for name in modules)
+
+
+def test_what_a_model_is_exported_to_is_imported_by_one_module_and_is_an_extra_each() -> None:
+    modules = {name.split(".")[0] for name in _imported(EXPORTS)} - {"numpy"}
+    declared = _declared()
+    assert modules == {"sklearn", "onnx"}
+    assert (declared["sklearn"], declared["onnx"]) == ({"scikit-learn"}, {"onnx"})
+    assert declared["sklearn"] | declared["onnx"] <= declared["test"]
+
+
+def test_what_is_missing_is_told_by_the_extra_that_has_it() -> None:
+    assert {name.replace("_", "-") for name in ARITHMETIC} == _declared()["solvers"]
 
 
 @pytest.mark.parametrize("group", LOCKS)

@@ -14,7 +14,7 @@ from app.http.routing import routes
 from app.main import ROUTERS
 from app.operations.readiness import REASONS
 from app.settings import Settings
-from purse.wire.jobs import JobRequest
+from app.wire import JobRequest
 from solvers.domains import Domain
 from solvers.losses import Loss
 from solvers.methods import Method

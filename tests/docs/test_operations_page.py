@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from app.cli.commands import purse
+from app.cli.commands import EVERY, program
 
 PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text()
 BLOCKS = "\n".join(re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -20,7 +20,7 @@ LINES = sorted(set(re.findall(r"^(?:[A-Z_]+=\S+ )*(purse .*)$", f"{BLOCKS}\n{INL
 def test_it_is_a_command(line: str) -> None:
     """Its names, options and number of arguments; of a line that leaves something out ("...") as much as is there."""
     words = shlex.split(line.replace(" ...", ""))[1:]
-    command: Any = typer.main.get_command(purse)
+    command: Any = typer.main.get_command(program(EVERY))
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     if words and "..." not in line:

@@ -8,7 +8,7 @@ from app.datasets.store import DatasetRow
 from app.quotes import pricing
 from app.quotes.pricing import Priced
 from app.settings import Settings
-from purse.wire.jobs import Asked
+from app.wire import Asked
 
 
 class InlineCalculators:

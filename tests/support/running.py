@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from app.persistence.clock import SystemClock
+from app.wire import Job
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Engine
-from purse.wire.jobs import Job
 from tests.support.patience import until
 from tests.support.world import World
 

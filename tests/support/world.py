@@ -41,10 +41,10 @@ from app.settings import Settings
 from app.sources.spec import JobSpec
 from app.stewardship import charges
 from app.stewardship import service as stewardship
+from app.wire import ExternalCharge, Job, JobRequest
 from app.worker.dispatcher import Dispatcher
 from purse.wire.datasets import Amendment, Dataset, DatasetSpec
-from purse.wire.jobs import Job, JobRequest
-from purse.wire.outside import ExternalCharge, ExternalCharged
+from purse.wire.outside import ExternalCharged
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
 from tests.support.service import JOB, SPEC, people

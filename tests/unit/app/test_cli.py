@@ -16,7 +16,7 @@ import typer
 
 from app.calculation import calculators
 from app.cli import main
-from app.cli.commands import purse as commands
+from app.cli.commands import EVERY, program
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
 
@@ -86,7 +86,7 @@ def _walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         yield from _walk(child, (*path, name))
 
 
-COMMANDS = dict(_walk(typer.main.get_command(commands)))
+COMMANDS = dict(_walk(typer.main.get_command(program(EVERY))))
 
 
 def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
@@ -104,6 +104,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "dataset erase",
         "dataset freeze",
         "dataset unfreeze",
+        "datasets",
         "db copy",
         "demo",
         "fit",
@@ -126,8 +127,10 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "ledger verify",
         "migrate",
         "model",
+        "predict",
         "profile",
         "quote",
+        "receipt ask",
         "receipt get",
         "receipt verify",
         "scheduler",

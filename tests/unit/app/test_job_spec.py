@@ -18,9 +18,9 @@ from accounting.records.codec import plan_to_json
 from app.jobs import release, service
 from app.sources.design import Design
 from app.sources.spec import JobSpec
+from app.wire import JobRequest
 from app.worker.dispatcher import Dispatcher
 from purse.wire.datasets import DatasetSpec
-from purse.wire.jobs import JobRequest
 from purse.wire.models import Model
 from solvers.domains import Domain, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import SolverError

@@ -16,8 +16,8 @@ from app.http.errors import ApiError
 from app.jobs import profiles, release
 from app.jobs.store import JobRow
 from app.sources.spec import JobSpec
+from app.wire import StatisticRequest
 from purse.wire.datasets import DatasetSpec
-from purse.wire.jobs import StatisticRequest
 from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import ColumnProfile, DatasetProfile
 from solvers.data_access import inputs

@@ -21,8 +21,8 @@ from app.http.errors import ApiError
 from app.quotes import pricing
 from app.settings import Settings
 from app.sources.design import Design
+from app.wire import JobRequest, Quote
 from purse.wire.datasets import DatasetSpec
-from purse.wire.jobs import JobRequest, Quote
 from solvers.methods import Method
 from tests.support.calculations import price
 

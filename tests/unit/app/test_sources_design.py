@@ -27,8 +27,8 @@ from app.sources.matrix import (
     open_coded,
     widths,
 )
+from app.wire import JobRequest
 from purse.wire.datasets import DatasetSpec
-from purse.wire.jobs import JobRequest
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
 from solvers.data_access.unfolded import rows_of

@@ -12,8 +12,8 @@ from accounting.noise import Noise
 from app.http.errors import ApiError
 from app.jobs import statistics
 from app.sources.spec import JobSpec
+from app.wire import StatisticRequest
 from purse.wire.datasets import DatasetSpec
-from purse.wire.jobs import StatisticRequest
 from purse.wire.statistics import CountsResult, CovarianceResult, MeansResult, QuantilesResult
 from solvers.data_access import inputs
 from solvers.solve import run

@@ -29,6 +29,7 @@ from purse import (
     AsyncClient,
     Client,
     JobNotReleased,
+    Model,
     NotVerified,
     ProblemError,
     Receipt,
@@ -42,9 +43,9 @@ from purse.client.events import EventStream
 from purse.prediction import encode
 from purse.wire.datasets import CategoryColumn, Column, NumberColumn
 from purse.wire.jobs import JobState
-from purse.wire.models import Model
 from purse.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
+from tests.support.light import WITHOUT, python
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
 from tests.support.service import SPEC, people
@@ -82,6 +83,7 @@ COLUMNS: list[Column] = [
     NumberColumn(name="age", type="number", lower=0, upper=50, default=10),
     CategoryColumn(name="sex", type="category", categories=["f", "m"]),
 ]
+NOBODY: dict[str, object] = {"age": None, "sex": None}
 MODEL = Model.model_validate(
     {
         "kind": "linear",
@@ -265,8 +267,8 @@ def test_an_identifier_cannot_leave_its_place_in_the_path() -> None:
         return _problem("not_found", 404)
 
     with _client(answer) as purse, pytest.raises(ProblemError):
-        purse.datasets.get("../tokens?x=1")
-    assert paths == [b"/v1/datasets/..%2Ftokens%3Fx%3D1"]
+        purse.datasets.get("ds_/../tokens?x=1")
+    assert paths == [b"/v1/datasets/ds_%2F..%2Ftokens%3Fx%3D1"]
 
 
 class Broken(httpx.SyncByteStream, httpx.AsyncByteStream):
@@ -465,7 +467,7 @@ def test_prediction_by_hand() -> None:
         {"age": 25, "sex": "f"},  # 0 -> margin -1 + 0.5
         {"age": "80", "sex": " m "},  # clamped to 1 -> -1 + 2 - 0.5
         {"age": None, "sex": "?"},  # default 10 -> -0.6 -> -1 - 1.2 + 3
-        {},
+        NOBODY,
     ]
     margin = np.array([-0.5, 0.5, 0.8, 0.8])
     assert predict(MODEL, rows) == pytest.approx(1 / (1 + np.exp(-margin)), rel=1e-12)
@@ -492,12 +494,12 @@ def test_prediction_by_softmax_is_a_probability_for_each_class() -> None:
 
 def test_prediction_by_sign_is_the_class_and_a_margin_of_0_is_the_negative_one() -> None:
     rule = MODEL.model_copy(update={"loss": "huber_hinge", "link": "sign"})
-    rows: list[dict[str, object]] = [{"age": 25, "sex": "f"}, {"age": "80", "sex": " m "}, {}]
+    rows: list[dict[str, object]] = [{"age": 25, "sex": "f"}, {"age": "80", "sex": " m "}, NOBODY]
     assert predict(rule, rows).tolist() == ["no", "yes", "yes"]
     level = rule.model_copy(update={"coefficients": [0.0] * 4, "intercept": 0.0})
-    assert predict(level, [{}]).tolist() == ["no"]
+    assert predict(level, [NOBODY]).tolist() == ["no"]
     with pytest.raises(ValueError, match="two classes"):
-        predict(rule.model_copy(update={"classes": None}), [{}])
+        predict(rule.model_copy(update={"classes": None}), [NOBODY])
 
 
 def test_prediction_of_a_number_is_in_its_own_units_and_extreme_margins_are_finite() -> None:
@@ -506,11 +508,11 @@ def test_prediction_of_a_number_is_in_its_own_units_and_extreme_margins_are_fini
     assert predict(number, [{"age": 25, "sex": "f"}]) == pytest.approx([10 + 20 * -0.5])
     steep = MODEL.model_copy(update={"intercept": -5e3})
     assert predict(steep, [{"age": 25, "sex": "f"}])[0] == 0.0
-    assert predict(steep.model_copy(update={"intercept": 5e3}), [{}])[0] == 1.0
+    assert predict(steep.model_copy(update={"intercept": 5e3}), [NOBODY])[0] == 1.0
     with pytest.raises(ValueError, match="coefficients"):
-        predict(MODEL.model_copy(update={"features": COLUMNS[:1]}), [{}])
+        predict(MODEL.model_copy(update={"features": COLUMNS[:1]}), [NOBODY])
     with pytest.raises(ValueError, match="number as its target"):
-        predict(number.model_copy(update={"target": COLUMNS[1]}), [{}])
+        predict(number.model_copy(update={"target": COLUMNS[1]}), [NOBODY])
 
 
 @pytest.mark.parametrize("default", [None, 12.5])
@@ -556,7 +558,7 @@ def test_numbers_with_an_origin_are_encoded_as_the_server_encodes_them(
     assert (low, high) == (codes.min(), codes.max())
     origin, scale = column.coding or (0.0, 0.0)
     target = MODEL.model_copy(update={"link": "identity", "classes": None, "target": column})
-    margin = predict(target.model_copy(update={"link": "identity"}), [{}])
+    margin = predict(target.model_copy(update={"link": "identity"}), [NOBODY])
     level = target.intercept if isinstance(target.intercept, float) else 0.0
     assert margin[0] == pytest.approx(origin + scale * (level + _empty(target)))
 
@@ -613,6 +615,27 @@ def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
     )
     document = ReceiptDocument(receipt=made, signature=receipts.sign(made, key))
     return document, KeySet.model_validate(receipts.jwks(key))
+
+
+@pytest.mark.slow
+def test_a_receipts_signature_is_checked_without_the_arithmetic_and_its_spend_is_not(tmp_path: Path) -> None:
+    Receipt(*_receipt(MODEL)).save(tmp_path)
+    (tmp_path / "others.json").write_text(_receipt(MODEL)[1].model_dump_json())
+    code = """
+import purse
+receipt = purse.load("receipt.json", "keys.json")
+receipt.verify_signature()
+print("signed")
+for wrong in (receipt.verify, purse.load("receipt.json", "others.json").verify_signature):
+    try:
+        wrong()
+    except purse.ClientError as error:
+        print(type(error).__name__, error)
+"""
+    done = python(WITHOUT + code, tmp_path)
+    signed, lacking, unknown = done.stdout.splitlines()
+    assert (signed, lacking.split()[0], unknown.split()[0]) == ("signed", "NotInstalled", "NotVerified")
+    assert lacking.endswith("pip install 'privy-purse[solvers]'")
 
 
 def test_receipt_is_verified_offline_against_saved_keys_only(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ from accounting import Privacy
 from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from purse.wire.jobs import JobRequest
+from app.wire import JobRequest
 from solvers import kernels, methods, plan, solve
 from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle

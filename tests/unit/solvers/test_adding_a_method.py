@@ -61,7 +61,7 @@ TRIAL = """
 import json
 import numpy as np
 from accounting import Privacy
-from purse.wire.jobs import JobRequest
+from app.wire import JobRequest
 from app.sources.spec import JobSpec
 from pydantic import TypeAdapter
 from solvers import Problem, plan

@@ -1,0 +1,194 @@
+"""What the service alone reads: requests that name one of a union of losses, methods or mechanisms.
+
+Everything else that is sent is in `purse.wire`, which loads no library of the arithmetic.
+"""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
+
+from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
+from accounting.plan import MAX_COUNT
+from accounting.privacy import Relation
+from accounting.records.outside import OutsideEvent
+from purse.wire import jobs
+from purse.wire.base import Delta, Epsilon, Identifier, Name, Title, Wire
+from purse.wire.datasets import MAX_COLUMNS
+from solvers.domains import Domain, Free
+from solvers.losses import Loss
+from solvers.methods import Method, Run
+from solvers.preparation import Declared, Private
+from solvers.regularizers import L2, Regularizer
+from solvers.selection import Auto
+from solvers.statistics import AnyStatistic
+
+
+class JobPrivacy(Wire):
+    """The privacy a job asks for."""
+
+    epsilon: Epsilon
+    delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
+
+
+class FromProfile(Wire):
+    """Rows are centred and scaled by a profile that was released of the dataset before; the price holds no moments."""
+
+    name: Annotated[Literal["profile"], Field(description="By its name.")]
+    job: Annotated[
+        Identifier | None,
+        Field(description="The job that released it; the dataset's latest if null. The quote says which."),
+    ] = None
+
+
+class JobRequest(Wire):
+    """Train one private model. Only dataset, target and privacy are required; there is no seed to give."""
+
+    dataset: Identifier
+    target: Annotated[Name, Field(description="The declared column to predict.")]
+    positive: Annotated[
+        str | None,
+        Field(
+            description="For a category target: the class coded +1, all others -1. If null, the second of two "
+            "categories; more than two are all told apart, by softmax."
+        ),
+    ] = None
+    features: Annotated[
+        list[Name] | None,
+        Field(
+            max_length=MAX_COLUMNS,
+            description="Declared columns to use; all others if null. [] leaves the intercept alone.",
+        ),
+    ] = None
+    loss: Annotated[
+        Annotated[Loss, Field(discriminator="name")] | None,
+        Field(
+            description="One that suits the target; if null, logistic for a category, softmax for one of more than two "
+            "categories without `positive`, squared for a number."
+        ),
+    ] = None
+    regularizer: Annotated[
+        Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
+    ] = L2(1e-4)
+    domain: Annotated[Annotated[Domain, Field(discriminator="name")], Field(description="Where w may lie.")] = Free()
+    method: Annotated[
+        Annotated[Method | Auto, Field(discriminator="name")],
+        Field(description="The private solver; auto chooses from public facts."),
+    ] = Auto()
+    privacy: Annotated[JobPrivacy, Field(description="The promise asked for.")]
+    preparation: Annotated[
+        Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None,
+        Field(
+            description="private: rows are centred and scaled by private means and variances, which the price "
+            "includes, and `regularizer` and `domain` act on standardised coefficients; profile: so, by moments that "
+            "were released before, at no further charge; declared: rows as the declaration codes them. If null, "
+            "private where it fits, else declared. Either way the model is in the declared columns."
+        ),
+    ] = None
+    slope_limit: Annotated[
+        float | None,
+        Field(
+            ge=1e-6,
+            le=1,
+            description="Shorten each record's slope to this share of the loss's bound: less noise, some bias. If "
+            "null, 0.7 for classes told apart by one margin from few standardised rows, else 1.",
+        ),
+    ] = None
+    row_norm: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=1e6,
+            description="Clip rows as declared to this l2 norm; what the schema implies if null. Less than that goes "
+            "with preparation declared alone.",
+        ),
+    ] = None
+
+
+class StatisticRequest(Wire):
+    """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
+
+    Priced, charged and receipted as a model is. A profile is the dataset's: whoever may use that may read it, and
+    standardise by it, free.
+    """
+
+    dataset: Identifier
+    columns: Annotated[
+        list[Name] | None,
+        Field(
+            min_length=1,
+            max_length=MAX_COLUMNS,
+            exclude_if=lambda columns: columns is None,
+            description="Declared columns, in the order of the answer: of several, counts are of all together, a cross "
+            "table. All if null, which a profile always is of.",
+        ),
+    ] = None
+    method: Annotated[AnyStatistic, Field(discriminator="name", description="Which statistic, and how fine.")]
+    privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
+
+
+Asked = JobRequest | StatisticRequest
+_STATISTICS = frozenset(str(member.__dataclass_fields__["name"].default) for member in get_args(AnyStatistic))
+
+
+def _kind(document: Any) -> str:
+    method = document.get("method") if isinstance(document, dict) else getattr(document, "method", None)
+    name = method.get("name") if isinstance(method, dict) else getattr(method, "name", None)
+    return "statistic" if isinstance(name, str) and name in _STATISTICS else "model"
+
+
+class AnyRequest(
+    RootModel[
+        Annotated[
+            Annotated[JobRequest, Tag("model")] | Annotated[StatisticRequest, Tag("statistic")], Discriminator(_kind)
+        ]
+    ]
+):
+    """A model, or a statistic: the method's name tells."""
+
+    model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class Quote(jobs.Quote):
+    """The price of a job: a function of public facts only."""
+
+    method: Annotated[  # type: ignore[assignment]
+        Run | AnyStatistic, Field(discriminator="name", description="The method, every field filled in.")
+    ]
+
+
+class Job(jobs.Job):
+    """A job and its state."""
+
+    quote: Annotated[Quote, Field(description="The price as it was charged.")]
+
+
+class ExternalCharge(Wire):
+    """A mechanism that ran elsewhere, on the same people: what it cost is charged to the dataset's ledger."""
+
+    label: Annotated[
+        Title, Field(description="Your own name for it. The same label with the same event again is the same charge.")
+    ]
+    event: Annotated[
+        OutsideEvent,
+        Field(description="What ran, in the names of dp-accounting; noise multipliers over the per-record bound."),
+    ]
+    exceeds: Annotated[
+        bool,
+        Field(
+            description="Record it also if it does not fit, for it has happened: the budget is then exceeded, and "
+            "the ledger frozen. Without this, what does not fit is refused."
+        ),
+    ] = False
+
+
+class CalibrationRequest(Wire):
+    """A mechanism, and what all its answers together are to keep."""
+
+    mechanism: Annotated[
+        Gaussian | Laplace | PoissonGaussian,
+        Field(discriminator="name", description="How each answer is made private."),
+    ]
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="How many answers.")] = 1
+    epsilon: Epsilon
+    delta: Delta = 0.0
+    neighbors: Annotated[Relation, Field(description="Between which datasets.")] = "replace_one"

@@ -1,0 +1,79 @@
+"""A table, whatever holds it: pandas, Polars and Arrow are used if given, and never imported."""
+
+import csv
+import io
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO, Final, Protocol, TypeGuard, cast
+
+_KINDS: Final = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
+
+
+class Frame(Protocol):
+    """A DataFrame of pandas or Polars, an Arrow table or batch."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """What all of them have; it is not called."""
+        ...
+
+
+Rows = Frame | Sequence[Mapping[str, object]]
+
+
+def is_frame(found: object) -> TypeGuard[Frame]:
+    """Whether it is such a table, and no file and no list of rows."""
+    return _library(found) is not None
+
+
+def columns(rows: Rows) -> dict[str, list[object]]:
+    """Each column's values, None for what is missing.
+
+    Raises
+    ------
+    ValueError
+        if rows differ in their columns, or a frame has a column twice.
+    """
+    if is_frame(rows):
+        return _of_frame(rows)
+    found = list(cast(Sequence[Mapping[str, object]], rows))
+    names = dict.fromkeys(found[0]) if found else {}
+    for row in found:
+        if row.keys() != names.keys():
+            odd = ", ".join(sorted(map(str, row.keys() ^ names.keys())))
+            raise ValueError(f"the rows differ in their columns: {odd}")
+    return {name: [row[name] for row in found] for name in names}
+
+
+def as_csv(frame: Frame) -> BinaryIO:
+    """The frame as a CSV file, at its beginning; nothing stands for what is missing."""
+    from purse.values import as_text  # late: NumPy
+
+    held = columns(frame)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text)
+    writer.writerow(held)
+    writer.writerows([as_text(value) for value in row] for row in zip(*held.values(), strict=True))
+    text.detach()
+    file.seek(0)
+    return cast(BinaryIO, file)
+
+
+def _library(found: object) -> str | None:
+    named = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(found).__mro__)
+    return next((library for library, name in named if (library, name) in _KINDS), None)
+
+
+def _of_frame(frame: Any) -> dict[str, list[object]]:
+    library = _library(frame)
+    names = list(frame.schema.names) if library == "pyarrow" else list(frame.columns)
+    if len({str(name) for name in names}) < len(names):
+        raise ValueError("the frame has a column twice")
+    return {str(name): _values(frame[name], library) for name in names}
+
+
+def _values(column: Any, library: str | None) -> list[object]:
+    if library == "pandas":
+        pairs = zip(column.tolist(), column.isna(), strict=True)
+        return [None if is_missing else value for value, is_missing in pairs]
+    return list(column.to_pylist() if library == "pyarrow" else column.to_list())

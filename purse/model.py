@@ -1,0 +1,88 @@
+"""A released model in the hands of whoever has it."""
+
+from typing import TYPE_CHECKING, Any
+
+from purse import text
+from purse.wire import models
+from purse.wire.datasets import Column, NumberColumn
+from purse.wire.neighbors import lines
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from purse.frames import Rows
+
+
+class Model(models.Model):
+    """margin = intercept + sum over features of coefficient * encoded value; see the fields, which are its JSON."""
+
+    @property
+    def named(self) -> dict[str, float] | dict[str, dict[str, float]]:
+        """Each coefficient by what it multiplies, "sex = f" say, and the intercept; for link softmax so in each class.
+
+        They are of encoded values: how a column's values are encoded is its declaration in `features`.
+        """
+        names = [*(name for column in self.features for name in inputs(column)), "intercept"]
+        told = [dict(zip(names, weights, strict=True)) for weights in self._margins]
+        return dict(zip(self.classes or (), told, strict=True)) if self.link == "softmax" else told[0]
+
+    def summary(self) -> str:
+        """What it predicts, what it promises, and its coefficients, as a table for people."""
+        heads = self.classes if self.link == "softmax" and self.classes else ["coefficient"]
+        of_one = f", P({self.classes[1]})" if self.classes and self.link == "logistic" else ""
+        said = self.privacy
+        facts = [
+            ("model", f"{self.loss} loss, link {self.link}{of_one}"),
+            ("predicts", self.target.name),
+            ("privacy", f"epsilon {said.epsilon:.6g} at delta {said.delta:.3g}"),
+            *lines(said.neighbors, said.epsilon, said.delta),
+        ]
+        names = [*(name for column in self.features for name in inputs(column)), "intercept"]
+        rows = [(name, *values) for name, *values in zip(names, *self._margins, strict=True)]
+        return text.facts(facts) + text.table(("input", *heads), rows)
+
+    def predict(self, rows: "Rows") -> "NDArray[Any]":
+        """See `purse.predict`."""
+        from purse.prediction import predict  # late: NumPy
+
+        return predict(self, rows)
+
+    def to_sklearn(self) -> Any:
+        """A fitted pipeline of scikit-learn that predicts the same from a frame, `predict_proba` where it is one.
+
+        Raises
+        ------
+        NotInstalled
+            without `privy-purse[sklearn]`.
+        """
+        from purse.exports import to_sklearn
+
+        return to_sklearn(self)
+
+    def to_onnx(self) -> bytes:
+        """An ONNX model with an input (n, 1) for each column and one output, `prediction`, as `predict` gives it.
+
+        Categories must be exactly as declared there, no space around them; a number that is missing is NaN.
+
+        Raises
+        ------
+        NotInstalled
+            without `privy-purse[onnx]`.
+        """
+        from purse.exports import to_onnx
+
+        return to_onnx(self)
+
+    @property
+    def _margins(self) -> list[list[float]]:
+        """The coefficients of each margin, its intercept last."""
+        weights: Any = [self.coefficients] if isinstance(self.intercept, float) else self.coefficients
+        intercepts = [self.intercept] if isinstance(self.intercept, float) else self.intercept
+        return [[*own, intercept] for own, intercept in zip(weights, intercepts, strict=True)]
+
+
+def inputs(column: Column) -> list[str]:
+    """What each encoded value of a column stands for."""
+    if isinstance(column, NumberColumn):
+        return [column.name]
+    return [f"{column.name} = {category}" for category in [*column.categories, "(other)"]]

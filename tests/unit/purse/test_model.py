@@ -1,0 +1,175 @@
+"""A model in people's hands: names, summary, the frames that it predicts from, other libraries' copies of it."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from purse import Model, names, predict
+from purse.frames import as_csv, columns
+from solvers.domains import Domain
+from solvers.losses import Loss
+from solvers.methods import Method
+from solvers.regularizers import Regularizer
+
+NUMBER = {"name": "age", "type": "number", "lower": 0.0, "upper": 50.0, "default": 10.0}
+FROM_ZERO = {"name": "stays", "type": "number", "lower": -2.0, "upper": 7.0, "origin": 0.0, "scale": 5.0}
+CATEGORY = {"name": "sex", "type": "category", "categories": ["f", "m"]}
+WITH_DEFAULT = {"name": "town", "type": "category", "categories": ["a", "b", "c"], "default": "b"}
+FEATURES = [NUMBER, FROM_ZERO, CATEGORY, WITH_DEFAULT]
+ROWS: list[dict[str, object]] = [
+    {"age": 25.0, "stays": 0.0, "sex": "f", "town": "a"},
+    {"age": 80.0, "stays": -9.0, "sex": "m", "town": "c"},
+    {"age": float("nan"), "stays": float("nan"), "sex": "?", "town": "?"},
+    {"age": 0.1, "stays": 6.9, "sex": "", "town": "b"},
+]
+
+
+def _model(link: str) -> Model:
+    weights = np.random.default_rng(5).normal(size=(3, 2 + 3 + 4))
+    several = link == "softmax"
+    target: dict[str, Any] = {"name": "y", "type": "category", "categories": ["low", "mid", "high"]}
+    if link == "identity":
+        target = {"name": "y", "type": "number", "lower": -10.0, "upper": 35.0}
+    return Model.model_validate(
+        {
+            "kind": "linear",
+            "loss": "logistic",
+            "coefficients": weights.tolist() if several else weights[0].tolist(),
+            "intercept": [0.1, -0.3, 0.2] if several else 0.1,
+            "features": FEATURES,
+            "link": link,
+            "classes": {"identity": None, "softmax": target.get("categories")}.get(link, ["low", "high"]),
+            "target": target,
+            "row_norm": 2.0,
+            "job": "job_a",
+            "privacy": {
+                "epsilon": 0.5,
+                "delta": 1e-7,
+                "neighbors": "replace_one",
+                "rows": 100,
+                "event": {},
+                "accountant": "tight",
+                "accountant_version": "1",
+            },
+        }
+    )
+
+
+LINKS = ("logistic", "softmax", "sign", "identity")
+
+
+def test_coefficients_have_names_and_a_summary_tells_them() -> None:
+    model = _model("logistic")
+    assert isinstance(model.coefficients[0], float)
+    assert list(model.named) == [
+        *("age", "stays", "sex = f", "sex = m", "sex = (other)"),
+        *("town = a", "town = b", "town = c", "town = (other)", "intercept"),
+    ]
+    assert list(model.named.values()) == [*model.coefficients, 0.1]
+    for line in ("predicts", "privacy    epsilon 0.5 at delta 1e-07", f"sex = m         {model.coefficients[3]:.6g}"):
+        assert line in model.summary()
+    several = _model("softmax")
+    assert {name: told["intercept"] for name, told in several.named.items() if isinstance(told, dict)} == {
+        "low": 0.1,
+        "mid": -0.3,
+        "high": 0.2,
+    }
+    assert "low" in several.summary()
+
+
+def test_a_column_that_is_unknown_or_missing_is_an_error_that_names_it() -> None:
+    model = _model("logistic")
+    with pytest.raises(ValueError, match=r"it lacks stays$"):
+        predict(model, [{"age": 1, "sex": "f", "town": "a"}])
+    with pytest.raises(ValueError, match=r"the model does not know Age, height$"):
+        predict(model, [{**ROWS[0], "Age": 3, "height": 2}])
+    with pytest.raises(ValueError, match="rows differ in their columns: town"):
+        predict(model, [ROWS[0], {key: value for key, value in ROWS[1].items() if key != "town"}])
+    assert predict(model, [{**ROWS[0], "y": "high"}]) == predict(model, ROWS[:1])  # the target may be there
+    assert predict(model, []).shape == (0,)
+
+
+FRAMES: dict[str, Callable[[], Any]] = {
+    "pandas": lambda: pytest.importorskip("pandas").DataFrame(ROWS),
+    "polars": lambda: pytest.importorskip("polars").DataFrame(ROWS),
+    "arrow": lambda: pa.Table.from_pylist(ROWS),
+    "arrow batch": lambda: pa.RecordBatch.from_pylist(ROWS),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_frame_predicts_as_its_rows_do_and_is_uploaded_as_a_file(kind: str) -> None:
+    frame = FRAMES[kind]()
+    assert _model("softmax").predict(frame).tolist() == predict(_model("softmax"), ROWS).tolist()
+    assert [held[0] for held in columns(frame).values()] == list(ROWS[0].values())
+    with as_csv(frame) as file:
+        assert file.read().decode().split("\r\n") == [
+            "age,stays,sex,town",
+            "25,0,f,a",
+            "80,-9,m,c",
+            ",,?,?",
+            "0.1,6.9,,b",
+            "",
+        ]
+
+
+@pytest.mark.slow
+def test_what_pandas_calls_missing_is_missing() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: frames of it are not tried")
+    frame = pandas.DataFrame({"n": pandas.array([1, None], dtype="Int64"), 2: ["x", None]})
+    assert columns(frame) == {"n": [1, None], "2": ["x", None]}
+    with pytest.raises(ValueError, match="twice"):
+        columns(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", LINKS)
+def test_scikit_learn_predicts_the_same(link: str) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: its copy of a model is not tried")
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: its frames are not tried")
+    model = _model(link)
+    pipeline = model.to_sklearn()
+    frame, ours = pandas.DataFrame(ROWS), model.predict(ROWS)
+    if link in ("sign", "identity"):
+        _same(pipeline.predict(frame), ours)
+    else:
+        found = pipeline.predict_proba(frame)
+        _same(found if link == "softmax" else found[:, 1], ours)
+        assert set(pipeline.predict(frame)) <= set(model.classes or ())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", LINKS)
+def test_onnxruntime_predicts_the_same(link: str) -> None:
+    reason = "onnxruntime is not installed: a model as a graph is not tried"
+    runtime = pytest.importorskip("onnxruntime", reason=reason)
+    onnx = pytest.importorskip("onnx", reason=reason)
+    model = _model(link)
+    made = model.to_onnx()
+    onnx.checker.check_model(onnx.load_model_from_string(made), full_check=True)
+    held = columns(ROWS)
+    kinds: dict[str, Any] = {"number": np.float64, "category": object}
+    given = {c.name: np.array(held[c.name], kinds[c.type]).reshape(-1, 1) for c in model.features}
+    [found] = runtime.InferenceSession(made, providers=["CPUExecutionProvider"]).run(["prediction"], given)
+    _same(found, model.predict(ROWS))
+
+
+def _same(found: NDArray[Any], ours: NDArray[Any]) -> None:
+    """To 1e-12: both are sums of nine products of order 1, in another order, then a function with slope at most 45."""
+    assert found.shape == ours.shape
+    if ours.dtype.kind == "f":
+        assert found == pytest.approx(ours, rel=1e-12, abs=1e-12)
+    else:
+        assert found.tolist() == ours.tolist()
+
+
+def test_the_names_are_those_of_the_unions() -> None:
+    told = {Method: names.METHODS, Loss: names.LOSSES, Regularizer: names.REGULARIZERS, Domain: names.DOMAINS}
+    for union, named in told.items():
+        found = {kind.__dataclass_fields__["name"].default for kind in get_args(union)}
+        assert sorted(found | ({"auto"} if union is Method else set())) == [*named]
