@@ -6,6 +6,7 @@ by them. Proof: docs/proofs/oracle.md.
 """
 
 import math
+from typing import Literal
 
 from solvers.losses.one_margin import OneMargin
 from solvers.problem import Problem
@@ -33,6 +34,16 @@ def block_rows(problem: Problem) -> int:
 def unfolded_rows(width: int) -> int:
     """How many rows of so many numbers are unfolded at a time."""
     return max(16, min(BLOCK, _CACHED // width))
+
+
+Reads = Literal["records", "numbers", "rows"]  # what a sum needs: records as stored, their numbers, or unfolded
+
+
+def piece_rows(problem: Problem, reads: Reads) -> int:
+    """How many of them are read at once."""
+    if reads == "numbers" and problem.columns is not None:
+        return unfolded_rows(max(1, problem.columns.widths.count(1)))
+    return block_rows(problem) if reads == "records" else unfolded_rows(problem.d)
 
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
-from solvers.bounds import UNIT, block_rows, unfolded_rows
+from solvers.bounds import BLOCK, UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
 from solvers.problem import Problem
 
@@ -81,6 +81,7 @@ def of_means(problem: Problem, moved: float, longest: float) -> float:
     moved : what a record adds to the exact sum, its rows' over k
     longest : the most that a term's norm can be
     """
-    places, most, least = problem.places, block_rows(problem), unfolded_rows(problem.d)
+    places, most = problem.places, max(block_rows(problem), BLOCK)  # a piece of numbers has no more
+    least = min(block_rows(problem), unfolded_rows(problem.d))
     rounding = (min(most, places) + places / least + 16) * UNIT * longest
     return moved * SLIP / problem.n + 2 * rounding

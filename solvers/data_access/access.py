@@ -17,7 +17,7 @@ from accounting.mechanisms import Exponential, Gaussian, Laplace, ObjectivePertu
 from accounting.noise import Noise, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
-from solvers.bounds import unfolded_rows
+from solvers.bounds import Reads, unfolded_rows
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.summed import Places, Summed, Work
@@ -196,7 +196,7 @@ class DataAccess:
 class SecondMoments(Work):
     """X'X, and X'y in a last row, the targets clipped to [-limit, limit]: (d + 1, d)."""
 
-    unfolds: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "rows"
 
     limit: float
 

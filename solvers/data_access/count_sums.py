@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.bounds import Reads
 from solvers.data_access.data import Data
 from solvers.data_access.moment_sums import columns_of, numbers_of
 from solvers.data_access.summed import Places, Work
@@ -19,7 +20,7 @@ Sum = Callable[[Places], NDArray[Any]]
 class Histograms(Work):
     """How many rows lie in each of so many equal parts of each number's range: (p bins,)."""
 
-    unfolds: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "numbers"
 
     bins: int
 
@@ -40,8 +41,6 @@ class Cells(Work):
     """How many rows lie in each cell, of one part of each number's range and one category of each block: (cells,), the
     last feature's parts side by side.
     """
-
-    unfolds: ClassVar[bool] = True
 
     bins: int
 
@@ -64,7 +63,7 @@ class Cells(Work):
 class Products(Work):
     """Of y y', y the numbers of x - m: its upper triangle, row by row, what is off the diagonal times sqrt(2)."""
 
-    unfolds: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "numbers"
 
     center: Vector
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import kernels
-from solvers.bounds import GROUP, block_rows, unfolded_rows
+from solvers.bounds import GROUP, piece_rows
 from solvers.columns import Columns
 from solvers.data_access.rows import Stored, cut, kept, taken
 from solvers.data_access.summed import Places, Work
@@ -101,8 +101,7 @@ class Data:
 
     def group_sums(self, work: Work, places: Places, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
         """Its sum over each group's part of the places, in order; of no places one sum."""
-        size = unfolded_rows(self.problem.d) if work.unfolds else block_rows(self.problem)
-        groups, parts = zip(*pieces(places, size), strict=True)
+        groups, parts = zip(*pieces(places, piece_rows(self.problem, work.reads)), strict=True)
         sums = zip(groups, of_each(work.on(self), parts), strict=True)
         for _, own in groupby(sums, lambda pair: pair[0]):
             yield added((part for _, part in own), pulse)

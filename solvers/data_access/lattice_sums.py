@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.bounds import Reads
 from solvers.data_access.data import Data
 from solvers.data_access.summed import Places, Summed, Work
 from solvers.data_access.unfolded import rows_of
@@ -34,7 +35,7 @@ def lattice_mean_gradients(data: Summed, points: NDArray[np.float64], pulse: Cal
 class Rounded(Work):
     """Of records' gradients in units of G 2^-bits, rounded, at each point: int64, (m, d)."""
 
-    unfolds: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "rows"
 
     points: NDArray[np.float64]
     bits: int

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import kernels
+from solvers.bounds import Reads
 from solvers.columns import Columns
 from solvers.data_access.data import Data, listed
 from solvers.data_access.frames import in_frame
@@ -32,7 +33,7 @@ class MeanRow(Work):
 class Spread(Work):
     """Of min(||y||^2, most), y the numbers of x - m."""
 
-    unfolds: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "numbers"
 
     center: Vector
     most: float
@@ -51,7 +52,7 @@ class Spread(Work):
 class Squares(Work):
     """Of y o y, (p,), y the numbers of x - m, shortened to ||y||^2 <= short unless that is infinite."""
 
-    unfolds: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "numbers"
 
     center: Vector
     short: float
@@ -72,7 +73,7 @@ class Squares(Work):
 class Targets(Work):
     """Of y, cut to [-1, 1]; with a center c of |y - c|."""
 
-    unfolds: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "numbers"
 
     center: float | None = None
 
@@ -91,7 +92,7 @@ class Targets(Work):
 class Residuals(Work):
     """Of min(|<z, w> - y|, most), z a row of a checked frame."""
 
-    unfolds: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "numbers"
 
     frame: Frame
     w: Vector

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.bounds import Reads
 from solvers.frame import Frame
 from solvers.problem import Problem
 
@@ -24,7 +25,7 @@ class Work(ABC):
     """
 
     __slots__ = ()
-    unfolds: ClassVar[bool] = False  # whether it needs rows unfolded, so many as fit a cache at once
+    reads: ClassVar[Reads] = "records"
 
     @abstractmethod
     def on(self, data: "Data") -> Callable[[Places], NDArray[Any]]:

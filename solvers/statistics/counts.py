@@ -14,7 +14,7 @@ from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic, bins_refused
 
-MOST_BINS, MOST_CELLS = 1024, 2**18
+MOST_BINS, MOST_CELLS, MOST_COLUMNS = 1024, 2**18, 18  # so many parts of two make as many cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,9 @@ class Counts(Statistic):
 
     def refusal(self, problem: Problem) -> str | None:
         """Too many cells."""
-        too_many = self.size(problem) > MOST_CELLS
-        many = f"there are at most {MOST_CELLS} cells: take fewer bins or columns" if too_many else None
+        too_many = len(moments.columns_of(problem).widths) > MOST_COLUMNS or self.size(problem) > MOST_CELLS
+        most = f"there are at most {MOST_CELLS} cells, of at most {MOST_COLUMNS} columns: take fewer bins or columns"
+        many = most if too_many else None
         return bins_refused(self.bins, MOST_BINS) or many
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002

@@ -56,7 +56,7 @@ ASKED += [DpGd(release="last"), DpSvrg(form="printed", batch=20)]
 def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (reading, partitioned):
         monkeypatch.setattr(module, "GROUP", GROUP)
-    monkeypatch.setattr(reading, "block_rows", lambda _: 16)  # several blocks in a group
+    monkeypatch.setattr(reading, "piece_rows", lambda *_: 16)  # several blocks in a group
     monkeypatch.setattr(Walk, "of", staticmethod(lambda *_: None))  # it draws ahead: other batches of the same law
 
 

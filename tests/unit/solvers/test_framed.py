@@ -209,7 +209,7 @@ def test_two_threads_give_the_sums_of_one_to_the_last_bit(rows: object, monkeypa
     """Blocks are added in order, whoever sums them."""
     implicit, _ = pair(Logistic(), frame())
     given = rows if isinstance(rows, slice) else np.arange(0, N, 1)
-    monkeypatch.setattr(reading, "block_rows", lambda _: 16)
+    monkeypatch.setattr(reading, "piece_rows", lambda *_: 16)
     w = np.random.default_rng(1).standard_normal(D)
     found = []
     for many in (1, 10**9):
