@@ -1,8 +1,11 @@
 """What can be said for certain of a mechanism from how well an attacker told two neighboring datasets apart.
 
-For every threshold t, alpha = P(score > t | D') and beta = P(score <= t | D); both get upper confidence bounds (Clopper
-and Pearson), jointly over all thresholds tried. A mu-GDP mechanism obeys Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong,
-Roth and Su 2022); an (epsilon, delta)-DP one obeys 1 - beta <= e^epsilon alpha + delta. Large
+For every threshold t, alpha = P(score > t | D') and beta = P(score <= t | D). Each of them and their mean get upper
+confidence bounds (Clopper and Pearson), jointly over all thresholds tried: of the mean too, since the errors on both
+sides together, if they are more, or fewer, than the mean by one or more, are so no likelier than if all runs had the
+mean's chance (Hoeffding 1956, Theorem 4). A mu-GDP mechanism obeys Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong,
+Roth and Su 2022), so (alpha + beta) / 2 >= Phi(-mu / 2); an (epsilon, delta)-DP one obeys 1 - beta <= e^epsilon alpha +
+delta and the same with both changed for each other, so (alpha + beta) / 2 >= (1 - delta) / (1 + e^epsilon). Large
 deltas give the test its power.
 """
 
@@ -23,21 +26,27 @@ def mu_lower_bound(one: Scores, two: Scores) -> float:
     ----------
     one, two : (runs,), scores of runs on either dataset, higher where the first is likelier
     """
-    false, missed = _errors(one, two)
-    return float((stats.norm.isf(false) - stats.norm.ppf(missed)).max())
+    false, missed, wrong = _errors(one, two)
+    apart = stats.norm.isf(false) - stats.norm.ppf(missed)
+    return float(np.maximum(apart, 2 * stats.norm.isf(wrong)).max())
 
 
 def epsilon_lower_bound(one: Scores, two: Scores, delta: float) -> float:
     """The mechanism is not (epsilon, delta)-DP for any epsilon below this, but for a chance of ALARM."""
-    false, missed = _errors(one, two)
-    return float(np.log(np.maximum((1 - missed - delta) / false, 1.0)).max())
+    false, missed, wrong = _errors(one, two)
+    ratios = np.maximum((1 - missed - delta) / false, (1 - delta) / wrong - 1)
+    return float(np.log(np.maximum(ratios, 1.0)).max())
 
 
-def _errors(one: Scores, two: Scores) -> tuple[Scores, Scores]:
-    """Upper confidence bounds on alpha and on beta for every threshold."""
+def _errors(one: Scores, two: Scores) -> tuple[Scores, Scores, Scores]:
+    """Upper confidence bounds on alpha, on beta and on their mean for every threshold."""
     thresholds, runs = np.quantile(np.concatenate([one, two]), _THRESHOLDS), len(one)
     false = runs - np.searchsorted(np.sort(two), thresholds, side="right")
     missed = np.searchsorted(np.sort(one), thresholds, side="right")
-    level = ALARM / (2 * len(thresholds))
-    upper = [np.where(k == runs, 1.0, stats.beta.isf(level, k + 1, np.maximum(runs - k, 1))) for k in (false, missed)]
-    return upper[0], upper[1]
+    return _upper(false, runs), _upper(missed, runs), _upper(false + missed, 2 * runs)
+
+
+def _upper(errors: NDArray[np.int_], runs: int) -> Scores:
+    """For so many errors in so many runs, all bounds of all thresholds at once."""
+    level = ALARM / (3 * len(_THRESHOLDS))
+    return np.where(errors == runs, 1.0, stats.beta.isf(level, errors + 1, np.maximum(runs - errors, 1)))

@@ -21,6 +21,7 @@ from accounting.mechanisms.mechanism import Curves
 from accounting.noise import Noise, batches
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
+from solvers.audit import bounds
 from solvers.audit.attack import Attacker, Row, excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from solvers.data_access import inputs
@@ -44,10 +45,11 @@ PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 # In many dimensions the noise carries w out of the anchor's neighborhood, where plain sampled gradients are asked,
 # while the margin of the audited row stays near 0, so that its two gradients stay opposite: the worst case.
 WIDE = Problem(Squared(1.0), n=40, d=300, row_norm=1.0)
-RUNS = 1200  # half the noise is caught by about three standard deviations of the bound, or more
+RUNS = 420  # half the noise is caught by about three standard deviations of the bound, or more
 GD = DpGdRun(steps=3, step=0.01)
 ACC = DpAccMdRun(steps=3, step=0.01, potential=HalfSquaredL2())
 FAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.5)
+FARTHER = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=1.0)  # with half the noise, as far as FAR with all of it
 NEAR = DpSvrgRun(epochs=1, inner_steps=6, batch=16, step=0.02)
 PP_FAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.5)
 PP_NEAR = DpSvrgPpRun(epochs=2, inner_steps=1, batch=16, step=0.02)
@@ -73,9 +75,9 @@ def violation(method: OracleRun, problem: Problem, runs: int = RUNS, length: flo
 @pytest.mark.parametrize("method", [GD, ACC], ids=["dp_gd", "dp_acc_md"])
 def test_full_gradients_keep_their_promise_and_no_more(method: OracleRun) -> None:
     """The bound stays under mu*, and comes near it: the audit has power."""
-    found = scores(method, PROBLEM, planned(method, PROBLEM), *rows(PROBLEM), 4000, 2)
+    found = scores(method, PROBLEM, planned(method, PROBLEM), *rows(PROBLEM), 1700, 2)
     bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
-    assert 0.7 * promised < bound <= promised
+    assert 0.65 * promised < bound <= promised
     assert gauss_epsilon(bound, PROMISE.delta) <= PROMISE.epsilon
     assert excess(*found, planned(method, PROBLEM)) <= 0
 
@@ -95,11 +97,11 @@ def _softmax_audit(runs: int) -> tuple[float, float]:
 
 
 def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -> None:
-    share, beyond = _softmax_audit(1500)
+    share, beyond = _softmax_audit(1000)
     assert 0.5 < share <= 1
     assert beyond <= 0
     with mutated(Lattice, "perturb", half_noise):
-        assert _softmax_audit(1500)[1] > 0
+        assert _softmax_audit(1000)[1] > 0
 
 
 @pytest.mark.parametrize(
@@ -151,10 +153,11 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
     return steps * lattice.spacing
 
 
-def test_mutant_half_the_noise_is_caught() -> None:
+@pytest.mark.parametrize(("method", "problem"), [(GD, PROBLEM), (FARTHER, WIDE)], ids=["dp_gd", "dp_svrg"])
+def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem) -> None:
     """In the one line that adds it; half of what each method plans is seen in tests/privacy/test_audit_cases.py."""
     with mutated(Lattice, "perturb", half_noise):
-        assert violation(GD, PROBLEM) > 0
+        assert violation(method, problem) > 0
 
 
 def test_mutant_factor_two_forgotten_is_caught() -> None:
@@ -270,3 +273,12 @@ def test_lower_bounds_are_sound_on_known_gaussians() -> None:
         one, two = rng.normal(mu, 1, 20_000), rng.normal(0, 1, 20_000)
         assert 0.75 * mu < mu_lower_bound(one, two) <= mu
     assert epsilon_lower_bound(one, one, 1e-5) < 0.1
+
+
+def test_lower_bounds_accuse_an_honest_mechanism_no_oftener_than_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a chance of 1/5 instead of 1e-9: N(0,1) against N(1,1) 400 times, 60 runs on either side."""
+    monkeypatch.setattr(bounds, "ALARM", 0.2)
+    rng, delta = np.random.default_rng(5), 0.3
+    drawn = [(rng.normal(1, 1, 60), rng.normal(0, 1, 60)) for _ in range(400)]
+    assert sum(mu_lower_bound(*scores) > 1 for scores in drawn) <= 0.2 * 400
+    assert sum(epsilon_lower_bound(*scores, delta) > gauss_epsilon(1.0, delta) for scores in drawn) <= 0.2 * 400

@@ -114,7 +114,7 @@ PRINTED: list[OracleRun] = [
 @pytest.mark.parametrize("method", PRINTED, ids=["dp_svrg", "dp_svrg_pp", "all rows"])
 def test_the_printed_form_keeps_its_promise(method: OracleRun) -> None:
     plan = calibrate(method.queries(PROBLEM), PROMISE).plan
-    assert excess(*seeded_scores(method, PROBLEM, plan, *ROWS, 600, 1), plan) <= 0
+    assert excess(*seeded_scores(method, PROBLEM, plan, *ROWS, 400, 1), plan) <= 0
 
 
 def alike(problem: Problem, *, odd: bool) -> Data:
@@ -157,7 +157,7 @@ def test_the_papers_noise_is_refuted_at_batch_one() -> None:
     As at the paper's own sizes, T m / n = 0.375, so that a row is drawn at all with probability 0.31, and eta =
     1/(12 L). The same attack finds nothing at the noise that this service takes for that promise.
     """
-    n, steps, promise = 200, 75, Privacy(1.0, 1e-3)
+    n, steps, promise = 128, 48, Privacy(1.0, 1e-3)
     problem = Problem(Squared(1.0), n=n, d=1, row_norm=1.0)
     method = DpSvrgRun(epochs=1, inner_steps=steps, batch=1, step=1 / 12, form="printed")
     sigma = problem.G * math.sqrt(steps * math.log(1 / promise.delta)) / (n * promise.epsilon)

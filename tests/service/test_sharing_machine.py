@@ -221,7 +221,7 @@ def prepare(home: Path) -> None:
 
 TestSharing = pytest.mark.slow(Sharing.TestCase)
 TestSharing.settings = settings(
-    max_examples=25,
+    max_examples=18,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -484,7 +484,7 @@ class Jobs(RuleBasedStateMachine):
 
 TestJobs = pytest.mark.slow(Jobs.TestCase)
 TestJobs.settings = settings(
-    max_examples=40,
+    max_examples=28,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),
