@@ -52,7 +52,7 @@ from app.openapi import routes as documentation
 from app.operations import logs
 from app.operations import routes as operations
 from app.operations.metrics import Metrics, Watched
-from app.operations.observers import tellers, traces_of
+from app.operations.observers import job_tellers, tellers, traces_of
 from app.operations.readiness import Readiness
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
@@ -130,11 +130,12 @@ def create_app(
     forget_secrets()
     check_installation()
     metrics, traces = Metrics(), traces_of(settings)
+    told = job_tellers(metrics, traces)
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
         try:
-            services = await run_in_threadpool(_start, settings, metrics, engine, calculators, clock, alone)
+            services = await run_in_threadpool(_start, settings, metrics, told, engine, calculators, clock, alone)
         except StartRefused as error:
             application.state.refused = error
             raise
@@ -238,6 +239,7 @@ def check_installation() -> None:
 def _start(
     settings: Settings,
     metrics: Metrics,
+    told: Callable[[str, float], None],
     engine: Engine | None,
     calculators: Calculators | None,
     clock: Clock | None,
@@ -266,7 +268,7 @@ def _start(
     if written is not None:
         _tell_token(settings, written)
     lives = Lives(home, database.clock.boot)
-    dispatcher = Dispatcher(settings, database, keys, running, lives.ended, metrics.told)
+    dispatcher = Dispatcher(settings, database, keys, running, lives.ended, told)
     if settings.scheduler is None:  # what runs on somebody else's cluster may outlive its server
         lives.begin(dispatcher.holder)
     dispatcher.start()

@@ -9,7 +9,8 @@ import re
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
@@ -51,6 +52,16 @@ class Over:
     seconds: float | None
     request_id: str
     parent: str
+
+
+@contextmanager
+def in_request(request_id: str | None) -> Iterator[None]:
+    """What is logged inside the block belongs to this request, however long that is over."""
+    before = REQUEST.set(request_id)
+    try:
+        yield
+    finally:
+        REQUEST.reset(before)
 
 
 class Observed:

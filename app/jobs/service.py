@@ -16,6 +16,7 @@ from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import share
 from app.datasets import store as datasets
 from app.http.errors import ApiError
+from app.http.middleware import REQUEST
 from app.identity import store as identity
 from app.identity.store import Principal
 from app.jobs import queue, store
@@ -195,6 +196,7 @@ def _reserve(
         created_at=at,
         started_at=None,
         finished_at=None,
+        request_id=REQUEST.get(),
     )
     store.insert(connection, row, request=_text(request.model_dump(mode="json")), spec=spec)
     return row.to_wire()

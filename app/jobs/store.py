@@ -34,6 +34,7 @@ class JobRow:
     holder : whose attempt it is now
     boot, ticks : when it was submitted, as `Clock` measures
     due : when its end may be told, in seconds from then; None while its attempt goes on
+    request_id : of the request that submitted it; None from before that was noted
     """
 
     id: str
@@ -57,6 +58,7 @@ class JobRow:
     created_at: str
     started_at: str | None
     finished_at: str | None
+    request_id: str | None
 
     @property
     def forecast(self) -> float:

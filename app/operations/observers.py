@@ -1,4 +1,4 @@
-"""Who hears of each request that is over."""
+"""Who hears of each request that is over, and of each job."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -23,6 +23,17 @@ def traces_of(settings: Settings) -> "Traces | None":
             "PURSE_OTLP_ENDPOINT needs the extra `tracing`: pip install 'privy-purse[tracing]'"
         ) from None
     return Traces(settings.otlp_endpoint)
+
+
+def job_tellers(metrics: Metrics, traces: "Traces | None") -> Callable[[str, float], None]:
+    """Counts each job whose end was told, and makes a span of it."""
+
+    def tell(state: str, seconds: float) -> None:
+        metrics.told(state, seconds)
+        if traces is not None:
+            traces.tell_job(state, seconds)
+
+    return tell
 
 
 def tellers(metrics: Metrics, traces: "Traces | None") -> Callable[[Over], None]:

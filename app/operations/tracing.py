@@ -1,11 +1,13 @@
-"""Spans of requests, for a collector that speaks OTLP: the extra `tracing`, loaded where PURSE_OTLP_ENDPOINT is set.
+"""Spans of requests and jobs, for a collector that speaks OTLP: the extra `tracing`, loaded for PURSE_OTLP_ENDPOINT.
 
 A span holds what a line of the log does: method, route template, status, request id. It is made when the request is
-over, so that one which may have brought data, whose time is nobody's, leaves none.
+over, so that one which may have brought data, whose time is nobody's, leaves none. A job's goes from its submission to
+the point of the grid at which its end was told, and names the request that submitted it.
 """
 
 import time
 
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -13,7 +15,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from app.http.middleware import Over
+from app.http.middleware import REQUEST, Over
 
 
 class Traces:
@@ -50,6 +52,13 @@ class Traces:
         if over.status >= 500:
             span.set_status(Status(StatusCode.ERROR))
         span.end(ended)
+
+    def tell_job(self, state: str, seconds: float) -> None:
+        """One span of a job, said in the request that submitted it."""
+        ended = time.time_ns()
+        told = {"purse.job_state": state, "purse.request_id": REQUEST.get() or "-"}
+        began = ended - round(1e9 * seconds)
+        self._tracer.start_span("job", context=Context(), start_time=began, attributes=told).end(ended)
 
     def close(self) -> None:
         """Sends what waits."""

@@ -196,6 +196,7 @@ jobs = sa.Table(
     sa.Column("created_at", sa.String(40), nullable=False),
     sa.Column("started_at", sa.String(40)),
     sa.Column("finished_at", sa.String(40)),
+    sa.Column("request_id", sa.String(64)),
     sa.UniqueConstraint("owner_id", "idempotency_key"),
     sa.CheckConstraint("state in ('queued', 'running', 'done', 'failed', 'cancelled')", name="state"),
     sa.CheckConstraint(

@@ -17,6 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from app.datasets import folders, spool, values
+from app.http.middleware import in_request
 from app.jobs import attempts, grid
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
@@ -201,7 +202,7 @@ class Dispatcher:
         if running.ours:
             held = attempts.end(self._database, claim, _word(outcome), seen)
             level = logging.WARNING if outcome.kind == "full" else logging.INFO
-            _log.log(level, "attempt_%s %s %d", outcome.kind if held else "lost", claim.id, claim.attempt)
+            _say(claim, f"attempt_{outcome.kind if held else 'lost'}", level)
         if outcome.kind == "full":
             rest = min(2 * self._resting.get(claim.id, (0.0, _RESTS[0] / 2))[1], _RESTS[1])
             self._resting[claim.id] = (seen + rest, rest)
@@ -219,11 +220,12 @@ class Dispatcher:
             except (sa.exc.OperationalError, OSError):  # a full disk, say: later
                 raise
             except Exception as error:
-                _log.error("release_failed %s %d %s", claim.id, claim.attempt, type(error).__name__)
+                _say(claim, f"release_failed {type(error).__name__}", logging.ERROR)
                 said = attempts.fail(self._database, claim)
             if said is not None and claim.job.due is not None:  # else it was cancelled, or another server was first
-                _log.info("job_%s %s %d", said, claim.id, claim.attempt)
-                self._told(said, claim.job.due)
+                _say(claim, f"job_{said}")
+                with in_request(claim.job.request_id):
+                    self._told(said, claim.job.due)
         return soon
 
     def _claim(self) -> bool:
@@ -237,12 +239,12 @@ class Dispatcher:
             self._is_unsure = False
             return False
         scratch = self._settings.home / "scratch" / f"{claim.id}-{claim.attempt}"
-        _log.info("attempt_started %s %d", claim.id, claim.attempt)
+        _say(claim, "attempt_started")
         now = self._clock.ticks()
         try:
             handle = self._engine.submit(claim.id, claim.attempt, self._payload(claim, scratch))
         except Exception as error:
-            _log.error("engine_refused %s %s", claim.id, type(error).__name__)
+            _say(claim, f"engine_refused {type(error).__name__}", logging.ERROR)
             attempts.end(self._database, claim, attempts.VANISHED, now)
             self._is_unsure = False
             return False
@@ -266,7 +268,7 @@ class Dispatcher:
         held = [r for r in self._running if r.ours]
         lost = attempts.lost(self._database, [r.claim for r in held])
         for running in (r for r in held if r.claim in lost):
-            _log.info("attempt_abandoned %s %d", running.claim.id, running.claim.attempt)
+            _say(running.claim, "attempt_abandoned")
             running.ours = False
             running.handle.cancel()
             running.began, running.least = self._clock.ticks(), _STOPPED
@@ -294,6 +296,12 @@ class Dispatcher:
             "partitions": partitions.described(folder),
         }
         return json.dumps(document)
+
+
+def _say(claim: Claim, what: str, level: int = logging.INFO) -> None:
+    """A line about an attempt, as a part of the request that submitted its job."""
+    with in_request(claim.job.request_id):
+        _log.log(level, "%s %s %d", what, claim.id, claim.attempt)
 
 
 def _word(outcome: Outcome) -> str:

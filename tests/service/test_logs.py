@@ -27,7 +27,8 @@ def test_a_session_leaves_no_value_no_token_and_no_name_in_the_log(make_service:
             made = service.upload(SPEC | {"name": _NOTE}, f"age,sex,income\n{rows}".encode(), f"{_NOTE}.csv")
             dataset = made.json()["id"]
             body, key = JOB | {"dataset": dataset}, {"Idempotency-Key": f"{_NOTE}-key"}
-            job = service.call("analyst", "POST", "/v1/jobs", json=body, headers=key).json()["id"]
+            submitted = service.call("analyst", "POST", "/v1/jobs", json=body, headers=key)
+            job, request = submitted.json()["id"], submitted.headers["X-Request-ID"]
             assert service.finished(job)["state"] == "done"
             model = service.call("analyst", "GET", f"/v1/jobs/{job}/model").json()
             receipt = service.call("analyst", "GET", f"/v1/jobs/{job}/receipt").json()
@@ -53,4 +54,12 @@ def test_a_session_leaves_no_value_no_token_and_no_name_in_the_log(make_service:
     for told in (_NOTE, str(_AGE)[:6], *secrets, *numbers, "the analyst", "income"):
         assert told not in log
     lines = [json.loads(line) for line in written[::2]]
+    of_the_job = [line for line in lines if job in line["message"]]
+    assert [line["message"].split()[0] for line in of_the_job] == [
+        "job_submitted",
+        "attempt_started",
+        "attempt_ok",
+        "job_done",
+    ]
+    assert {line["request_id"] for line in of_the_job} == {request}, "over by then, but it is the one that asked for it"
     assert {"time", "level", "logger", "message"} <= set.intersection(*(set(line) for line in lines))

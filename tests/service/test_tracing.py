@@ -26,17 +26,22 @@ def test_a_span_holds_codes_and_is_part_of_its_callers_trace(
         headers = {"traceparent": f"00-{_TRACE}-{_SPAN}-01", "baggage": "who=canary4711", "User-Agent": "canary4711"}
         job = JOB | {"dataset": dataset}
         answer = service.call("analyst", "POST", "/v1/jobs?canary4711=1", json=job, headers=headers)
-        service.call("analyst", "POST", "/v1/jobs", json=job)
+        submitted = service.call("analyst", "POST", "/v1/jobs", json=job)
+        service.finished(submitted.json()["id"])
     spans = kept.get_finished_spans()
     names = {span.name for span in spans}
     assert "POST /v1/jobs" in names
     assert "POST /v1/datasets" not in names, "the time of an upload is nobody's"
-    (mine,) = (s for s in spans if s.attributes and s.attributes["purse.request_id"] == answer.headers["X-Request-ID"])
+    known = [(span, span.attributes["purse.request_id"]) for span in spans if span.attributes]
+    (mine,) = (span for span, asked in known if asked == answer.headers["X-Request-ID"])
+    ours = {span.name: span for span, asked in known if asked == submitted.headers["X-Request-ID"]}
+    assert set(ours) == {"POST /v1/jobs", "job"}
+    assert set(ours["job"].attributes or ()) == {"purse.job_state", "purse.request_id"}
     assert mine.context is not None
     assert mine.parent is not None
     assert (f"{mine.context.trace_id:032x}", f"{mine.parent.span_id:016x}") == (_TRACE, _SPAN)
     allowed = {"http.request.method", "http.route", "http.response.status_code", "purse.request_id"}
-    assert all(set(span.attributes or ()) == allowed and not span.events for span in spans)
+    assert all(set(span.attributes or ()) == allowed and not span.events for span in spans if span.name != "job")
     told = "".join(span.to_json() for span in spans)
     for secret in ("canary4711", dataset, *service.tokens.values()):
         assert secret not in told

@@ -50,7 +50,7 @@ def _statements(connection: sa.Connection) -> dict[str, set[str]]:
     rows = connection.execute(sa.text("select name, sql from sqlite_master where sql is not null"))
     plain = ((name, re.sub(r'"(\w+)"', r"\1", sql)) for name, sql in rows)  # after a renaming names are quoted
     plain = (
-        (name, re.sub(r", (kind VARCHAR|has_epoch BOOLEAN)", r",\n\1", sql)) for name, sql in plain
+        (name, re.sub(r", (kind VARCHAR|has_epoch BOOLEAN|request_id VARCHAR)", r",\n\1", sql)) for name, sql in plain
     )  # added to the last line
     return {name: {line.strip().rstrip(",").rstrip() for line in sql.splitlines()} for name, sql in plain}
 
