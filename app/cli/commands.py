@@ -30,6 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "demo": "The whole service on a real dataset, from upload to refusal, in a temporary home.",
     "serve": "Run the service until it is told to stop.",
     "fit": "Train one private model on a local file, without a standing server.",
+    "check": "What would become of a file's values under a declaration.",
     "upload": "Register a file as a dataset, under declared bounds and a budget.",
     "datasets": "The datasets that this token may see; of one of them its columns, as declared.",
     "budget": "What is spent of a dataset's budget and what remains.",
@@ -116,6 +117,10 @@ def _load(name: str) -> Callable[..., None] | typer.Typer:
 
             command = getattr(outside, name)
             return command
+        case "check":
+            from app.cli.check import check
+
+            return check
         case "fit":
             from app.cli.fit import fit
 

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from app.cli import jobs
-from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, read_json, write_json
+from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, write_json
 from app.cli.receipts import show
+from app.cli.specs import read_spec
 from app.sources.errors import SourceError
 from purse import Client, Model, Receipt
 from purse.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
 
-_COLUMNS = TypeAdapter(list[Column])
 _READING = ("dialect", "max_unparsed", "targets")
 
 
@@ -153,22 +153,15 @@ def _template(file: Path, target: str, as_json: bool) -> NoReturn:
         note(
             "purse: --schema is needed. This template has the column names only: declare bounds and categories from\n"
             'what you know, not from the data ({"type": "category", "categories": [...]} for a category), leave out\n'
-            "columns that are not to be used, save it, and name it with --schema."
+            "columns that are not to be used, save it, and name it with --schema. `purse check --propose` drafts more."
         )
     raise typer.Exit(2)
 
 
 def _declared(schema: Path) -> Declared:
-    document = read_json(schema)
-    try:
-        if isinstance(document, dict):
-            spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **document})
-            reading = {name: getattr(spec, name) for name in _READING}
-            return Declared(spec.columns, spec.budget if "budget" in document else None, spec.unit, reading)
-        return Declared(_COLUMNS.validate_python(document))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
-        raise Refusal(f"the schema is not complete: {wrong}") from None
+    spec, has_budget = read_spec(schema)
+    reading = {name: getattr(spec, name) for name in _READING}
+    return Declared(spec.columns, spec.budget if has_budget else None, spec.unit, reading)
 
 
 def _of_unit(declared: Declared, column: str | None, max_rows: int | None) -> Declared:

@@ -86,6 +86,12 @@ def batches(path: Path, columns: Sequence[Named], dialect: Dialect = PLAIN, most
         yield from _Reader(text, dialect).batches(columns)
 
 
+def names(path: Path, dialect: Dialect = PLAIN) -> list[str]:
+    """The names in the header; nothing else of the file is read. Raises as `batches`."""
+    with Text(path, dialect.encoding, 2**62) as text:
+        return _Reader(text, dialect).header(text.read(BLOCK_BYTES))[0]
+
+
 class _Reader:
     """One pass over a text; `lines` are the line ends before the block at hand."""
 
@@ -96,7 +102,7 @@ class _Reader:
 
     def batches(self, columns: Sequence[Named]) -> Iterator[Batch]:
         start = self._text.read(BLOCK_BYTES)
-        names, offset = self._header(start)
+        names, offset = self.header(start)
         wanted = [str(position) for position in locate(names, columns)]
         self._lines = _line_ends(start[:offset])
         for block in self._blocks(start[offset:]):
@@ -106,7 +112,7 @@ class _Reader:
                 yield from self._parsed(block, len(names), wanted)
             self._lines += _line_ends(block)
 
-    def _header(self, start: bytes) -> tuple[list[str], int]:
+    def header(self, start: bytes) -> tuple[list[str], int]:
         """The names of the first line, and where the second begins."""
         offset, quote = (len(_BOM) if start.startswith(_BOM) else 0), self._grammar.quote.encode()
         names: list[str] = []

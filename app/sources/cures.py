@@ -8,7 +8,7 @@ from purse.wire.files import Dialect, OutcomeKind
 
 _DECIMAL = {",": re.compile(r"[+-]?[0-9]+,[0-9]+"), ".": re.compile(r"[+-]?[0-9]+\.[0-9]+")}
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:([., '_\u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*(?:[.,][0-9]+)?")
-_NULLS = {"na", "n/a", "nan", "null", "none", "nil", "-", "--", ".", "?", "#n/a", "missing", "unknown", "k.a.", "-99"}
+NULLS = {"na", "n/a", "nan", "null", "none", "nil", "-", "--", ".", "?", "#n/a", "missing", "unknown", "k.a.", "-99"}
 _DATE = re.compile(r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([ T][0-9:.,]+)?")
 
 
@@ -19,7 +19,7 @@ def cure(column: Column, dialect: Dialect, what: OutcomeKind, examples: Sequence
     says = f"the file says {_listed(examples)}"
     if what == "clamped":
         return f"{says}: bounds come from knowledge; if these can be, declare wider ones"
-    if any(example.casefold() in _NULLS for example in examples):
+    if any(example.casefold() in NULLS for example in examples):
         return f"{says}: what stands for a missing value goes into the dialect's `nulls`"
     if what == "not_a_date":
         return f"{says}: declare the dialect's `date_format`, which is {dialect.date_format!r}"

@@ -1,0 +1,103 @@
+"""purse check: what of a file would not parse, said here and sent nowhere; and a draft of its declaration."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import progress
+from rich.console import Console
+
+from app.cli import proposal
+from app.cli.common import Json, Refusal, emit, note, percent, table
+from app.cli.specs import read_spec
+from app.sources.errors import SourceError, Unparsed
+from purse.wire.datasets import DatasetSpec
+from purse.wire.files import FileReport
+
+
+def check(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file, of any size.")],
+    spec: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON: a spec, or the list of its columns.")
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="A column to be predicted: at most 1 % of it may be unparsed.")
+    ] = None,
+    propose: Annotated[bool, typer.Option("--propose", help="Draft a spec: names, types, and bounds to fill in.")] = (
+        False
+    ),
+    json: Json = False,
+) -> None:
+    """What would become of a file's values under a declaration. Reads here; nothing leaves this machine.
+
+    Exits with 1 where a server would refuse the file. What is said holds values of the file: keep it with the file.
+
+    \b
+    Examples:
+      purse check stays.csv --propose > stays.json      # a draft; fill in the bounds from what you know
+      purse check stays.csv --spec stays.json --target cost
+    """
+    if propose == (spec is not None):
+        raise Refusal("say one of --spec and --propose")
+    if spec is None:
+        _propose(file)
+        return
+    declared, _ = read_spec(spec)
+    if target:
+        fields = dict(declared) | {"targets": [*declared.targets, *target]}
+        declared = DatasetSpec.model_validate(fields)
+    report = _counted(file, declared, shows=not json and sys.stderr.isatty())
+    refused = [column.name for column in report.refused]
+    emit(report.model_dump() | {"refused": refused}, json, lambda: _show(report))
+    if refused:
+        raise typer.Exit(1)
+
+
+def _counted(file: Path, spec: DatasetSpec, shows: bool) -> FileReport:
+    from app.sources.ingest import Reading, encoded  # late: Arrow
+    from app.sources.persons import People
+
+    reading, tally = Reading.of(spec)
+    people = None if spec.unit is None else People(spec.unit)
+    bar = progress.Progress("checking", progress.SpinnerColumn(), "{task.completed:,} records", transient=True)
+    bar.live.console, bar.disable = Console(stderr=True), not shows
+    try:
+        with bar:
+            task = bar.add_task("", total=None)
+            for block in encoded(file, reading, people):
+                bar.advance(task, len(block))
+    except Unparsed as error:
+        return error.report
+    except SourceError as error:
+        raise Refusal(f"{error.detail} {proposal.hint(file, spec.dialect)}".strip()) from None
+    return tally.report
+
+
+def _show(report: FileReport) -> None:
+    rows = []
+    for column in report.columns:
+        counts = {outcome.what: outcome.count for outcome in column.outcomes}
+        known = (counts.get("clamped", 0), counts.get("missing", 0))
+        verdict = "refused" if column.is_refused else "taken"
+        rows.append(
+            (column.name, column.parsed, *known, percent(column.unparsed), percent(column.max_unparsed), verdict)
+        )
+    table(("column", "parsed", "clamped", "missing", "unparsed", "at most", "so it is"), rows)
+    for column in report.columns:
+        for outcome in column.outcomes:
+            if outcome.cure is not None:
+                what = f"{column.name}: {outcome.count} {outcome.what.replace('_', ' ')}, first on line {outcome.line}"
+                sys.stdout.write(f"{what}; {outcome.cure}\n")
+
+
+def _propose(file: Path) -> None:
+    draft = proposal.drafted(file)
+    emit(draft.spec, True, lambda: None)
+    note(
+        "purse: a draft. Fill in lower and upper from what you know of such things, never from this file: bounds are\n"
+        "public, and a bound that is somebody's value tells of them. Keep of the categories those that anybody may\n"
+        "know to be possible, and add those that are missing. Choose a budget."
+    )
+    for name in draft.left_out:
+        note(f"purse: {name!r} is left out: it is empty, or text of many kinds; does it name the persons of a `unit`?")

@@ -1,0 +1,328 @@
+"""A file in any dialect says what it says in the default one; every refusal names its line."""
+
+import csv
+import datetime as dt
+import gzip
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.sources import csv as records
+from app.sources import dates
+from app.sources.encoding import Fate, encoder
+from app.sources.errors import TooLarge, Unreadable
+from app.sources.ingest import Reading, encoded
+from purse.wire.datasets import CategoryColumn, Column, DatasetSpec, NumberColumn
+from purse.wire.files import Dialect, FileReport
+
+X = NumberColumn(name="x", type="number", lower=-10.0, upper=10.0)
+COLUMNS: list[Column] = [X, CategoryColumn(name="c", type="category", categories=["red", "dört; büş", "say 'no'"])]
+
+
+def read(file: Path, content: bytes, **dialect: Any) -> list[list[float]]:
+    """The codes of a file's records."""
+    file.write_bytes(content)
+    blocks = encoded(file, Reading(COLUMNS, Dialect(**dialect)))
+    return [row for block in blocks for row in block.tolist()]
+
+
+EXPECTED = [[0.25, 1.0], [-1.0, 0.0], [0.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text"),
+    [
+        ({"delimiter": ";"}, 'x;c\n2.5;"dört; büş"\n-10;red\n;\n'),
+        ({"delimiter": "\t"}, "x\tc\n2.5\tdört; büş\n-10\tred\n\t\n"),
+        ({"delimiter": "|", "quote": "'"}, "x|c\n2.5|'dört; büş'\n-10|'red'\n|''\n"),
+        ({"delimiter": "^", "quote": ""}, 'x^c\n2.5^dört; büş\n-10^red\n"^\n'),
+        ({"delimiter": "\\"}, "x\\c\n2.5\\dört; büş\n-10\\red\n\\\n"),
+        ({"decimal": ","}, 'x,c\n"2,5",dört; büş\n-10,red\n2.5,blue\n'),
+        ({"nulls": ["NA", "-99"]}, "x,c\n2.5,dört; büş\n-10, red\n -99 ,NA\n"),
+    ],
+)
+def test_a_dialect_says_what_the_default_one_says(tmp_path: Path, dialect: dict[str, Any], text: str) -> None:
+    assert read(tmp_path / "file", text.encode(), **dialect) == EXPECTED
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-15", "gb18030"])
+def test_an_encoding_is_undone_before_anything_is_read(
+    tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "BLOCK_BYTES", 31)
+    text = "x,c\n2.5,dört; büş\n-10,red\n,\n".replace("ş", "ş" if encoding != "iso-8859-15" else "s")
+    found = read(tmp_path / "file", text.encode(encoding), encoding=encoding)
+    assert found == (EXPECTED if encoding != "iso-8859-15" else [[0.25, 3.0], *EXPECTED[1:]])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lambda text: pa.compress(text, "zstd", asbytes=True)])
+def test_a_packed_file_is_what_it_unfolds_to_and_no_more_than_may_be(tmp_path: Path, pack: Any) -> None:
+    text = "x,c\n" + "2.5,dört; büş\n-10,red\n,\n" * 5000
+    assert read(tmp_path / "file", pack(text.encode())) == EXPECTED * 5000
+    reading = Reading(COLUMNS, most_bytes=len(text.encode()) - 1)
+    with pytest.raises(TooLarge, match=f"unfolds to more than {len(text.encode()) - 1} bytes"):
+        list(encoded(tmp_path / "file", reading))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "value"),
+    [
+        ({"decimal": ","}, "1,5", 1.5),
+        ({"decimal": ","}, "1.5", None),
+        ({"decimal": ","}, "1,5,2", None),
+        ({"decimal": ","}, "-1,5e1", -15.0),
+        ({"thousands": ","}, "1,234.5", 1234.5),
+        ({"thousands": ","}, "12,34", None),
+        ({"thousands": ","}, "1234", 1234.0),
+        ({"thousands": ",", "decimal": "."}, "1,234,56", None),
+        ({"thousands": ".", "decimal": ","}, "-1.234.567,89", -1234567.89),
+        ({"thousands": ".", "decimal": ","}, "1.23", None),
+        ({"thousands": ".", "decimal": ","}, "1.234,567.890", None),
+        ({"thousands": ".", "decimal": ","}, "1.234", 1234.0),
+        ({"thousands": "'"}, "1'000", 1000.0),
+        ({"thousands": " ", "decimal": ","}, "1\u202f234\u00a0567,5", 1234567.5),
+        ({"thousands": "_"}, "1_0", None),
+        ({"thousands": ","}, "inf", None),
+        ({"thousands": ","}, "1!5", None),
+    ],
+)
+def test_a_number_is_written_as_declared_and_no_other_way(
+    dialect: dict[str, Any], text: str, value: float | None
+) -> None:
+    column = NumberColumn(name="x", type="number", lower=-1e7, upper=1e7)
+    [code], [fate] = encoder(column, Dialect(**dialect)).read(pa.array([text]))
+    assert fate == (Fate.UNPARSED if value is None else Fate.PARSED)
+    assert code == (0.0 if value is None else pytest.approx(value / 1e7, rel=1e-14))
+
+
+_NUMBERISH = st.text(st.sampled_from("0123456789+-.,e '\u00a0"), max_size=10)
+_DIALECTS = st.sampled_from(
+    [
+        Dialect(),
+        Dialect(decimal=","),
+        Dialect(thousands=","),
+        Dialect(thousands=".", decimal=","),
+        Dialect(nulls=["1", "-"]),
+    ]
+)
+
+
+@pytest.mark.slow
+@given(_DIALECTS, st.lists(st.none() | _NUMBERISH | st.dates().map(str), max_size=8))
+def test_in_any_dialect_a_code_is_the_same_in_any_company(dialect: Dialect, values: list[str | None]) -> None:
+    day = X.model_copy(update={"date": "day"})
+    for column in (X, COLUMNS[1], day):
+        made = encoder(column, dialect)
+        alone = [tuple(part[0] for part in made.read(pa.array([value], pa.string()))) for value in values]
+        for company in (pa.array(values, pa.string()), pa.array(values, pa.string()).dictionary_encode()):
+            assert list(zip(*made.read(company), strict=True)) == alone
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "moment"),
+    [
+        ("%Y-%m-%d", "2024-02-29", dt.datetime(2024, 2, 29)),
+        ("%Y-%m-%d", "2023-02-29", None),
+        ("%Y-%m-%d", "2024-2-9", dt.datetime(2024, 2, 9)),
+        ("%Y-%m-%d", "24-02-09", None),
+        ("%Y-%m-%d", "2024-02-09 10:00", None),
+        ("%d.%m.%Y %H:%M", "31.12.1969 23:59", dt.datetime(1969, 12, 31, 23, 59)),
+        ("%d.%m.%Y %H:%M", "31.12.1969 24:00", None),
+        ("%Y%m%d", "20240229", dt.datetime(2024, 2, 29)),
+        ("%Y%m%d", "2024229", None),
+        ("%Y", "2024", dt.datetime(2024, 1, 1)),
+        ("%Y-%m", "2024-13", None),
+        ("%Y-%m-%dT%H:%M:%SZ", "2024-01-02T03:04:05.678Z", dt.datetime(2024, 1, 2, 3, 4, 5)),
+        ("%Y.%m.%d", "2024x01x02", None),
+        ("%Y-%m-%d", "٢٠٢٤-01-02", None),
+    ],
+)
+def test_a_date_is_a_day_that_there_is_in_the_declared_format(form: str, text: str, moment: dt.datetime | None) -> None:
+    assert Dialect(date_format=form).date_format == form
+    [found] = dates.parsed(pa.array([text]), form)
+    assert np.isnat(found) if moment is None else found == np.datetime64(moment)
+
+
+@pytest.mark.slow
+@given(st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)))
+def test_parts_of_a_date_are_those_of_the_calendar(moment: dt.datetime) -> None:
+    moment = moment.replace(microsecond=0)
+    day = (moment.date() - dt.date(1970, 1, 1)).days
+    expected = {
+        "days": day,
+        "seconds": 86400 * day + 3600 * moment.hour + 60 * moment.minute + moment.second,
+        "year": moment.year,
+        "month": moment.month,
+        "day": moment.day,
+        "weekday": moment.isoweekday(),
+        "hour": moment.hour,
+        "minute": moment.minute,
+    }
+    text = dates.parsed(pa.array([moment.isoformat(), "no"]), "%Y-%m-%dT%H:%M:%S")
+    typed = dates.typed(pa.array([moment, None], pa.timestamp("s")))
+    for part, value in expected.items():
+        for found in (dates.part(text, part), dates.part(typed, part)):  # type: ignore[arg-type]
+            assert found[0] == value
+            assert math.isnan(found[1])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"delimiter": '"'},
+        {"delimiter": "a"},
+        {"delimiter": ";;"},
+        {"delimiter": "\n"},
+        {"decimal": ",", "thousands": ","},
+        {"encoding": "rot13"},
+        {"date_format": "%d.%m"},
+        {"date_format": "%Y %Y"},
+        {"date_format": "%Y-%d"},
+        {"date_format": "%y-%m-%d"},
+        {"date_format": "%"},
+    ],
+)
+def test_a_dialect_that_says_two_things_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        Dialect(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"targets": ["z"]}, "must name declared columns"),
+        ({"max_unparsed": {"z": 0.5}}, "must name declared columns"),
+        ({"dialect": {"nulls": ["red"]}}, "is no category"),
+        ({"unit": {"column": "who", "max_rows": 2}}, "must not be stored"),
+    ],
+)
+def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], what: str) -> None:
+    columns = [X.model_copy(update={"source": "who"}), COLUMNS[1]]
+    fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
+    with pytest.raises(ValueError, match=what):
+        DatasetSpec.model_validate(fields | wrong)
+
+
+def test_columns_that_say_nothing_of_their_file_are_written_as_they_ever_were() -> None:
+    """Digests of specs, models and stored columns of earlier versions stand."""
+    assert set(X.model_dump()) == {"name", "type", "lower", "upper", "default", "origin", "scale"}
+    assert set(COLUMNS[1].model_dump()) == {"name", "type", "categories", "default"}
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b'x;c\n1;red\n\n"2\n";red\n3\n', 6),
+        ("x;c\r\n1;red\r\n\r\n2;gr\u00fcn\r\n".encode("utf-8")[:-4] + b"\x81\r\n", 4),
+        (b"x;c\r1;red\r2;\0\r", 3),
+        (b'x;c\n1;red\n2;"red\n3;red\n', 3),
+    ],
+)
+@pytest.mark.parametrize("size", [64, 2**20])
+def test_what_is_wrong_with_a_file_is_said_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, line: int, size: int
+) -> None:
+    encoding = "windows-1252" if b"\x81" in content else "utf-8"
+    monkeypatch.setattr(records, "BLOCK_BYTES", size)
+    with pytest.raises(Unreadable, match=rf"[Ll]ine {line} "):
+        read(tmp_path / "file", content, delimiter=";", encoding=encoding)
+
+
+def counted(file: Path, content: str, **fields: Any) -> FileReport:
+    """What is told of a file's values."""
+    file.write_text(content)
+    spec = DatasetSpec(
+        name="d", columns=COLUMNS, budget={"epsilon": 1.0, "delta": 1e-6}, **{"max_unparsed": 1.0} | fields
+    )
+    reading, tally = Reading.of(spec)
+    for _ in encoded(file, reading):
+        pass
+    return tally.report
+
+
+def test_each_value_has_one_fate(tmp_path: Path) -> None:
+    rows = ["1,red", "11,red", '"-1e9","say \'no\'"', " ,", "nan,blue", "1e999,Red", '"two', 'lines",red', "-10,\u00a0"]
+    report = counted(tmp_path / "file", "x,c\n" + "\n".join(rows) + "\n")
+    assert report.records == 8
+    x, c = report.columns
+    assert (x.parsed, c.parsed) == (2, 4)
+    assert [(o.what, o.count, o.line, o.examples) for o in x.outcomes] == [
+        ("clamped", 2, 3, ["11", "-1e9"]),
+        ("missing", 1, 5, []),
+        ("not_a_number", 3, 6, ["nan", "1e999", "two\nlines"]),
+    ]
+    assert [(o.what, o.count, o.line, o.examples) for o in c.outcomes] == [
+        ("missing", 1, 5, []),
+        ("not_declared", 3, 6, ["blue", "Red", "\u00a0"]),
+    ]
+    assert (x.unparsed, c.unparsed) == (3 / 7, 3 / 7)
+
+
+@pytest.mark.parametrize(
+    ("values", "cure"),
+    [
+        (["Red", "RED"], "declare these, or write red"),
+        (["pink"], "declare these, or if they shall count as other, a larger `max_unparsed`"),
+        (["n/a"], "goes into the dialect's `nulls`"),
+    ],
+)
+def test_a_cure_says_what_to_do(tmp_path: Path, values: list[str], cure: str) -> None:
+    [_, column] = counted(tmp_path / "file", "x,c\n" + "".join(f"1,{value}\n" for value in values)).columns
+    assert column.outcomes[0].cure == f"the file says {' and '.join(values)}: " + (
+        cure if "nulls" not in cure else ("what stands for a missing value goes into the dialect's `nulls`")
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("2024-01-02", "`date`"), ("1,5", "`decimal` ','"), ("1 234", "`thousands`"), ("12 kg", "write plain numbers")],
+)
+def test_a_number_that_is_written_otherwise_has_a_cure(tmp_path: Path, value: str, said: str) -> None:
+    [column, _] = counted(tmp_path / "file", f'x,c\n"{value}",red\n').columns
+    assert said in (column.outcomes[0].cure or "")
+
+
+_CELLS = st.tuples(
+    st.floats(-20, 20).map(lambda x: round(x, 3)) | st.none(),
+    st.sampled_from(["red", "dört; büş", "say 'no'", "blue", "a\nb", '"', "", ","]),
+)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(_CELLS, min_size=1, max_size=12),
+    st.sampled_from([",", ";", "\t", "|"]),
+    st.sampled_from(['"', "'"]),
+    st.sampled_from(["utf-8", "utf-16", "gb18030"]),
+    st.sampled_from([".", ","]),
+    st.sampled_from(["", "NA"]),
+)
+def test_a_table_in_any_dialect_is_the_table_in_the_default_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    cells: list[tuple[float | None, str]],
+    delimiter: str,
+    quote: str,
+    encoding: str,
+    decimal: str,
+    null: str,
+) -> None:
+    def written(delimiter: str, quote: str, encoding: str, decimal: str, null: str) -> bytes:
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, delimiter=delimiter, quotechar=quote, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        writer.writerow(("x", "c"))
+        for x, c in cells:
+            writer.writerow((null if x is None else str(x).replace(".", decimal), c))
+        return text.getvalue().encode(encoding)
+
+    file = tmp_path_factory.mktemp("file") / "file"
+    plain = read(file, written(",", '"', "utf-8", ".", ""))
+    fields = {"delimiter": delimiter, "quote": quote, "encoding": encoding, "decimal": decimal, "nulls": ["NA"]}
+    assert read(file, written(delimiter, quote, encoding, decimal, null), **fields) == plain
