@@ -8,8 +8,8 @@ import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli import proposal
-from app.cli.common import Json, Refusal, emit, note, percent, table
+from app.cli.common import Json, Refusal, emit, note
+from app.cli.reports import cures, show
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError, Unparsed
 from purse.wire.datasets import DatasetSpec
@@ -55,7 +55,8 @@ def check(
 
 
 def _counted(file: Path, spec: DatasetSpec, shows: bool) -> FileReport:
-    from app.sources.ingest import Reading, encoded  # late: Arrow
+    from app.cli import proposal  # late, as the next: Arrow
+    from app.sources.ingest import Reading, encoded
     from app.sources.persons import People
 
     reading, tally = Reading.of(spec)
@@ -75,23 +76,14 @@ def _counted(file: Path, spec: DatasetSpec, shows: bool) -> FileReport:
 
 
 def _show(report: FileReport) -> None:
-    rows = []
-    for column in report.columns:
-        counts = {outcome.what: outcome.count for outcome in column.outcomes}
-        known = (counts.get("clamped", 0), counts.get("missing", 0))
-        verdict = "refused" if column.is_refused else "taken"
-        rows.append(
-            (column.name, column.parsed, *known, percent(column.unparsed), percent(column.max_unparsed), verdict)
-        )
-    table(("column", "parsed", "clamped", "missing", "unparsed", "at most", "so it is"), rows)
-    for column in report.columns:
-        for outcome in column.outcomes:
-            if outcome.cure is not None:
-                what = f"{column.name}: {outcome.count} {outcome.what.replace('_', ' ')}, first on line {outcome.line}"
-                sys.stdout.write(f"{what}; {outcome.cure}\n")
+    show(report)
+    for line in cures(report):
+        sys.stdout.write(f"{line}\n")
 
 
 def _propose(file: Path) -> None:
+    from app.cli import proposal
+
     draft = proposal.drafted(file)
     emit(draft.spec, True, lambda: None)
     note(

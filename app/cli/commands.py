@@ -203,6 +203,7 @@ def run(given: Sequence[str], begun: "Begun | None" = None) -> NoReturn:
 def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     """Says what went wrong and ends the program; what is nobody's refusal goes on as it is."""
     from app.cli.common import Refusal, loss  # late: what no list of commands needs
+    from app.cli.reports import cures
     from purse import ClientError, ProblemError
     from purse.extras import lacking
 
@@ -210,16 +211,19 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
         error = lacking(command, error)
     if not isinstance(error, ClientError | Refusal | OSError | TimeoutError | ValueError):
         raise error
-    code, status, remaining = "failed", None, None
+    code, status, remaining, report = "failed", None, None, None
     text = str(error).rstrip(".") or type(error).__name__
     text = "; ".join((text, *getattr(error, "__notes__", ()))).rstrip(".")
     if isinstance(error, ProblemError):
-        code, status, remaining = error.code, error.status, error.remaining
+        code, status, remaining, report = error.code, error.status, error.remaining, error.report
         text += f"; what remains: {loss(remaining)}" if remaining else ""
         text += f"; {_ADVICE[code]}" if code in _ADVICE else ""
     if as_json:
         rest = remaining.model_dump() if remaining else None
         problem = {"code": code, "status": status, "detail": text, "remaining": rest}
+        problem |= {"report": report.model_dump()} if report else {}
         sys.stdout.write(json.dumps(problem, indent=2) + "\n")
     sys.stderr.write(f"purse: {' '.join(text.split())}\n")
+    for line in cures(report) if report else ():
+        sys.stderr.write(f"  {line}\n")
     sys.exit(1)

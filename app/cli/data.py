@@ -21,19 +21,20 @@ from app.cli.common import (
     read_json,
     table,
 )
+from app.cli.reports import cures, show
 from app.cli.sharing import show_allotments
-from purse.wire.datasets import BudgetStatus, Column, Dataset
+from purse.wire.datasets import BudgetStatus, Column, Dataset, Registered
 from purse.wire.neighbors import lines
 
 
 def upload(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file.")],
-    spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="JSON: name, columns, budget.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV (.gz, .zst) or Parquet file.")],
+    spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="JSON: name, columns, budget, dialect.")],
     resume: Annotated[str | None, typer.Option(help="The upload of an earlier try, as its error named it.")] = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
-    """Register a file as a dataset, under declared bounds and a budget.
+    """Register a file as a dataset, under declared bounds and a budget. `purse check` says before what will not parse.
 
     A large file goes in parts, through lost connections.
 
@@ -59,7 +60,7 @@ def upload(
         ) as source,
     ):
         dataset = client.datasets.upload(source, spec=declared, resume=resume)
-    emit(dataset, json, lambda: _show(dataset))
+    emit(dataset, json, lambda: _made(dataset))
 
 
 def datasets(
@@ -102,6 +103,14 @@ def budget(
         else:
             status = client.datasets.budget(dataset)
             emit(status, json, lambda: _budget(status))
+
+
+def _made(dataset: Registered) -> None:
+    _show(dataset)
+    if any(column.outcomes for column in dataset.report.columns):
+        show(dataset.report)
+    for line in cures(dataset.report):
+        note(line)
 
 
 def _show(dataset: Dataset) -> None:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from app.cli import jobs
 from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, write_json
 from app.cli.receipts import show
+from app.cli.reports import cures
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError
 from purse import Client, Model, Receipt
@@ -101,7 +102,8 @@ def fit(
     if folder is not None:
         write_json(folder / "model.json", model)
         receipt.save(folder)
-    document = {"dataset": dataset, "model": model, "receipt": receipt.document, "budget": status}
+    told = dataset.model_dump(exclude={"report"})  # which is the file's: rows of persons are nobody's to count
+    document = {"dataset": told, "model": model, "receipt": receipt.document, "budget": status}
     emit(document, json, lambda: _say(model, receipt, status, folder))
 
 
@@ -207,7 +209,10 @@ def _dataset(
         spec = DatasetSpec(name=name, columns=declared.columns, budget=chosen, unit=declared.unit, **declared.reading)
     except ValidationError as error:
         raise Refusal(f"the schema does not fit: {error.errors()[0]['msg']}") from None
-    return client.datasets.upload(file, spec=spec)
+    made = client.datasets.upload(file, spec=spec)
+    for line in cures(made.report):
+        note(f"purse: {line}")
+    return made
 
 
 def _digest(said: BaseModel) -> str:
@@ -222,8 +227,7 @@ def _again(known: Dataset, name: str, declared: Declared, budget: float | None) 
         )
     if known.name != name:
         raise Refusal(
-            f"this file was fitted before with {known.unit} protected, by other persons or in another dialect: fit it "
-            "so again"
+            f"this file was fitted before with {known.unit} protected, or other persons, or another dialect: fit it so"
         )
     if budget is not None and budget != known.budget.epsilon:
         fixed = f"epsilon {known.budget.epsilon:g}"

@@ -87,6 +87,10 @@ class _Seen:
         """Whether so many values are enough to say what the column is."""
         return 0 < _ENOUGH * self.there <= count
 
+    def is_number(self, how: int) -> bool:
+        """Whether it is of numbers, if they are written so; of one or two of them, it is of categories."""
+        return self.is_mostly(self.numbers[how]) and len(self.words) > 2
+
 
 def drafted(file: Path) -> Draft:
     """Names, types and categories of a file's columns, with bounds that are null.
@@ -97,7 +101,7 @@ def drafted(file: Path) -> Draft:
         if the file is neither Parquet nor CSV in any dialect that is tried.
     """
     dialect, seen = _read(file)
-    how = max(range(len(_WRITTEN)), key=lambda at: (sum(column.is_mostly(column.numbers[at]) for column in seen), -at))
+    how = max(range(len(_WRITTEN)), key=lambda at: (sum(column.is_number(at) for column in seen), -at))
     form = max(range(len(_DATES)), key=lambda at: (sum(column.is_mostly(column.moments[at]) for column in seen), -at))
     columns = {column.name: _column(column, how, form) for column in seen}
     fields: dict[str, Any] = dialect.model_dump(exclude_defaults=True) | _WRITTEN[how]
@@ -192,7 +196,7 @@ def _column(seen: _Seen, how: int, form: int) -> dict[str, Any] | None:
     number = {"name": seen.name, "type": "number", "lower": None, "upper": None}
     if seen.typed_dates or seen.is_mostly(seen.moments[form]):
         return number | {"date": "days"}
-    if seen.is_mostly(seen.numbers[how]) and len(seen.words) > 2:
+    if seen.is_number(how):
         return number
     if 0 < len(seen.words) <= MOST_CATEGORIES:
         return {"name": seen.name, "type": "category", "categories": sorted(seen.words)}

@@ -1,5 +1,6 @@
 """`purse fit` on small files: the real server inside the process, real workers, and a budget that outlives it."""
 
+import gzip
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from app.persistence.session import Database
 from app.settings import Settings
 from purse import load
 from purse.wire.models import Model
+from tests.support import hospital
 
 ROOT = Path(__file__).parents[2]
 PURSE = (sys.executable, "-m", "app.cli")
@@ -40,19 +42,26 @@ def people(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fit(people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Fit:
-    """`purse fit people.csv --target income ...` in this process: (exit code, stdout, stderr)."""
-    monkeypatch.setenv("PURSE_HOME", str(people.parent / "home"))
-    monkeypatch.setenv("PURSE_WORKERS", "1")  # more would start for nothing
+def purse(capsys: pytest.CaptureFixture[str]) -> Fit:
+    """`purse ...` in this process: (exit code, stdout, stderr)."""
 
-    def once(*more: str) -> tuple[int, str, str]:
+    def once(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main(("fit", str(people), "--target", "income", *more))
+            main(arguments)
         said = capsys.readouterr()
         return int(ended.value.code or 0), said.out, said.err
 
     return once
+
+
+@pytest.fixture
+def fit(people: Path, monkeypatch: pytest.MonkeyPatch, purse: Fit) -> Fit:
+    """`purse fit people.csv --target income ...` in this process: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("PURSE_HOME", str(people.parent / "home"))
+    monkeypatch.setenv("PURSE_WORKERS", "1")  # more would start for nothing
+
+    return lambda *more: purse("fit", str(people), "--target", "income", *more)
 
 
 def test_without_a_schema_there_is_a_template_and_only_the_header_is_read(people: Path, fit: Fit) -> None:
@@ -158,6 +167,40 @@ def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:
     assert (code, "go together" in err) == (1, True)
 
 
+@pytest.mark.slow
+def test_a_hospitals_file_as_it_is(fit: Fit, people: Path, purse: Fit) -> None:
+    """Drafted, filled in, checked, mended and fitted: semicolons, latin-1, decimal commas, dates, several rows each."""
+    spec = people.with_name("stays.json")
+    people.write_bytes(hospital.stays(intensive="{}.0"))
+    code, out, err = purse("check", str(people), "--propose")
+    assert (code, "never from this file" in err, "'name' is left out" in err) == (0, True, True)
+    draft = json.loads(out)
+    assert draft["dialect"] == hospital.DIALECT
+    bounds = {column["name"]: column for column in hospital.COLUMNS}
+    for column in draft["columns"]:
+        assert [column.get(end) for end in ("lower", "upper")] == [None, None]
+        assert column.get("date") == bounds.get(column["name"], {}).get("date")
+    spec.write_text(out)
+    code, _, err = purse("check", str(people), "--spec", str(spec))
+    assert (code, "'alter'.lower" in err) == (1, True)
+
+    spec.write_text(json.dumps({"columns": hospital.COLUMNS, "dialect": hospital.DIALECT, "unit": hospital.UNIT}))
+    code, out, _ = purse("check", str(people), "--spec", str(spec), "--json")
+    assert (code, json.loads(out)["refused"]) == (1, ["intensiv"])
+    code, out, _ = purse("check", str(people), "--spec", str(spec))
+    assert "the file says 0.0 and 1.0: declare these, or write 0 and 1" in out
+    asked = ("--target", "intensiv", "--epsilon", "1", "--schema", str(spec), "--json")
+    code, out, err = fit(*asked)
+    assert (code, json.loads(out)["code"], "declare these, or write 0 and 1" in err) == (1, "unparsed_values", True)
+
+    people.write_bytes(gzip.compress(hospital.stays()))
+    assert purse("check", str(people), "--spec", str(spec), "--target", "intensiv")[0] == 0
+    code, out, err = fit(*asked)
+    assert code == 0, err
+    told = json.loads(out)["dataset"]
+    assert (told["persons"], told["columns"][0]["date"], "report" in told) == (300, "days", False)
+
+
 def _only_the_first_token_is_left(home: Path) -> None:
     from app.identity import service
 
@@ -174,4 +217,4 @@ def test_a_file_that_is_not_what_it_says_is_refused(people: Path, fit: Fit) -> N
     people.write_bytes(b"age,sex,income\n1,f\n")
     code, out, err = fit("--epsilon", "1", "--schema", str(schema))
     assert (code, out) == (1, "")
-    assert "Record" in err
+    assert "Line 2" in err

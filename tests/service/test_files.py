@@ -1,5 +1,6 @@
 """What became of a file's values is told to whoever sent it, once, and to nobody else by any way."""
 
+import gzip
 import logging
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from app.operations.logs import Lines
 from tests.service.conftest import MakeService
+from tests.support import hospital
 from tests.support.service import JOB, SPEC, Service
 
 CANARY = "Chimpanzee-4711"
@@ -48,6 +50,25 @@ def test_of_a_target_a_hundredth_may_be_unparsed_and_of_others_a_twentieth(
     assert response.status_code == status, response.text
     income = response.json()["report"]["columns"][2]
     assert {outcome["what"]: outcome["count"] for outcome in income["outcomes"]} == {"missing": 50, "not_declared": 3}
+
+
+def test_a_hospitals_file_is_registered_as_it_is(shared: Service) -> None:
+    declared = {"columns": hospital.COLUMNS, "dialect": hospital.DIALECT, "unit": hospital.UNIT}
+    spec = SPEC | declared | {"name": "stays", "targets": ["intensiv"]}
+    made = shared.upload(spec, gzip.compress(hospital.stays()))
+    assert made.status_code == 201, made.text
+    answer = made.json()
+    assert (answer["persons"], answer["report"]["records"]) == (300, 600)
+    outcomes = {column["name"]: column["outcomes"] for column in answer["report"]["columns"]}
+    assert [(o["what"], o["count"], o["line"]) for o in outcomes.pop("kosten")] == [("missing", 12, 2)]
+    assert set(map(len, outcomes.values())) == {0}
+    assert answer["columns"][0]["date"] == "days"
+    plain = hospital.stays().replace(b"S\xe4uglinge", b"S\x81uglinge")
+    refused = shared.upload(spec | {"name": "again"}, plain)
+    assert (refused.status_code, refused.json()["code"]) == (422, "unreadable_file")
+    assert refused.json()["detail"].startswith("Line 4 is not WINDOWS-1252")
+    nobody = shared.upload(spec | {"name": "again"}, hospital.stays().replace(b"P7;", b";"))
+    assert nobody.json()["detail"] == "Line 16 says nothing in 'patient', which must say whose it is."
 
 
 def test_nobody_but_the_uploader_is_told(make_service: MakeService, tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "budget",
         "calibrate",
         "charge",
+        "check",
         "dataset amend",
         "dataset erase",
         "dataset freeze",

@@ -238,9 +238,8 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(
 def counted(file: Path, content: str, **fields: Any) -> FileReport:
     """What is told of a file's values."""
     file.write_text(content)
-    spec = DatasetSpec(
-        name="d", columns=COLUMNS, budget={"epsilon": 1.0, "delta": 1e-6}, **{"max_unparsed": 1.0} | fields
-    )
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    spec = DatasetSpec.model_validate({"name": "d", "columns": COLUMNS, "budget": budget, "max_unparsed": 1.0} | fields)
     reading, tally = Reading.of(spec)
     for _ in encoded(file, reading):
         pass
