@@ -1,13 +1,14 @@
 """What a quote costs, for every method: CPU time of the first in a process, of the same again and of another epsilon.
 
-Every cell is a child of one process that has imported the solvers and calculated nothing, as the service's
-calculating process forks one for each question (that one has its loops loaded beside; planning needs none).
+Every line is the least of three children of one process that has imported the solvers and calculated nothing, as the
+service's calculating process forks one for each question (that one has its loops loaded beside; planning needs none).
 """
 
+import json
 import os
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, get_args
 
 import solvers
@@ -25,7 +26,9 @@ from solvers.problem import Problem
 ROWS = (32_561, 1_000_000)
 FIRST, OTHER = 1.0, 0.7
 EPSILONS = (0.1, 1.0, 4.0)
-_QUESTIONS = 100
+Costs = tuple[str, list[float]]
+"""Of what, and CPU milliseconds."""
+_QUESTIONS, _CHILDREN = 100, 3
 _SETTLE = 10.0  # seconds until the server's workers are there
 
 
@@ -38,11 +41,13 @@ def report(_repeats: int) -> None:
             f"  {'method':24s}{'loss':10s}{'preparation':13s}{'accountant':16s}{'first':>8s}{'again':>8s}{'other':>8s}"
         )
         for method in get_args(Method):
-            _in_a_child(lambda method=method, n=n: _line(method, n))
+            told, cost = _least(partial(_costs, method, n))
+            print(told + "".join(f"{part:8.1f}" for part in cost), flush=True)
     served()
     print("noisy_mirror_descent, n = 32561, first quote at other epsilons; CPU ms")
     for epsilon in EPSILONS:
-        _in_a_child(lambda epsilon=epsilon: print(f"  epsilon {epsilon:g}: {_dearest(epsilon):.0f}"))
+        told, cost = _least(partial(_dearest, epsilon))
+        print(f"  {told}: {cost[0]:.0f}", flush=True)
 
 
 def served() -> None:
@@ -74,8 +79,8 @@ def problems(n: int) -> Iterator[Problem]:
     yield Problem(Logistic(), domain=LinfBall(5.0), **small)
 
 
-def _line(method: type, n: int) -> None:
-    """The first problem that the method takes, at delta = 1e-6 or else at 0."""
+def _costs(method: type, n: int) -> Costs:
+    """Of the first problem that the method takes, at delta = 1e-6 or else at 0."""
     for delta in (1e-6, 0.0):
         for problem in problems(n):
             try:
@@ -85,12 +90,13 @@ def _line(method: type, n: int) -> None:
             _, again = _timed(method, problem, FIRST, delta)
             _, other = _timed(method, problem, OTHER, delta)
             told = f"  {quote.method.name:24s}{problem.loss.name:10s}{quote.preparation.name:13s}"
-            print(f"{told}{quote.release.accountant:16s}{first:8.1f}{again:8.1f}{other:8.1f}")
-            return
+            return f"{told}{quote.release.accountant:16s}", [first, again, other]
+    raise LookupError(f"no problem for {method.__name__}")
 
 
-def _dearest(epsilon: float) -> float:
-    return _timed(solvers.methods.NoisyMirrorDescent, next(problems(ROWS[0])), epsilon, 1e-6)[1]
+def _dearest(epsilon: float) -> Costs:
+    _, first = _timed(solvers.methods.NoisyMirrorDescent, next(problems(ROWS[0])), epsilon, 1e-6)
+    return f"epsilon {epsilon:g}", [first]
 
 
 def _timed(method: type, problem: Problem, epsilon: float, delta: float) -> tuple[solvers.Quote, float]:
@@ -99,14 +105,20 @@ def _timed(method: type, problem: Problem, epsilon: float, delta: float) -> tupl
     return quote, (time.process_time() - start) * 1e3
 
 
-def _in_a_child(work: Any) -> None:
-    """As the service does; nothing is remembered from one cell to the next."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-            sys.stdout.flush()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+def _least(work: Callable[[], Costs]) -> Costs:
+    """As the service does, some times over; nothing is remembered from one child to the next."""
+    told, costs = "", []
+    for _ in range(_CHILDREN):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(writing, json.dumps(work()).encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        with open(reading) as answer:
+            told, cost = json.load(answer)
+        costs.append(cost)
+        os.waitpid(child, 0)
+    return told, [min(parts) for parts in zip(*costs, strict=True)]

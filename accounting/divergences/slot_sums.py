@@ -144,7 +144,8 @@ def _powers(law: SlotLaw, v: Vector, T: int, typical: float) -> tuple[Vector, Ve
     thetas = np.exp(np.linspace(math.log(low), math.log(max(high, 3 * low)), _TILTS))
     exponents = np.multiply.outer(thetas, v)
     most = exponents.max(axis=1)
-    return thetas, T * (np.log(np.exp(exponents - most[:, None]) @ law.masses) + most)
+    exponents -= most[:, None]
+    return thetas, T * (np.log(np.exp(exponents, out=exponents) @ law.masses) + most)
 
 
 def _circle(thetas: Vector, powers: Vector, way: _Way) -> tuple[float, float, float]:

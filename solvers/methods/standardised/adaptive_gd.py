@@ -21,7 +21,9 @@ from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 10_000
-_STEPS, _LONG = 250, 500  # more where many directions share the curvature and noise leaves something to win
+_STEPS, _WIDE, _LONG = 250, 500, 1000
+_EVALUATIONS = 5e9  # of gradients: where rows are that many, noise is small after fewer steps
+_FORGOTTEN = 8.0  # e^-8 is left of the start
 _WIDEST = 4.0  # the most that residuals are cut at, in units of the targets' half range
 _MOMENTS = {"means": 5.0, "spread": 1.0, "variances": 3.0}  # percent of mu^2
 _TARGET = {"target_mean": 2.0, "target_spread": 2.0, "residual": 2.0}
@@ -49,7 +51,9 @@ class AdaptiveGd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 10000]; by default 250, and 2 d up to 500 where n mu* / d is at least 10
+    steps : T, in [1, 10000]; by default 250, and 2 d up to 500 where n mu* / d is at least 10; for classes also no less
+        than 8 / sqrt(eta sigma), up to 1000 or 5e9 / n: sigma = 2 C / (n mu*) is the noise of a gradient that is asked
+        for once, and momentum at that convexity takes 1 / sqrt(eta sigma) steps to forget
     slope_limit : C for classes, a share of the largest slope, in [1e-6, 1]; by default .5 where n mu* / d < 200, else 1
     residual_limit : the most that C is for numbers, in [1, 4]; by default n mu* / (1000 d), so that what is cut
         weighs no more than noise does
@@ -83,8 +87,12 @@ class AdaptiveGd(Strict):
             raise NeedsDelta("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
         ratio = problem.n * budget_mu(problem, privacy) / problem.size
         limit = self.slope_limit or (0.5 if ratio < 200 else 1.0)
-        steps = self.steps or (min(max(_STEPS, 2 * problem.d), _LONG) if ratio >= 10 else _STEPS)
-        return AdaptiveGdRun(steps, limit, self.residual_limit or min(max(1.0, ratio / 1000), _WIDEST))
+        steps = max(_STEPS, min(2 * problem.d, _WIDE)) if ratio >= 10 else _STEPS
+        if problem.loss.takes == "class":
+            sigma = 2 * limit * problem.loss.slope_bound / (ratio * problem.size)
+            forgotten = _FORGOTTEN / math.sqrt(_eta(problem) * sigma)
+            steps = max(steps, math.ceil(min(forgotten, _LONG, _EVALUATIONS / problem.places)))
+        return AdaptiveGdRun(self.steps or steps, limit, self.residual_limit or min(max(1.0, ratio / 1000), _WIDEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +142,7 @@ class AdaptiveGdRun(StandardisedRun):
         limit, reallocated = self._limit(problem), self._at(_REALLOCATED)
         single = oracle.planned("gradient").noise_multiplier * limit / (problem.n * share * math.sqrt(self.steps))
         ridge, l1 = min(1.0, 1 / signal) * single, min(1.0, signal / 5) * single
-        eta = 3.0 if problem.outputs == 1 else 1.5
+        eta = _eta(problem)
         for t in range(1, self.steps + 1):
             at = path.ahead(eta * single)
             gradient = oracle.gradient("gradient", at, path.frame, limit) / share
@@ -180,6 +188,11 @@ class AdaptiveGdRun(StandardisedRun):
     def _at(self, shares: tuple[float, ...]) -> set[int]:
         """Steps, as shares of all."""
         return {max(1, int(share * self.steps)) for share in shares}
+
+
+def _eta(problem: Problem) -> float:
+    """For classes."""
+    return 3.0 if problem.outputs == 1 else 1.5
 
 
 def _check(steps: int | None, slope_limit: float | None, residual_limit: float | None) -> None:

@@ -13,6 +13,7 @@ from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
+from solvers.methods.tuning import budget_mu
 from solvers.preparation import Declared
 from solvers.regularizers import L2
 from solvers.selection import Auto
@@ -126,6 +127,27 @@ def test_many_columns_take_more_steps_and_little_noise_wider_residuals(
     run = AdaptiveGd().resolve(case, Privacy(epsilon, 1e-5))
     assert (run.steps, run.residual_limit) == (steps, residual_limit)
     assert run.bounds(case)["gradient"] == (residual_limit / n, d)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)])
+@pytest.mark.parametrize(
+    ("n", "epsilon", "steps"),
+    [(2_000, 0.5, 250), (50_000, 1.0, None), (50_000, 4.0, None), (10**6, 4.0, 1000), (10**8, 4.0, 250)],
+)
+def test_classes_take_as_many_steps_as_momentum_needs_to_forget_its_start(
+    loss: Loss, n: int, epsilon: float, steps: int | None
+) -> None:
+    """But no more than 1000, nor 5e9 gradients where 250 steps are fewer."""
+    columns, privacy = Columns((1,) * 20), Privacy(epsilon, 1e-5)
+    case = Problem(loss, n=n, d=21, row_norm=columns.row_norm, columns=columns)
+    run = AdaptiveGd().resolve(case, privacy)
+    if steps is None:
+        noise = 2 * run.slope_limit * loss.slope_bound / (n * budget_mu(case, privacy))
+        eta = 3.0 if case.outputs == 1 else 1.5
+        assert 250 < run.steps < 1000
+        assert 8 <= run.steps * np.sqrt(eta * noise) < 8.05
+    else:
+        assert run.steps == steps
 
 
 def test_a_document_of_an_earlier_version_cuts_residuals_as_it_did() -> None:
