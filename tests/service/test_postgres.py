@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -16,8 +17,11 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from app.cli import main
 from app.identity.home import Misplaced
+from app.jobs import rollback
+from app.ledger import audit
 from app.ledger import store as ledger
 from app.ledger.epoch import BelowEpoch, Epoch
+from app.operations.backup import back_up
 from app.persistence import postgres
 from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused
@@ -265,20 +269,53 @@ def test_nothing_of_the_address_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_an_older_copy_is_noticed(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def _verified(home: Path) -> object:
+    """What `purse ledger verify` ends with."""
+    with pytest.raises(SystemExit) as ended:
+        main(["ledger", "verify", "--home", str(home), "--json"])
+    return ended.value.code
+
+
+def test_a_dump_is_restored_as_the_page_says_and_an_older_one_is_caught(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump, load = cluster.program("pg_dump"), cluster.program("pg_restore")
+    if dump is None or load is None:
+        pytest.skip("pg_dump or pg_restore is not there")
+    monkeypatch.setenv("PURSE_EPOCH_FILE", str(tmp_path / "elsewhere"))
     world = World.at(tmp_path / "home")
     Epoch.open(world.settings, world.database)
     dataset = world.dataset()
-    world.database.close()
-    backup = cluster.database(template="purse")
-    world = World.at(tmp_path / "home")
-    Epoch.open(world.settings, world.database)
-    world.submit(dataset)
-    monkeypatch.setenv("PURSE_DATABASE_URL", backup)
-    restored = World.at(tmp_path / "home")
+    world.release(dataset)
+    file = tmp_path / "service.dump"
+    subprocess.run([dump, "--format=custom", "--file", file, world.settings.database], check=True)
+    back_up(world.settings, tmp_path / "copy")
+
+    def restored(name: str) -> World:
+        fresh = cluster.database("template0")
+        subprocess.run([load, "--exit-on-error", "--dbname", fresh, file], check=True)
+        shutil.copytree(tmp_path / "copy", tmp_path / name)
+        monkeypatch.setenv("PURSE_DATABASE_URL", fresh)
+        return World.at(tmp_path / name)
+
+    first = restored("first")
+    assert _verified(tmp_path / "first") == 0
+    Epoch.open(first.settings, first.database)
+    assert audit.verify(first.database) == audit.verify(world.database) == {dataset: None}
+    first.release(dataset)  # which the dump does not know
+
+    second = restored("second")
+    assert _verified(tmp_path / "second") != 0
     with pytest.raises(BelowEpoch, match=f"{dataset} lacks its head"):
-        Epoch.open(restored.settings, restored.database)
-    restored.database.close()
+        Epoch.open(second.settings, second.database)
+    assert set(rollback.accept(second.database, second.settings, "the drill").ledgers) == {dataset}
+    Epoch.open(second.settings, second.database)
+    with second.database.read() as connection:
+        state = ledger.load_state(connection, dataset)
+    assert state is not None
+    assert state.frozen
+    for each in (world, first, second):
+        each.database.close()
 
 
 @pytest.fixture

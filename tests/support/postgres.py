@@ -93,6 +93,11 @@ class Cluster:
         assert made.returncode == 0, made.stderr.decode(errors="replace")
         return made.stdout
 
+    def program(self, name: str) -> Path | None:
+        """Another program of this PostgreSQL, or the system's; None if there is neither."""
+        beside, systems = self._programs / name, shutil.which(name)
+        return beside if beside.exists() else Path(systems) if systems else None
+
     def start(self) -> None:
         """Returns when it answers; after a kill, once the orphans of the one before are gone."""
         deadline = time.monotonic() + PATIENCE
