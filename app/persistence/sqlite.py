@@ -40,10 +40,13 @@ class Sqlite:
         """By the driver: SQLAlchemy takes five times as long around a look into an index."""
         compiled = _compiled(question, self.reader.dialect)
         given = compiled.construct_params(values)
-        with closing(self.reader.raw_connection()) as connection:
-            cursor = connection.cursor()
-            cursor.execute(compiled.string, [given[name] for name in compiled.positiontup or ()])
-            return cursor.fetchall()
+        try:
+            with closing(self.reader.raw_connection()) as connection:
+                cursor = connection.cursor()
+                cursor.execute(compiled.string, [given[name] for name in compiled.positiontup or ()])
+                return cursor.fetchall()
+        except sqlite3.Error as error:
+            raise sa.exc.DBAPIError(compiled.string, None, error, hide_parameters=True) from None
 
     def turn(self) -> AbstractContextManager[None]:
         return self._turn.taken()

@@ -1,11 +1,13 @@
 """The unit of work: writers never interleave, whether threads or processes; readers cannot write."""
 
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -154,6 +156,35 @@ def test_read_is_one_snapshot_and_waits_for_nobody(database: Database) -> None:
             assert _counter(database) == 0
         assert reader.scalar(sa.text("select value from counter")) == 0
     assert _counter(database) == 7
+
+
+def test_what_is_asked_alone_is_what_is_committed(database: Database) -> None:
+    counter = sa.table("counter", sa.column("value", sa.Integer))
+    question = sa.select(counter.c.value).where(counter.c.value > sa.bindparam("least", type_=sa.String))
+    with database.write() as connection:
+        connection.execute(sa.text("update counter set value = 7"))
+        assert database.ask(question, {"least": "0"}) == []
+    assert [tuple(row) for row in database.ask(question, {"least": "0"})] == [(7,)]
+
+
+def test_an_error_of_what_is_asked_alone_is_what_it_would_be_in_a_transaction(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere: sa.Select[Any] = (
+        sa.select(sa.column("x")).select_from(sa.table("nowhere")).where(sa.bindparam("who") == "s3cr3t")
+    )
+    with pytest.raises(sa.exc.DBAPIError, match="nowhere") as raised:
+        database.ask(nowhere, {"who": "s3cr3t"})
+    assert "s3cr3t" not in str(raised.value)
+
+    def full() -> None:
+        error = sqlite3.OperationalError("full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(database._reader, "raw_connection", full)
+    with pytest.raises(OSError, match="no room"):
+        database.ask(nowhere, {"who": ""})
 
 
 def test_what_is_committed_is_on_the_disk(database: Database) -> None:
