@@ -218,8 +218,13 @@ def _made(role: Role, groups: tuple[str, ...]) -> tuple[sa.Select[Any], sa.Selec
     return _rows().where(it), ledger.locking(it)
 
 
+@lru_cache(64)  # a declaration of thousands of columns takes its time, and is the same at each request
+def _declared(spec: str) -> DatasetSpec:
+    return DatasetSpec.model_validate_json(spec)
+
+
 def _dataset(row: sa.Row[Any]) -> DatasetRow:
-    spec, state = DatasetSpec.model_validate_json(row.spec), LedgerState.from_json(json.loads(row.state))
+    spec, state = _declared(row.spec), LedgerState.from_json(json.loads(row.state))
     public = (row.id, row.ledger_id, row.name, row.rows, spec, row.folder, state, row.created_at)
     return DatasetRow(*public, data=row.data, checksum=row.sha256, is_damaged=row.damaged_at is not None)
 
