@@ -35,6 +35,8 @@ def predict(
     released = _model(model, url)
     with file.open(encoding="utf-8-sig", newline="") as source:
         told = [row for rows in _batches(source) for row in released.predict(rows).tolist()]
+    if not told:
+        raise Refusal(f"{file} has no row under a header")
     heads = released.classes if released.link == "softmax" else None
     if out is None:
         emit({"classes": heads, "predictions": told}, json, lambda: _write(sys.stdout, heads, told))

@@ -32,7 +32,7 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
     log = home / "server.log"
     with _endings_raise(), log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "serve"],
+            [sys.executable, "-P", "-m", "app.cli", "serve"],
             env=_environment(home / "state", url, token),
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -245,10 +245,32 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     assert re.search(r"^state +done$", out, re.M)
     code, out, _ = run("model", job)
     assert re.search(r"^sex = \(other\) +-?\d", out, re.M)
+    for released in (job, str(tmp_path / "m.json")):
+        run("model", job, "--out", str(tmp_path / "m.json"))
+        code, out, _ = run("predict", released, str(file))
+        assert (code, out.split("\n")[0], out.count("\n")) == (0, "prediction", 402)
+    run("predict", job, str(file), "--out", str(tmp_path / "p.csv"))
+    assert (tmp_path / "p.csv").read_text() == out
+    (tmp_path / "odd.csv").write_text("age,sex,height\n20,f,3\n")
+    for odd, says in ((tmp_path / "odd.csv", "the model does not know height"), (spec, "no row under a header")):
+        code, _, err = run("predict", job, str(odd))
+        assert (code, says in err) == (1, True), err
+    code, out, _ = run("datasets", name)
+    assert (code, re.search(r"^sex +category +f, m +-$", out, re.M) is not None) == (0, True)
+    code, out, _ = run("health", "--metrics")
+    assert (code, "# TYPE" in out) == (0, True)
     code, out, _ = run("receipt", "get", job, "--out", str(tmp_path))
+    assert _document(run("receipt", "ask", str(tmp_path / "receipt.json"), "--json"))["chain"]
     assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", out, re.M)
     assert re.search(r"^neighbors +replace_one: Promised between .* Under zero_out: epsilon 0\.\d+ at .*$", out, re.M)
-    for arguments in (("budget",), ("budget", name), ("jobs", "list"), ("jobs", "show", job), ("token", "list")):
+    for arguments in (
+        ("datasets",),
+        ("budget",),
+        ("budget", name),
+        ("jobs", "list"),
+        ("jobs", "show", job),
+        ("token", "list"),
+    ):
         code, out, err = run(*arguments)
         assert (code, err) == (0, "")
         assert name in out or job in out or "epsilon" in out or "bootstrap" in out

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import rfc8785
+from pyarrow import csv
 
 from accounting.errors import ReceiptInvalid
 from accounting.mechanisms import Gaussian
@@ -28,6 +29,7 @@ from app.sources.encoding import encoder
 from purse import (
     AsyncClient,
     Client,
+    ClientError,
     JobNotReleased,
     Model,
     NotVerified,
@@ -257,6 +259,51 @@ def test_lists_are_read_to_their_last_page_and_unknown_fields_of_a_newer_server_
 
     with _client(answer) as purse:
         assert [token.id for token in purse.tokens.list()] == ["tok_0", "tok_1", "tok_2"]
+
+
+def test_a_dataset_goes_by_its_name_and_a_name_stands_for_what_goes_by_it() -> None:
+    bodies = []
+    twice = [_dataset("ds_1", "census"), _dataset("ds_2", "twins"), _dataset("ds_3", "twins")]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"items": twice, "next": None})
+        bodies.append(json.loads(request.content))
+        return _problem("not_ready", 400)
+
+    with _client(answer) as purse:
+        short: dict[str, Any] = {"target": "y", "privacy": 0.5, "method": "dp_gd", "loss": "logistic", "domain": "free"}
+        with pytest.raises(ProblemError, match="not_ready"):
+            purse.quote(dataset="census", **short)
+        with pytest.raises(ProblemError, match="not_found: no dataset that this token may see is named 'none'"):
+            purse.jobs.submit(dataset="none", **short)
+        with pytest.raises(ClientError, match="2 datasets are named 'twins'; say which by its id: ds_2, ds_3"):
+            purse.datasets.budget("twins")
+    [body] = bodies
+    named = {"method": {"name": "dp_gd"}, "loss": {"name": "logistic"}, "domain": {"name": "free"}}
+    assert body == {"dataset": "ds_1", "target": "y", "privacy": {"epsilon": 0.5}, **named}
+
+
+def _dataset(identifier: str, name: str) -> dict[str, Any]:
+    loss = {"epsilon": 1.0, "delta": 1e-6}
+    budget: dict[str, Any] = {
+        **loss,
+        "neighbors": "replace_one",
+        "meaning": None,
+        "elsewhere": None,
+        "unit": {"name": "row"},
+        "filter": "gdp",
+        "share": 0.0,
+        "spent": loss,
+        "remaining": loss,
+        "jobs": 0,
+        "promises": [],
+        "analysts": [],
+        "frozen": False,
+        "exceeded": False,
+    }
+    facts = {"id": identifier, "name": name, "rows": 3, "unit": {"name": "row"}, "columns": [], "budget": budget}
+    return facts | {"created_at": "2026-01-01T00:00:00Z"}
 
 
 def test_an_identifier_cannot_leave_its_place_in_the_path() -> None:
@@ -675,25 +722,26 @@ def test_a_model_read_back_from_its_file_has_the_digest_that_the_receipt_names(t
 @pytest.mark.slow
 def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
     spec = {"name": "people", "columns": SPEC["columns"], "budget": {"epsilon": 1.0, "delta": 1e-6}}
-    file = tmp_path / "people.csv"
-    file.write_bytes(people())
+    table = csv.read_csv(pa.BufferReader(people()))
 
     async def scenario(running: Live) -> tuple[Model, list[str]]:
         transport = httpx.ASGITransport(running.app)
         async with AsyncClient("http://purse.test", running.token, transport=transport) as purse:
             await purse.ready()
-            dataset = await purse.datasets.upload(file, spec=spec)
-            asked: dict[str, Any] = {"dataset": dataset.id, "target": "income", "privacy": {"epsilon": 0.5}}
+            dataset = await purse.datasets.upload(table, spec=spec)
+            asked: dict[str, Any] = {"dataset": "people", "target": "income", "privacy": 0.5}
             assert (await purse.quote(**asked)).fits
-            job = await purse.jobs.submit(**asked, method={"name": "dp_svrg"})
+            job = await purse.jobs.submit(**asked, method="dp_svrg")
+            assert job.job.quote.method.name == "dp_svrg"
+            assert job.job.quote.method["epochs"] >= 1
             model = await job.result(timeout=PATIENCE)
             receipt = await job.receipt()
             assert receipt.verify(model=model).holds
             assert (await purse.verify(receipt)).valid
             assert [found.id for found in await purse.jobs.list()] == [job.id]
-            assert (await purse.datasets.budget(dataset.id)).jobs == 1
+            assert (await purse.datasets.budget(dataset)).jobs == 1
             with pytest.raises(ProblemError) as refused:
-                await purse.jobs.submit(**asked | {"privacy": {"epsilon": 1.0}})
+                await purse.jobs.submit(**asked | {"privacy": 1})
             assert refused.value.code == "budget_exhausted"
             ledger, head = await purse.ledger(dataset.id), await purse.ledger_head(dataset.id)
             assert (head.sequence, head.hash) == (receipt.head.sequence, receipt.head.hash)
@@ -704,7 +752,8 @@ def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
 
     with live(tmp_path / "home") as running:
         model, kinds = asyncio.run(scenario(running))
-    assert 0 < predict(model, [{"age": 40, "sex": "f"}])[0] < 1
+    assert 0 < model.predict([{"age": 40, "sex": "f"}])[0] < 1
+    assert set(model.named) >= {"age", "sex = f", "intercept"}
     assert kinds == ["opened", "charged", "started", "released"]
 
 

@@ -1,0 +1,53 @@
+"""docs/commands.md: every route has its row and a command that is there; how commands end is as it says."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from app.cli import data, main
+from app.cli.commands import COMMANDS, EVERY, program
+from app.http.routing import routes
+from app.main import ROUTERS
+
+PAGE = (Path(__file__).parents[2] / "docs/commands.md").read_text()
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| `")]
+PROGRAM: Any = typer.main.get_command(program(EVERY))
+
+
+def test_every_route_has_a_row_with_a_command() -> None:
+    told = {row[0].strip("`"): row[1] for row in ROWS if len(row) == 2}
+    assert set(told) >= {f"{method} {route.path}" for route in routes(ROUTERS) for method in route.methods or ()}
+    for command in told.values():
+        words, found = command.strip("`").split()[1:], PROGRAM
+        for word in words if command.startswith("`purse") else ():
+            found = found.commands[word]
+        assert not hasattr(found, "commands") or found is PROGRAM, command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_of_a_command_what_its_own_help_begins_with(name: str) -> None:
+    own = " ".join(PROGRAM.commands[name].help.split())
+    assert own.startswith(COMMANDS[name])
+
+
+def _interrupted(_url: str) -> None:
+    raise KeyboardInterrupt
+
+
+def test_it_ends_as_the_table_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {}
+    for arguments in (["--version"], ["model", "job_a", "--url", "nowhere", "--json"], ["model"], ["datasets"]):
+        if arguments == ["datasets"]:
+            monkeypatch.setattr(data, "connect", _interrupted)
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        found[f"`{ended.value.code or 0}`"] = capsys.readouterr()
+    assert [row[0] for row in ROWS if len(row) == 3] == list(found)
+    refused = found["`1`"]
+    assert set(json.loads(refused.out)) == {"code", "status", "detail", "remaining"}
+    assert refused.err.startswith("purse: ")
+    assert refused.err.count("\n") == 1
+    assert "Usage" in found["`2`"].err
