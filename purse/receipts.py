@@ -14,10 +14,14 @@ from purse.extras import needing
 from purse.wire.models import Model
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument
+from purse.wire.statistics import ReleasedStatistic
 
 if TYPE_CHECKING:
     from accounting.records.chain import Entry, Head
     from accounting.records.receipt import Verification
+
+Released = Model | DatasetProfile | ReleasedStatistic
+"""What a receipt may be for."""
 
 
 class NotVerified(ClientError):
@@ -52,7 +56,7 @@ class Receipt:
     def verify(
         self,
         keys: KeySet | None = None,
-        model: Model | DatasetProfile | None = None,
+        model: Released | None = None,
         ledger: "Sequence[Entry | LedgerEntry] | None" = None,
         heads: "Collection[Head]" = (),
     ) -> "Verification":
@@ -86,7 +90,7 @@ class Receipt:
         self._is_of(model)
         return found
 
-    def verify_signature(self, keys: KeySet | None = None, model: Model | DatasetProfile | None = None) -> None:
+    def verify_signature(self, keys: KeySet | None = None, model: Released | None = None) -> None:
         """A trusted key signed exactly this receipt, and it is for this model; what it states is not recomputed.
 
         Raises
@@ -105,7 +109,7 @@ class Receipt:
             raise NotVerified(wrong)
         self._is_of(model)
 
-    def _is_of(self, model: Model | DatasetProfile | None) -> None:
+    def _is_of(self, model: Released | None) -> None:
         if model is not None and self.facts["model_sha256"] != _digest(model):
             raise NotVerified("the receipt is for another model")
 
@@ -162,7 +166,7 @@ def _found(
     return verify_receipt(document, trusted, entries, heads)
 
 
-def _digest(model: Model | DatasetProfile) -> str:
+def _digest(model: Released) -> str:
     import rfc8785
 
     return hashlib.sha256(rfc8785.dumps(model.model_dump(mode="json"))).hexdigest()

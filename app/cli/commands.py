@@ -40,6 +40,11 @@ COMMANDS: Final[Mapping[str, str]] = {
     "model": "The model that a job released, as JSON.",
     "predict": "What a released model predicts for the rows of a CSV file.",
     "profile": "A dataset's columns: counts, means, spread and quantiles, with noise.",
+    "count": "How many rows lie in each part of a column, or in each cell of several, with noise.",
+    "table": "A cross table of two columns, with noise.",
+    "means": "Means of numbers and shares of categories, with noise.",
+    "quantiles": "Quantiles of numbers, with noise.",
+    "covariance": "Covariance and correlation of numbers, with noise.",
     "receipt": "Save receipts, and verify them without a server.",
     "ledger": "Read ledgers, keep their heads, verify them with and without a server.",
     "keys": "The keys that sign receipts and heads.",
@@ -137,6 +142,11 @@ def _load(name: str) -> Callable[..., None] | typer.Typer:
             from app.cli.profiles import profile
 
             return profile
+        case "count" | "table" | "means" | "quantiles" | "covariance":
+            from app.cli import statistics
+
+            command = getattr(statistics, name)
+            return command
         case "receipt":
             from app.cli.receipts import group
 

@@ -91,8 +91,9 @@ def show_profile(found: DatasetProfile) -> None:
 def _line(told: ColumnProfile) -> tuple[str, ...]:
     at = {quantile.share: quantile.at for quantile in told.quantiles or ()}
     cells = (told.mean, told.std, at.get(0.5), at.get(0.05), at.get(0.95))
-    return (told.column.name, *(_between(cell) for cell in cells))
+    return (told.column.name, *(between(cell) for cell in cells))
 
 
-def _between(found: Interval | None) -> str:
+def between(found: Interval | None) -> str:
+    """A number and its interval."""
     return "-" if found is None else f"{found.value:.5g} [{found.low:.5g}, {found.high:.5g}]"

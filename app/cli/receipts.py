@@ -10,11 +10,12 @@ from accounting.privacy import Unit
 from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, percent, read_json
 from app.cli.ledger import Heads, read_entries, read_head
 from purse import Receipt, load
-from purse.receipts import read_document
+from purse.receipts import Released, read_document
 from purse.wire.models import Model
 from purse.wire.neighbors import lines
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet
+from purse.wire.statistics import ReleasedStatistic
 
 group = typer.Typer(no_args_is_help=True, help="Save receipts, and verify them without a server.")
 
@@ -106,10 +107,10 @@ def ask(
         raise typer.Exit(1)
 
 
-def _released(document: Any) -> Model | DatasetProfile:
-    """A model, or a profile, as it was written to a file."""
-    is_profile = isinstance(document, dict) and document.get("kind") == "profile"
-    kind = DatasetProfile if is_profile else Model
+def _released(document: Any) -> Released:
+    """A model, a profile or another statistic, as it was written to a file."""
+    kinds: dict[str, type[Released]] = {"profile": DatasetProfile, "statistic": ReleasedStatistic}
+    kind = kinds.get(str(document.get("kind")) if isinstance(document, dict) else "", Model)
     return kind.model_validate(document, strict=False, extra="ignore")
 
 

@@ -78,7 +78,7 @@ def _means(spec: JobSpec, method: Means, table: Table, answers: Answers, rows: R
         around = [rows.around(float(m), std) for m in answers[start : start + width]]
         if isinstance(column, CategoryColumn):
             shares = [interval(np.clip(ends, 0.0, 1.0)) for ends in around]
-            categories.append(CategoryShares(column=column.name, shares=shares))
+            categories.append(CategoryShares(column=column, shares=shares))
         else:
             numbers.append(NumberMean(column=column.name, mean=mean_of(column, around[0])))
     return MeansResult(name="means", numbers=numbers, categories=categories)

@@ -30,6 +30,7 @@ from purse.wire.jobs import Job, JobEvent, JobState, Quote
 from purse.wire.outside import Calibration, ExternalCharged
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
+from purse.wire.statistics import ReleasedStatistic
 from purse.wire.tokens import NewToken, Role, Scope, Token
 
 if TYPE_CHECKING:
@@ -258,7 +259,8 @@ class AsyncJobs:
         idempotency_key: str | None = None,
         **rest: Any,
     ) -> "AsyncJobHandle":
-        """Charges the budget and queues the job: a model of a target, or with `method={"name": "profile"}` a profile.
+        """Charges the budget and queues the job: a model of a target, or, with the `method` of one, a statistic of
+        `columns`: counts, means, quantiles, covariance, profile.
 
         Parameters
         ----------
@@ -293,6 +295,10 @@ class AsyncJobs:
     async def profile(self, job: str) -> DatasetProfile:
         """The profile that a job released, whoever submitted it; `Dataset.profile` names the latest."""
         return await self._sender.send(get(at("jobs", job, "profile"), DatasetProfile))
+
+    async def statistic(self, job: str) -> ReleasedStatistic:
+        """The statistic that a job released."""
+        return await self._sender.send(get(at("jobs", job, "statistic"), ReleasedStatistic))
 
     async def receipt(self, job: str) -> Receipt:
         """A job's signed receipt, and the keys that the server publishes now; for auditors too."""
@@ -336,6 +342,11 @@ class AsyncJobHandle:
         """The profile, when the job, which is for one, is done: see `wait`."""
         await self.wait(timeout, progress)
         return await AsyncJobs(self._sender).profile(self.id)
+
+    async def statistic(self, timeout: float | None = None, progress: bool | Watch | None = None) -> ReleasedStatistic:
+        """The statistic, when the job, which is for one, is done: see `wait`."""
+        await self.wait(timeout, progress)
+        return await AsyncJobs(self._sender).statistic(self.id)
 
     async def wait(self, timeout: float | None = None, progress: bool | Watch | None = None) -> None:
         """Returns when the job is done.

@@ -71,6 +71,7 @@ class JobHandle:
     refresh = _run(AsyncJobHandle.refresh)
     result = _run(AsyncJobHandle.result)
     profile = _run(AsyncJobHandle.profile)
+    statistic = _run(AsyncJobHandle.statistic)
     wait = _run(AsyncJobHandle.wait)
     model = _run(AsyncJobHandle.model)
     receipt = _run(AsyncJobHandle.receipt)
@@ -122,6 +123,7 @@ class Jobs:
     list = _run(AsyncJobs.list)
     model = _run(AsyncJobs.model)
     profile = _run(AsyncJobs.profile)
+    statistic = _run(AsyncJobs.statistic)
     receipt = _run(AsyncJobs.receipt)
 
 

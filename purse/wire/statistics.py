@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Wire
-from purse.wire.datasets import Column
+from purse.wire.datasets import CategoryColumn, Column
 from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import Interval, QuantileEstimate
 
@@ -41,7 +41,7 @@ class NumberMean(Wire):
 class CategoryShares(Wire):
     """How often each category occurs."""
 
-    column: Annotated[Name, Field(description="Its name.")]
+    column: Annotated[CategoryColumn, Field(description="The declaration.")]
     shares: Annotated[list[Interval], Field(description="Of the rows, from 0 to 1; the last is of other.")]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -101,6 +102,8 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "calibrate",
         "charge",
         "check",
+        "count",
+        "covariance",
         "dataset amend",
         "dataset erase",
         "dataset freeze",
@@ -126,10 +129,12 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "ledger new-key",
         "ledger show",
         "ledger verify",
+        "means",
         "migrate",
         "model",
         "predict",
         "profile",
+        "quantiles",
         "quote",
         "receipt ask",
         "receipt get",
@@ -137,6 +142,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "scheduler",
         "serve",
         "submit",
+        "table",
         "token create",
         "token list",
         "token rotate",
@@ -183,6 +189,37 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
 
 
 @pytest.mark.slow
+def test_statistics_are_priced_released_told_drawn_and_receipted(
+    run: Run, people: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    file, spec, name = people
+    _document(run("upload", str(file), "--spec", str(spec), "--json"))
+    price = _document(run("count", name, "age", "--bins", "4", "--epsilon", "0.1", "--quote", "--json"))
+    assert (price["method"], price["fits"]) == ({"name": "counts", "bins": 4}, True)
+    out, drawing = tmp_path / "counts.json", tmp_path / "ages.svg"
+    code, told, _ = run(
+        "count", name, "age", "--bins", "4", "--epsilon", "0.1", "--out", str(out), "--svg", str(drawing)
+    )
+    assert (code, told.count("█") > 0, told.count(" to ")) == (0, True, 4)
+    root = ElementTree.parse(drawing).getroot()
+    assert len(root.findall("{*}rect")) == 4
+    job = json.loads(out.read_text())["job"]
+    receipt = tmp_path / "receipt"
+    _document(run("receipt", "get", job, "--out", str(receipt), "--json"))
+    code, told, _ = run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out))
+    assert (code, "is the one released" in told) == (0, True)
+    code, told, _ = run("table", name, "sex", "income", "--epsilon", "0.1")
+    assert (code, told.count("(other)")) == (0, 2)
+    code, told, _ = run("means", name, "--epsilon", "0.1")
+    assert (code, "age" in told, "sex" in told) == (0, True, True)
+    found = _document(run("quantiles", name, "age", "--share", "0.5", "--epsilon", "0.1", "--json"))
+    assert [q["share"] for q in found["result"]["columns"][0]["quantiles"]] == [0.5]
+    code, told, _ = run("quantiles", name, "age", "--epsilon", "0.1")
+    assert (code, told.count("age")) == (0, 3)
+    code, told, _ = run("covariance", name, "age", "--epsilon", "0.1")
+    assert (code, "1 [1, 1]" in told) == (0, True)
+
+
 def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     _document(run("upload", str(file), "--spec", str(spec), "--json"))
