@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
+
 from app.persistence.files import locked
 from tests.heavy.inside import set_clock
 from tests.support.machines import SCHEDULER, Installation, runs
@@ -244,19 +246,21 @@ def _database_killed(faulty: Faulty) -> bool:
     return True
 
 
-def _backend(faulty: Faulty) -> int | None:
-    return None if faulty.cluster is None else faulty.one(faulty.cluster.backends())
+def _backends(faulty: Faulty) -> list[int]:
+    """Whoever serves a connection; nobody while the database comes back."""
+    with suppress(psycopg.OperationalError):
+        return [] if faulty.cluster is None else faulty.cluster.backends()
+    return []
 
 
 def _backend_killed(faulty: Faulty) -> bool:
     """One process of the database, which takes all others along."""
-    return _sent(_backend(faulty), signal.SIGKILL)
+    return _sent(faulty.one(_backends(faulty)), signal.SIGKILL)
 
 
 def _links_cut(faulty: Faulty) -> bool:
     """Every connection to the database."""
-    backends = [] if faulty.cluster is None else faulty.cluster.backends()
-    return sum(_sent(backend, signal.SIGTERM) for backend in backends) > 0
+    return sum(_sent(backend, signal.SIGTERM) for backend in _backends(faulty)) > 0
 
 
 # Weights: what must be started again takes seconds of a processor, what goes on by itself takes none.
@@ -276,6 +280,6 @@ FAULTS: dict[str, tuple[int, Callable[[Faulty], bool]]] = {
     "clocks set": (15, _clock_set),
     "databases killed": (6, _database_killed),
     "backends killed": (8, _backend_killed),
-    "backends paused": (8, lambda faulty: faulty.pause(_backend(faulty))),
+    "backends paused": (8, lambda faulty: faulty.pause(faulty.one(_backends(faulty)))),
     "links cut": (8, _links_cut),
 }
