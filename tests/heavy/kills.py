@@ -42,7 +42,7 @@ from tests.support.server import Server
 from tests.support.service import JOB, SPEC
 from tests.support.world import check_books
 
-_OPEN = 12  # jobs; as long as there are more, no other is asked for
+_OPEN = 6  # jobs; as long as there are more, no other is asked for
 _TELL = 4  # rounds between two lines of output
 _ROOM = 2**20  # bytes below which a server says that its disk is full
 _FEW = 6  # datasets
