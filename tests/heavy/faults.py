@@ -89,8 +89,8 @@ class Faulty:
         """Any of these, if there is one."""
         return self.random.choice(of) if of else None
 
-    def pause(self, pid: int | None) -> bool:
-        """SIGSTOP, and SIGCONT after a time that may be longer than a lease."""
+    def pause(self, pid: int | None, leases: Sequence[float] = (0.1, 1.0, 2.0)) -> bool:
+        """SIGSTOP, and SIGCONT after about as many leases as one of these."""
         if pid is None or pid in self.paused or not _sent(pid, signal.SIGSTOP):
             return False
         self.paused.add(pid)
@@ -99,7 +99,7 @@ class Faulty:
             _sent(pid, signal.SIGCONT)
             self.paused.discard(pid)
 
-        self.after(self.random.choice((0.1, 1.0, 3.0)) * LEASE * self.random.uniform(0.5, 1.0), goes_on)
+        self.after(self.random.choice(leases) * LEASE * self.random.uniform(0.8, 1.2), goes_on)
         return True
 
 
@@ -146,10 +146,14 @@ def _server_stopped(faulty: Faulty) -> bool:
 
 
 def _server_paused(faulty: Faulty) -> bool:
-    """One that holds an attempt, if any does: another server may take that, and its answer comes late."""
-    holding = [s for s in faulty.installed.servers if s.lives() and _holds(s.log(None)) and s.pid not in faulty.paused]
-    server = faulty.one(holding) or faulty.server()
+    server = faulty.server()
     return server is not None and faulty.pause(server.pid)
+
+
+def _overtaken(faulty: Faulty) -> bool:
+    """A server that holds an attempt, for so long that another one takes that: its answer comes late."""
+    server = faulty.one([s for s in faulty.installed.servers if s.lives() and _holds(s.log(None))])
+    return server is not None and faulty.pause(server.pid, (2.0, 3.0))
 
 
 def _holds(log: str) -> bool:
@@ -268,7 +272,8 @@ FAULTS: dict[str, tuple[int, Callable[[Faulty], bool]]] = {
     "servers killed": (2, _server_killed),
     "servers killed, writes torn": (2, _torn),
     "servers told to stop": (1, _server_stopped),
-    "servers paused": (15, _server_paused),
+    "servers paused": (8, _server_paused),
+    "servers paused past a lease": (15, _overtaken),
     "workers killed": (6, lambda faulty: _sent(faulty.worker(), signal.SIGKILL)),
     "workers paused": (15, lambda faulty: faulty.pause(faulty.worker())),
     "workers out of memory": (10, _starved),
