@@ -25,8 +25,9 @@ from tests.support.server import Server
 T = TypeVar("T")
 LEASE = 3.0
 _BLOCKS = (2**20, 2**12, 1)
-_BEGUN = re.compile(r"attempt_started (job_\w+ \d+)")
-_OVER = re.compile(r"attempt_(?!started)\w+ (job_\w+ \d+)")
+_BEGUN = re.compile(r"attempt_started (job_\w+) (\d+)")
+_ENDED = re.compile(r"attempt_(?!started)\w+ (job_\w+) (\d+)")
+_TOLD = re.compile(r"job_(?:done|failed) (job_\w+)")
 
 
 @dataclass(slots=True)
@@ -151,13 +152,24 @@ def _server_paused(faulty: Faulty) -> bool:
 
 
 def _overtaken(faulty: Faulty) -> bool:
-    """A server that holds an attempt, for so long that another one takes that: its answer comes late."""
-    server = faulty.one([s for s in faulty.installed.servers if s.lives() and _holds(s.log(None))])
-    return server is not None and faulty.pause(server.pid, (2.0, 3.0))
+    """A server that holds an attempt stands still until another one has begun the next: its answer comes late."""
+    servers = [s for s in faulty.installed.servers if s.lives() and s.pid not in faulty.paused]
+    server = faulty.one([s for s in servers if _held(faulty, s)])
+    if server is None or len(servers) == 1 or not _sent(server.pid, signal.SIGSTOP):
+        return False
+    held, deadline = _held(faulty, server), time.monotonic() + 5 * LEASE
+    while held and held <= _held(faulty, server) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return _sent(server.pid, signal.SIGCONT)
 
 
-def _holds(log: str) -> bool:
-    return bool({*_BEGUN.findall(log)} - {*_OVER.findall(log)})
+def _held(faulty: Faulty, server: Server) -> set[tuple[str, int]]:
+    """The attempts, by job and number, that this server has begun and nobody has ended or overtaken."""
+    begun = {(job, int(number)) for job, number in _BEGUN.findall(server.log(None))}
+    said = "".join(other.log(None) for other in faulty.installed.servers)
+    later = {(job, int(number) - 1) for job, number in _BEGUN.findall(said)}
+    ended, told = {(job, int(number)) for job, number in _ENDED.findall(said)}, set(_TOLD.findall(said))
+    return {(job, number) for job, number in begun - later - ended if job not in told}
 
 
 def _machine_killed(faulty: Faulty) -> bool:

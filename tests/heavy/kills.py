@@ -117,7 +117,7 @@ class Chaos:
 
     def another(self) -> str:
         """The key of a new request."""
-        steps = self.random.choice((500, 1000, 10_000, 40_000))
+        steps = self.random.choice((500, 1000, 10_000, 30_000))
         method = self.random.choice(({"name": "dp_gd", "steps": self.random.randint(1, steps)}, {"name": "dp_svrg"}))
         key, dataset = f"key-{len(self.sent)}", self.random.choice(self.datasets)
         self.sent[key] = JOB | {"dataset": dataset, "privacy": {"epsilon": 0.05}, "method": method}
