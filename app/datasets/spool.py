@@ -51,10 +51,8 @@ class Spooled:
 
 
 def root(home: Path) -> Path:
-    """The folder of all uploads; made if it is not there."""
-    folder = home / "uploads"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    """The folder of all uploads; the first one makes it."""
+    return home / "uploads"
 
 
 def begin(settings: Settings, owner: str, length: int) -> Spooled:
@@ -69,8 +67,9 @@ def begin(settings: Settings, owner: str, length: int) -> Spooled:
     if length > settings.max_upload_bytes:
         raise ApiError("too_large", f"A file may hold at most {settings.max_upload_bytes} bytes.")
     everybody = root(settings.home)
+    everybody.mkdir(mode=0o700, exist_ok=True)
     with locked(everybody):
-        waiting = [upload for folder in everybody.iterdir() for upload in _all(folder)]
+        waiting = _all(everybody, "*/up_*.*")
         if sum(upload.file.parent.name == owner for upload in waiting) >= WAITING_EACH:
             detail = f"At most {WAITING_EACH} uploads of one steward wait to be registered; delete one."
             raise ApiError("too_many_requests", detail, headers=_LATER)
@@ -83,14 +82,14 @@ def begin(settings: Settings, owner: str, length: int) -> Spooled:
         folder.mkdir(mode=0o700, exist_ok=True)
         file = folder / f"{new_id('up')}.{length}"
         file.touch(mode=0o600, exist_ok=False)
-        sync_folder(folder)
-        sync_folder(everybody)
+        for made in (folder, everybody, settings.home):
+            sync_folder(made)
     return _described(file)
 
 
 def mine(home: Path, owner: str) -> list[Spooled]:
     """An owner's uploads, in the order of their ids."""
-    return _all(root(home) / owner)
+    return _all(root(home) / owner, "up_*.*")
 
 
 def find(home: Path, owner: str, upload_id: str) -> Spooled:
@@ -152,7 +151,7 @@ def remove(upload: Spooled) -> None:
 
 def sweep(home: Path, seconds: float) -> None:
     """Deletes what has waited for so long since its last byte; files of other names are nobody's to delete."""
-    for upload in (upload for folder in root(home).iterdir() for upload in _all(folder)):
+    for upload in _all(root(home), "*/up_*.*"):
         if time.time() - upload.written > seconds:
             try:
                 with _held(upload.file):
@@ -163,9 +162,9 @@ def sweep(home: Path, seconds: float) -> None:
             _log.info("upload_expired %s", upload.id)
 
 
-def _all(folder: Path) -> list[Spooled]:
+def _all(folder: Path, pattern: str) -> list[Spooled]:
     found = []
-    for file in sorted(folder.glob("up_*.*")):
+    for file in sorted(folder.glob(pattern)):
         with suppress(FileNotFoundError, ValueError):  # gone meanwhile, or none of ours
             found.append(_described(file))
     return found
