@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openapi_python_client import generate
-from openapi_python_client.config import Config, ConfigFile, MetaType
 
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
@@ -18,6 +16,9 @@ from tests.support.service import JOB, SPEC, STEWARD, Service, people
 @contextmanager
 def _generated(service: Service, folder: Path, name: str) -> Iterator[Any]:
     """The client's package, importable under this name."""
+    from openapi_python_client import generate  # takes half a second: not where the suite is collected
+    from openapi_python_client.config import Config, ConfigFile, MetaType
+
     document = folder / "openapi.json"
     document.write_bytes(service.client.get("/openapi.json").content)
     config = Config.from_sources(ConfigFile(post_hooks=[]), MetaType.NONE, document, "utf-8", False, folder / name)
