@@ -108,7 +108,7 @@ class _Reader:
         for block in self._blocks(start[offset:]):
             if b"\0" in block:
                 raise Unreadable(f"Line {self._line(block[: block.index(0)])} holds a NUL byte: this is no text.")
-            if block if len(names) == 1 else block.strip(b"\r\n"):
+            if block if len(names) == 1 else block[:64].strip(b"\r\n") or block.strip(b"\r\n"):  # which copies it
                 yield from self._parsed(block, len(names), wanted)
             self._lines += _line_ends(block)
 

@@ -84,6 +84,8 @@ class NumberEncoder:
         known = _there(values, self.dialect)
         x = _numbers(known, self.dialect) if self.column.date is None else _dates(known, self.column.date, self.dialect)
         lower, upper = self._ends
+        if len(x) and lower <= x.min() and x.max() <= upper:  # nor is any of them NaN
+            return self.code(x), np.zeros(len(x), np.uint8)
         fates: Fates = ((x < lower) | (x > upper)).view(np.uint8)
         return self.scale(x), _with_lost(fates, ~np.isfinite(x), known)
 

@@ -58,6 +58,9 @@ class Text:
         while len(found) < size and not self._is_over:
             piece = self._raw(size - len(found))
             self._is_over = not piece
+            if piece.isascii() and self._encoding == "utf-8" and not self._decoder.getstate()[0]:
+                found += piece
+                continue
             try:
                 text = self._decoder.decode(piece, final=self._is_over)
             except UnicodeDecodeError as error:

@@ -68,7 +68,7 @@ def test_a_line_as_long_as_the_file_is_refused_without_being_held(tmp_path: Path
             file.write(b"1" * MiB)
     with pytest.raises(subprocess.CalledProcessError) as caught:
         peak(tmp_path / "line", [number("x0")])
-    assert "Unreadable: A record is longer than" in caught.value.stderr
+    assert "Unreadable: The record of line 2 is longer than" in caught.value.stderr
 
 
 @pytest.mark.slow
