@@ -5,6 +5,8 @@ ARG LOOPS=x86-64-v2
 FROM ${BASE} AS build
 ARG LOOPS
 WORKDIR /src
+# hadolint ignore=DL3008
+RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 COPY requirements.lock requirements-build.lock ./
 # A private registry: --secret id=pip.conf,src=... and, for its authority, --secret id=ca.pem,src=... ; neither is
 # written into a layer. Only wheels: nothing of the dependencies runs while they are installed.
@@ -19,40 +21,37 @@ COPY accounting accounting
 COPY solvers solvers
 COPY purse purse
 COPY app app
-# The service needs no installer, so the image has none.
+COPY docker docker
+# The loops are linked into one file, for one kind of processor and not for the one that builds (-P: those of the modules
+# that are installed). After that the service needs neither their compiler nor an installer, nor the parts of its
+# libraries that it never loads: see the list in prune.py.
 RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /dist . && \
     /opt/venv/bin/pip install --no-cache-dir --no-deps --no-index /dist/*.whl && \
-    /opt/venv/bin/pip uninstall --yes setuptools pip
-# Nor the parts of its libraries that it never loads: see the list there. Importing what a worker runs compiles its
-# loops: for one kind of processor, not for the one that builds; and -P for the modules that are installed, since numba
-# keeps a loop under its module's path.
-COPY docker/prune.py docker/
-RUN python3 docker/prune.py /opt/venv/lib/python3*/site-packages && \
-    NUMBA_CACHE_DIR=/opt/compiled NUMBA_CPU_NAME=${LOOPS} NUMBA_CPU_FEATURES='' \
-    /opt/venv/bin/python -P -c 'import app.worker.task'
+    NUMBA_CACHE_DIR=/tmp/loops NUMBA_CPU_NAME=${LOOPS} NUMBA_CPU_FEATURES='' \
+    /opt/venv/bin/python -P docker/link.py && \
+    /opt/venv/bin/pip uninstall --yes numba llvmlite setuptools pip && \
+    python3 docker/prune.py /opt/venv/lib/python3*/site-packages && \
+    python3 docker/root.py /root-of-image /opt/venv && \
+    mkdir /folders && mkdir -m 0700 /folders/data /folders/epoch /folders/scratch
 
-FROM ${BASE}
-ARG LOOPS
+# No shell, no packages, no other user: Python, the environment, and the libraries that these are linked with.
+FROM scratch
 LABEL org.opencontainers.image.title="Privy Purse" \
       org.opencontainers.image.licenses="Apache-2.0"
-RUN groupadd --gid 10001 purse && \
-    useradd --no-log-init --uid 10001 --gid purse --home-dir /data --no-create-home --shell /usr/sbin/nologin purse && \
-    install --directory --owner purse --group purse --mode 0700 /data /epoch /scratch
+COPY --from=build /root-of-image /
 COPY --from=build /opt/venv /opt/venv
-COPY --from=build /opt/compiled /opt/compiled
-# The root file system may be read-only: state is in the volume, scratch is in /tmp, compiled loops are in the image.
+COPY --from=build --chown=10001:10001 /folders /
+# The root file system may be read-only: state is in the volume, scratch is in /tmp.
 # /epoch and /scratch are for volumes too, of which a server may have the one and a worker the other.
-ENV PATH=/opt/venv/bin:$PATH \
+ENV PATH=/opt/venv/bin:/usr/bin \
     PURSE_HOME=/data \
-    NUMBA_CACHE_DIR=/opt/compiled \
-    NUMBA_CACHE_LOCATOR_CLASSES=app.worker.compiled.Compiled \
-    NUMBA_CPU_NAME=${LOOPS} \
-    NUMBA_CPU_FEATURES='' \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1
 WORKDIR /data
 USER 10001:10001
+# A part that is missing ends the build.
+RUN --mount=type=bind,from=build,source=/src/docker,target=/mnt ["python", "/mnt/smoke.py"]
 VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \

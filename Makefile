@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test coverage check bench paper peers machines pythons kills attack fuzz audit advisories report image lock clean
+.PHONY: help demo serve quick test coverage check bench paper peers machines linked pythons kills attack fuzz audit advisories report image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -72,6 +72,9 @@ machines: $(TESTING) ## heavy: the suite as other processors compute it, and bes
 	GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA $(SUITE) -q
 	NUMBA_CPU_NAME=generic $(SUITE) -q
 	$(BIN)/python -m tests.heavy.load 20 $(SUITE) -q
+
+linked: $(TESTING) ## heavy: every loop as the image has it beside numba's own, bit for bit
+	@$(BIN)/python -m tests.heavy.linked
 
 pythons: ## heavy: `make quick` on every Python from 3.11 to 3.13 that is here, each in an environment of its own
 	@for python in python3.11 python3.12 python3.13; do \

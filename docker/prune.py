@@ -24,7 +24,6 @@ UNUSED = (
     "pyarrow/libarrow_python_flight*",
     "pyarrow/libarrow_python*.so",  # the same file as .so.N, which is the one that is loaded
     "pyarrow/libarrow_python*.so.*.*.*",
-    "numba/cuda",
     "numpy/_core/include",
     "numpy/_core/lib",
     "numpy/distutils",
@@ -41,21 +40,22 @@ UNUSED = (
     "*/**/*.[cha]",
     "*/**/*.hpp",
 )
-KEPT = ("numpy/_core/tests",)  # numpy.testing, which scipy loads, reads one file of it
+KEPT = ("numpy/_core/tests/__init__.py", "numpy/_core/tests/_natype.py")  # numpy.testing, which scipy loads, reads them
 
 
 def main() -> None:
     root = Path(sys.argv[1])
     before = _megabytes(root)
-    kept = {path for name in KEPT for path in root.glob(name)}
+    kept = {path: path.read_bytes() for name in KEPT for path in root.glob(name)}
     for pattern in UNUSED:
         for path in root.glob(pattern):
-            if path in kept:
-                continue
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+    for path, content in kept.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
     for library in root.rglob("*.so*"):
         if library.is_file() and not library.is_symlink():
             _strip(library)

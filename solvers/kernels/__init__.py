@@ -2,6 +2,7 @@
 
 All signatures are explicit. The first name that is taken from here compiles them all, or loads them from numba's cache,
 and nothing is compiled later. Who only plans takes none, and is spared half a second: they are not loaded with this.
+In an image they are one file, `linked`, and there is no numba.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -66,9 +67,20 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from solvers.kernels.linked import FILE
+
+    globals()[name] = found = _linked(name) if FILE.exists() else _compiled(name)
+    return found
+
+
+def _linked(name: str) -> Any:
+    from solvers.kernels.linked import FILE, load
+
+    return load(FILE)[name]
+
+
+def _compiled(name: str) -> Any:
     from solvers.kernels import build, exponential, frames, limited, records, slopes, steps, sums, unfolded
 
     modules = (build, exponential, frames, limited, records, slopes, steps, sums, unfolded)
-    found = next(vars(module)[name] for module in modules if name in vars(module))
-    globals()[name] = found
-    return found
+    return next(vars(module)[name] for module in modules if name in vars(module))

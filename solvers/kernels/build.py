@@ -4,14 +4,14 @@ Numba stamps what it caches with the file of the function alone, while a loop ho
 the name under which it is kept holds a digest of this whole folder: no loop outlives a change of what it is made of.
 """
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
 import numba
+
+from solvers.kernels.digests import FOLDER, of_function
 
 if numba.config.USING_SVML:
     raise ImportError("a vector math library may round a number by its place: unset it (NUMBA_DISABLE_INTEL_SVML=1)")
@@ -20,8 +20,6 @@ ENTRIES: dict[str, Any] = {}
 """Every compiled loop by its name; each holds its one signature. Importing `solvers.kernels` makes them all."""
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
-_SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-_DIGEST = hashlib.sha256(_SOURCES).hexdigest()[:16]
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -57,9 +55,7 @@ def c_function(function: Callable[..., float]) -> Any:
     f is a function of two numbers and up to three parameters that calls nothing of ours but this folder's.
     """
     scope = {"derivative": called(function), "GIVEN": function.__code__.co_argcount - 2}
-    code = function.__code__  # of one file there may be several
-    own = f"{code.co_qualname} {code.co_firstlineno}".encode() + Path(code.co_filename).read_bytes()
-    named = _named(_each, scope, hashlib.sha256(own).hexdigest()[:16])
+    named = _named(_each, scope, of_function(function))
     double, several = numba.types.float64, numba.types.CPointer(numba.types.float64)
     signature = numba.types.void(several, several, numba.types.int64, double, double, double)
     return _kept(lambda **cache: numba.cfunc(signature, **cache, **_OPTIONS)(named))
@@ -75,7 +71,7 @@ def _named(function: Callable[..., Any], scope: dict[str, Any] | None = None, di
     """The function under a name that holds the digest, and that of what else it is made of."""
     assert isinstance(function, FunctionType)
     named = FunctionType(function.__code__, function.__globals__ | (scope or {}), function.__name__)
-    named.__qualname__, named.__module__ = f"{function.__qualname__}_{_DIGEST}{digest}", function.__module__
+    named.__qualname__, named.__module__ = f"{function.__qualname__}_{FOLDER}{digest}", function.__module__
     return named
 
 

@@ -3,8 +3,6 @@
 import hashlib
 import inspect
 import os
-import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -277,15 +275,6 @@ def _fresh(program: str, environment: dict[str, str]) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
-def _image() -> tuple[dict[str, str], dict[str, str]]:
-    """What the Dockerfile sets for numba, for the processor that it names by default: to compile, and to run."""
-    text = (ROOT / "Dockerfile").read_text()
-    [processor] = re.findall(r"^ARG LOOPS=(.+)$", text, re.MULTILINE)
-    found = dict(re.findall(r"(NUMBA_\w+)=(\S*)", text.rpartition("\nFROM ")[2]))
-    runs = {name: value.strip("'").replace("${LOOPS}", processor) for name, value in found.items()}
-    return {name: value for name, value in runs.items() if name != "NUMBA_CACHE_LOCATOR_CLASSES"}, runs
-
-
 @pytest.mark.slow
 def test_the_import_loads_all_that_another_has_compiled() -> None:
     """Nothing is compiled by a first call, so never in a job: a worker imports this module as it starts."""
@@ -295,16 +284,14 @@ def test_the_import_loads_all_that_another_has_compiled() -> None:
 
 
 @pytest.mark.slow
-def test_the_images_loops_are_compiled_once_and_then_only_read(tmp_path: Path) -> None:
-    """For one kind of processor. One module's loops stand for all."""
+def test_what_is_compiled_is_kept_and_then_only_read(tmp_path: Path) -> None:
+    """One module's loops stand for all."""
     folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    made, runs = _image() if platform.machine() == "x86_64" else ({}, {})
-    hits, misses, count, found, formulas = _fresh(_BESIDE, made | folder)
+    hits, misses, count, found, formulas = _fresh(_BESIDE, folder)
     assert (hits, misses, found) == (0, count, 0)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    for settings in (made, runs):
-        assert _fresh(_BESIDE, settings | folder) == [count, 0, count, formulas, formulas]
-        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    assert _fresh(_BESIDE, folder) == [count, 0, count, formulas, formulas]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 @pytest.mark.slow

@@ -1,0 +1,115 @@
+"""Links every compiled loop into one file, which needs neither numba nor LLVM: solvers/kernels/loops.so and its list.
+
+Usage (in the build, with a C compiler): NUMBA_CACHE_DIR=an empty folder, link.py [FILE.so]. The instructions are those
+that numba runs: its own module of each loop, optimized by it, for the same processor; only addresses are relative. An
+entry `call_NAME(result, slots)` takes the arguments as numbers of eight bytes, in the order of numba's own convention.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba import types
+from numba.core.registry import cpu_target
+
+from solvers.kernels import build, linked
+from solvers.kernels.digests import FOLDER, of_function
+
+NUMBERS = {types.float64: "d", types.int64: "q", types.boolean: "?"}
+OPTIONS = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-Wl,-z,relro,-z,now", "-lm"]
+ENTRY = """
+define i32 @call_{name}(ptr %result, ptr %slots) {{
+  %error = alloca ptr
+{loads}
+  %code = call i32 @loop_{name}({given})
+  ret i32 %code
+}}
+declare i32 @loop_{name}({kinds})
+"""
+
+
+def link(file: Path, loops: dict[str, Any], formulas: dict[str, Any], constants: dict[str, Any]) -> None:
+    """One module of all, one object, one shared library, and its list."""
+    whole, listed = llvm.parse_assembly(""), {}
+    for name, loop in loops.items():
+        [compiled] = loop.overloads.values()
+        module = _alone(compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name, f"loop_{name}")
+        whole.triple, whole.data_layout = module.triple, module.data_layout
+        whole.link_in(module)
+        whole.link_in(llvm.parse_assembly(_entry(name, whole.get_function(f"loop_{name}"))))
+        signature = compiled.signature
+        listed[name] = {"arguments": [_kind(each) for each in signature.args], "result": _kind(signature.return_type)}
+    for digest, formula in formulas.items():
+        whole.link_in(_alone(formula.inspect_llvm(), formula._wrapper_name, f"formula_{digest}"))
+    file.with_suffix(".json").write_text(
+        json.dumps({"sources": FOLDER, "constants": constants, "loops": listed}, indent=1)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, "loops.o")
+        made.write_bytes(_object(whole))
+        subprocess.run(["cc", "-o", file, made, Path(__file__).with_name("runtime.c"), *OPTIONS], check=True)
+
+
+def _alone(text: str, entry: str, name: str) -> llvm.ModuleRef:
+    """A loop's module in which only its entry is to be seen, under our name."""
+    module = llvm.parse_assembly(text)
+    for one in (*module.functions, *module.global_variables):
+        if not one.is_declaration and one.name != entry:
+            one.linkage = "internal"
+    module.get_function(entry).name = name
+    return module
+
+
+def _entry(name: str, loop: llvm.ValueRef) -> str:
+    kinds = [str(argument.type) for argument in loop.arguments]
+    loads = [
+        f"  %at{k} = getelementptr i64, ptr %slots, i64 {k}\n  %slot{k} = load {kind}, ptr %at{k}"
+        for k, kind in enumerate(kinds[2:])
+    ]
+    given = ["ptr %result", "ptr %error", *(f"{kind} %slot{k}" for k, kind in enumerate(kinds[2:]))]
+    return ENTRY.format(name=name, loads="\n".join(loads), given=", ".join(given), kinds=", ".join(kinds))
+
+
+def _kind(kind: types.Type) -> Any:
+    if isinstance(kind, types.BaseTuple):
+        return [_kind(each) for each in kind]
+    if isinstance(kind, types.Array):
+        assert kind.layout == "C"
+        return {"dtype": str(kind.dtype), "axes": kind.ndim, "readonly": not kind.mutable}
+    return None if kind == types.none else NUMBERS[kind]
+
+
+def _object(whole: llvm.ModuleRef) -> bytes:
+    codegen = cpu_target.target_context.codegen()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=codegen._get_host_cpu_name(), features=codegen._tm_features, opt=3, reloc="pic", codemodel="default"
+    )
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(whole, llvm.create_pass_builder(machine, llvm.PipelineTuningOptions()))
+    whole.verify()
+    found: bytes = machine.emit_object(whole)
+    return found
+
+
+def main() -> None:
+    from typing import get_args
+
+    from solvers import kernels
+    from solvers.losses import Loss
+
+    file = Path(sys.argv[1]) if sys.argv[1:] else linked.FILE
+    derivatives = [kind.derivative for kind in get_args(Loss) if hasattr(kind, "derivative")]
+    formulas = {of_function(each): kernels.c_function(each) for each in derivatives}
+    constants = {name: getattr(kernels, name) for name in kernels.__all__}
+    constants = {name: value for name, value in constants.items() if isinstance(value, int | float)}
+    link(file, build.ENTRIES, formulas, constants)
+    print(f"{file}: {len(build.ENTRIES)} loops and {len(formulas)} formulas, {file.stat().st_size // 1000} kB")
+
+
+if __name__ == "__main__":
+    main()

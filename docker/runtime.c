@@ -1,0 +1,43 @@
+/* What numba's loops ask of its runtime: counted memory, a reshape of what is in one piece, two functions of a number. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct counted { /* numba's layout: numba/core/runtime/nrtdynmod.py */
+    size_t references;
+    void *destructor, *given, *data;
+    size_t size;
+};
+
+struct counted *NRT_MemInfo_alloc_aligned(size_t size, uint32_t alignment) {
+    if (size > SIZE_MAX / 2) return NULL;
+    struct counted *found = malloc(sizeof *found + size + alignment);
+    if (!found) return NULL;
+    uintptr_t first = (uintptr_t)(found + 1);
+    void *data = (void *)((first + alignment - 1) / alignment * alignment);
+    *found = (struct counted){1, NULL, NULL, data, size};
+    return found;
+}
+
+struct counted *NRT_MemInfo_alloc(size_t size) { return NRT_MemInfo_alloc_aligned(size, 32); }
+void NRT_MemInfo_call_dtor(struct counted *gone) { free(gone); }
+void *NRT_Allocate(size_t size) { return malloc(size); }
+void NRT_Free(void *gone) { free(gone); }
+
+/* Every array that a loop reshapes is in one piece, row after row: nothing is copied. */
+int numba_attempt_nocopy_reshape(intptr_t axes, const intptr_t *lengths, const intptr_t *strides, intptr_t new_axes,
+                                 const intptr_t *new_lengths, intptr_t *new_strides, intptr_t size, int fortran) {
+    intptr_t step = size;
+    for (intptr_t k = axes - 1; k >= 0; step *= lengths[k--])
+        if (lengths[k] > 1 && strides[k] != step) return 0;
+    step = size;
+    for (intptr_t k = new_axes - 1; k >= 0; step *= new_lengths[k--]) new_strides[k] = step;
+    return !fortran;
+}
+
+double numba_frexp(double x, int *exponent) {
+    *exponent = 0;
+    return isfinite(x) && x != 0 ? frexp(x, exponent) : x;
+}
+
+double numba_nextafter(double x, double towards) { return nextafter(x, towards); }

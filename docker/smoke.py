@@ -1,0 +1,70 @@
+"""Every import of ours is there, also the late ones inside functions, and what libraries load by name works.
+
+Run as the image's last step: what `prune.py` and `root.py` leave out too much ends the build.
+"""
+
+import ast
+import importlib
+import io
+import ssl
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from solvers import kernels
+
+OURS = ("accounting", "solvers", "purse", "app")
+# The extras, and what loops are compiled with, which the image is without.
+OPTIONAL = ("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing")
+OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn")
+
+
+def main() -> None:
+    needed = {name for package in OURS for file in _files(package) for name in _imports(file)}
+    found = [name for name in sorted(needed) if not name.replace(":", ".").startswith(OPTIONAL)]
+    for name in found:
+        _load(*name.split(":"))
+    loops = len(kernels.ENTRIES)
+    _libraries()
+    print(f"   {len(found)} imports, {loops} loops, Parquet, S3, PostgreSQL, TLS: all there", flush=True)
+
+
+def _files(package: str) -> Iterator[Path]:
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0]).rglob("*.py")
+
+
+def _imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (f"{node.module}:{alias.name}" for alias in node.names)
+
+
+def _load(name: str, attribute: str = "") -> None:
+    module = importlib.import_module(name)  # noqa: TID251
+    if attribute not in ("", "*") and not hasattr(module, attribute):
+        importlib.import_module(f"{name}.{attribute}")  # noqa: TID251
+
+
+def _libraries() -> None:
+    import pyarrow as pa
+    from pyarrow import csv, fs, parquet
+    from sqlalchemy import create_engine, text
+
+    table = csv.read_csv(io.BytesIO(b"a,b\n1,x\n2,y\n"))
+    for codec in ("none", "snappy", "gzip", "zstd", "brotli", "lz4"):
+        parquet.write_table(table, kept := pa.BufferOutputStream(), compression=codec)
+        assert parquet.read_table(pa.BufferReader(kept.getvalue())) == table
+    fs.S3FileSystem(anonymous=True, region="us-east-1", endpoint_override="127.0.0.1:9")
+    create_engine("postgresql+psycopg://nobody@127.0.0.1:9/none").dialect.server_side_cursors  # noqa: B018
+    with create_engine("sqlite://").connect() as connection:
+        assert connection.execute(text("select 1")).scalar() == 1
+    assert ssl.create_default_context().cert_store_stats()["x509_ca"] > 50
+
+
+if __name__ == "__main__":
+    main()
