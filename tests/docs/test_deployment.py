@@ -1,5 +1,6 @@
 """The files that start the service elsewhere: valid by their published schemas, of settings and routes that exist."""
 
+import inspect
 import json
 import os
 import re
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli import main
+from app.cli import machines, main
 from app.cli.state import settings_of
 from app.http.routing import routes
 from app.main import ROUTERS
@@ -28,6 +29,7 @@ PODS = {
     for manifest in MANIFESTS
     if manifest["kind"] in ("Deployment", "Job")
 }
+STOPPING = 10  # seconds that requests get to end: app.main
 CHANNEL = {"PURSE_SCHEDULER", "PURSE_SCHEDULER_CA", "PURSE_SCHEDULER_CERT", "PURSE_SCHEDULER_KEY"}
 
 
@@ -56,7 +58,7 @@ def test_all_manifests_are_applied() -> None:
     assert sorted(listed) == [file.name for file in FILES if file.stem != "kustomization"]
 
 
-@pytest.mark.parametrize("file", [ROOT / "compose.yaml", ROOT / "deploy/secrets.sh", *FILES], ids=lambda f: f.name)
+@pytest.mark.parametrize("file", [ROOT / "compose.yaml", ROOT / "deploy/make_secrets.py", *FILES], ids=lambda f: f.name)
 def test_every_setting_that_is_named_exists(file: Path) -> None:
     ours = {f"PURSE_{name.upper()}" for name in Settings.model_fields} | {"PURSE_SECRETS_DIR", "PURSE_IMAGE"}
     assert set(re.findall(r"PURSE_[A-Z_]+", file.read_text())) <= ours
@@ -131,6 +133,24 @@ def test_each_budget_of_disruption_and_each_service_selects_pods() -> None:
             assert chosen in pods
 
 
+def test_who_is_told_to_stop_has_the_time_to_drain() -> None:
+    """Longer than the wait before SIGTERM, the jobs' time and the requests'; a worker's own patience and a minute."""
+    wait = PODS["server"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    drain = Settings.model_fields["drain_seconds"].default + STOPPING
+    patience = inspect.signature(machines.worker).parameters["patience"].default
+    assert PODS["server"]["terminationGracePeriodSeconds"] > wait + drain
+    assert PODS["worker"]["terminationGracePeriodSeconds"] >= patience + 60
+    stops = {name: service.get("stop_grace_period") for name, service in COMPOSE["services"].items()}
+    assert int(stops["server"].rstrip("s")) > drain
+    assert int(stops["worker"].rstrip("s")) >= patience + 60
+
+
+def test_servers_and_workers_stand_on_several_machines() -> None:
+    for manifest in (_of("Deployment")[name] for name in ("server", "worker")):
+        (spread,) = manifest["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        assert spread["labelSelector"] == manifest["spec"]["selector"]
+
+
 def test_every_command_that_is_started_exists(capsys: pytest.CaptureFixture[str]) -> None:
     started = {service["entrypoint"][1] for service in COMPOSE["services"].values() if "entrypoint" in service}
     started |= {c["command"][1] for pod in PODS.values() for c in pod["containers"] if "command" in c}
@@ -152,7 +172,7 @@ def test_every_command_that_is_started_exists(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.slow
 def test_the_secrets_are_made_once_and_are_those_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make = ["bash", str(ROOT / "deploy/secrets.sh"), str(tmp_path / "secrets"), "db.example"]
+    make = [sys.executable, str(ROOT / "deploy/make_secrets.py"), str(tmp_path / "secrets"), "db.example"]
     environment = os.environ | {"PATH": f"{Path(_purse()).parent}:{os.environ['PATH']}"}
     subprocess.run(make, check=True, env=environment, capture_output=True)
     made = {file.name: file.read_bytes() for file in (tmp_path / "secrets").iterdir()}
