@@ -97,11 +97,11 @@ def _softmax_audit(runs: int) -> tuple[float, float]:
 
 
 def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -> None:
-    share, beyond = _softmax_audit(1000)
+    share, beyond = _softmax_audit(1200)
     assert 0.5 < share <= 1
     assert beyond <= 0
     with mutated(Lattice, "perturb", half_noise):
-        assert _softmax_audit(1000)[1] > 0
+        assert _softmax_audit(1200)[1] > 0
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,13 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
     return steps * lattice.spacing
 
 
-@pytest.mark.parametrize(("method", "problem"), [(GD, PROBLEM), (FARTHER, WIDE)], ids=["dp_gd", "dp_svrg"])
-def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem) -> None:
+@pytest.mark.parametrize(
+    ("method", "problem", "runs"), [(GD, PROBLEM, RUNS), (FARTHER, WIDE, 700)], ids=["dp_gd", "dp_svrg"]
+)
+def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem, runs: int) -> None:
     """In the one line that adds it; half of what each method plans is seen in tests/privacy/test_audit_cases.py."""
     with mutated(Lattice, "perturb", half_noise):
-        assert violation(method, problem) > 0
+        assert violation(method, problem, runs) > 0
 
 
 def test_mutant_factor_two_forgotten_is_caught() -> None:
