@@ -21,7 +21,8 @@ def audit(
     """Attack a method on its worst-case neighbors: promise, what the attack proves, and its power. Needs no server.
 
     The lower bound holds but for a chance of one in a billion; above the promise it would prove the method broken.
-    Power is the same attack on the method with half its noise: there the lower bound should exceed the promise.
+    Power is the same attack on the method with half its noise: where the lower bound exceeds the promise the
+    attack would have seen a fault as large; where it does not, nothing is decided at that delta.
 
     \b
     Examples:
@@ -46,9 +47,9 @@ def audit(
         rows = []
         for name, findings in found.items():
             for f in findings:
-                verdict = "BROKEN" if f.lower_bound > f.promise else "kept"
-                caught = ", half the noise caught" if f.half_noise > f.promise else ""
-                rows.append((name, f.delta, f.promise, f.lower_bound, f.half_noise, verdict + caught))
+                decided = "kept, half the noise caught" if f.half_noise > f.promise else "not decided"
+                verdict = "BROKEN" if f.lower_bound > f.promise else decided
+                rows.append((name, f.delta, f.promise, f.lower_bound, f.half_noise, verdict))
         table(headings, rows)
         units = {name: str(CASES[name].problem.unit) for name in names}
         for unit in sorted(set(units.values())):
