@@ -62,8 +62,9 @@ def test_imports_and_declared_dependencies_are_the_same() -> None:
 
 
 def test_the_extra_is_imported_by_its_module_alone_and_is_what_that_imports() -> None:
-    """`opentelemetry` is a namespace of many distributions; the interface, `.trace`, comes with the SDK."""
-    modules = {name for name in _imported(TRACING) if not name.startswith("opentelemetry.trace")}
+    """`opentelemetry` is a namespace of many distributions; the interface comes with the SDK."""
+    interface = ("opentelemetry.context", "opentelemetry.trace")
+    modules = {name for name in _imported(TRACING) if not name.startswith(interface)}
     needed = {"opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http"}
     needed["opentelemetry.sdk"] = "opentelemetry-sdk"
     found = {needed[part] for name in modules for part in needed if name.startswith(f"{part}.")}
