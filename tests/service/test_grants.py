@@ -22,10 +22,11 @@ from tests.service.test_identity import RULES
 from tests.support.service import JOB, OF_THE_REQUEST, Service
 from tests.support.world import World
 
-BODIES = {("POST", "/v1/quotes"), ("POST", "/v1/jobs")}  # these name a dataset in their body
 LISTS = {("GET", "/v1/datasets"), ("GET", "/v1/jobs")}  # these are of all that the caller may see
 NOWHERE = {("POST", "/v1/calibrations")}  # these meet none
 PROFILE: dict[str, Any] = {"method": {"name": "profile"}, "privacy": {"epsilon": 0.2}}
+# These name a dataset in their body.
+BODIES = {("POST", "/v1/quotes"): JOB, ("POST", "/v1/jobs"): JOB, ("POST", "/v1/statistics"): PROFILE}
 # What a job of somebody else tells whoever may use its dataset: a profile is the dataset's.
 OPEN = {("GET", "/v1/jobs/{job_id}/profile"), ("GET", "/v1/jobs/{job_id}/receipt")}
 ANALYSTS = sorted(rule for rule, roles in RULES.items() if "analyst" in roles)
@@ -61,7 +62,7 @@ def case(shared: Service) -> Case:
 
 def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", job: str = "") -> Response:
     method, path = rule
-    options = {"json": JOB | {"dataset": dataset}} if rule in BODIES else {}
+    options = {"json": BODIES[rule] | {"dataset": dataset}} if rule in BODIES else {}
     return service.call(who, method, path.replace("{dataset_id}", dataset).replace("{job_id}", job), **options)
 
 

@@ -337,7 +337,8 @@ class TestOddData:
         name = request.node.name
         file = f"age,sex,income,{name}\n".encode() + "".join(f"{row},0\n" for row in rows.splitlines()).encode()
         age = SPEC["columns"][0] | {"upper": 100 + len(method)}  # the same values are a dataset once
-        made = shared.upload(SPEC | {"name": name, "columns": [age, *SPEC["columns"][1:]]}, file)
+        declared = {"name": name, "columns": [age, *SPEC["columns"][1:]], "max_unparsed": 1}
+        made = shared.upload(SPEC | declared, file)
         assert made.status_code == 201, made.text
         job = shared.finished(_submit(shared, made.json()["id"], method={"name": method}).json()["id"])
         assert job["state"] == "done", job
