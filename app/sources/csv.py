@@ -35,7 +35,8 @@ class _Grammar:
     ----------
     field : one field, quoted or bare, and what ends it
     records : whole records, as many as there are: bare text, quotes inside it, which stand for themselves, and quoted
-        text, up to a line end. A doubled quote is the end of one quoted text and the beginning of another
+        text, up to a line end. A doubled quote is the end of one quoted text and the beginning of another: behind a
+        quote no quote stands for itself
     record : one of them, with its line end
     """
 
@@ -55,7 +56,7 @@ class _Grammar:
             body, field = rb"[^\r\n]*+", rb"()([^%b\r\n]*+)" % d
         else:
             q = quote.encode()
-            body = rb"(?>[^Q\r\n]*+(?>(?:(?:(?<=[^D\r\n])Q++|Q[^Q]*+Q)[^Q\r\n]*+)*))".replace(b"Q", q).replace(b"D", d)
+            body = rb"(?>[^Q\r\n]*+(?>(?:(?:(?<=[^DQ\r\n])Q++|Q[^Q]*+Q)[^Q\r\n]*+)*))".replace(b"Q", q).replace(b"D", d)
             field = rb"(?:Q((?>(?:[^Q]++|QQ)*))Q|([^QD\r\n]*+))".replace(b"Q", q).replace(b"D", d)
         return _Grammar(
             delimiter,

@@ -17,6 +17,7 @@ from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
 from app.sources.ingest import Reading, ingest
 from app.sources.matrix import Floats
 from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.files import Dialect
 from tests.support.patience import PATIENCE
 from tests.support.stored import stored_matrix
 
@@ -127,6 +128,22 @@ def test_records_keep_their_places_across_blocks(tmp_path: Path, monkeypatch: py
     lines = [f'"{i}","{"é" * (i % 7)}\n"' for i in range(n)]
     found = read(tmp_path, ("x,more\n" + "\n".join(lines)).encode(), [column])
     assert np.array_equal(found[:, 0], (2 * np.arange(n) - n) / n)
+
+
+@pytest.mark.parametrize(("delimiter", "quote"), [(",", '"'), ("|", "'")])
+def test_a_doubled_quote_ends_no_record_wherever_blocks_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delimiter: str, quote: str
+) -> None:
+    text = 'x,c\n1,"say ""no"",\nthen ""\n"""\n2,a""b\n"""\n",red\n4,blue\n'
+    (tmp_path / "file").write_text(text.replace('"', quote).replace(",", delimiter))
+
+    def records() -> list[tuple[str, int]]:
+        found = csv.batches(tmp_path / "file", COLUMNS[:1], Dialect(delimiter=delimiter, quote=quote))
+        return [(x, batch.line(i)) for batch in found for i, x in enumerate(batch.columns[0].to_pylist())]
+
+    for size in range(32, len(text)):
+        monkeypatch.setattr(csv, "BLOCK_BYTES", size)
+        assert records() == [("1", 2), ("2", 5), (f"{quote}\n", 6), ("4", 8)], size
 
 
 @pytest.mark.slow
