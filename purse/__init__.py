@@ -4,6 +4,8 @@ with purse.Client("http://127.0.0.1:8000", token="...") as service:
     job = service.jobs.submit(dataset="ds_...", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
     model = job.result()
     job.receipt().verify()
+
+For data in your own hands: `purse.PrivateLogisticRegression` and its like, estimators of scikit-learn.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from purse.client import AsyncClient, AsyncJobHandle, Client, JobHandle
     from purse.errors import ClientError, JobNotReleased, ProblemError, Unreachable
+    from purse.estimators import (
+        BudgetAccountant,
+        LearnedFromData,
+        PrivateLinearRegression,
+        PrivateLinearSVC,
+        PrivateLogisticRegression,
+        PrivateQuantileRegressor,
+        check_pipeline,
+    )
     from purse.extras import NotInstalled
     from purse.model import Model
     from purse.prediction import predict
@@ -19,16 +30,23 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncJobHandle",
+    "BudgetAccountant",
     "Client",
     "ClientError",
     "JobHandle",
     "JobNotReleased",
+    "LearnedFromData",
     "Model",
     "NotInstalled",
     "NotVerified",
+    "PrivateLinearRegression",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivateQuantileRegressor",
     "ProblemError",
     "Receipt",
     "Unreachable",
+    "check_pipeline",
     "load",
     "predict",
 ]
@@ -50,6 +68,11 @@ def __getattr__(name: str) -> object:
             from purse import model as home
         case "predict":
             from purse import prediction as home
+        case _ if name in __all__:
+            from purse.extras import needing
+
+            with needing(f"purse.{name}", "sklearn,solvers"):
+                from purse import estimators as home
         case _:
             raise AttributeError(f"module 'purse' has no attribute {name!r}")
     found: object = getattr(home, name)

@@ -16,23 +16,24 @@ class NotInstalled(ClientError):
 
 
 @contextmanager
-def needing(what: str) -> Iterator[None]:
+def needing(what: str, extras: str | None = None) -> Iterator[None]:
     """Says which extra to install where a library is not there.
 
     Parameters
     ----------
     what : what was asked for, in words
+    extras : all that it needs, with commas; by default the one that has the library
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        raise lacking(what, error) from error
+        raise lacking(what, error, extras) from error
 
 
-def lacking(what: str, error: ModuleNotFoundError) -> NotInstalled:
+def lacking(what: str, error: ModuleNotFoundError, extras: str | None = None) -> NotInstalled:
     """The sentence for it; the error itself, where what is not there is ours."""
     name = (error.name or "").split(".")[0]
     if name in ("accounting", "app", "purse", "solvers"):
         raise error
-    extra = _OWN.get(name, "solvers" if name in ARITHMETIC else "server")
-    return NotInstalled(f"{what} needs {name}: pip install 'privy-purse[{extra}]'")
+    extras = extras or _OWN.get(name, "solvers" if name in ARITHMETIC else "server")
+    return NotInstalled(f"{what} needs {name}: pip install 'privy-purse[{extras}]'")

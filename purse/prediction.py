@@ -63,28 +63,28 @@ def margins_of(model: Model, rows: Rows) -> NDArray[np.float64]:
             margins += coefficients[:, at + values.astype(np.int64)].T
         else:
             margins += values[:, None] * coefficients[:, at]
-        at += _width(column)
+        at += width(column)
     return margins
 
 
 def design(model: Model, rows: Rows) -> NDArray[np.float64]:
     """The encoded values, (n, p), that a margin is linear in."""
     held, n = _known(model, rows)
-    found, at = np.zeros((n, sum(map(_width, model.features)))), 0
+    found, at = np.zeros((n, sum(map(width, model.features)))), 0
     for column in model.features:
         values = encode(column, held[column.name])
         if isinstance(column, CategoryColumn):
             found[np.arange(n), at + values.astype(np.int64)] = 1.0
         else:
             found[:, at] = values
-        at += _width(column)
+        at += width(column)
     return found
 
 
 def weights_of(model: Model) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Coefficients (K, p) and intercepts (K,), a row for each margin."""
     coefficients, intercepts = np.atleast_2d(model.coefficients), np.atleast_1d(model.intercept)
-    if coefficients.shape != (len(intercepts), sum(map(_width, model.features))):
+    if coefficients.shape != (len(intercepts), sum(map(width, model.features))):
         raise ValueError("the model's coefficients do not match its features and intercepts")
     return coefficients.astype(np.float64), intercepts.astype(np.float64)
 
@@ -97,7 +97,8 @@ def number_scale(column: Column) -> tuple[float, float]:
     return column.coding or ((lower + upper) / 2, (upper - lower) / 2)
 
 
-def _width(column: Column) -> int:
+def width(column: Column) -> int:
+    """How many coefficients a column has."""
     return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
 
 
@@ -126,14 +127,15 @@ def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
     return probabilities
 
 
-def encode(column: Column, values: Sequence[object]) -> NDArray[np.float64]:
+def encode(column: Column, values: Sequence[object] | NDArray[Any]) -> NDArray[np.float64]:
     """The code of each value, (n,): a number in [-1, 1], or a category's position; "other" comes last."""
     if isinstance(column, NumberColumn):
-        return _scaled(column, [as_number(value) for value in values])
+        are_numbers = isinstance(values, np.ndarray) and values.dtype.kind in "fiub"
+        return _scaled(column, values if are_numbers else [as_number(value) for value in values])
     return _positions(column, values)
 
 
-def _scaled(column: NumberColumn, numbers: Sequence[float]) -> NDArray[np.float64]:
+def _scaled(column: NumberColumn, numbers: Any) -> NDArray[np.float64]:
     """The code of each number as the column declares it; the default's where it is not finite."""
     x = np.array(numbers, dtype=np.float64)
     return np.where(np.isfinite(x), _codes(column, x), default_code(column))
@@ -156,7 +158,7 @@ def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip((inside - origin) / scale, -1.0, 1.0)
 
 
-def _positions(column: CategoryColumn, values: Sequence[object]) -> NDArray[np.float64]:
+def _positions(column: CategoryColumn, values: Sequence[object] | NDArray[Any]) -> NDArray[np.float64]:
     codes = {category: code for code, category in enumerate(column.categories)}
     other = len(codes) if column.default is None else codes[column.default]
     texts = [as_text(value) for value in values]

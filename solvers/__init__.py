@@ -13,7 +13,6 @@ __all__ = [
     "domains",
     "losses",
     "methods",
-    "perturbation",
     "plan",
     "potentials",
     "regularizers",

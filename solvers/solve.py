@@ -249,30 +249,34 @@ def solve(
     Parameters
     ----------
     X : (n, d) numbers: an array, SciPy's sparse rows, which are not unfolded, or, where columns are declared, a pandas,
-        Polars or Arrow table (solvers/data_access/inputs.py)
+        Polars or Arrow table, or a mapping from names to arrays (solvers/data_access/inputs.py)
     y : (n,) numbers, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose coefficients are K blocks
         of d, one for each class
     persons : for each row whose it is, where the problem's unit is a person; there may then be any number of rows
     """
+    quote = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
+    return release(quote, X, y, persons)
+
+
+def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
+    """What a quote promises, of the data, as `solve` has it: for who charges the quote in between."""
+    problem, planned = quote.problem, quote.release
     if (persons is not None) != problem.unit.is_person:
         raise Unsuitable("persons are named where the problem's unit is one, and there alone")
-    quote = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
-    problem = quote.problem
     if persons is None:
         data = Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)
     else:
         data = of_persons(X, y, persons, problem, Noise())
-    coefficients, transcript = run(quote.method, problem, data, quote.release, preparation=quote.preparation)
-    release = quote.release
+    coefficients, transcript = run(quote.method, problem, data, planned, preparation=quote.preparation)
     return Release(
         coefficients,
-        release.epsilon,
-        release.delta,
+        planned.epsilon,
+        planned.delta,
         transcript.event(),
         quote.gradient_evaluations,
         transcript,
-        release.accountant,
-        release.accountant_version,
+        planned.accountant,
+        planned.accountant_version,
         quote.method,
         quote.preparation,
     )

@@ -3,6 +3,7 @@
 Every record passes one map, alone. What is refused is refused for its type or its shape, never for a value.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +67,9 @@ def records(X: Any, problem: Problem) -> Stored:
     Parameters
     ----------
     X : (n, d) numbers; sparse rows of that shape, of which only entries are kept; or, where columns are declared, a
-        table with a column for each feature: numbers in [-1, 1], categories as integers 0, 1, .., their positions in a
-        list that is public (not codes that were learned from the data, which one record could change for all)
+        table, or a mapping from names to arrays, with a column for each feature: numbers in [-1, 1], categories as
+        integers 0, 1, .., their positions in a list that is public (not codes that were learned from the data, which
+        one record could change for all)
 
     Raises
     ------
@@ -77,8 +79,10 @@ def records(X: Any, problem: Problem) -> Stored:
     if hasattr(X, "tocsr"):
         sparse = _sparse(X, problem)
         return sparse if problem.columns is None else _folded(sparse, problem.n, problem.columns)
+    if isinstance(X, Mapping):
+        return _table(X, list(X), problem)
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
-        return _table(X, problem)
+        return _table(X, list(X.column_names if hasattr(X, "column_names") else X.columns), problem)
     rows = _numbers(X, _TAKEN)
     if rows.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
@@ -188,8 +192,7 @@ def _folded(rows: Sparse, n: int, columns: Columns) -> Coded:
     return _packed(numbers, codes, held, columns)
 
 
-def _table(X: Any, problem: Problem) -> Coded:
-    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
     columns = problem.columns
     widths = (1,) * problem.d if columns is None else columns.widths
     if len(names) != len(widths) or len(set(names)) < len(names):
@@ -197,7 +200,8 @@ def _table(X: Any, problem: Problem) -> Coded:
     parts = []
     for place, (name, width) in enumerate(zip(names, widths, strict=True)):
         what = "numbers" if width == 1 else "integers, the categories' positions in a public list"
-        part = _numbers(X[name].to_numpy(), f"column {place} of the table must hold {what}")
+        values = X[name] if isinstance(X, Mapping) else X[name].to_numpy()
+        part = _numbers(values, f"column {place} of the table must hold {what}")
         if part.shape != (problem.n,):
             raise Unsuitable("a table must have a row for each of the problem's n")
         parts.append(part)

@@ -26,6 +26,7 @@ LOCKS = {
 BY_NAME = {"psycopg"}
 TRACING = ROOT / "app/operations/tracing.py"
 EXPORTS = ROOT / "purse/exports.py"
+ESTIMATORS = ROOT / "purse/estimators"
 SERVICE = ("solvers", "server")
 
 
@@ -56,7 +57,8 @@ def _imported(file: Path) -> set[str]:
 @pytest.mark.slow
 def test_imports_and_declared_dependencies_are_the_same() -> None:
     distributions = packages_distributions()
-    files = (file for room in OURS for file in (ROOT / room).rglob("*.py") if file not in (TRACING, EXPORTS))
+    extras = {TRACING, EXPORTS, *ESTIMATORS.iterdir()}
+    files = (file for room in OURS for file in (ROOT / room).rglob("*.py") if file not in extras)
     modules = {name.split(".")[0] for file in files for name in _imported(file)}
     assert {_name(distributions[module][0]) for module in modules} | BY_NAME == _declared()["service"]
 
@@ -78,6 +80,11 @@ def test_what_a_model_is_exported_to_is_imported_by_one_module_and_is_an_extra_e
     assert modules == {"sklearn", "onnx"}
     assert (declared["sklearn"], declared["onnx"]) == ({"scikit-learn"}, {"onnx"})
     assert declared["sklearn"] | declared["onnx"] <= declared["test"]
+
+
+def test_estimators_import_scikit_learn_and_nothing_else_that_is_new() -> None:
+    modules = {name.split(".")[0] for file in ESTIMATORS.glob("*.py") for name in _imported(file)}
+    assert modules == {"numpy", "pydantic", "sklearn"}
 
 
 def test_what_is_missing_is_told_by_the_extra_that_has_it() -> None:

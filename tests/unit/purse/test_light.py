@@ -34,6 +34,13 @@ def test_an_import_loads_nothing_and_the_client_loads_little() -> None:
 
 
 @pytest.mark.slow
+def test_an_estimator_says_what_it_needs() -> None:
+    done = python(f"{WITHOUT}\nimport purse\nfrom purse import PrivateLinearSVC")
+    assert done.stderr.splitlines()[-1].startswith("purse.extras.NotInstalled: purse.PrivateLinearSVC needs ")
+    assert done.stderr.endswith("pip install 'privy-purse[sklearn,solvers]'\n")
+
+
+@pytest.mark.slow
 def test_the_list_of_commands_loads_no_command() -> None:
     code = "from app.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
     lines = python(f"import sys\n{code}\nprint('loaded', *sys.modules)").stdout.splitlines()

@@ -180,7 +180,7 @@ def columns_of(X: Floats) -> dict[str, Any]:
 
 
 def tables() -> list[Any]:
-    kinds: list[Any] = [pa.table, Polars]
+    kinds: list[Any] = [pa.table, Polars, dict]
     for name in ("pandas", "polars"):
         try:
             kinds.append(__import__(name).DataFrame)

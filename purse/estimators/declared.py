@@ -1,0 +1,107 @@
+"""The declaration of a matrix: of each column its public bounds or categories; none of it is read off the data."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from purse.prediction import number_scale, width
+from purse.values import as_text
+from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from solvers.columns import Columns
+
+Floats = NDArray[np.float64]
+
+
+def number(name: str, bounds: Any) -> NumberColumn:
+    """A number in [lower, upper]; a ValueError, which names the column, for anything else."""
+    try:
+        lower, upper = (float(end) for end in bounds)
+        return NumberColumn(name=name, type="number", lower=lower, upper=upper)
+    except (TypeError, ValueError):  # a ValidationError is one
+        raise ValueError(f"the bounds of {name} must be two numbers (lower, upper), lower below upper") from None
+
+
+def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column, ...]:
+    """The declaration of each column, in order, as a new dataset of the service has it.
+
+    Parameters
+    ----------
+    bounds : (lower, upper) for every column without categories; or a pair for each column, in order; or a mapping from
+        column to pair
+    categories : a mapping from column to its list of values; None if there is none
+    names : of the columns, of a frame as text, of an array their positions
+
+    Raises
+    ------
+    ValueError
+        if a column has neither bounds nor categories, or both, or what is declared is no column or not that.
+    """
+    blocks = _named("categories", categories or {}, names)
+    if bounds is None and len(blocks) < len(names):
+        raise ValueError(
+            "bounds must be declared, (lower, upper) or a pair for each column, from what you know: the data's own "
+            "range would tell of its rows. Of columns that are scaled already say bounds=(-1, 1)"
+        )
+    if bounds is None or isinstance(bounds, Mapping):
+        ranges = _named("bounds", bounds or {}, names)
+    elif np.ndim(bounds) == 1:
+        ranges = {name: bounds for name in names if name not in blocks}
+    elif len(bounds) == len(names):
+        ranges = dict(zip(names, bounds, strict=True))
+    else:
+        raise ValueError(f"bounds must be one pair, or {len(names)} pairs, one for each column")
+    odd = [str(name) for name in names if (name in blocks) == (name in ranges)]
+    if odd:
+        raise ValueError(f"each column has either bounds or categories; look at {', '.join(odd)}")
+    found: list[Column] = []
+    for name in names:
+        said = _said(name)
+        found.append(_block(said, blocks[name]) if name in blocks else number(said, ranges[name]).settled())
+    return tuple(found)
+
+
+def layout(features: Sequence[Column]) -> Columns:
+    """How a coded row is laid out."""
+    ranges = tuple(f.code_range for f in features if isinstance(f, NumberColumn))
+    return Columns(tuple(map(width, features)), ranges)
+
+
+def margins(features: Sequence[Column], codes: Sequence[Floats], w: Floats) -> Floats:
+    """(n, K): W'x of coded rows, for W of shape (K, d), the constant's column the last."""
+    found, at = np.tile(w[:, -1], (len(codes[0]), 1)), 0
+    for column, code in zip(features, codes, strict=True):
+        block = w[:, at : at + width(column)]
+        found += np.outer(code, block[:, 0]) if isinstance(column, NumberColumn) else block[:, code.astype(int)].T
+        at += width(column)
+    return found
+
+
+def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:
+    """Coefficients (K, d - 1) and intercepts (K,) of values as they are, inside of their bounds: the same margins."""
+    scales = [number_scale(c) if isinstance(c, NumberColumn) else (0.0, 1.0) for c in features for _ in range(width(c))]
+    middle, half = np.array(scales).reshape(-1, 2).T
+    slopes = w[:, :-1] / half
+    return slopes, w[:, -1] - slopes @ middle
+
+
+def _said(name: Any) -> str:
+    return name if isinstance(name, str) else f"column {name}"
+
+
+def _block(name: str, categories: Any) -> CategoryColumn:
+    try:
+        return CategoryColumn(name=name, type="category", categories=[as_text(value) for value in categories])
+    except (TypeError, ValidationError):
+        raise ValueError(f"the categories of {name} must be a list of distinct values, none of them empty") from None
+
+
+def _named(what: str, declared: Any, names: Sequence[Any]) -> dict[Any, Any]:
+    if not isinstance(declared, Mapping):
+        raise ValueError(f"{what} must be a mapping from column to what is declared of it")
+    unknown = [str(name) for name in declared if name not in names]
+    if unknown:
+        raise ValueError(f"{what} are declared of what is no column: {', '.join(unknown)}")
+    return dict(declared)

@@ -1,0 +1,236 @@
+"""Private estimators: what is declared, when a budget is charged, and that they learn what the solvers learn."""
+
+import copy
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import purse
+from accounting.errors import BudgetExhausted
+from accounting.noise import Noise
+from accounting.privacy import Privacy
+from solvers.columns import Columns
+from solvers.losses import Logistic
+from solvers.methods import DpGd, OutputPerturbation
+from solvers.problem import Problem
+from solvers.solve import plan, release, solve
+from tests.support.seeded import SeededBits
+
+pytestmark = pytest.mark.slow  # the first of them loads scikit-learn
+
+
+@pytest.fixture(autouse=True)
+def _needs_scikit_learn() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: the estimators are not tried")
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same noise for each fit."""
+    monkeypatch.setitem(release.__globals__, "Noise", lambda: Noise(SeededBits(7)))
+
+
+def _rows(n: int = 400, p: int = 3) -> tuple[Any, Any]:
+    X = np.random.default_rng(0).uniform(-1, 1, (n, p))
+    return X, (X @ np.arange(1, p + 1) > 0).astype(int)
+
+
+def _logistic(**more: Any) -> Any:
+    return purse.PrivateLogisticRegression(**({"bounds": (-1, 1), "classes": [0, 1], "method": "dp_gd"} | more))
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_fit_is_the_solvers_own_of_the_declared_rows() -> None:
+    X, y = _rows()
+    model = _logistic(epsilon=2.0).fit(10 + 5 * X, y)  # what is outside of the bounds counts as there
+    assert np.ptp(model.predict_proba(10 + 5 * X)[:, 1]) == 0.0
+    model = _logistic(epsilon=2.0, bounds=(5, 15)).fit(10 + 5 * X, y)
+    laid_out = Columns((1, 1, 1))
+    problem = Problem(Logistic(), n=400, d=4, row_norm=laid_out.row_norm, columns=laid_out)
+    unfolded = np.column_stack((X, np.ones(400)))
+    expected = solve(DpGd(), problem, unfolded, 2.0 * y - 1, Privacy(2.0, 1e-6))
+    np.testing.assert_allclose(model.release_.coefficients, expected.coefficients, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        model.decision_function(10 + 5 * X), unfolded @ expected.coefficients, rtol=1e-6, atol=1e-7
+    )
+    np.testing.assert_allclose((10 + 5 * X) @ model.coef_[0] + model.intercept_, model.decision_function(10 + 5 * X))
+    assert (model.epsilon_, model.delta_) == (expected.epsilon, 1e-6)
+    assert model.epsilon_ <= 2.0
+
+
+def test_two_fits_have_different_noise() -> None:
+    X, y = _rows()
+    assert (_logistic().fit(X, y).coef_ != _logistic().fit(X, y).coef_).all()
+
+
+@pytest.mark.usefixtures("seeded")
+def test_they_learn() -> None:
+    """The noise is fixed; each bound is many times what its standard deviation would explain."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 10, (20_000, 2))
+    target = 3 * X[:, 0] - 2 * X[:, 1] + rng.normal(0, 1, 20_000)
+    bounds: Any = {"bounds": (0, 10), "target_bounds": (-40, 40)}
+    linear = purse.PrivateLinearRegression(1.0, **bounds).fit(X, target)
+    np.testing.assert_allclose(linear.coef_, [3, -2], atol=0.1)
+    assert linear.score(X, target) > 0.9
+    upper = purse.PrivateQuantileRegressor(1.0, quantile=0.9, **bounds).fit(X, target)
+    assert 0.8 < np.mean(target <= upper.predict(X)) < 0.98
+    for kind in (purse.PrivateLogisticRegression, purse.PrivateLinearSVC):
+        model: Any = kind(1.0, bounds=(0, 10), classes=["low", "high"]).fit(X, np.where(target > 5, "high", "low"))
+        assert model.classes_.tolist() == ["high", "low"]
+        assert model.score(X, np.where(target > 5, "high", "low")) > 0.9
+    some, three = X[:4000], np.digitize(target[:4000], (-5, 12))
+    model = purse.PrivateLogisticRegression(4.0, bounds=(0, 10), classes=[0, 1, 2]).fit(some, three)
+    assert model.coef_.shape == (3, 2)
+    assert model.score(some, three) > 0.7
+    np.testing.assert_allclose(model.predict_proba(some).sum(axis=1), 1.0)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficient_each() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
+    X, y = _rows(n=600)
+    frame = pandas.DataFrame({"sex": np.where(y == 1, "f", "m"), "age": 50 + 30 * X[:, 0], "old": X[:, 1] > 0})
+    said: Any = {"bounds": {"age": (20, 80), "old": (0, 1)}, "categories": {"sex": ["f", "m"]}}
+    model = _logistic(epsilon=10.0, **said).fit(frame, y)
+    assert model.feature_names_in_.tolist() == ["sex", "age", "old"]
+    assert model.coef_names_ == ["sex = f", "sex = m", "sex = (other)", "age", "old"]
+    assert model.coef_.shape == (1, 5)
+    assert model.score(frame, y) > 0.95
+    ones = np.column_stack((frame.sex == "f", frame.sex == "m", np.zeros(600), frame.age, frame.old))
+    np.testing.assert_allclose(ones @ model.coef_[0] + model.intercept_, model.decision_function(frame), atol=1e-9)
+    odd = pandas.DataFrame({"sex": ["x", None], "age": [1e9, None], "old": [True, False]})
+    like = pandas.DataFrame({"sex": ["?", "?"], "age": [80, 50], "old": [True, False]})
+    np.testing.assert_array_equal(model.decision_function(odd), model.decision_function(like))
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"bounds": None}, r"bounds must be declared.*bounds=\(-1, 1\)"),
+        ({"bounds": (1, -1)}, "bounds of column 0 must be two numbers"),
+        ({"bounds": [(0, 1)]}, "one pair, or 3 pairs"),
+        ({"bounds": {0: (0, 1), 1: (0, 1)}}, "either bounds or categories; look at 2"),
+        ({"bounds": {"age": (0, 1)}}, "of what is no column: age"),
+        ({"categories": {0: ["a", "a"]}}, "categories of column 0 must be a list of distinct values"),
+        ({"categories": {0: ["a", "b"]}, "bounds": [(0, 1)] * 3}, "either bounds or categories; look at 0"),
+        ({"classes": None}, "classes must be declared"),
+        ({"classes": [1]}, "one class"),
+        ({"classes": ["0", "1"]}, "both be numbers or both be text"),
+        ({"method": "gd"}, "method must be one of auto"),
+        ({"epsilon": 0.0}, "epsilon must lie in"),
+    ],
+)
+def test_what_is_not_declared_is_refused_and_nothing_is_charged(changed: dict[str, Any], says: str) -> None:
+    X, y = _rows(20)
+    accountant = purse.BudgetAccountant(1.0, 1e-6)
+    with pytest.raises(ValueError, match=says):
+        _logistic(accountant=accountant, **changed).fit(X, y)
+    assert accountant.fits == 0
+
+
+def test_a_regressor_needs_the_bounds_of_its_target() -> None:
+    X, y = _rows(20)
+    with pytest.raises(ValueError, match="target_bounds must be declared"):
+        purse.PrivateLinearRegression(bounds=(-1, 1)).fit(X, y)
+
+
+def test_a_budget_is_shared_and_charged_before_a_value_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.base import clone
+
+    X, y = _rows()
+    accountant = purse.BudgetAccountant(1.0, 1e-7)
+    first = _logistic(epsilon=0.6, accountant=accountant).fit(X, y)
+    assert first.delta_ == 1e-7, "at most the budget's"
+    assert 0 < accountant.spent <= 0.6 + 1e-9
+    assert 0.4 < accountant.remaining < 1.0
+
+    def unread(*_: Any) -> Any:
+        raise AssertionError("the data was read")
+
+    monkeypatch.setitem(type(first)._fit.__globals__, "encode", unread)
+    again = clone(first)
+    assert again.accountant is accountant
+    with pytest.raises(BudgetExhausted, match=r"no data was read: about epsilon 0\.[0-9]+ at delta 1e-07 remains"):
+        again.set_params(epsilon=0.95).fit(X, y)
+    assert accountant.fits == 1
+    with pytest.raises(AssertionError, match="was read"):
+        again.set_params(epsilon=0.3).fit(X, y)
+    assert accountant.fits == 2, "a fit that failed stays charged"
+
+
+def test_a_refused_first_fit_leaves_no_model() -> None:
+    from sklearn.exceptions import NotFittedError
+
+    X, y = _rows(20)
+    model = _logistic(epsilon=2.0, accountant=purse.BudgetAccountant(1.0, 1e-7))
+    with pytest.raises(BudgetExhausted):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize(("kind", "delta"), [("gdp", 1e-7), ("rdp", 1e-7), ("pure", 0.0)])
+def test_an_accountant_has_the_filter_that_is_asked_for(kind: Any, delta: float) -> None:
+    X, y = _rows()
+    accountant = purse.BudgetAccountant(2.0, delta, filter=kind)
+    model = _logistic(accountant=accountant, method="auto", epsilon=0.5).fit(X, y)
+    assert (model.delta_, accountant.fits) == (delta, 1)
+    assert 0 < accountant.spent < 1.0
+
+
+def test_threads_are_admitted_as_if_one_after_the_other() -> None:
+    laid_out = Columns((1,))
+    problem = Problem(Logistic(), n=100, d=2, row_norm=laid_out.row_norm, columns=laid_out)
+    privacy = Privacy(0.2, 0.0)
+    planned = plan(OutputPerturbation(), problem, privacy).release
+    accountant = purse.BudgetAccountant(1.0, 0.0, filter="pure")
+
+    def charge(_: int) -> int:
+        try:
+            accountant.charge(planned, privacy)
+        except BudgetExhausted:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(8) as threads:
+        admitted = sum(threads.map(charge, range(64)))
+    assert admitted == accountant.fits
+    assert admitted * planned.epsilon <= 1.0 < (admitted + 1) * (planned.epsilon + 1e-9)
+
+
+def test_a_copy_of_a_budget_is_the_budget_and_it_is_not_pickled() -> None:
+    accountant = purse.BudgetAccountant(1.0, 1e-6)
+    assert copy.copy(accountant) is copy.deepcopy(accountant) is accountant
+    with pytest.raises(TypeError, match="each copy would be a budget of its own"):
+        pickle.dumps(_logistic(accountant=accountant))
+    assert repr(accountant) == "BudgetAccountant(1, 1e-06, 'gdp_rdp'; 0 spent)"
+
+
+def test_a_pipeline_of_public_steps_is_one_and_others_are_named() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    X, y = _rows()
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    public = ColumnTransformer([("half", FunctionTransformer(np.tanh), ["a", "b"]), ("rest", "passthrough", ["c"])])
+    pipeline = make_pipeline(public, _logistic(epsilon=5.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", purse.LearnedFromData)
+        assert purse.check_pipeline(pipeline) == {}
+        assert pipeline.fit(frame, y).predict(frame).shape == (400,)
+        assert purse.check_pipeline(pipeline) == {}
+    learns = ColumnTransformer([("scale", make_pipeline(StandardScaler()), ["a"]), ("rest", "drop", ["b", "c"])])
+    nested = make_pipeline(learns, _logistic(bounds=(-3, 3)))
+    with pytest.warns(purse.LearnedFromData, match="StandardScaler. will learn from the rows without privacy"):
+        assert purse.check_pipeline(nested) == {"columntransformer.scale.standardscaler": ()}
+    nested.fit(frame, y)
+    with pytest.warns(purse.LearnedFromData, match="has learned mean_"):
+        found = purse.check_pipeline(nested)
+    assert {"mean_", "scale_"} <= {*found["columntransformer.scale.standardscaler"]}
