@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from purse.client import AsyncClient, AsyncJobHandle, Client, JobHandle
     from purse.errors import ClientError, JobNotReleased, ProblemError, Unreachable
-    from purse.estimators import (
-        BudgetAccountant,
-        LearnedFromData,
-        PrivateLinearRegression,
-        PrivateLinearSVC,
-        PrivateLogisticRegression,
-        PrivateQuantileRegressor,
-        check_pipeline,
-    )
+    from purse.estimators import BudgetAccountant as BudgetAccountant
+    from purse.estimators import LearnedFromData as LearnedFromData
+    from purse.estimators import PrivateLinearRegression as PrivateLinearRegression
+    from purse.estimators import PrivateLinearSVC as PrivateLinearSVC
+    from purse.estimators import PrivateLogisticRegression as PrivateLogisticRegression
+    from purse.estimators import PrivateQuantileRegressor as PrivateQuantileRegressor
+    from purse.estimators import check_pipeline as check_pipeline
     from purse.extras import NotInstalled
     from purse.model import Model
     from purse.prediction import predict
@@ -30,26 +28,29 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncJobHandle",
-    "BudgetAccountant",
     "Client",
     "ClientError",
     "JobHandle",
     "JobNotReleased",
-    "LearnedFromData",
     "Model",
     "NotInstalled",
     "NotVerified",
+    "ProblemError",
+    "Receipt",
+    "Unreachable",
+    "load",
+    "predict",
+]
+
+_ESTIMATORS = (  # not in `__all__`: a star import asks for no extra
+    "BudgetAccountant",
+    "LearnedFromData",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateQuantileRegressor",
-    "ProblemError",
-    "Receipt",
-    "Unreachable",
     "check_pipeline",
-    "load",
-    "predict",
-]
+)
 
 
 def __getattr__(name: str) -> object:
@@ -68,7 +69,7 @@ def __getattr__(name: str) -> object:
             from purse import model as home
         case "predict":
             from purse import prediction as home
-        case _ if name in __all__:
+        case _ if name in _ESTIMATORS:
             from purse.extras import needing
 
             with needing(f"purse.{name}", "sklearn,solvers"):

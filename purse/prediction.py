@@ -130,14 +130,19 @@ def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
 def encode(column: Column, values: Sequence[object] | NDArray[Any]) -> NDArray[np.float64]:
     """The code of each value, (n,): a number in [-1, 1], or a category's position; "other" comes last."""
     if isinstance(column, NumberColumn):
-        are_numbers = isinstance(values, np.ndarray) and values.dtype.kind in "fiub"
-        return _scaled(column, values if are_numbers else [as_number(value) for value in values])
+        return _scaled(column, numbers(values))
     return _positions(column, values)
 
 
-def _scaled(column: NumberColumn, numbers: Any) -> NDArray[np.float64]:
+def numbers(values: Sequence[object] | NDArray[Any]) -> NDArray[np.float64]:
+    """Each value as a number; NaN for what is none."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return values.astype(np.float64)
+    return np.array([as_number(value) for value in values], dtype=np.float64)
+
+
+def _scaled(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """The code of each number as the column declares it; the default's where it is not finite."""
-    x = np.array(numbers, dtype=np.float64)
     return np.where(np.isfinite(x), _codes(column, x), default_code(column))
 
 

@@ -20,7 +20,7 @@ def as_number(value: object) -> float:
         case int() | float() | Decimal() | np.number() | np.bool_():
             try:
                 return float(value)
-            except OverflowError:
+            except (OverflowError, ValueError):  # a signaling NaN
                 return math.nan
         case _:
             return math.nan

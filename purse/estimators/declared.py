@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from purse.prediction import number_scale, width
+from purse.prediction import encode, number_scale, numbers, width
 from purse.values import as_text
 from purse.wire.datasets import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
@@ -85,6 +85,14 @@ def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:
     middle, half = np.array(scales).reshape(-1, 2).T
     slopes = w[:, :-1] / half
     return slopes, w[:, -1] - slopes @ middle
+
+
+def unread(column: Column, values: NDArray[Any]) -> float:
+    """The share of values that are none, beyond their bounds or not declared."""
+    if isinstance(column, CategoryColumn):
+        return float(np.mean(encode(column, values) == len(column.categories)))
+    x = numbers(values)
+    return float(np.mean(~((column.lower <= x) & (x <= column.upper))))
 
 
 def _said(name: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -21,6 +21,8 @@ from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.declared import Floats
 from purse.model import inputs
 from purse.prediction import encode, number_scale
+from purse.values import as_text
+from purse.wire.datasets import Column, NumberColumn
 from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Squared
 from solvers.methods import Method
 from solvers.problem import Problem
@@ -38,8 +40,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         """The coefficients of coded rows, (K, d). In this order: shapes, the plan, the charge, and then the data."""
         X = validate_data(self, X, dtype=None, ensure_all_finite=False)
         check_consistent_length(X, y)
-        names = getattr(self, "feature_names_in_", range(X.shape[1]))
-        features = declared.columns(self.bounds, self.categories, [*names])
+        features = self._features(X)
         laid_out, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
         facts: Any = {"n": len(X), "d": laid_out.d, "row_norm": laid_out.row_norm, "columns": laid_out}
         privacy, accountant = self._privacy(len(X)), self.accountant
@@ -53,6 +54,21 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         self.coef_names_ = [name for column in features for name in inputs(column)]
         self._weights = self.release_.coefficients.reshape(-1, laid_out.d)
         return self._weights
+
+    def unread(self, X: Any, y: Any) -> dict[str, float]:
+        """For each column, and the target, the share of values that a fit would not take as they stand.
+
+        They are missing, no number, beyond their bounds or not declared. These are exact counts of the data, for who
+        holds it and wants to know before a fit whether the declaration is that of the file; they are not private.
+        """
+        twin = clone(self)
+        X = validate_data(twin, X, dtype=None, ensure_all_finite=False)
+        found = {column.name: declared.unread(column, X[:, j]) for j, column in enumerate(twin._features(X))}
+        return found | {"the target": self._unread(_target(y, self))}
+
+    def _features(self, X: NDArray[Any]) -> tuple[Column, ...]:
+        names = getattr(self, "feature_names_in_", range(X.shape[1]))
+        return declared.columns(self.bounds, self.categories, [*names])
 
     def _privacy(self, n: int) -> Privacy:
         if self.delta is not None:
@@ -130,11 +146,14 @@ class _Classifier(ClassifierMixin, _Private):  # type: ignore[misc]
         found: NDArray[Any] = self.classes_[at]
         return found
 
-    def _declared(self, y: NDArray[Any]) -> NDArray[Any]:
+    def _unread(self, y: NDArray[Any]) -> float:
+        return float(np.mean(_positions(y, self._declared(y)) < 0))
+
+    def _declared(self, y: NDArray[Any]) -> NDArray[Any]:  # noqa: ARG002, the tests' own declares by it
         """The public classes."""
         if self.classes is None:
             raise ValueError("classes must be declared, from what you know: which of them occur is the data's own")
-        return in_order(self.classes, y)
+        return in_order(self.classes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -213,9 +232,7 @@ class _Regressor(RegressorMixin, _Private):  # type: ignore[misc]
         BudgetExhausted
             if the accountant refuses; then no data was read.
         """
-        if self.target_bounds is None:
-            raise ValueError("target_bounds must be declared, (lower, upper), from what you know and not from y")
-        y, target = _target(y, self), declared.number("the target", self.target_bounds)
+        y, target = _target(y, self), self._bounded()
         weights = self._fit(X, y, self._loss(), lambda: encode(target, y))
         self._scale = number_scale(target)
         slopes, intercepts = declared.original(self._columns, weights)
@@ -229,6 +246,14 @@ class _Regressor(RegressorMixin, _Private):  # type: ignore[misc]
         middle, half = self._scale
         found: Floats = middle + half * margins[:, 0]
         return found
+
+    def _unread(self, y: NDArray[Any]) -> float:
+        return declared.unread(self._bounded(), y)
+
+    def _bounded(self) -> NumberColumn:
+        if self.target_bounds is None:
+            raise ValueError("target_bounds must be declared, (lower, upper), from what you know and not from y")
+        return declared.number("the target", self.target_bounds)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -332,25 +357,29 @@ def _codes(features: Sequence[Any], X: NDArray[Any]) -> list[Floats]:
     return [encode(column, X[:, j]) for j, column in enumerate(features)]
 
 
-def in_order(declared: Any, y: NDArray[Any]) -> NDArray[Any]:
-    """Classes in scikit-learn's order; of y the type alone is looked at.
-
-    Raises
-    ------
-    ValueError
-        if there are fewer than two, or labels of another kind.
-    """
+def in_order(declared: Any) -> NDArray[Any]:
+    """Classes in scikit-learn's order; a ValueError if there are fewer than two."""
     classes: NDArray[Any] = np.unique(np.asarray(declared))
     if len(classes) < 2:
         raise ValueError("there must be two classes or more: with one class there is nothing to learn")
-    kinds = {"numbers" if kind in "fiub" else "text" for kind in (y.dtype.kind, classes.dtype.kind) if kind != "O"}
-    if len(kinds) > 1:
-        raise ValueError("y and the declared classes must both be numbers or both be text")
     return classes
 
 
 def _labels(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
     """The position of each label, for two classes -1 or +1; of what is none of them as of the first."""
-    known = {label: code for code, label in enumerate(classes.tolist())}
-    codes = np.array([known.get(label, 0) for label in y.tolist()], dtype=np.float64)
+    codes = np.maximum(_positions(y, classes), 0.0)
     return 2 * codes - 1 if len(classes) == 2 else codes
+
+
+def _positions(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
+    """That of each label, as it stands or else as text ("1" for 1.0); -1 for what is not declared."""
+    known = {label: code for code, label in enumerate(classes.tolist())}
+    texts = {as_text(label): code for label, code in known.items()}
+
+    def position(label: Any) -> int:
+        try:
+            return known[label] if label in known else texts.get(as_text(label), -1)
+        except TypeError:  # no label can be such a thing
+            return -1
+
+    return np.array([position(label) for label in y.tolist()], dtype=np.float64)

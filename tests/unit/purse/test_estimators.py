@@ -4,6 +4,7 @@ import copy
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,6 @@ def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficien
         ({"categories": {0: ["a", "b"]}, "bounds": [(0, 1)] * 3}, "either bounds or categories; look at 0"),
         ({"classes": None}, "classes must be declared"),
         ({"classes": [1]}, "one class"),
-        ({"classes": ["0", "1"]}, "both be numbers or both be text"),
         ({"method": "gd"}, "method must be one of auto"),
         ({"epsilon": 0.0}, "epsilon must lie in"),
     ],
@@ -131,6 +131,37 @@ def test_what_is_not_declared_is_refused_and_nothing_is_charged(changed: dict[st
     with pytest.raises(ValueError, match=says):
         _logistic(accountant=accountant, **changed).fit(X, y)
     assert accountant.fits == 0
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("kind", [int, float, str, object, bool])
+@pytest.mark.parametrize("classes", [[0, 1], ["0", "1"]])
+def test_labels_are_the_declared_ones_in_whatever_type_they_come(kind: Any, classes: Any) -> None:
+    X, y = _rows(200)
+    if kind is bool and classes == ["0", "1"]:
+        classes = ["false", "true"]
+    told = _logistic(classes=classes).fit(X, y.astype(kind)).release_.coefficients
+    np.testing.assert_array_equal(told, _logistic().fit(X, y).release_.coefficients)
+
+
+def test_no_value_is_refused() -> None:
+    X, y = _rows(6)
+    odd: Any = [[], {}, None, Decimal("sNaN"), 10**400, "x"]
+    strange, labels = X.astype(object), y.astype(object)
+    strange[:, 0], labels[:] = odd, odd
+    model = _logistic().fit(strange, labels)
+    np.testing.assert_array_equal(model.decision_function(strange), model.decision_function(X * [0, 1, 1]))
+
+
+def test_who_holds_the_data_can_ask_what_a_fit_would_not_take() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
+    frame = pandas.DataFrame({"age": ["30", "x", None, "99"], "sex": ["f", "F", "m", None]})
+    said: Any = {"bounds": {"age": (18, 90)}, "categories": {"sex": ["f", "m"]}}
+    model = _logistic(**said)
+    assert model.unread(frame, [0, 1, 1, 7]) == {"age": 0.75, "sex": 0.5, "the target": 0.25}
+    assert not hasattr(model, "n_features_in_"), "nothing is kept"
+    target = purse.PrivateLinearRegression(target_bounds=(0, 10), **said)
+    assert target.unread(frame, [0, 5, -1, np.nan])["the target"] == 0.5
 
 
 def test_a_regressor_needs_the_bounds_of_its_target() -> None:

@@ -29,6 +29,7 @@ def _loaded(code: str) -> set[str]:
 @pytest.mark.slow
 def test_an_import_loads_nothing_and_the_client_loads_little() -> None:
     assert _loaded("import purse") == {"purse"}
+    assert python(f"{WITHOUT}\nfrom purse import *").returncode == 0
     found = _loaded("import purse; purse.Client, purse.Model, purse.Receipt, purse.ProblemError")
     assert found <= CLIENT, found - CLIENT
 
