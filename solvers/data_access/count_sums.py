@@ -89,10 +89,9 @@ def _parts(data: Data, rows: Places, bins: int) -> NDArray[np.int64]:
 
 
 def _codes(data: Data, rows: Places) -> NDArray[np.int64]:
-    """Each block's category: (rows, q)."""
+    """Each block's category, within it as `Data` has it: (rows, q)."""
     stored, fields = data.records[1][rows], data.records[2]
     codes = np.zeros((len(stored), len(fields)), dtype=np.int64)
-    for j, (first, size, _, length) in enumerate(fields.tolist()):
+    for j, (first, size, _, _) in enumerate(fields.tolist()):
         codes[:, j] = stored[:, first : first + size].astype(np.int64) @ (256 ** np.arange(size))
-        codes[:, j] = np.minimum(codes[:, j], length - 1)
     return codes

@@ -10,12 +10,16 @@ import pytest
 from accounting import Privacy
 from accounting.calibration import certify
 from accounting.divergences.gaussian import gauss_mu
+from accounting.errors import OutOfPlan
 from accounting.noise import Noise
 from accounting.privacy import Unit
 from solvers import Problem, moment_bounds, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
-from solvers.data_access.count_sums import Cells
+from solvers.data_access.count_sums import Cells, Products
+from solvers.data_access.data import Data
+from solvers.data_access.rows import Coded
+from solvers.doors import Counting
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Squared
 from solvers.problem import Vector
@@ -191,3 +195,36 @@ def test_persons_rows_weigh_less_and_their_number_is_noisy(statistic: AnyStatist
         assert told[:-1] == pytest.approx(alone, abs=0.03)
     if not isinstance(statistic, Counts):
         assert told[-1] == pytest.approx(here.mean(), abs=0.02)
+
+
+def test_a_record_beyond_its_declaration_is_one_fixed_row_in_every_count() -> None:
+    problem = problem_of(Columns((1, 3), ((0.0, 0.5),)), 3)
+    stored = Coded(np.array([[0.3], [0.75], [0.5]]), np.array([[200], [1], [2]], dtype=np.uint8), (0, 0))
+    data = Data.coded(stored, np.zeros(3), problem)
+    assert data.total(Cells(2)).reshape(2, 3).tolist() == [[2, 0, 0], [0, 0, 1]]
+    assert data.total(Products(np.zeros(4))) == pytest.approx([0.5**2])
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda oracle: oracle.cells("means", 1),
+        lambda oracle: oracle.moments.means("products"),
+        lambda oracle: oracle.products("products", np.full(3, math.nan)),
+    ],
+    ids=["a moment of the counts' door", "products of the moments' door", "about no center"],
+)
+def test_what_is_not_a_doors_own_is_refused(ask: Any) -> None:
+    class Asks(Covariance):
+        def run(self, oracle: Counting, problem: Problem) -> Vector:  # noqa: ARG002
+            return np.asarray(ask(oracle))
+
+    with pytest.raises((OutOfPlan, Unsuitable)):
+        answers_of(Asks(), rows_of(LINE), problem_of(LINE))
+
+
+def test_products_are_about_means_within_their_ranges() -> None:
+    """However much noise they hold: the plan's bound of the products is the largest over these."""
+    told = answers_of(Covariance(), rows_of(LINE, 2), problem_of(LINE, 2), Privacy(0.01, 1e-6))[:3]
+    assert (LINE.low <= told).all()
+    assert (told <= LINE.high).all()
