@@ -10,13 +10,9 @@ rows that nobody else may see. docs/estimators.md.
 """
 
 from purse.estimators.accountant import BudgetAccountant
-from purse.estimators.linear import (
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    PrivateQuantileRegressor,
-)
+from purse.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from purse.estimators.pipelines import LearnedFromData, check_pipeline
+from purse.estimators.regressors import PrivateLinearRegression, PrivateQuantileRegressor
 
 __all__ = [
     "BudgetAccountant",

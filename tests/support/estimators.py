@@ -10,7 +10,7 @@ from purse.estimators import (
     PrivateLogisticRegression,
     PrivateQuantileRegressor,
 )
-from purse.estimators.linear import in_order
+from purse.estimators.classifiers import in_order
 from solvers.methods import OutputPerturbation
 
 

@@ -1,0 +1,108 @@
+"""min over w of (1/n) sum_i f(<x_i, w>, y_i) + (alpha / 2) ||w||^2, privately: x_i is row i as it is declared.
+
+A column's number is coded in [-1, 1] by its bounds, a category by a single 1, and a 1 is added for the intercept: the
+coding of the service, and its methods. What is refused is refused for its type or its shape, never for a value: what is
+missing or cannot be read counts as the middle of its bounds, a category or a number outside as "other" and as the
+nearer bound.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, get_args
+
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from accounting.privacy import Privacy
+from purse.estimators import declared
+from purse.estimators.declared import Floats
+from purse.model import inputs
+from purse.prediction import encode
+from purse.wire.datasets import Column
+from solvers.losses import Loss
+from solvers.methods import Method
+from solvers.problem import Problem
+from solvers.regularizers import L2, NoRegularizer
+from solvers.selection import Auto
+from solvers.solve import plan, release
+
+METHODS: Final[dict[str, Method | Auto]] = {kind().name: kind() for kind in (Auto, *get_args(Method))}
+
+
+class Private(BaseEstimator):  # type: ignore[misc]
+    """What all have in common: a declaration, a fit that is planned, charged and run, margins."""
+
+    def _fit(self, X: Any, y: NDArray[Any], loss: Loss, targets: Callable[[], Floats]) -> Floats:
+        """The coefficients of coded rows, (K, d). In this order: shapes, the plan, the charge, and then the data."""
+        X = validate_data(self, X, dtype=None, ensure_all_finite=False)
+        check_consistent_length(X, y)
+        features = self._features(X)
+        laid_out, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
+        facts: Any = {"n": len(X), "d": laid_out.d, "row_norm": laid_out.row_norm, "columns": laid_out}
+        privacy, accountant = self._privacy(len(X)), self.accountant
+        is_gaussian = accountant is not None and accountant.filter.kind == "gdp"
+        problem = Problem(loss, regularizer, **facts)
+        quote = plan(_method(self.method), problem, privacy, currency="gaussian" if is_gaussian else "renyi")
+        if accountant is not None:
+            accountant.charge(quote.release, privacy)
+        self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets())
+        self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
+        self.coef_names_ = [name for column in features for name in inputs(column)]
+        self._weights = self.release_.coefficients.reshape(-1, laid_out.d)
+        return self._weights
+
+    def unread(self, X: Any, y: Any) -> dict[str, float]:
+        """For each column, and the target, the share of values that a fit would not take as they stand.
+
+        They are missing, no number, beyond their bounds or not declared. These are exact counts of the data, for who
+        holds it and wants to know before a fit whether the declaration is that of the file; they are not private.
+        """
+        twin = clone(self)
+        X = validate_data(twin, X, dtype=None, ensure_all_finite=False)
+        found = {column.name: declared.unread(column, X[:, j]) for j, column in enumerate(twin._features(X))}
+        return found | {"the target": self._unread(target(y, self))}
+
+    def _features(self, X: NDArray[Any]) -> tuple[Column, ...]:
+        names = getattr(self, "feature_names_in_", range(X.shape[1]))
+        return declared.columns(self.bounds, self.categories, [*names])
+
+    def _privacy(self, n: int) -> Privacy:
+        if self.delta is not None:
+            return Privacy(self.epsilon, self.delta)
+        most = 1.0 if self.accountant is None else self.accountant.filter.privacy.delta
+        return Privacy(self.epsilon, min(most, 1e-6, 1 / (10 * n)))
+
+    def _margins(self, X: Any) -> Floats:
+        """(n, K)."""
+        check_is_fitted(self, "release_")
+        X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
+        return declared.margins(self._columns, _codes(self._columns, X), self._weights)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = True  # the noise is nobody's to choose
+        tags.target_tags.required = True
+        return tags
+
+
+def target(y: Any, estimator: Any) -> NDArray[Any]:
+    """y as (n,) of whatever type; a ValueError if it is not there or of another shape."""
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+    found: NDArray[Any] = column_or_1d(y, warn=True)
+    return found
+
+
+def _method(asked: "str | Method | Auto") -> "Method | Auto":
+    if not isinstance(asked, str):
+        return asked
+    if asked not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, or an object of solvers.methods")
+    return METHODS[asked]
+
+
+def _codes(features: Sequence[Any], X: NDArray[Any]) -> list[Floats]:
+    return [encode(column, X[:, j]) for j, column in enumerate(features)]
