@@ -11,6 +11,7 @@ import pytest
 from accounting.noise import Noise
 from app.http.errors import ApiError
 from app.jobs import statistics
+from app.jobs.intervals import Rows, quantile, stds_of
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
 from purse.wire.datasets import DatasetSpec
@@ -120,3 +121,30 @@ def test_columns_that_it_cannot_be_of_are_refused(method: str, columns: list[str
         spec_of({"name": method}, columns)
     problem = raised.value
     assert said in " ".join([problem.detail or "", *(violation.what for violation in problem.violations or ())])
+
+
+def test_the_noise_of_the_rows_number_widens_what_is_divided_by_it() -> None:
+    """Of 300 releases 95 of 100, less four standard deviations: a lopsided column, a number of rows with much noise."""
+    counts, edges, rng = np.array([900.0, 0, 0, 0, 50, 50]), np.linspace(0, 6, 7), np.random.default_rng(2)
+    rows = [Rows(1000 + 60 * float(noise), 60) for noise in rng.normal(size=300)]
+    upper = [quantile(0.899, counts + rng.normal(size=6), edges, 1.0, n).at for n in rows]
+    means = [n.around(700 / n.n, 0.01) for n in rows]
+    assert sum(at.low < 1 <= at.high for at in upper) >= 300 * 0.95 - 4 * (300 * 0.95 * 0.05) ** 0.5
+    assert sum(low <= 0.7 <= high for _, low, high in means) >= 300 * 0.95 - 4 * (300 * 0.95 * 0.05) ** 0.5
+
+
+def test_the_noise_of_the_means_is_no_variance() -> None:
+    spec = spec_of({"name": "covariance"}, ["age", "paid"], n=20)
+    found = statistics.result(spec, np.array([0.0, 0.2, 0.5, 0.0, 0.5]))
+    assert isinstance(found, CovarianceResult)
+    noise = stds_of(spec.method, spec.problem, spec.release_plan.plan)["means"]
+    assert [found.covariance[i][i] for i in (0, 1)] == pytest.approx([u**2 * (0.5 - noise**2) for u in (20, 500)])
+    assert found.covariance[0][1] == 0.0
+
+
+def test_a_noisy_number_of_rows_widens_covariances() -> None:
+    spec = spec_of({"name": "covariance"}, ["age"], n=20, unit={"column": "who", "max_rows": 2})
+    found = [statistics.result(spec, np.array([0.0, value, 0.5])) for value in (0.0, 0.5)]
+    none, some = (np.array(one.noise_std) for one in found if isinstance(one, CovarianceResult))
+    noise = stds_of(spec.method, spec.problem, spec.release_plan.plan)["means"] / 0.5
+    assert some**2 - none**2 == pytest.approx((20**2 * 0.5 * noise) ** 2)
