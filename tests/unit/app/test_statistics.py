@@ -12,11 +12,13 @@ from accounting.noise import Noise
 from app.http.errors import ApiError
 from app.jobs import statistics
 from app.jobs.intervals import Rows, quantile, stds_of
+from app.sources.design import Table
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
 from purse.wire.datasets import DatasetSpec
 from purse.wire.statistics import CountsResult, CovarianceResult, MeansResult, QuantilesResult
 from solvers.data_access import inputs
+from solvers.data_access.rows import Coded
 from solvers.solve import run
 from tests.support.calculations import price
 from tests.support.seeded import SeededBits
@@ -148,3 +150,16 @@ def test_a_noisy_number_of_rows_widens_covariances() -> None:
     none, some = (np.array(one.noise_std) for one in found if isinstance(one, CovarianceResult))
     noise = stds_of(spec.method, spec.problem, spec.release_plan.plan)["means"] / 0.5
     assert some**2 - none**2 == pytest.approx((20**2 * 0.5 * noise) ** 2)
+
+
+def test_each_column_asked_for_is_read_where_it_is_stored() -> None:
+    columns = [{"name": name, "type": "number", "lower": 0, "upper": 2} for name in ("a", "b", "c")]
+    said = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
+    table = Table.of(DatasetSpec.model_validate_json(json.dumps(said)), ["c", "a"])
+    stored = Coded(np.zeros((1, 3)), np.zeros((1, 0), dtype=np.uint8), (2, 0, 1))
+    assert table.read(stored, (1, 1, 1))[0].places == (1, 2)
+
+
+def test_a_request_of_all_columns_has_the_digest_of_before_there_were_others() -> None:
+    body = '{"dataset":"ds_1","method":{"bins":20,"name":"profile"},"privacy":{"epsilon":0.5,"delta":null}}'
+    assert StatisticRequest.model_validate_json(body).model_dump_json() == body
