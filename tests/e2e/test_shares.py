@@ -107,20 +107,28 @@ def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept:
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     dispatcher.start()
     try:
-        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 150}, "privacy": {"epsilon": 0.2}}
-        job = world.submit(kept.dataset, **long).id
-        dispatcher.wake()
+        long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 150}, "privacy": {"epsilon": 0.02}}
 
-        def sharing() -> list[str]:
+        def sharing(job: str) -> list[str]:
             """Who has opened a share and does not run the attempt itself."""
             running, held = engine._client.processing(), engine._client.has_what()
             mine = [address for address, keys in running.items() if f"{job}-1" in keys]
             opened = [address for address, keys in held.items() if any(str(key).startswith("opened") for key in keys)]
             return [address for address in opened if mine and address not in mine]
 
-        victim = until(sharing)[0]
+        def is_over(job: str) -> bool:
+            return world.job(job).state not in ("queued", "running")
+
+        def shared() -> list[str]:
+            """A new job, and who shares it; it may be over before anybody looked."""
+            job = world.submit(kept.dataset, **long).id
+            dispatcher.wake()
+            until(lambda: sharing(job) or is_over(job))
+            return [job, *found] if (found := sharing(job)) else []
+
+        job, victim, *_ = until(shared)
         os.kill(engine._client.run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
-        until(lambda: world.job(job).state not in ("queued", "running"))
+        until(lambda: is_over(job))
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
         world.check()
         until(lambda: not [key for keys in engine._client.has_what().values() for key in keys])  # nothing is kept
