@@ -32,6 +32,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "preparation": ("ours", "preparation", False),
     "profiles": ("profiles", "report", False),
     "trials": ("trials", "report", False),
+    "partitions": ("partitions", "report", False),
     "load": ("load", "report", False),
     "descent": ("trials", "descent", False),
     "peers": ("peers", "report", False),  # with the environment that `make peers` makes
@@ -44,6 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", help=", ".join([*PARTS, *BOTH]))
     parser.add_argument("--seeds", type=int, default=5, help="runs per cell")
+    parser.add_argument("--rows", type=int, default=10**7, help="of `partitions`; 83 bytes of disk each")
     parser.add_argument("--plots", type=Path, default=DOCS, help="where plots are written, in a folder of the part's")
     arguments = parser.parse_args()
     for named in arguments.parts or ["costs", "accuracy"]:
@@ -54,6 +56,8 @@ def main() -> None:
             report = getattr(importlib.import_module(f"benchmarks.{module}"), function)
             if part == "costs":
                 report()
+            elif part == "partitions":
+                report(arguments.rows)
             elif draws:
                 report(arguments.seeds, arguments.plots / module)
             else:
