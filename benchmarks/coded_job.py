@@ -13,7 +13,8 @@ from app.sources.design import Design
 from app.sources.matrix import CodedWriter, checksum, code_count
 from app.wire import JobPrivacy, JobRequest
 from benchmarks.coded import ADULT
-from purse.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import Budget, DatasetSpec
 from solvers import plan
 from solvers.data_access.data import Data
 from solvers.losses import Logistic

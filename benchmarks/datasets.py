@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from app.sources.design import Design
 from app.sources.ingest import Reading, ingest
 from app.wire import JobPrivacy, JobRequest
-from purse.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import Budget, DatasetSpec
 from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.data_access.unfolded import rows_of

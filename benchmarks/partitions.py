@@ -31,7 +31,8 @@ from app.wire import JobPrivacy, JobRequest
 from app.worker.cluster import DaskEngine
 from app.worker.execute import Payload
 from app.worker.shares import Shares
-from purse.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import Budget, DatasetSpec
 from solvers import plan
 from solvers.bounds import GROUP
 from solvers.data_access.partitioned import Here, Partitioned, Partitions

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from purse.extras import needing
 from purse.frames import Rows
 from purse.prediction import default_code, design, number_scale, weights_of
-from purse.wire.datasets import CategoryColumn, NumberColumn
+from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.models import Model
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from purse import text
 from purse.wire import models
-from purse.wire.datasets import Column, NumberColumn
+from purse.wire.columns import Column, NumberColumn
 from purse.wire.neighbors import lines
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from purse.frames import Rows, columns
 from purse.values import SPACE, as_number, as_text
-from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.models import Model
 
 

@@ -23,7 +23,8 @@ from app.cli.common import (
 )
 from app.cli.reports import cures, show
 from app.cli.sharing import show_allotments
-from purse.wire.datasets import BudgetStatus, Column, Dataset, Registered
+from purse.wire.columns import Column
+from purse.wire.datasets import BudgetStatus, Dataset, Registered
 from purse.wire.neighbors import lines
 
 

@@ -24,7 +24,8 @@ from app.cli.reports import cures
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError
 from purse import Client, Model, Receipt
-from purse.wire.datasets import Budget, BudgetStatus, Column, Dataset, DatasetSpec, PersonUnit
+from purse.wire.columns import Column
+from purse.wire.datasets import Budget, BudgetStatus, Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
 
 _READING = ("dialect", "max_unparsed", "targets")

@@ -20,7 +20,7 @@ from app.sources.cures import NULLS
 from app.sources.encoding import Fate, NumberEncoder, is_text, texts
 from app.sources.errors import SourceError, Unreadable
 from app.sources.text import Text
-from purse.wire.datasets import NumberColumn
+from purse.wire.columns import NumberColumn
 from purse.wire.files import PLAIN, Dialect, Encoding
 
 MOST_CATEGORIES: Final = 20

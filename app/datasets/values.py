@@ -16,7 +16,8 @@ from app.persistence.session import Database
 from app.persistence.tables import datasets, stored_values
 from app.sources import partitions
 from app.sources.matrix import checksum, fingerprint
-from purse.wire.datasets import Column, DatasetSpec, NumberColumn
+from purse.wire.columns import Column, NumberColumn
+from purse.wire.datasets import DatasetSpec
 
 _log = logging.getLogger(__name__)
 _LATER = ("origin", "scale")

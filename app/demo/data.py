@@ -10,7 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from purse.wire.datasets import Budget, CategoryColumn, Column, DatasetSpec, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import Budget, DatasetSpec
 
 TARGET: Final = "repeat_visits"
 POSITIVE: Final = "yes"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.plan import Plan
-from purse.wire.datasets import NumberColumn
+from purse.wire.columns import NumberColumn
 from purse.wire.profiles import Interval, QuantileEstimate
 from solvers.methods.run import Run
 from solvers.problem import Problem

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from app.jobs.intervals import Rows, edges_of, interval, mean_of, quantile, scale_of, stds_of
 from app.sources.design import Table
 from app.sources.spec import JobSpec
-from purse.wire.datasets import CategoryColumn, NumberColumn
+from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.models import Moments
 from purse.wire.profiles import ColumnProfile
 from solvers.statistics import Profile

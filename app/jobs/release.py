@@ -19,7 +19,7 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
 from app.sources.design import Design
 from app.sources.spec import JobSpec
-from purse.wire.datasets import CategoryColumn
+from purse.wire.columns import CategoryColumn
 from purse.wire.models import Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from app.jobs.intervals import WIDE, Rows, edges_of, interval, mean_of, quantile, scale_of, stds_of
 from app.sources.design import Table
 from app.sources.spec import JobSpec
-from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.profiles import Interval
 from purse.wire.statistics import (
     Axis,

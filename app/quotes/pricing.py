@@ -23,7 +23,8 @@ from app.sources.design import Design, DesignError, Table
 from app.sources.spec import JobSpec
 from app.wire import Asked as Requested
 from app.wire import FromProfile, JobRequest, Quote, StatisticRequest
-from purse.wire.datasets import CategoryColumn, PrivacyLoss
+from purse.wire.columns import CategoryColumn
+from purse.wire.datasets import PrivacyLoss
 from purse.wire.jobs import Forecast, Prepared, QueryPrice, UsedProfile
 from purse.wire.neighbors import between
 from purse.wire.problems import Remaining, Violation

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from purse.wire.datasets import CategoryColumn, Column
+from purse.wire.columns import CategoryColumn, Column
 from purse.wire.files import Dialect, OutcomeKind
 
 _DECIMAL = {",": re.compile(r"[+-]?[0-9]+,[0-9]+"), ".": re.compile(r"[+-]?[0-9]+\.[0-9]+")}

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from app.sources.matrix import Floats, code_count, codes, open_coded, widths
-from purse.wire.datasets import CategoryColumn, Column, DatasetSpec
+from purse.wire.columns import CategoryColumn, Column
+from purse.wire.datasets import DatasetSpec
 from solvers.columns import Columns
 from solvers.data_access.rows import Coded
 from solvers.losses import Softmax

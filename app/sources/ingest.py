@@ -16,7 +16,8 @@ from app.sources.encoding import Fates, encoder
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.matrix import META, CodedWriter, Floats, code_count, sync_folder
 from app.sources.tally import Tally
-from purse.wire.datasets import Column, DatasetSpec
+from purse.wire.columns import Column
+from purse.wire.datasets import DatasetSpec
 from purse.wire.files import PLAIN, Dialect
 
 if TYPE_CHECKING:

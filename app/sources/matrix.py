@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
 from solvers.data_access.inputs import in_bytes, places
 from solvers.data_access.rows import Coded, code_bytes

@@ -35,7 +35,7 @@ from app.sources.matrix import (
     sync_folder,
 )
 from purse.wire.base import Wire
-from purse.wire.datasets import Column
+from purse.wire.columns import Column
 from solvers.bounds import GROUP
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded

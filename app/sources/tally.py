@@ -14,7 +14,8 @@ from app.sources.batch import Batch
 from app.sources.cures import cure
 from app.sources.encoding import Fate, Fates, texts
 from app.sources.errors import Unparsed
-from purse.wire.datasets import Column, DatasetSpec, NumberColumn
+from purse.wire.columns import Column, NumberColumn
+from purse.wire.datasets import DatasetSpec
 from purse.wire.files import ColumnReport, FileReport, Outcome, OutcomeKind
 
 LOST = (Fate.CLAMPED, Fate.MISSING, Fate.UNPARSED)

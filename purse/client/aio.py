@@ -6,8 +6,7 @@ async with AsyncClient("http://127.0.0.1:8000", token="...") as purse:
     (await job.receipt()).verify()
 """
 
-import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, final
@@ -16,21 +15,17 @@ import httpx
 
 from purse.client import parts
 from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, register, say, upload
-from purse.client.events import FINISHED, EventStream, as_event
-from purse.client.progress import Watch, watching
+from purse.client.jobs import AsyncJobs, request_of
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
-from purse.errors import JobNotReleased
 from purse.model import Model
 from purse.receipts import Receipt
 from purse.wire.allotments import Allotment
 from purse.wire.base import Page
 from purse.wire.datasets import BudgetStatus, Dataset, Registered
 from purse.wire.grants import Grant
-from purse.wire.jobs import Job, JobEvent, JobState, Quote
+from purse.wire.jobs import Quote
 from purse.wire.outside import Calibration, ExternalCharged
-from purse.wire.profiles import DatasetProfile
-from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, ReceiptDocument, VerificationReport
-from purse.wire.statistics import ReleasedStatistic
+from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, VerificationReport
 from purse.wire.tokens import NewToken, Role, Scope, Token
 
 if TYPE_CHECKING:
@@ -85,7 +80,7 @@ class AsyncClient:
         self, /, *, dataset: Dataset | str, target: str | None = None, privacy: object, **rest: Any
     ) -> Quote:
         """What a job would cost; touches no data and charges nothing."""
-        request = _request(await self._sender.identify(dataset), target, privacy, rest)
+        request = request_of(await self._sender.identify(dataset), target, privacy, rest)
         return await self._sender.send(post(at("quotes"), request, Quote, repeatable=True))
 
     async def calibrate(self, /, mechanism: object, *, epsilon: float, **rest: Any) -> Calibration:
@@ -244,151 +239,6 @@ class AsyncDatasets:
 
 @final
 @dataclass(frozen=True, slots=True)
-class AsyncJobs:
-    """Jobs: submitting them, and finding them again."""
-
-    _sender: Sender
-
-    async def submit(
-        self,
-        /,
-        *,
-        dataset: Dataset | str,
-        target: str | None = None,
-        privacy: object,
-        idempotency_key: str | None = None,
-        **rest: Any,
-    ) -> "AsyncJobHandle":
-        """Charges the budget and queues the job: a model of a target, or, with the `method` of one, a statistic of
-        `columns`: counts, means, quantiles, covariance, profile.
-
-        Parameters
-        ----------
-        dataset : its id, its name, or itself
-        privacy : `{"epsilon": ..., "delta": ...}`, or an epsilon, at the dataset's delta
-        target, rest : of the job request; `method="dp_gd"` is `method={"name": "dp_gd"}`, and so for a loss, a
-            regularizer, a domain and a preparation; what is left out has defaults, filled in by the server
-        idempotency_key : yours, if you keep it; else one is made before anything is sent, so that an answer that is
-            lost never charges twice
-
-        Raises
-        ------
-        ProblemError
-            budget_exhausted, with what `remaining` would admit; and others.
-        """
-        request = _request(await self._sender.identify(dataset), target, privacy, rest)
-        call = post(at("jobs"), request, Job, key=idempotency_key or secrets.token_hex(16))
-        return AsyncJobHandle(self._sender, await self._sender.send(call))
-
-    async def get(self, job: str) -> "AsyncJobHandle":
-        """A job by its id, after a restart too."""
-        return AsyncJobHandle(self._sender, await self._sender.send(get(at("jobs", job), Job)))
-
-    async def list(self) -> Sequence[Job]:
-        """The jobs that this token may see."""
-        return await self._sender.all(at("jobs"), Page[Job])
-
-    async def model(self, job: str) -> Model:
-        """The model that a job released."""
-        return await self._sender.send(get(at("jobs", job, "model"), Model))
-
-    async def profile(self, job: str) -> DatasetProfile:
-        """The profile that a job released, whoever submitted it; `Dataset.profile` names the latest."""
-        return await self._sender.send(get(at("jobs", job, "profile"), DatasetProfile))
-
-    async def statistic(self, job: str) -> ReleasedStatistic:
-        """The statistic that a job released."""
-        return await self._sender.send(get(at("jobs", job, "statistic"), ReleasedStatistic))
-
-    async def receipt(self, job: str) -> Receipt:
-        """A job's signed receipt, and the keys that the server publishes now; for auditors too."""
-        document = await self._sender.send(get(at("jobs", job, "receipt"), ReceiptDocument))
-        return Receipt(document, await self._sender.send(get(at("keys"), KeySet)))
-
-
-@final
-@dataclass(slots=True)
-class AsyncJobHandle:
-    """One job; `job` is what the server said last."""
-
-    _sender: Sender
-    job: Job
-
-    @property
-    def id(self) -> str:
-        """The job's identifier."""
-        return self.job.id
-
-    @property
-    def state(self) -> JobState:
-        """The state as of the last answer."""
-        return self.job.state
-
-    async def refresh(self) -> Job:
-        """The job as it is now."""
-        self.job = await self._sender.send(get(at("jobs", self.id), Job))
-        return self.job
-
-    def events(self, timeout: float | None = None) -> AsyncGenerator[JobEvent]:
-        """Every change of state and progress until the end."""
-        return self._sender.follow(EventStream(self.id, timeout))
-
-    async def result(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Model:
-        """The model, when the job is done: see `wait`."""
-        await self.wait(timeout, progress)
-        return await self.model()
-
-    async def profile(self, timeout: float | None = None, progress: bool | Watch | None = None) -> DatasetProfile:
-        """The profile, when the job, which is for one, is done: see `wait`."""
-        await self.wait(timeout, progress)
-        return await AsyncJobs(self._sender).profile(self.id)
-
-    async def statistic(self, timeout: float | None = None, progress: bool | Watch | None = None) -> ReleasedStatistic:
-        """The statistic, when the job, which is for one, is done: see `wait`."""
-        await self.wait(timeout, progress)
-        return await AsyncJobs(self._sender).statistic(self.id)
-
-    async def wait(self, timeout: float | None = None, progress: bool | Watch | None = None) -> None:
-        """Returns when the job is done.
-
-        Parameters
-        ----------
-        timeout : seconds to wait; None for as long as it takes
-        progress : a function of each event; True or False for a bar or none; None for a bar on a terminal
-
-        Raises
-        ------
-        JobNotReleased
-            if the job failed or was cancelled.
-        TimeoutError
-            if it takes longer; the job goes on.
-        """
-        with watching(self.job.quote.method.name, progress) as watch:
-            if self.state not in FINISHED:
-                async for event in self.events(timeout):
-                    watch(event)
-                await self.refresh()
-            else:
-                watch(as_event(self.job))
-        if self.state != "done":
-            raise JobNotReleased(self.id, self.state, self.job.error)
-
-    async def model(self) -> Model:
-        """The released model."""
-        return await AsyncJobs(self._sender).model(self.id)
-
-    async def receipt(self) -> Receipt:
-        """The signed receipt, and the keys that the server publishes now."""
-        return await AsyncJobs(self._sender).receipt(self.id)
-
-    async def cancel(self) -> Job:
-        """Cancels; refunds only if the job has not started."""
-        self.job = await self._sender.send(act("DELETE", at("jobs", self.id), Job))
-        return self.job
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class AsyncTokens:
     """Bearer tokens, for stewards."""
 
@@ -418,17 +268,6 @@ class AsyncTokens:
     async def revoke(self, token: str) -> None:
         """Makes a token invalid, for good."""
         await self._sender.send(Call("DELETE", at("tokens", token), nothing))
-
-
-_NAMED = ("loss", "regularizer", "domain", "method", "preparation")
-
-
-def _request(dataset: str, target: str | None, privacy: object, rest: dict[str, Any]) -> dict[str, Any]:
-    """The request in full: a name stands for what goes by it, a number for an epsilon."""
-    if isinstance(privacy, int | float):
-        privacy = {"epsilon": privacy}
-    short = {key: {"name": rest[key]} for key in _NAMED if isinstance(rest.get(key), str)}
-    return {"dataset": dataset, "privacy": privacy, **({} if target is None else {"target": target}), **rest, **short}
 
 
 def bearer(token: str | None) -> dict[str, str]:

@@ -19,7 +19,7 @@ from purse.estimators import declared
 from purse.estimators.declared import Floats
 from purse.model import inputs
 from purse.prediction import encode
-from purse.wire.datasets import Column
+from purse.wire.columns import Column
 from solvers.losses import Loss
 from solvers.methods import Method
 from solvers.problem import Problem

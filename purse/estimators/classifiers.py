@@ -1,5 +1,6 @@
 """Private classifiers: which labels there are is declared."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from solvers.methods import Method
 from solvers.selection import Auto
 
 
-class _Classifier(ClassifierMixin, Private):  # type: ignore[misc]
+class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -87,8 +88,9 @@ class _Classifier(ClassifierMixin, Private):  # type: ignore[misc]
         tags.classifier_tags.poor_score = True  # on the few rows of a check
         return tags
 
+    @abstractmethod
     def _loss(self, classes: int) -> Loss:
-        raise NotImplementedError
+        """What is minimized in the mean."""
 
 
 class PrivateLogisticRegression(_Classifier):

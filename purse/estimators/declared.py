@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from purse.prediction import encode, number_scale, numbers, width
 from purse.values import as_text
-from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
 
 Floats = NDArray[np.float64]

@@ -1,5 +1,6 @@
 """Private regressors: where targets lie is declared."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,13 +12,13 @@ from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
 from purse.prediction import encode, number_scale
-from purse.wire.datasets import NumberColumn
+from purse.wire.columns import NumberColumn
 from solvers.losses import Loss, Quantile, Squared
 from solvers.methods import Method
 from solvers.selection import Auto
 
 
-class _Regressor(RegressorMixin, Private):  # type: ignore[misc]
+class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Any:
         """A private model of the rows; see the class for what is promised.
 
@@ -61,8 +62,9 @@ class _Regressor(RegressorMixin, Private):  # type: ignore[misc]
         tags.regressor_tags.poor_score = True  # on the few rows of a check
         return tags
 
+    @abstractmethod
     def _loss(self) -> Loss:
-        raise NotImplementedError
+        """What is minimized in the mean."""
 
 
 class PrivateLinearRegression(_Regressor):

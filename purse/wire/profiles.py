@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Wire
-from purse.wire.datasets import Column
+from purse.wire.columns import Column
 from purse.wire.models import Moments, PrivacyStatement
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Wire
-from purse.wire.datasets import CategoryColumn, Column
+from purse.wire.columns import CategoryColumn, Column
 from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import Interval, QuantileEstimate
 

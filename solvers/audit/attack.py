@@ -11,14 +11,12 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from accounting.calibration import certify
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep
-from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
@@ -26,17 +24,14 @@ from solvers.audit.counting import CountingAttacker
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.centred import centres
 from solvers.data_access import frames, inputs
-from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
-from solvers.data_access.lattice_sums import lattice_mean_gradients
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.domains import Free
 from solvers.frame import Frame
 from solvers.methods import Run
-from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.preparation import Preparation
 from solvers.preparation.moments import MOMENTS
 from solvers.problem import Problem, Vector
@@ -286,10 +281,10 @@ def neighbor(problem: Problem, row: Row, position: int = 0, others: Row | None =
     mine = slice(k * position, k * position + k)
     X[mine], y[mine] = row.x, row.y
     found = inputs.of_arrays(X, y, problem, np.ones(problem.places, np.bool_) if problem.unit.is_person else None)
-    return _without(found, mine) if row.is_null else found
+    return without(found, mine) if row.is_null else found
 
 
-def _without(data: Data, mine: slice | int) -> Data:
+def without(data: Data, mine: slice | int) -> Data:
     """The data whose record there is null."""
     scale = data.scale.copy()
     scale[mine] = 0.0
@@ -381,27 +376,3 @@ def excess(one: Scores, two: Scores, plan: Plan) -> float:
 def halved(plan: Plan) -> Plan:
     """The plan with half its noise, which breaks its promise."""
     return replace(plan, queries=tuple(replace(q, noise_multiplier=q.noise_multiplier / 2) for q in plan.queries))
-
-
-class _Choosing(DataAccess):
-    """An access that keeps the law of a choice instead of making it."""
-
-    __slots__ = ("law",)
-
-    def release(self, query: str, value: Vector, bound: float) -> Vector:
-        planned = self.planned(query)
-        shares = [Fraction(share) for share in weights(value, planned.noise_multiplier, bound)]
-        whole = sum(shares)
-        self.law = [share / whole for share in shares]
-        return np.zeros(1)
-
-
-def law(
-    method: InverseSensitivityRun, problem: Problem, plan: Plan, y: Vector, is_last_null: bool = False
-) -> list[Fraction]:
-    """The probability of each point of the grid, by the weights of a run on rows of ones."""
-    data = inputs.of_arrays(np.ones((problem.n, problem.d)), y, problem)
-    data = _without(data, -1) if is_last_null else data
-    access = _Choosing(problem, data, plan, Noise(), rounded=lattice_mean_gradients)
-    method.run(access, problem)
-    return access.law

@@ -15,8 +15,9 @@ from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from solvers import methods
-from solvers.audit.attack import Row, TestStatistic, halved, law, scores
+from solvers.audit.attack import Row, TestStatistic, halved, scores
 from solvers.audit.bounds import DELTAS, epsilon_lower_bound
+from solvers.audit.exact import law
 from solvers.columns import Columns
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, Logistic, Squared

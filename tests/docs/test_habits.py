@@ -41,3 +41,10 @@ def test_every_decision_is_in_the_index() -> None:
 @pytest.mark.parametrize("package", ["accounting", "solvers", "purse", "app"])
 def test_types_are_shipped(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("room", ["accounting", "solvers", "purse", "app"])
+def test_no_module_is_longer_than_anybody_reads_at_once(room: str) -> None:
+    long = {str(file): len(file.read_text().splitlines()) for file in (ROOT / room).rglob("*.py")}
+    assert long
+    assert {file: lines for file, lines in long.items() if lines > 400} == {}

@@ -16,7 +16,7 @@ from app.sources import csv
 from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
 from app.sources.ingest import Reading, ingest
 from app.sources.matrix import Floats
-from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
 from tests.support.patience import PATIENCE
 from tests.support.stored import stored_matrix
@@ -167,7 +167,7 @@ _GIVE_UP = """
 import pathlib, sys
 from app.sources import csv
 from app.sources.errors import Unreadable
-from purse.wire.datasets import NumberColumn
+from purse.wire.columns import NumberColumn
 column = NumberColumn(name="x", type="number", lower=0.0, upper=1.0)
 for file in map(pathlib.Path, sys.argv[1:]):
     try:

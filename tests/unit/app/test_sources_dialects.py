@@ -19,7 +19,8 @@ from app.sources import dates
 from app.sources.encoding import Fate, encoder
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.ingest import Reading, encoded
-from purse.wire.datasets import CategoryColumn, Column, DatasetSpec, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import DatasetSpec
 from purse.wire.files import Dialect, FileReport
 
 X = NumberColumn(name="x", type="number", lower=-10.0, upper=10.0)

@@ -15,7 +15,7 @@ from app.sources import encoding
 from app.sources.batch import locate
 from app.sources.encoding import CategoryEncoder, Encoder, NumberEncoder, encoder
 from app.sources.errors import Mismatch
-from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 
 
 def number(lower: float = 0.0, upper: float = 10.0, default: float | None = None, name: str = "x") -> NumberColumn:

@@ -16,7 +16,7 @@ from app.sources import parquet
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.ingest import Reading, ingest
 from app.sources.matrix import Floats
-from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from tests.support.stored import stored_matrix
 
 X = NumberColumn(name="x", type="number", lower=0.0, upper=10.0)

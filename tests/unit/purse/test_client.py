@@ -43,7 +43,7 @@ from purse.client import client as client_module
 from purse.client import sending
 from purse.client.events import EventStream
 from purse.prediction import encode
-from purse.wire.datasets import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.jobs import JobState
 from purse.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
@@ -427,10 +427,11 @@ def test_both_clients_offer_the_same() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
-    from purse.client import aio
+    from purse.client import aio, jobs
 
-    for name in ("Client", "Datasets", "Jobs", "JobHandle", "Tokens"):
-        assert public(getattr(client_module, name)) == public(getattr(aio, f"Async{name}"))
+    rooms = {"Client": aio, "Datasets": aio, "Jobs": jobs, "JobHandle": jobs, "Tokens": aio}
+    for name, room in rooms.items():
+        assert public(getattr(client_module, name)) == public(getattr(room, f"Async{name}"))
 
 
 def test_what_the_blocking_client_shows_is_what_it_returns() -> None:

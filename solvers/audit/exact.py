@@ -1,0 +1,39 @@
+"""The law of a choice from a public list, computed instead of sampled."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from accounting.mechanisms.exponential import weights
+from accounting.noise import Noise
+from accounting.plan import Plan
+from solvers.audit.attack import without
+from solvers.data_access import inputs
+from solvers.data_access.access import DataAccess
+from solvers.data_access.lattice_sums import lattice_mean_gradients
+from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
+from solvers.problem import Problem, Vector
+
+
+class _Choosing(DataAccess):
+    """An access that keeps the law of a choice instead of making it."""
+
+    __slots__ = ("law",)
+
+    def release(self, query: str, value: Vector, bound: float) -> Vector:
+        planned = self.planned(query)
+        shares = [Fraction(share) for share in weights(value, planned.noise_multiplier, bound)]
+        whole = sum(shares)
+        self.law = [share / whole for share in shares]
+        return np.zeros(1)
+
+
+def law(
+    method: InverseSensitivityRun, problem: Problem, plan: Plan, y: Vector, is_last_null: bool = False
+) -> list[Fraction]:
+    """The probability of each point of the grid, by the weights of a run on rows of ones."""
+    data = inputs.of_arrays(np.ones((problem.n, problem.d)), y, problem)
+    data = without(data, -1) if is_last_null else data
+    access = _Choosing(problem, data, plan, Noise(), rounded=lattice_mean_gradients)
+    method.run(access, problem)
+    return access.law
