@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test coverage check bench paper peers machines linked pythons kills attack fuzz audit advisories report image lock clean
+.PHONY: help demo serve quick test coverage check bench paper peers machines linked pythons kills attack fuzz audit site advisories report image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -98,6 +98,10 @@ fuzz: $(TESTING) ## heavy: ten minutes of every route against the OpenAPI docume
 audit: $(RUNTIME) ## heavy: the privacy audit of every method, against either kind of neighbor, with many more runs
 	@$(BIN)/purse audit all --runs 20000
 	@$(BIN)/purse audit all --runs 20000 --neighbors zero_out
+
+site: $(TESTING) ## the documents as a site, build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build
+	@echo build/site/index.html
 
 advisories: $(CHECKING) ## the locks against the published security advisories (needs the network)
 	$(BIN)/pip-audit --strict --require-hashes --disable-pip \

@@ -1,0 +1,67 @@
+"""The documents are a site: built strictly, whole, and asking no other server for anything."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+from tests.support.site import listed
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+LOADED = re.compile(
+    r"<(?:script|img|iframe|source|video|audio|object|embed|form|link|use)\b[^>]*?"
+    r"\b(?:src|srcset|href|data|action)=\"?([^\" >]+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Its pages by name, and the documents that its menu lists."""
+
+    pages: dict[str, str]
+    menu: set[str]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Strict: a link or an anchor that leads nowhere ends it."""
+    place = tmp_path_factory.mktemp("site")
+    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(place))
+    build(config)
+    pages = {str(page.relative_to(place)): page.read_text() for page in place.rglob("*.html")}
+    return Site(pages, set(listed(config.nav)))
+
+
+@pytest.mark.slow
+def test_every_page_is_on_it_and_in_its_menu(site: Site) -> None:
+    documents = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert "decisions/README.md" in documents
+    assert site.menu == documents | {"index.md"}
+    assert {page.replace("README.md", "index.md").replace(".md", ".html") for page in documents} <= set(site.pages)
+
+
+@pytest.mark.slow
+def test_nothing_is_asked_of_another_server(site: Site) -> None:
+    loaded = {source for page in site.pages.values() for source in LOADED.findall(page)}
+    assert any(source.endswith(".css") for source in loaded)
+    assert {source for source in loaded if re.match(r"[a-z+.-]+:|//", source)} == set()
+    assert not any('class="mermaid"' in page for page in site.pages.values()), "the theme fetches what draws these"
+
+
+@pytest.mark.slow
+def test_a_list_has_an_empty_line_before_it(site: Site) -> None:
+    """Markdown on GitHub does without, the site's does not."""
+    lost = {
+        (name, line)
+        for name, page in site.pages.items()
+        for line in re.findall(r"^(?:- |\| ?-).*", _prose(page), re.MULTILINE)
+    }
+    assert lost == set()
+
+
+def _prose(page: str) -> str:
+    return re.sub(r"<(pre|script)\b.*?</\1>", "", page, flags=re.DOTALL)

@@ -1,0 +1,107 @@
+"""The hook of the site (mkdocs.yml): README.md is its first page, and what pages link to in other folders is there too.
+
+A file stands there as its text, a folder as the list of its files, each under `source/`. Links stay as they are in the
+repository, where they lead to the same things.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """The patterns of the menu are replaced by their pages."""
+    named = set(listed(config.nav))
+    config.nav = [_filled(item, named) for item in config.nav or ()]
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> None:
+    """README.md as the first page; then whatever its pages, and those added, link to outside of docs/."""
+    files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
+    todo = [(file.src_uri, file.content_string) for file in files.documentation_pages()]
+    while todo:
+        page, text = todo.pop()
+        for place in filter(None, (_place(page, link) for link in LINK.findall(text))):
+            if files.get_file_from_path(place[0]) is None:
+                todo.append((place[0], _shown(place[1])))
+                files.append(File.generated(config, place[0], content=todo[-1][1]))
+
+
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """Its links, from where it lies on the site."""
+
+    def led(found: re.Match[str]) -> str:
+        place = _place(page.file.src_uri, found[1])
+        return os.path.relpath(place[0], os.path.dirname(page.file.src_uri)) if place else found[1]
+
+    return LINK.sub(led, markdown)
+
+
+def listed(item: Any) -> list[str]:
+    """The pages of a part of the menu."""
+    match item:
+        case str():
+            return [item]
+        case dict():
+            return [page for part in item.values() for page in listed(part)]
+        case _:
+            return [page for part in item or () for page in listed(part)]
+
+
+def _filled(item: Any, named: set[str]) -> Any:
+    match item:
+        case str():
+            if "*" not in item:
+                return item
+            found = sorted(str(page.relative_to(DOCS)) for page in DOCS.glob(item))
+            return sorted(set(found) - named, key=lambda page: (not page.endswith("README.md"), page))
+        case dict():
+            return {title: _filled(part, named) for title, part in item.items()}
+        case _:
+            return [_filled(part, named) for part in item]
+
+
+def _place(page: str, link: str) -> tuple[str, Path] | None:
+    """Where on the site a link of this page leads, and to what; None of an address and of what is not there."""
+    target = Path(os.path.normpath(_home(page).parent / link))
+    if "://" in link or not target.exists() or not target.is_relative_to(ROOT):
+        return None
+    if (target / "README.md").exists():
+        target /= "README.md"
+    return _site(target), target
+
+
+def _home(page: str) -> Path:
+    """The file of the repository that a page shows."""
+    if page == "index.md":
+        return ROOT / "README.md"
+    return ROOT / page.removeprefix("source/") if page.startswith("source/") else DOCS / page
+
+
+def _site(target: Path) -> str:
+    """The page that shows a file or a folder."""
+    if target == ROOT / "README.md":
+        return "index.md"
+    if target.is_relative_to(DOCS) and target.is_file():
+        return str(target.relative_to(DOCS))
+    return f"source/{target.relative_to(ROOT)}" + ("" if target.suffix == ".md" else ".md")
+
+
+def _shown(target: Path) -> str:
+    """A page of Markdown as it is, another file in a fence, a folder as a list."""
+    if target.suffix == ".md":
+        return target.read_text()
+    title = f"# {target.relative_to(ROOT)}\n\n"
+    if target.is_dir():
+        return title + "".join(f"- `{file.name}`\n" for file in sorted(target.iterdir()) if "__" not in file.name)
+    language = {".py": "python", ".yaml": "yaml"}.get(target.suffix, "text")
+    return f"{title}````{language}\n{target.read_text()}````\n"
