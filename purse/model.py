@@ -23,7 +23,8 @@ class Model(models.Model):
         They are of encoded values: how a column's values are encoded is its declaration in `features`.
         """
         names = [*(name for column in self.features for name in inputs(column)), "intercept"]
-        told = [dict(zip(names, weights, strict=True)) for weights in self._margins]
+        margins = _by_margin(self.coefficients, self.intercept)
+        told = [dict(zip(names, weights, strict=True)) for weights in margins]
         return dict(zip(self.classes or (), told, strict=True)) if self.link == "softmax" else told[0]
 
     def summary(self) -> str:
@@ -38,8 +39,14 @@ class Model(models.Model):
             *lines(said.neighbors, said.epsilon, said.delta),
         ]
         names = [*(name for column in self.features for name in inputs(column)), "intercept"]
-        rows = [(name, *values) for name, *values in zip(names, *self._margins, strict=True)]
-        return text.facts(facts) + text.table(("input", *heads), rows)
+        columns, note = _by_margin(self.coefficients, self.intercept), ""
+        if self.intervals is not None:
+            wide = _by_margin(self.intervals.half_widths, self.intervals.intercept)
+            columns = [column for pair in zip(columns, wide, strict=True) for column in pair]
+            heads = [head for name in heads for head in (name, "+-")]
+            note = f"+- at {self.intervals.level:g}: {self.intervals.statement}\n"
+        rows = list(zip(names, *columns, strict=True))
+        return text.facts(facts) + text.table(("input", *heads), rows) + note
 
     def predict(self, rows: "Rows") -> "NDArray[Any]":
         """See `purse.predict`."""
@@ -73,12 +80,11 @@ class Model(models.Model):
 
         return to_onnx(self)
 
-    @property
-    def _margins(self) -> list[list[float]]:
-        """The coefficients of each margin, its intercept last."""
-        weights: Any = [self.coefficients] if isinstance(self.intercept, float) else self.coefficients
-        intercepts = [self.intercept] if isinstance(self.intercept, float) else self.intercept
-        return [[*own, intercept] for own, intercept in zip(weights, intercepts, strict=True)]
+
+def _by_margin(weights: Any, intercept: float | list[float]) -> list[list[float]]:
+    """What there is of each margin's coefficients, of its intercept last."""
+    of_each = [(weights, intercept)] if isinstance(intercept, float) else zip(weights, intercept, strict=True)
+    return [[*own, last] for own, last in of_each]
 
 
 def inputs(column: Column) -> list[str]:

@@ -30,6 +30,12 @@ class Frame:
         parts = np.maximum.reduceat(self.scale**2, starts) if len(self.scale) else np.zeros(1)
         return math.sqrt(float(parts.sum())) + float(np.linalg.norm(self.scale * self.center)) + self.constant
 
+    @property
+    def lengths(self) -> Vector:
+        """The l2 norm of each row of the matrix that `raw` is, (d,)."""
+        last = math.hypot(self.constant, float(np.linalg.norm(self.scale * self.center)))
+        return np.append(self.scale, last)
+
     def raw(self, w: Vector) -> Vector:
         """(a o w', c w_0 - <m, a o w'>), for w of shape (K, d): the same margins for x."""
         slopes = w[:, :-1] * self.scale

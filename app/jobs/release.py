@@ -20,9 +20,10 @@ from app.persistence.session import new_id
 from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn
-from purse.wire.models import Model, PrivacyStatement, ProfileUse
+from purse.wire.models import CoefficientIntervals, Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
+from solvers.intervals import LEVEL, half_widths
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
 from solvers.statistics import AnyStatistic, Profile
@@ -109,9 +110,18 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
         preparation=result.spec.preparation.statement,
         profile=_used(result.spec),
         slope_limit=problem.slope_limit,
+        intervals=_intervals(result.spec, design),
         job=job.id,
         privacy=_promise(result),
     )
+
+
+def _intervals(spec: JobSpec, design: Design) -> CoefficientIntervals | None:
+    wide = half_widths(spec.method, spec.problem, spec.release_plan.plan, spec.preparation)
+    if wide is None:
+        return None
+    coefficients, intercept = design.split(wide)
+    return CoefficientIntervals(level=LEVEL, half_widths=coefficients, intercept=intercept)
 
 
 def _promise(result: Result) -> PrivacyStatement:

@@ -53,6 +53,19 @@ class ProfileUse(Moments):
     sha256: Annotated[Sha256, Field(description="Of the profile as published.")]
 
 
+class CoefficientIntervals(Wire):
+    """coefficient +- half width holds what the run computes when no noise is added, each with probability `level`."""
+
+    level: Annotated[float, Field(description="Of each coefficient by itself, over the noise alone.")]
+    half_widths: Annotated[list[float] | list[list[float]], Field(description="As `coefficients` are laid out.")]
+    intercept: Annotated[float | list[float], Field(description="Of the constant term, as `intercept` is laid out.")]
+    statement: Annotated[str, Field(description="What the intervals hold, and what they do not.")] = (
+        "They hold the minimizer of the run's own regularized problem on the rows as it prepared them. They tell of "
+        "the noise that privacy needs and of nothing else: no sampling error, no bias of the regularizer or of limits "
+        "to rows and slopes, and no two coefficients at once."
+    )
+
+
 class Model(Wire):
     """margin = intercept + sum over features of coefficient * encoded value; the link turns it into a prediction.
 
@@ -100,5 +113,13 @@ class Model(Wire):
     slope_limit: Annotated[
         float, Field(description="The share of the loss's slope bound that training shortened slopes to; 1 for none.")
     ] = 1.0
+    intervals: Annotated[
+        CoefficientIntervals | None,
+        Field(
+            description="Where a coefficient lies without noise; method output_perturbation alone has a law for it, on "
+            "a free domain, prepared as declared or by a profile.",
+            exclude_if=lambda told: told is None,  # models of earlier versions keep their digests
+        ),
+    ] = None
     job: Annotated[Name, Field(description="The job that made it; its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The promise.")]

@@ -70,6 +70,12 @@ class Run(Strict, ABC):
         """
         return "No bound with constants is proven for this method."
 
+    def off_minimizer(self, problem: Problem) -> float | None:
+        """How far in l2 what one query adds noise to, and releases as it is, may be from the least point of the run's
+        own regularized problem; None where that is not what the run does.
+        """
+        return None
+
 
 class OracleRun(Run):
     """A run that sees answers, never data."""

@@ -11,14 +11,14 @@ from accounting.privacy import Privacy
 from solvers.doors import Standardised
 from solvers.frame import Frame
 from solvers.preparation import moments
-from solvers.problem import Problem
+from solvers.problem import Problem, Vector
 
 ROW_NORM = 1.0
 STRETCH = 100.0
 """How much longer than R_z what is added up for a record may be before it is centred: rounding is planned for that."""
 
 _SHARES = {"means": 0.02, "spread": 0.01, "variances": 0.05}  # of mu^2
-_FLOOR = 1.0  # stds of a variance's own noise, below which it is not believed
+FLOOR = 1.0  # stds of a variance's own noise, below which it is not believed
 _ROOM = {"class": 1.0, "number": 2.0}  # R_z over the root mean square of lengths: a shortened row misses its number
 _CONSTANT = 0.3  # the last coordinate of z beside a mean square of 1 of the others
 
@@ -74,9 +74,13 @@ class Private:
 
     def frame(self, oracle: Standardised, problem: Problem) -> Frame:
         """The frame, from answers and public facts alone."""
-        center, v = moments.ask(oracle, problem, _FLOOR)
-        scale = v**-0.25
-        shrunk = ROW_NORM / _ROOM[problem.loss.takes] / math.hypot(1.0, _CONSTANT)
-        found = Frame(center, shrunk * scale / math.sqrt(float(np.sum(scale**2 * v)) or 1.0), shrunk * _CONSTANT)
-        within = min(1.0, 0.99 * STRETCH * ROW_NORM / found.longest(problem.columns))
-        return Frame(center, within * found.scale, found.constant)
+        return framed(problem, *moments.ask(oracle, problem, FLOOR))
+
+
+def framed(problem: Problem, center: Vector, v: Vector) -> Frame:
+    """The frame of these moments, as `Private` has it."""
+    scale = v**-0.25
+    shrunk = ROW_NORM / _ROOM[problem.loss.takes] / math.hypot(1.0, _CONSTANT)
+    found = Frame(center, shrunk * scale / math.sqrt(float(np.sum(scale**2 * v)) or 1.0), shrunk * _CONSTANT)
+    within = min(1.0, 0.99 * STRETCH * ROW_NORM / found.longest(problem.columns))
+    return Frame(center, within * found.scale, found.constant)

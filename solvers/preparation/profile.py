@@ -4,13 +4,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from accounting.divergences.gaussian import gauss_mu
 from accounting.plan import Query
 from accounting.privacy import Privacy, apart
 from solvers.doors import Standardised
 from solvers.frame import Frame
 from solvers.preparation.moments import Moments
-from solvers.preparation.private import Private
+from solvers.preparation.private import FLOOR, Private, framed
 from solvers.problem import Problem
 
 
@@ -75,9 +77,15 @@ class ByProfile:
         """None."""
         return {}
 
-    def frame(self, oracle: Standardised, problem: Problem) -> Frame | None:
-        """The frame, which nothing is asked for; None where the method makes its own."""
-        return None if self.by_method else Private().frame(oracle, self._told(problem))
+    def frame(self, oracle: Standardised, problem: Problem) -> Frame | None:  # noqa: ARG002
+        """`public_frame`: nothing is asked for it."""
+        return self.public_frame(problem)
+
+    def public_frame(self, problem: Problem) -> Frame | None:
+        """The frame, from released numbers; None where the method makes its own."""
+        if self.by_method:
+            return None
+        return framed(problem, np.array(self.moments.center), self.moments.floored(FLOOR))
 
     def _told(self, problem: Problem) -> Problem:
         return replace(problem, moments=(self.moments.center, self.moments.variances, self.moments.noise))

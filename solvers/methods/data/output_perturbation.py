@@ -1,7 +1,10 @@
 """Output perturbation: the minimizer of a strongly convex problem plus noise (Chaudhuri, Monteleoni, Sarwate 2011)."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from accounting.mechanisms import Gaussian, Laplace
 from accounting.numbers import finite
@@ -91,6 +94,11 @@ class OutputPerturbationRun(DataRun):
     def gradient_evaluations(self, problem: Problem) -> float:
         """T n."""
         return float(self.steps) * problem.n
+
+    def off_minimizer(self, problem: Problem) -> float:
+        """k^T times a bound on ||w_0 - W||, k being one step's contraction, and what rounding adds."""
+        piece, start = self._piece(problem), float(np.linalg.norm(problem.start))
+        return math.exp(self.steps * math.log1p(-piece.gap)) * piece.reach(start) + piece.rounding(start)
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""

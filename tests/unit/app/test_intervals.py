@@ -1,0 +1,27 @@
+"""A model's intervals, as they are published and told to people."""
+
+import json
+from unittest.mock import Mock
+
+import pytest
+
+from app.jobs import release
+from app.jobs.store import JobRow
+from purse import Model
+from tests.unit.app.test_quotes import priced
+
+
+@pytest.mark.parametrize("method", ["output_perturbation", "dp_gd"])
+def test_a_model_tells_intervals_where_there_is_a_law_and_only_there(method: str) -> None:
+    found = priced(method={"name": method}, preparation={"name": "declared"})
+    plan, size = found.spec.release_plan.plan, found.spec.problem.size
+    job = Mock(spec=JobRow, id="job_1", dataset_id="ds_1")
+    text = release.document(job, release.Result(found.spec, (0.25,) * size, plan))
+    model = Model.model_validate_json(text)
+    assert (model.intervals is not None) == ("intervals" in json.loads(text)) == (method == "output_perturbation")
+    if model.intervals is not None:
+        assert len(model.intervals.half_widths) == size - 1
+        assert model.intervals.intercept == pytest.approx(1.96 * found.planned.noise_stds[0], rel=0.1)
+        told = [line.split() for line in model.summary().splitlines()]
+        assert ["intercept", "0.25", f"{model.intervals.intercept:.6g}"] in told
+        assert "no sampling error" in model.summary()
