@@ -54,6 +54,9 @@ from app.operations import routes as operations
 from app.operations.metrics import Metrics, Watched
 from app.operations.observers import job_tellers, tellers, traces_of
 from app.operations.readiness import Readiness
+from app.pages import routes as pages
+from app.pages import static_files
+from app.pages.session import Session
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused
@@ -79,6 +82,7 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     operations.router,
     documentation.router,
 )
+PAGES = (pages.router, static_files.router)  # what people see; no part of the interface
 _AGAIN = 5.0  # seconds until workers that did not start are tried again
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
@@ -169,10 +173,11 @@ def create_app(
     application.state.written = {}
     application.add_middleware(Guarded)
     application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
+    application.add_middleware(Session)
     application.add_middleware(Observed, tell=tellers(metrics, traces), root_path=settings.root_path)
-    handlers.install(application, ROUTERS)
+    handlers.install(application, (*ROUTERS, *PAGES))
     application.add_exception_handler(Unavailable, _wait)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *PAGES):
         application.include_router(router)
     _describe(application, settings.root_path)
     return application

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.postgres import Cluster, NoPostgres, begun
 
 ROOT = Path(__file__).parent
-SLOW = ("e2e", "privacy")  # real servers; statistics with power
+SLOW = ("e2e", "pages", "privacy")  # real servers; browsers; statistics with power
 
 # The same examples on every machine, however slow it is; `--hypothesis-profile=explore` draws others.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,0 +1,141 @@
+"""Every page's frame: who visits, what they may go to, how a page is written, and how a refusal is told."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from fastapi import Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from app.http.body import MAX_BODY_BYTES, read_body
+from app.http.errors import ApiError, invalid
+from app.identity.dependencies import Principal, bearer, caller
+from app.pages import session, words
+from app.pages.api import Api, part
+from app.pages.session import PREFIX
+from app.pages.static_files import address
+
+_MOST_FIELDS = 5000
+NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (("", "Datasets", ("steward", "analyst", "auditor")),)
+"""Path under /pages, its name, and the roles to which it leads anywhere."""
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+_TEMPLATES.filters |= {"number": words.number, "percent": words.percent, "part": part}
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A visitor's request for a page.
+
+    Parameters
+    ----------
+    request : theirs
+    principal : who they are; None before they have signed in
+    """
+
+    request: Request
+    principal: Principal | None
+
+    @property
+    def api(self) -> Api:
+        """What is asked in their name."""
+        return Api(self.request, self.request.headers.get("authorization"))
+
+    @property
+    def root(self) -> str:
+        """Where pages begin, behind a proxy's prefix."""
+        return str(self.request.scope.get("root_path", "")) + PREFIX
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a part of a page is asked for, by a page that is there."""
+        return self.request.headers.get("hx-request") == "true"
+
+    def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """A template as an answer; every value in it is text, whatever it looks like."""
+        role = self.principal.role if self.principal else None
+        frame = {
+            "root": self.root,
+            "visitor": self.principal,
+            "navigation": [(path, name) for path, name, roles in NAVIGATION if role in roles],
+            "static": lambda name: self.root + address(name),
+            "here": str(self.request.scope["path"]).removeprefix(str(self.request.scope.get("root_path", ""))),
+        }
+        return HTMLResponse(_TEMPLATES.get_template(template).render(frame | context), status)
+
+    def go(self, path: str) -> Response:
+        """On to another page, whatever made the request."""
+        if self.is_partial:
+            return Response(headers={"HX-Redirect": self.root + path})
+        return RedirectResponse(self.root + path, 303)
+
+    async def form(self) -> dict[str, str]:
+        """The fields of a form that was sent; `ApiError` for too much, or for one twice."""
+        raw = await read_body(self.request, MAX_BODY_BYTES)
+        try:
+            pairs = parse_qsl(
+                raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=_MOST_FIELDS
+            )
+        except ValueError:
+            raise invalid([{"type": "form", "loc": (), "msg": "is no form"}], "body") from None
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            raise invalid([{"type": "form", "loc": (), "msg": "holds a field twice"}], "body")
+        return fields
+
+
+async def visiting(request: Request) -> Visit:
+    """The visit of whoever has signed in; `ApiError` as for any request of theirs."""
+    request.state.visitor = await caller(request, await bearer(request))
+    return Visit(request, request.state.visitor)
+
+
+async def passing(request: Request) -> Visit:
+    """The visit of anybody."""
+    return Visit(request, None)
+
+
+Visiting = Annotated[Visit, Depends(visiting)]
+Passing = Annotated[Visit, Depends(passing)]
+
+
+class PageRoute(APIRoute):
+    """A route whose refusals are pages: to sign in where nobody is, else what went wrong and what to do."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The route's handler, its errors told in HTML."""
+        handler = APIRoute.get_route_handler(self)
+
+        async def handling(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except ApiError as error:
+                return _refused(request, error)
+            except RequestValidationError as error:
+                return _refused(request, invalid(error.errors()))
+
+        return handling
+
+
+def _refused(request: Request, error: ApiError) -> Response:
+    visit = Visit(request, getattr(request.state, "visitor", None))
+    if error.code == "unauthenticated":
+        answer = visit.go("/sign-in")
+        session.end(request, answer)
+        return answer
+    template = "problem_part.html" if visit.is_partial else "problem.html"
+    answer = visit.page(template, error.status, problem=error.details())
+    answer.headers.update(error.headers or {})
+    return answer

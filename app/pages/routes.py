@@ -1,0 +1,65 @@
+"""Signing in and out, datasets, and one dataset."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse
+
+from app.http.errors import ApiError
+from app.http.handlers import respond
+from app.pages import session
+from app.pages.api import Api
+from app.pages.frame import PageRoute, Passing, Visiting
+from app.pages.session import PREFIX
+from purse.wire.base import Identifier
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+
+Cursor = Annotated[str | None, Query(max_length=64)]
+
+
+@router.get("/")
+def root(visit: Passing) -> Response:
+    """A browser goes on to the pages; for programs nothing is here."""
+    if "text/html" not in visit.request.headers.get("accept", ""):
+        return respond(ApiError("not_found"))
+    return visit.go("")
+
+
+@router.get(f"{PREFIX}/sign-in")
+def sign_in(visit: Passing) -> Response:
+    """Asks for a token."""
+    return visit.page("sign_in.html", refused=None)
+
+
+@router.post(f"{PREFIX}/sign-in")
+async def signed_in(visit: Passing) -> Response:
+    """Keeps the token in a cookie, if it is a valid one."""
+    token = (await visit.form()).get("token", "").strip()
+    answer = visit.go("")
+    try:
+        session.begin(visit.request, answer, token)
+        await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1)
+    except ApiError as error:
+        return visit.page("sign_in.html", error.status, refused=error.details())
+    return answer
+
+
+@router.post(f"{PREFIX}/sign-out")
+def signed_out(visit: Passing) -> Response:
+    """The browser forgets the token."""
+    answer = visit.go("/sign-in")
+    session.end(visit.request, answer)
+    return answer
+
+
+@router.get(PREFIX)
+async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
+    """The datasets that the visitor knows of."""
+    return visit.page("datasets.html", found=await visit.api.get("/v1/datasets", cursor=cursor))
+
+
+@router.get(f"{PREFIX}/datasets/{{dataset_id}}")
+async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
+    """One dataset's public facts, and its budget."""
+    return visit.page("dataset.html", dataset=await visit.api.get(f"/v1/datasets/{dataset_id}"))

@@ -1,0 +1,121 @@
+"""A cookie stands for the visitor's bearer token under /pages, and only our own pages may send what changes anything.
+
+Reference: Fetch Metadata (W3C) and RFC 6454 (Origin) for who sent a request; RFC 6265bis for SameSite; CSP level 3.
+"""
+
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote, unquote, urlsplit
+
+from fastapi import Request, Response
+
+from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
+from app.http.errors import ApiError
+from app.http.handlers import respond
+from app.http.routing import own_path
+
+PREFIX = "/pages"
+COOKIE = "purse_session"
+SECONDS = 8 * 3600  # that a sign-in lasts, if its token does
+MOST_COOKIE_BYTES = 4000  # what every browser keeps of one
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (b"referrer-policy", b"same-origin"),  # under `no-referrer` a form's Origin would be null
+)
+
+
+class Session:
+    """ASGI middleware around everything that reads a token, of the paths of pages alone.
+
+    A request's own `Authorization` is ignored there: whoever has a token in hand asks the API.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or not is_page(own_path(scope)):
+            await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        if scope["method"] not in _SAFE and not _is_own(scope):
+            refusal = ApiError("forbidden", "This did not come from a page of ours. Open the page again and retry.")
+            await respond(refusal)(scope, receive, sending)
+            return
+        token = _token(scope)
+        shown = [] if token is None else [(b"authorization", b"Bearer " + token)]
+        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"] + shown
+        await self._app(scope, receive, sending)
+
+
+def is_page(path: str) -> bool:
+    """Whether the path is a page's."""
+    return path == PREFIX or path.startswith(f"{PREFIX}/")
+
+
+def begin(request: Request, response: Response, token: str) -> None:
+    """From now on this browser shows the token, to pages alone, until it is closed or the time is over.
+
+    Raises
+    ------
+    ApiError
+        unauthenticated if no header could hold it, too_large if no browser would keep it.
+    """
+    if not _is_sendable(token):
+        raise ApiError("unauthenticated")
+    value = quote(token, safe="")
+    if len(value) > MOST_COOKIE_BYTES:
+        raise ApiError("too_large", "This token is too long for a browser's cookie: use the API or the commands.")
+    _set(request, response, value, SECONDS)
+
+
+def end(request: Request, response: Response) -> None:
+    """The browser forgets the token."""
+    _set(request, response, "", 0)
+
+
+def _set(request: Request, response: Response, value: str, seconds: int) -> None:
+    response.set_cookie(
+        COOKIE,
+        value,
+        max_age=seconds,
+        path=request.scope.get("root_path", "") + PREFIX,
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def _token(scope: Scope) -> bytes | None:
+    """What the cookie holds; nothing that no header could hold."""
+    sent = "; ".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie")
+    try:
+        found = SimpleCookie(sent).get(COOKIE)
+    except CookieError:
+        return None
+    token = "" if found is None else unquote(found.value)
+    return token.encode() if _is_sendable(token) else None
+
+
+def _is_sendable(token: str) -> bool:
+    return bool(token) and token.isascii() and token.isprintable()
+
+
+def _is_own(scope: Scope) -> bool:
+    """Whether a page of ours sent it: by the browser's word, or where it says nothing (plain http), by its origin."""
+    told: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    site = told.get(b"sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin, host = told.get(b"origin"), told.get(b"host")
+    return bool(origin and host) and urlsplit(origin or "").netloc == host

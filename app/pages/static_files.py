@@ -1,0 +1,54 @@
+"""Scripts, styles and pictures, under names that hold their content's digest: what has a name never changes."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+
+from app.http.errors import ApiError
+from app.pages.session import PREFIX
+
+FOLDER = Path(__file__).parent / "static"
+_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FOR_GOOD = "public, max-age=31536000, immutable"
+
+router = APIRouter(prefix=f"{PREFIX}/static", include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One of them: its bytes, what they are, and their SHA-256."""
+
+    content: bytes
+    kind: str
+    digest: str
+
+
+@cache
+def files() -> dict[str, File]:
+    """All that is served, by name; licences and the list of what is vendored are beside them, and are not."""
+    return {path.name: _read(path) for path in FOLDER.iterdir() if path.suffix in _KINDS}
+
+
+def address(name: str) -> str:
+    """The path of a file under /pages; `KeyError` if there is none."""
+    return f"/static/{files()[name].digest[:16]}/{name}"
+
+
+@router.get("/{digest}/{name}")
+def read(request: Request, digest: str, name: str) -> Response:
+    """The file, for whoever asks."""
+    found = files().get(name)
+    if found is None or found.digest[:16] != digest:
+        raise ApiError("not_found")
+    headers = {"ETag": f'"{found.digest}"', "Cache-Control": _FOR_GOOD}
+    if headers["ETag"] in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(found.content, media_type=found.kind, headers=headers)
+
+
+def _read(path: Path) -> File:
+    content = path.read_bytes()
+    return File(content, _KINDS[path.suffix], hashlib.sha256(content).hexdigest())

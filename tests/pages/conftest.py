@@ -1,0 +1,47 @@
+"""One Chromium and one server for each file of pages; what cannot be done without a browser is skipped and says so."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Error, sync_playwright
+
+from tests.support.browser import Visitor
+from tests.support.live import Live, live
+
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync")
+QUIET = ("--disable-background-networking", "--disable-component-update")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium: the system's, or the one that Playwright has installed."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as playwright:
+        try:
+            started = playwright.chromium.launch(executable_path=found, args=[*FLAGS, *QUIET])
+        except Error as why:
+            pytest.skip(f"no Chromium: {why.message.splitlines()[0]}")
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A service with nothing in it, on a port of this machine."""
+    with live(tmp_path_factory.mktemp("pages") / "home") as served:
+        yield served
+
+
+@pytest.fixture
+def visitor(browser: Browser, server: Live) -> Iterator[Visitor]:
+    """The steward, signed in; no request may have left for elsewhere, and nothing may have been refused, at the end."""
+    with Visitor.arrived(browser, server.url, server.token) as arrived:
+        yield arrived
+
+
+@pytest.fixture(scope="session")
+def screenshots() -> Path:
+    """Where those of the README are."""
+    return Path(__file__).parents[2] / "docs/screenshots"

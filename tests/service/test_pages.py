@@ -1,0 +1,213 @@
+"""The frame of the pages without a browser: the session, whose requests are taken, files, and what is inert."""
+
+import hashlib
+import json
+import logging
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx import Response
+
+from app.http.routing import routes
+from app.main import PAGES
+from app.pages import session
+from app.pages.static_files import FOLDER, address, files
+from tests.service.conftest import MakeService
+from tests.support.service import SPEC, STEWARD, Service
+
+STYLE = f"/pages{address('pages.css')}"
+OURS = {"Sec-Fetch-Site": "same-origin"}
+PUBLIC = {"/", "/pages/sign-in", "/pages/sign-out", "/pages/static/{digest}/{name}"}
+HOSTILE = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "abc\u202etxt.exe", "{{ 7 * 7 }}")
+
+
+def visit(service: Service, token: str | None, path: str, method: str = "GET", **options: Any) -> Response:
+    """One request of a browser whose cookie holds the token."""
+    headers = {"Accept": "text/html"} | (OURS if method != "GET" else {}) | options.pop("headers", {})
+    if token is not None:
+        headers["Cookie"] = f"{session.COOKIE}={token}"
+    return service.client.request(method, path, headers=headers, follow_redirects=False, **options)
+
+
+def sign_in(service: Service, token: str, **options: Any) -> Response:
+    return visit(service, None, "/pages/sign-in", "POST", data={"token": token}, **options)
+
+
+def _every() -> list[tuple[str, str]]:
+    return [(method, route.path) for route in routes(PAGES) for method in sorted(route.methods or ())]
+
+
+def test_every_page_has_its_row_and_no_row_is_left_over() -> None:
+    listed = re.findall(r"^\| `(\w+ /\S*)` \|", (Path(__file__).parents[2] / "docs/pages.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(f"{method} {path}" for method, path in _every())
+
+
+def test_a_browser_is_led_to_the_pages_and_a_program_is_not(shared: Service) -> None:
+    led = visit(shared, None, "/")
+    assert (led.status_code, led.headers["Location"]) == (303, "/pages")
+    assert shared.client.get("/", headers={"Accept": "application/json"}).json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize(("method", "path"), _every())
+def test_every_page_but_the_public_ones_asks_to_sign_in(shared: Service, method: str, path: str) -> None:
+    """A header in the place of the cookie is no session either."""
+    filled = re.sub(r"\{\w+\}", "x", path)
+    for shown in ({}, {"Authorization": f"Bearer {STEWARD}"}):
+        answer = visit(shared, None, filled, method, headers=shown)
+        is_asked = answer.status_code == 303 and answer.headers["Location"] == "/pages/sign-in"
+        assert is_asked == (path not in PUBLIC or path == "/pages/sign-out")
+
+
+def test_a_valid_token_becomes_a_cookie_that_no_script_and_no_other_site_has(shared: Service) -> None:
+    answer = sign_in(shared, STEWARD)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/pages")
+    said = answer.headers["Set-Cookie"]
+    assert said == f"purse_session={STEWARD}; HttpOnly; Max-Age=28800; Path=/pages; SameSite=strict"
+    assert visit(shared, STEWARD, "/pages").status_code == 200
+    ended = visit(shared, STEWARD, "/pages/sign-out", "POST")
+    assert 'purse_session=""; ' in ended.headers["Set-Cookie"]
+    assert "Max-Age=0" in ended.headers["Set-Cookie"]
+
+
+def test_the_cookie_is_for_https_alone_where_that_is_and_for_the_prefix(
+    make_service: MakeService, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with make_service(tmp_path_factory.mktemp("prefixed"), root_path="/purse") as service:
+        answer = sign_in(service, STEWARD)
+        assert "; Path=/purse/pages; " in answer.headers["Set-Cookie"]
+        assert answer.headers["Location"] == "/purse/pages"
+        page = visit(service, STEWARD, "/purse/pages").text
+        assert 'href="/purse/pages/static/' in page
+        assert not re.search(r'(href|src|action|hx-\w+)="/(?!purse/)', page)
+        service.client.base_url = "https://testserver"
+        assert "; Secure" in sign_in(service, STEWARD).headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize("token", ["", "a-guess", "a b", "\u00e9", "x" * 5000])
+def test_what_is_no_token_is_refused_in_a_sentence_and_kept_nowhere(shared: Service, token: str) -> None:
+    answer = sign_in(shared, token)
+    assert answer.status_code in (401, 413)
+    assert 'role="alert"' in answer.text
+    assert "Set-Cookie" not in answer.headers
+    assert not token or token not in answer.text
+
+
+def test_no_token_is_in_a_page_or_in_a_log(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        pages = [sign_in(shared, STEWARD), *(visit(shared, STEWARD, path) for path in ("/pages", "/pages/nowhere"))]
+    assert all(STEWARD not in page.text + str(page.url) + page.headers.get("Location", "") for page in pages)
+    assert caplog.records
+    assert STEWARD not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_taken"),
+    [
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "null"}, True),
+        ({"Sec-Fetch-Site": "same-site"}, False),
+        ({"Sec-Fetch-Site": "cross-site"}, False),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "http://testserver"}, False),
+        ({"Sec-Fetch-Site": "none"}, False),
+        ({"Sec-Fetch-Site": "", "Origin": "http://testserver"}, False),
+        ({"Origin": "http://testserver"}, True),
+        ({"Origin": "http://testserver.evil.example"}, False),
+        ({"Origin": "http://evil.example"}, False),
+        ({"Origin": "null"}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("path", ["/pages/sign-in", "/pages/sign-out", "/pages", "/pages/nowhere"])
+def test_what_no_page_of_ours_sent_changes_nothing(
+    shared: Service, path: str, headers: dict[str, str], is_taken: bool
+) -> None:
+    sent = {"Cookie": f"{session.COOKIE}={STEWARD}"} | headers
+    for method in ("POST", "DELETE"):
+        answer = shared.client.request(method, path, headers=sent, data={"token": STEWARD}, follow_redirects=False)
+        assert (answer.status_code != 403) == is_taken
+        assert is_taken or "Set-Cookie" not in answer.headers
+
+
+def test_pages_say_where_everything_may_come_from(shared: Service) -> None:
+    answers = [visit(shared, STEWARD, path) for path in ("/pages", "/pages/sign-in", "/pages/nowhere", STYLE)]
+    for answer in answers:
+        policy = answer.headers.get_list("Content-Security-Policy")
+        assert policy == [
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        ]
+        assert answer.headers.get_list("Referrer-Policy") == ["same-origin"]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert not re.search(r"<script>|<style|\sstyle=|\son\w+=|javascript:", answer.text)
+
+
+def test_what_is_named_after_its_content_is_kept_for_good(shared: Service) -> None:
+    for name, file in files().items():
+        answer = visit(shared, None, f"/pages{address(name)}")
+        assert answer.content == file.content == (FOLDER / name).read_bytes()
+        assert answer.headers["ETag"] == f'"{hashlib.sha256(file.content).hexdigest()}"'
+        assert "immutable" in answer.headers["Cache-Control"]
+        again = visit(shared, None, f"/pages{address(name)}", headers={"If-None-Match": answer.headers["ETag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    for path in ("0000000000000000/pages.css", f"{files()['pages.css'].digest[:16]}/VENDORED.md", "x/..%2fapi.py"):
+        assert visit(shared, None, f"/pages/static/{path}").status_code == 404
+
+
+def test_what_is_vendored_is_as_it_was_released() -> None:
+    page = (FOLDER / "VENDORED.md").read_text()
+    listed = re.findall(r"^\| `([\w.]+)` \| \S+ \| ([\d.]+) \| \S+ \| `([0-9a-f]{64})` \|$", page, re.MULTILINE)
+    assert len(listed) >= 3
+    for name, version, digest in listed:
+        assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == digest
+        assert (FOLDER / f"{name.split('.')[0]}.LICENSE.txt").is_file()
+        assert version
+    assert {name for name in files() if ".min." in name} == {name for name, _, _ in listed}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_text(service: Service, name: str) -> None:
+    """Of a dataset, of a column, of a category and of a person: as it is, and never as a part of the page."""
+    title = name if name.isprintable() else name.replace("\u202e", "")
+    columns = [SPEC["columns"][0], SPEC["columns"][1] | {"categories": ["f", "m", name]}, SPEC["columns"][2]]
+    columns[0] = columns[0] | {"name": name, "source": "age"}
+    made = service.upload(SPEC | {"name": title, "columns": columns})
+    assert made.status_code == 201, made.text
+    steward = service.call("steward", "POST", "/v1/tokens", json={"name": title, "role": "steward"}).json()["token"]
+    for path in ("/pages", f"/pages/datasets/{made.json()['id']}"):
+        page = visit(service, steward, path).text
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        assert f"<bdi>{title}</bdi>" in unescape(page)
+        assert "49" not in re.findall(r"<bdi>(.*?)</bdi>", page)
+
+
+def test_an_analyst_is_shown_what_the_interface_shows_them(service: Service) -> None:
+    mine, other = service.dataset(), service.upload(SPEC | {"name": "not yours"}).json()["id"]
+    assert service.call("steward", "DELETE", f"/v1/datasets/{other}/grants/the analyst").status_code == 204
+    listed = visit(service, service.tokens["analyst"], "/pages").text
+    assert mine in listed
+    assert "not yours" not in listed
+    assert visit(service, service.tokens["analyst"], f"/pages/datasets/{other}").status_code == 404
+    assert visit(service, STEWARD, f"/pages/datasets/{other}").status_code == 200
+
+
+def test_pages_are_limited_as_their_visitor_is(make_service: MakeService, tmp_path: Any) -> None:
+    """A cookie counts for its identity, the page's own questions too; guessing tokens counts for the address."""
+    with make_service(tmp_path, caller_rate=1.0, stranger_rate=1.0) as service:
+        statuses = [visit(service, STEWARD, "/pages").status_code for _ in range(12)]
+        assert statuses[0] == 200
+        assert statuses[-1] == 429
+        assert [sign_in(service, f"guess {i}").status_code for i in range(12)][-1] == 429
+
+
+def test_a_body_is_bounded(shared: Service) -> None:
+    answer = visit(shared, None, "/pages/sign-in", "POST", content=b"token=" + b"x" * 2**20)
+    assert answer.status_code == 413
+    twice = visit(shared, None, "/pages/sign-in", "POST", content=b"token=a&token=b")
+    assert twice.status_code == 422
+
+
+def test_the_interface_is_described_without_pages(shared: Service) -> None:
+    assert "/pages" not in json.dumps(shared.client.get("/openapi.json").json()["paths"])

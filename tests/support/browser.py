@@ -1,0 +1,71 @@
+"""A visitor with a real browser: what they ask for, what their browser complains of, and whether all can use a page."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, Request
+
+DESK, PHONE = {"width": 1100, "height": 800}, {"width": 390, "height": 844}
+_AXE = Axe()
+
+
+@dataclass(slots=True)
+class Visitor:
+    """Somebody with a page open.
+
+    Parameters
+    ----------
+    page : Playwright's
+    url : of the service
+    elsewhere : addresses of other origins that were asked for
+    complaints : what the browser wrote to its console as an error, and exceptions of scripts
+    """
+
+    page: Page
+    url: str
+    elsewhere: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    @classmethod
+    @contextmanager
+    def arrived(cls, browser: Browser, url: str, token: str | None, **options: Any) -> Iterator["Visitor"]:
+        """In a context of their own, signed in by a token; nothing is asked elsewhere or complained of till the end."""
+        context = browser.new_context(base_url=url, viewport=options.pop("viewport", DESK), **options)
+        try:
+            visitor = cls(context.new_page(), url)
+            context.on("request", lambda request: visitor._asked(request))
+            context.on("weberror", lambda error: visitor.complaints.append(str(error.error)))
+            context.on("console", lambda said: visitor.complaints.append(said.text) if said.type == "error" else None)
+            if token is not None:
+                visitor.sign_in(token)
+            yield visitor
+            assert visitor.elsewhere == []
+            assert visitor.complaints == []
+        finally:
+            context.close()
+
+    def sign_in(self, token: str) -> None:
+        """As a person does."""
+        self.page.goto("/")
+        self.page.get_by_label("Token").fill(token)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.get_by_role("button", name="Sign out").wait_for()
+
+    def check(self) -> None:
+        """Everybody can use this page: axe finds nothing, light, dark and on a phone, where nothing is cut off."""
+        for scheme, size in (("light", DESK), ("dark", PHONE), ("light", PHONE)):
+            self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            self.page.set_viewport_size(size)  # type: ignore[arg-type]
+            found = _AXE.run(self.page)
+            assert found.violations_count == 0, f"{self.page.url}, {scheme}: {found.generate_report()}"
+            wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, f"{self.page.url} is wider than {size['width']} pixels"
+        self.page.emulate_media(color_scheme="light")
+        self.page.set_viewport_size(DESK)  # type: ignore[arg-type]
+
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.elsewhere.append(request.url)
