@@ -22,7 +22,7 @@ import solvers
 from app.calculation.calculators import Calculators, ForkedCalculators
 from app.calculation.pool import Pool
 from app.datasets import routes as datasets
-from app.datasets import sharing, uploads
+from app.datasets import sharing, twins, uploads
 from app.datasets.budgets import Answers
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
@@ -76,6 +76,7 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     tokens.router,
     sharing.router,
     uploads.router,
+    twins.router,
     stewardship.router,
     calibrations.router,
     ledger.router,
@@ -108,6 +109,7 @@ class Services:
     pool: Pool
     streams: Places
     uploads: Places
+    twins: Places
     ready: threading.Event
     readiness: Readiness
     lives: Lives
@@ -283,6 +285,7 @@ def _start(
     pool = Pool(calculating.ask, settings.calculations, metrics.priced)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
     receiving = Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS)
+    twinning = Places("twins", twins.TWINS_EACH, twins.TWINS)
     ready = threading.Event()
     readiness = Readiness(settings, database, keys, ready, lambda: _slots(running))
     sign_on = None if settings.oidc_issuer is None else SignOn(settings, database.clock)
@@ -299,7 +302,7 @@ def _start(
         calculating,
         pool,
     )
-    return Services(*state, streams, receiving, ready, readiness, lives, lock)
+    return Services(*state, streams, receiving, twinning, ready, readiness, lives, lock)
 
 
 def _slots(engine: Engine) -> int | None:

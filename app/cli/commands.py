@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "upload": "Register a file as a dataset, under declared bounds and a budget.",
     "datasets": "The datasets that this token may see; of one of them its columns, as declared.",
     "budget": "What is spent of a dataset's budget and what remains.",
+    "twin": "A file of rows to try code on, drawn by what is public of a dataset.",
     "quote": "What a job would cost. Touches no data, charges nothing.",
     "submit": "Charge the budget and train a private model.",
     "jobs": "List, show, follow and cancel jobs.",
@@ -117,6 +118,10 @@ def _load(name: str) -> Callable[..., None] | typer.Typer:
 
             command = getattr(jobs, name)
             return command
+        case "twin":
+            from app.cli.forecasts import twin
+
+            return twin
         case "charge" | "calibrate":
             from app.cli import outside
 

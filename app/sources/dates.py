@@ -5,6 +5,8 @@ without zones and leap seconds. Typed dates are what they are; of a time with a 
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +19,14 @@ from purse.wire.files import DatePart
 Moments = NDArray[np.datetime64]
 _FIELD = {"Y": r"[0-9]{4}", "S": r"[0-9]{%s}(?:[.,][0-9]+)?"}
 _DIRECTIVES = re.compile("%(.)")
+_ENDS: dict[DatePart, tuple[int, int]] = {
+    "year": (1, 9999),
+    "month": (1, 12),
+    "day": (1, 31),
+    "hour": (0, 23),
+    "minute": (0, 59),
+}
+_DAYS = -719_162, 2_932_896  # of the years 1 to 9999
 
 
 def is_date(kind: pa.DataType) -> bool:
@@ -75,6 +85,39 @@ def part(moments: Moments, wanted: DatePart) -> NDArray[np.float64]:
         case "minute":
             found = moments.astype("datetime64[m]").astype(np.int64) % 60
     return np.where(np.isnat(moments), np.nan, found.astype(np.float64))
+
+
+def read(texts: Sequence[str], form: str, wanted: DatePart) -> NDArray[np.float64]:
+    """The number that is asked of each text's date."""
+    return part(parsed(pa.array(texts, pa.string()), form), wanted)
+
+
+def written(parts: Mapping[DatePart, NDArray[np.float64]], form: str, rows: int) -> list[str]:
+    """Dates of which these parts are as asked for, as far as a calendar allows, in this format: years 1 to 9999.
+
+    Seconds say all, days all but the time. A part that nobody asks for is that of 2000-01-01; a weekday moves a date
+    whose day nobody asks for.
+    """
+    asked = {"year": np.full(rows, 2000.0)} | {str(name): values for name, values in parts.items()}
+    at = {name: asked.get(name, np.full(rows, least)) for name, (least, _) in _ENDS.items()}
+    year, month, day, hour, minute = (np.clip(at[name], *_ENDS[name]).astype(np.int64) for name in _ENDS)
+    months = (12 * (year - 1970) + month - 1).astype("datetime64[M]")
+    first = months.astype("datetime64[D]").astype(np.int64)
+    length = (months + 1).astype("datetime64[D]").astype(np.int64) - first
+    days = first + np.minimum(day, length) - 1
+    if "weekday" in asked and "day" not in asked:
+        days += (asked["weekday"].astype(np.int64) - 1 - (days + 3)) % 7
+    seconds = 86400 * days + 3600 * hour + 60 * minute
+    if "days" in asked:
+        seconds += 86400 * (np.clip(asked["days"], *_DAYS).astype(np.int64) - days)
+    if "seconds" in asked:
+        seconds = np.clip(asked["seconds"], 86400 * _DAYS[0], 86400 * _DAYS[1]).astype(np.int64)
+    return [_said(moment, form) for moment in seconds.astype("datetime64[s]").astype(object).tolist()]
+
+
+def _said(moment: datetime, form: str) -> str:
+    """Years have four digits, whatever the platform's strftime says."""
+    return moment.strftime(form.replace("%Y", f"{moment.year:04d}"))
 
 
 @lru_cache

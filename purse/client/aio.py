@@ -27,6 +27,7 @@ from purse.wire.jobs import Quote
 from purse.wire.outside import Calibration, ExternalCharged
 from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, VerificationReport
 from purse.wire.tokens import NewToken, Role, Scope, Token
+from purse.wire.twins import TwinSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -171,6 +172,19 @@ class AsyncDatasets:
     async def budget(self, dataset: Dataset | str) -> BudgetStatus:
         """What is spent and what remains."""
         return await self._sender.send(get(await self._sender.of(dataset, "budget"), BudgetStatus))
+
+    async def twin(
+        self, dataset: Dataset | str, *, rows: int = 1000, seed: int = 0, source: TwinSource | None = None
+    ) -> bytes:
+        """A CSV file, in the dialect declared, of rows to try code on: drawn by what is public, no data has a part.
+
+        Parameters
+        ----------
+        source : "declaration", or "profile", the latest that was released; that where there is one, if None
+        """
+        asked = {"rows": str(rows), "seed": str(seed)} | ({"source": source} if source else {})
+        path = await self._sender.of(dataset, "twin")
+        return await self._sender.send(Call("GET", path, bytes, params=asked, repeatable=True))
 
     async def grant(self, dataset: Dataset | str, analyst: str) -> Grant:
         """From now on the analyst of this name or id sees the dataset and spends on it."""

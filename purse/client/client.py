@@ -101,6 +101,7 @@ class Datasets:
     list = _run(AsyncDatasets.list)
     get = _run(AsyncDatasets.get)
     budget = _run(AsyncDatasets.budget)
+    twin = _run(AsyncDatasets.twin)
     grant = _run(AsyncDatasets.grant)
     grants = _run(AsyncDatasets.grants)
     allot = _run(AsyncDatasets.allot)

@@ -51,6 +51,7 @@ RULES = {
     ("GET", "/v1/datasets"): ALL,
     ("GET", "/v1/datasets/{dataset_id}"): ALL,
     ("GET", "/v1/datasets/{dataset_id}/budget"): ALL,
+    ("GET", "/v1/datasets/{dataset_id}/twin"): ALL,
     ("PUT", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
     ("GET", "/v1/datasets/{dataset_id}/grants"): {"steward"},
     ("GET", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},

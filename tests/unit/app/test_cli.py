@@ -147,6 +147,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "token list",
         "token rotate",
         "token revoke",
+        "twin",
         "upload",
         "worker certificate",
     }

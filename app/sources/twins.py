@@ -1,0 +1,224 @@
+"""A public twin of a dataset: rows drawn from its declaration, or from a released profile.
+
+    twin = f(public facts, seed);   the value in row i of a field is F^-1(u), u = splitmix64(seed, field, i) / 2^64
+
+Every column is drawn by itself, so nothing relates one to another. No dataset is opened: what is private has no part in
+it. Numbers of a profile are uniform within its bins; by declaration alone they are uniform between their bounds, and
+categories are all as likely.
+"""
+
+import codecs
+import csv
+import hashlib
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from purse.prediction import encode
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.datasets import PersonUnit
+from purse.wire.files import PLAIN, Dialect
+from purse.wire.profiles import DatasetProfile
+
+Floats = NDArray[np.float64]
+_GOLDEN, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_AT_ONCE = 1000  # rows of a file
+_DIGITS = 3  # decimal places of a number beyond the first digit of its range
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """How one column's values are spread.
+
+    Parameters
+    ----------
+    column : as it is declared
+    weights : of a number's bins, or of each declared category and last of all others; they add up to 1
+    edges : the ends of a number's bins
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    column: Column
+    weights: tuple[float, ...]
+    edges: tuple[float, ...] = ()
+
+    def drawn(self, u: Floats) -> Floats:
+        """F^-1(u): numbers to some digits, or codes of categories."""
+        ends = np.concatenate(([0.0], np.cumsum(self.weights)))
+        which = np.minimum(np.searchsorted(ends[1:], u, side="right"), len(self.weights) - 1)
+        if isinstance(self.column, CategoryColumn):
+            default = self.column.default
+            missing = len(self.column.categories) if default is None else self.column.categories.index(default)
+            codes: Floats = np.where(which == len(self.column.categories), missing, which).astype(float)
+            return codes
+        lower, upper, edges = self.column.lower, self.column.upper, np.array(self.edges)
+        if self.column.settled().is_settled:  # a column of zeros and ones
+            ones: Floats = np.where(edges[which] + edges[which + 1] > lower + upper, upper, lower)
+            return ones
+        inside = (u - ends[which]) / np.maximum(np.array(self.weights)[which], 1e-300)
+        x = edges[which] + np.clip(inside, 0.0, 1.0) * (edges[which + 1] - edges[which])
+        places = _DIGITS - math.floor(math.log10(upper - lower))
+        found: Floats = np.clip(np.round(x, places) if abs(places) < 16 else x, lower, upper)
+        return found
+
+
+def declared(columns: Sequence[Column]) -> tuple[Law, ...]:
+    """Uniform between bounds and over categories: all that a declaration says."""
+    return tuple(_declared(column) for column in columns)
+
+
+def profiled(profile: DatasetProfile) -> tuple[Law, ...]:
+    """As the released counts say, negative ones being none; as declared where they say nothing."""
+    laws = []
+    for told in profile.columns:
+        counts = np.maximum(told.counts, 0.0)
+        total = float(counts.sum())
+        known = Law(told.column, tuple((counts / total).tolist()), tuple(told.edges or ())) if total > 0 else None
+        laws.append(known or _declared(told.column))
+    return tuple(laws)
+
+
+def _declared(column: Column) -> Law:
+    if isinstance(column, CategoryColumn):
+        count = len(column.categories)
+        return Law(column, (*[1 / count] * count, 0.0))
+    return Law(column, (0.5, 0.5), (column.lower, column.lower / 2 + column.upper / 2, column.upper))
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """Rows of which each column is drawn by its own law. Columns that one of the file's columns says agree.
+
+    Parameters
+    ----------
+    laws : of the declared columns, in their order
+    dialect : how the file would be written
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    laws: tuple[Law, ...]
+    dialect: Dialect = field(default=PLAIN)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the file's columns."""
+        return [own[0][1].column.of for own in self._fields]
+
+    def codes(self, seed: int, rows: range) -> Floats:
+        """What would be stored of these rows."""
+        found = np.empty((len(rows), len(self.laws)))
+        for own in self._fields:
+            values = self._values(own, seed, rows)
+            for j, law in own:
+                found[:, j] = self._code(law.column, values, own[0][1].column)
+        return found
+
+    def texts(self, seed: int, rows: range) -> list[list[str]]:
+        """What the file would say: for each of its columns the values of these rows."""
+        found = []
+        for own in self._fields:
+            texts = _texts(own[0][1].column, self._values(own, seed, rows))
+            is_number = isinstance(own[0][1].column, NumberColumn) and not _is_dated(own)
+            found.append([t.replace(".", self.dialect.decimal) for t in texts] if is_number else texts)
+        return found
+
+    @property
+    def _fields(self) -> list[list[tuple[int, Law]]]:
+        """The laws of each column of the file, with their places among those declared."""
+        order = {law.column.of: j for j, law in reversed(list(enumerate(self.laws)))}
+        placed = sorted(enumerate(self.laws), key=lambda pair: order[pair[1].column.of])
+        return [list(own) for _, own in groupby(placed, key=lambda pair: pair[1].column.of)]
+
+    def _values(self, own: list[tuple[int, Law]], seed: int, rows: range) -> "Floats | list[str]":
+        """Numbers, or codes, as the first law says; dates as text."""
+        if not _is_dated(own):
+            return own[0][1].drawn(uniform(seed, own[0][1].column.of, rows))
+        from app.sources.dates import written  # late: Arrow
+
+        parts = {
+            law.column.date: _number(law, law.drawn(uniform(seed, f"{law.column.of}/{law.column.date}", rows)))
+            for _, law in own
+            if law.column.date is not None
+        }
+        return written(parts, self.dialect.date_format, len(rows))
+
+    def _code(self, column: Column, values: "Floats | list[str]", first: Column) -> Floats:
+        """As it would be read of the file."""
+        if column.date is not None:
+            from app.sources.dates import read  # late: Arrow
+
+            assert isinstance(values, list)
+            return encode(column, read(values, self.dialect.date_format, column.date))
+        if column is first and not isinstance(values, list):
+            return encode(column, values) if isinstance(column, NumberColumn) else values
+        return encode(column, _texts(first, values))
+
+
+def uniform(seed: int, stream: str, rows: range) -> Floats:
+    """A number in (0, 1) for each row, the same on every machine: splitmix64 of the row's number, keyed by the rest."""
+    key = int.from_bytes(hashlib.blake2b(f"{seed} {stream}".encode(), digest_size=8).digest(), "little")
+    with np.errstate(over="ignore"):
+        z = np.arange(rows.start + 1, rows.stop + 1, dtype=np.uint64) * _GOLDEN + np.uint64(key)
+        z = (z ^ (z >> np.uint64(30))) * _FIRST
+        z = (z ^ (z >> np.uint64(27))) * _SECOND
+        z ^= z >> np.uint64(31)
+    found: Floats = ((z >> np.uint64(12)).astype(float) + 0.5) / 2.0**52
+    return found
+
+
+def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -> Iterator[bytes]:
+    """The twin as a CSV file in its dialect, piece by piece; where a person is the unit, each has 1 to max_rows rows.
+
+    What the dialect cannot write (a delimiter where there are no quotes) is left out; no such file could hold it.
+    """
+    encoder, quote = codecs.getincrementalencoder(twin.dialect.encoding)("replace"), twin.dialect.quote
+    quoting: Any = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=twin.dialect.delimiter, lineterminator="\r\n", **quoting)
+    banned = frozenset() if quote else frozenset(twin.dialect.delimiter + "\r\n")
+    people = [] if unit is None else [f"person {p + 1}" for p in owners(seed, rows, unit.max_rows).tolist()]
+    writer.writerow([*([unit.column] if unit else []), *twin.names])
+    for start in range(0, rows, _AT_ONCE):
+        some = range(start, min(rows, start + _AT_ONCE))
+        columns = [*([people[start : some.stop]] if unit else []), *twin.texts(seed, some)]
+        for row in zip(*columns, strict=True):
+            writer.writerow([value if banned.isdisjoint(value) else "" for value in row])
+        yield encoder.encode(text.getvalue())
+        text.seek(0)
+        text.truncate()
+
+
+def owners(seed: int, rows: int, most: int) -> NDArray[np.int64]:
+    """For each row whose it is: person p has 1 to `most` of them, each as likely."""
+    sizes = 1 + (uniform(seed, "persons", range(rows)) * most).astype(np.int64)
+    return np.repeat(np.arange(rows), sizes)[:rows]
+
+
+def _is_dated(own: list[tuple[int, Law]]) -> bool:
+    return any(law.column.date is not None for _, law in own)
+
+
+def _number(law: Law, drawn: Floats) -> Floats:
+    """The part of a date that a law draws; 1 for a category that is no whole number."""
+    if isinstance(law.column, NumberColumn):
+        return np.round(drawn)
+    known = [int(text) if text.isdecimal() and text.isascii() else 1 for text in law.column.categories]
+    return np.array([*known, 1], dtype=float)[drawn.astype(np.int64)]
+
+
+def _texts(column: Column, values: "Floats | list[str]") -> list[str]:
+    """As a plain file says them; nothing for what is no declared category."""
+    if isinstance(values, list):
+        return values
+    if isinstance(column, CategoryColumn):
+        known = [*column.categories, ""]
+        return [known[int(code)] for code in values.tolist()]
+    return [repr(x).removesuffix(".0") for x in values.tolist()]

@@ -1,0 +1,93 @@
+"""Twins: drawn by what is public, the same everywhere, and read back as they were drawn."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sources import ingest, twins
+from app.sources.ingest import Reading
+from app.sources.persons import People
+from app.sources.twins import Law, Twin, uniform
+from purse.wire.columns import CategoryColumn, NumberColumn
+from purse.wire.datasets import DatasetSpec, PersonUnit
+
+COLUMNS: list[dict[str, Any]] = [
+    {"name": "age", "type": "number", "lower": 17, "upper": 90},
+    {"name": "flag", "type": "number", "lower": 0, "upper": 1},
+    {"name": "sex", "type": "category", "categories": ["f", "m; or both"]},
+    {"name": "year", "type": "number", "lower": 2010, "upper": 2020, "source": "seen", "date": "year"},
+    {"name": "weekday", "type": "category", "categories": list("1234567"), "source": "seen", "date": "weekday"},
+    {"name": "since", "type": "number", "lower": 0, "upper": 20000, "date": "days"},
+    {"name": "is_f", "type": "category", "categories": ["f"], "source": "sex"},
+]
+UNIFORM = [0.5716872956720823, 0.07312059306572827]
+DIALECTS: list[dict[str, Any]] = [
+    {},
+    {"delimiter": ";", "decimal": ",", "date_format": "%d.%m.%Y", "encoding": "latin-1", "quote": "'"},
+    {"delimiter": "\t", "quote": "", "encoding": "utf-16", "thousands": ","},
+]
+
+
+def _twin(dialect: dict[str, Any]) -> tuple[Twin, DatasetSpec]:
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    told = {"name": "x", "columns": COLUMNS, "budget": budget, "dialect": dialect, "max_unparsed": {"is_f": 1.0}}
+    spec = DatasetSpec.model_validate(told).settled()
+    return Twin(twins.declared(spec.columns), spec.dialect), spec
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_file_is_read_back_as_what_was_drawn(dialect: dict[str, Any], tmp_path: Path) -> None:
+    twin, spec = _twin(dialect)
+    file = tmp_path / "twin.csv"
+    file.write_bytes(b"".join(twins.csv_file(twin, 3, 2100)))
+    reading, tally = Reading.of(spec)
+    read = np.concatenate(list(ingest.encoded(file, reading)))
+    np.testing.assert_array_equal(read, twin.codes(3, range(2100)))
+    lost = {column.name: column.unparsed for column in tally.report.columns if column.name != "is_f"}
+    assert set(lost.values()) == {0.0}, "every value is as declared"
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_seed_others() -> None:
+    twin, _ = _twin({})
+    whole = twin.codes(1, range(50))
+    np.testing.assert_array_equal(whole[20:], twin.codes(1, range(20, 50)))
+    assert not np.array_equal(whole, twin.codes(2, range(50)))
+    assert uniform(7, "age", range(2)).tolist() == UNIFORM, "on every machine"
+
+
+def test_columns_are_as_their_laws_say_and_nothing_goes_together() -> None:
+    """Within five stds, or Kolmogorov's 2.6 / sqrt(n): of random numbers a few in a million would not be."""
+    twin, _ = _twin({})
+    n = 20_000
+    drawn = twin.codes(11, range(n))
+    assert np.abs(np.sort(drawn[:, 0]) - np.linspace(-1, 1, n)).max() < 2 * 2.6 / np.sqrt(n) + 1e-3
+    assert set(drawn[:, 1]) == {0.0, 1.0}
+    assert abs(drawn[:, 1].mean() - 0.5) < 5 * 0.5 / np.sqrt(n)
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 5 / np.sqrt(n)
+    assert set(drawn[:, 4]) == set(range(7))
+
+
+def test_a_number_lies_in_its_bins_as_often_as_their_weights_say() -> None:
+    column = NumberColumn(name="x", type="number", lower=0, upper=10)
+    drawn = Law(column, (0.25, 0.0, 0.75), (0.0, 1.0, 4.0, 10.0)).drawn(uniform(1, "x", range(4000)))
+    assert not ((drawn > 1) & (drawn < 4)).any()
+    assert abs((drawn <= 1).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
+
+
+@pytest.mark.parametrize(("default", "wanted"), [(None, 1.0), ("a", 0.0)])
+def test_what_is_not_declared_is_other_or_the_default(default: str | None, wanted: float) -> None:
+    column = CategoryColumn(name="x", type="category", categories=["a"], default=default)
+    assert set(Law(column, (0.0, 1.0)).drawn(uniform(1, "x", range(9)))) == {wanted}
+
+
+def test_persons_have_rows_up_to_their_cap(tmp_path: Path) -> None:
+    twin, spec = _twin({})
+    unit, file = PersonUnit(column="who", max_rows=3), tmp_path / "twin.csv"
+    file.write_bytes(b"".join(twins.csv_file(twin, 1, 600, unit)))
+    people = People(unit)
+    rows = sum(len(block) for block in ingest.encoded(file, Reading(spec.columns), people))
+    sizes = np.bincount(people.owners)
+    assert rows == 600
+    assert set(sizes.tolist()) == {1, 2, 3}
