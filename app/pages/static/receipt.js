@@ -1,0 +1,400 @@
+// A receipt, checked where it is read: a key that the reader trusts signed exactly RFC8785(receipt), and epsilon
+// follows from its queries, where they are Gaussian or pure.
+//
+// One module without dependencies and without requests, for a page, a saved file and Node. What it cannot compute it
+// says; `purse receipt verify` computes all. The arithmetic of docs/proofs/gaussian.md is written a second time on
+// purpose: an error in one of the two shows as a difference.
+
+export class Invalid extends Error {} // malformed, whoever made it
+export class Unsupported extends Error {} // this browser lacks Ed25519, or the page did not come by https
+
+export const [RECEIPT, HEAD] = ["privy-purse-receipt", "privy-purse-head"];
+const MOST_KEYS = 256;
+const [LONGEST, DEEPEST] = [200_000, 200]; // characters of a signature; levels of a document
+const FEW = 1e-9; // relative: another processor's last digits, of numbers that were computed
+
+const refuse = (why) => {
+  throw new Invalid(why);
+};
+
+const TOKENS = /"(?:[^"\\]|\\.)*"|:|-?[0-9][0-9.eE+-]*/g;
+
+/** The JSON value of a text: one value for each key, finite numbers, no integer beyond 2^53 - 1. */
+export function parse(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    refuse("the document is not JSON");
+  }
+  const tokens = text.match(TOKENS) ?? [];
+  if (tokens.some((token) => /^-?[0-9]+$/.test(token) && !Number.isSafeInteger(Number(token)))) {
+    refuse("the document holds an integer beyond 2^53 - 1");
+  }
+  if (tokens.filter((token) => token === ":").length !== members(value, 0)) refuse("the document repeats a key");
+  return value;
+}
+
+/** How many members all its objects have: of a repeated key JSON.parse keeps one. */
+function members(value, depth) {
+  if (depth > DEEPEST) refuse("the document is nested too deeply");
+  if (typeof value === "number" && !Number.isFinite(value)) refuse("the document holds a number beyond a double");
+  if (typeof value !== "object" || value === null) return 0;
+  const inner = Object.values(value).reduce((sum, each) => sum + members(each, depth + 1), 0);
+  return Array.isArray(value) ? inner : inner + Object.keys(value).length;
+}
+
+/** The one RFC 8785 text of a JSON value: keys by UTF-16 code units, numbers and strings as ECMAScript writes them. */
+export function canonical(value) {
+  if (typeof value === "string") return value.isWellFormed() ? JSON.stringify(value) : refuse("a lone surrogate");
+  if (value === null || typeof value === "boolean" || Number.isFinite(value)) return String(value);
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (!isObject(value)) refuse("the document has no canonical JSON form");
+  const member = (key) => `${canonical(key)}:${canonical(value[key])}`;
+  return `{${Object.keys(value).sort().map(member).join(",")}}`;
+}
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** `value`, if it is an object with the required keys, perhaps the optional ones, and no others. */
+function fields(value, required, what = "it", optional = []) {
+  if (!isObject(value)) refuse(`${what} must be an object`);
+  for (const key of required) if (!Object.hasOwn(value, key)) refuse(`${what} lacks '${key}'`);
+  for (const key of Object.keys(value)) {
+    if (!required.includes(key) && !optional.includes(key)) refuse(`${what} holds a key that is not its own`);
+  }
+  return value;
+}
+
+const utf8 = (text) => new TextEncoder().encode(text);
+const subtle = () => {
+  const found = globalThis.crypto?.subtle;
+  if (found) return found;
+  throw new Unsupported("a browser gives its cryptography only to pages that came by https");
+};
+
+function encode64(bytes) {
+  const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** The bytes of base64url; null for what no encoder would write. */
+function decode64(text) {
+  if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return null;
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+  return encode64(bytes) === text ? bytes : null;
+}
+
+const digest = async (text) => new Uint8Array(await subtle().digest("SHA-256", utf8(text)));
+
+/** SHA-256 of a text's UTF-8, as lower-case hexadecimal. */
+export async function sha256(text) {
+  return Array.from(await digest(text), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** A key's RFC 7638 name; the name that a key set gives it is not believed. */
+async function thumbprint(x) {
+  return encode64(await digest(canonical({ crv: "Ed25519", kty: "OKP", x })));
+}
+
+/** The keys of a JWK Set, public; what is no Ed25519 key is passed over when it is looked at. */
+function keyList(trusted) {
+  const keys = isObject(trusted) ? trusted.keys : undefined;
+  const isSet = Array.isArray(keys) && keys.length <= MOST_KEYS && keys.every(isObject);
+  if (!isSet) refuse('the trusted keys must be a JWK Set: {"keys": [...]}');
+  return keys.filter((key) => key.kty === "OKP" && key.crv === "Ed25519" && typeof key.x === "string");
+}
+
+async function imported(x) {
+  const raw = decode64(x);
+  if (raw?.length !== 32) return null;
+  try {
+    return await subtle().importKey("raw", raw, { name: "Ed25519" }, false, ["verify"]);
+  } catch (error) {
+    if (error.name === "NotSupportedError") throw new Unsupported("this browser does not know Ed25519");
+    return null;
+  }
+}
+
+/** The header's kid; `Invalid` unless it says this algorithm, this kind of document and nothing else. */
+function namedKey(header, kind) {
+  let said;
+  try {
+    said = fields(parse(new TextDecoder("utf-8", { fatal: true }).decode(decode64(header))), ["alg", "kid", "typ"]);
+  } catch {
+    refuse("the signature's header must hold alg, kid and typ, and nothing else");
+  }
+  if (said.alg !== "Ed25519" || said.typ !== kind || typeof said.kid !== "string") {
+    refuse(`the signature's header must say alg "Ed25519" and typ "${kind}"`);
+  }
+  return said.kid;
+}
+
+/** null if a trusted key signed exactly RFC8785(document), else what is wrong. */
+export async function wrongSignature(document, signature, trusted, kind = RECEIPT) {
+  const parts = typeof signature === "string" && signature.length <= LONGEST ? signature.split(".") : [];
+  if (parts.length !== 3) refuse("the signature must be a compact JWS");
+  const kid = namedKey(parts[0], kind);
+  const payload = encode64(utf8(canonical(document)));
+  const bytes = decode64(parts[2]);
+  for (const { x } of keyList(trusted)) {
+    const key = bytes !== null && (await thumbprint(x)) === kid ? await imported(x) : null;
+    if (key && (await subtle().verify({ name: "Ed25519" }, key, bytes, utf8(`${parts[0]}.${parts[1]}`)))) {
+      return parts[1] === payload ? null : "what was signed is another document";
+    }
+  }
+  return "no trusted key made this signature";
+}
+
+const matches = (pattern) => (value) => typeof value === "string" && pattern.test(value);
+const between = (least, most) => (value) => typeof value === "number" && value >= least && value <= most;
+const whole = (least, most) => (value) => Number.isSafeInteger(value) && value >= least && value <= most;
+const optional = (holds) => (value) => value === undefined || value === null || holds(value);
+const TEXT = matches(/^[^\x00-\x1f\x7f]{1,256}$/u);
+const NAME = matches(/^[^\x00-\x1f\x7f]{1,64}$/u);
+const SHA256 = matches(/^[0-9a-f]{64}$/);
+const COUNT = whole(1, Number.MAX_SAFE_INTEGER);
+const isUnit = (unit) => {
+  const { name = "row", max_rows: most = null } = fields(unit, [], "unit", ["name", "max_rows"]);
+  return name === "person" ? whole(1, 4096)(most) : name === "row" && most === null;
+};
+const isProfile = (said) => fields(said, ["job", "sha256"], "profile") && TEXT(said.job) && SHA256(said.sha256);
+
+// Every field of a receipt, and what it must be.
+const STATEMENT = {
+  id: TEXT,
+  dataset: TEXT,
+  dataset_name: TEXT,
+  analyst: TEXT,
+  job: TEXT,
+  neighbors: (value) => value === "replace_one" || value === "zero_out",
+  epsilon: between(0, 100),
+  delta: between(0, 1e-2),
+  accountant: TEXT,
+  accountant_version: TEXT,
+  numerics: (value) => value === "exactly rounded",
+  method: (value) => isObject(value) && NAME(value.name),
+  event: isObject,
+  queries: (value) => Array.isArray(value) && value.length > 0,
+  model_sha256: SHA256,
+  sequence: COUNT,
+  previous_hash: SHA256,
+  hash: SHA256,
+  issued_at: matches(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$/),
+  profile: optional(isProfile),
+  share: optional(between(0, 1)),
+  unit: (value) => value === undefined || isUnit(value),
+  rows: optional(COUNT),
+  persons: optional(COUNT),
+};
+const OPTIONAL = ["profile", "share", "unit", "rows", "persons"];
+
+/** `receipt`, if it has every field, each of its kind, and no others. */
+export function statement(receipt) {
+  fields(receipt, Object.keys(STATEMENT).filter((name) => !OPTIONAL.includes(name)), "the receipt", OPTIONAL);
+  for (const [name, holds] of Object.entries(STATEMENT)) {
+    if (!holds(receipt[name])) refuse(`the receipt's ${name} is not what it must be`);
+  }
+  const [counted, other] = receipt.unit?.name === "person" ? ["persons", "rows"] : ["rows", "persons"];
+  const says = (name) => (receipt[name] ?? null) !== null;
+  return says(counted) && !says(other) ? receipt : refuse("one of rows and persons says n, as the unit is named");
+}
+
+const density = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
+
+/** Mills' ratio (1 - Phi(x)) / phi(x), x >= 0: a series of positive terms below 2, a continued fraction above. */
+function mills(x) {
+  if (x >= 2) {
+    let rest = x;
+    for (let k = 150; k > 0; k -= 1) rest = x + k / rest;
+    return 1 / rest;
+  }
+  let [sum, term] = [0, x];
+  for (let k = 3; term > 0 && k < 150; k += 2) {
+    sum += term;
+    term *= (x * x) / k;
+  }
+  return 0.5 / density(x) - sum;
+}
+
+/** delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), of N(0, 1) against N(mu, 1).
+ *
+ * With x = epsilon/mu - mu/2 and y = x + mu it is phi(x) (mills(x) - mills(y)), e^epsilon phi(y) being phi(x): no
+ * exponential overflows, and small deltas keep their digits.
+ */
+export function gaussDelta(mu, epsilon) {
+  if (mu === 0) return 0;
+  const [x, y] = [epsilon / mu - mu / 2, epsilon / mu + mu / 2];
+  return x >= 0 ? density(x) * (mills(x) - mills(y)) : 1 - density(x) * (mills(-x) + mills(y));
+}
+
+/** The least epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up by 1e-9, as the server rounds. */
+export function gaussEpsilon(mu, delta) {
+  if (!(mu <= 1e6) || !(delta >= 1e-12)) return Infinity;
+  const least = Math.max(mu, 1e-5);
+  if (gaussDelta(least, 0) <= delta) return 0;
+  let [low, high] = [0, (least * least) / 2 + 40 * least + FEW];
+  while (gaussDelta(least, high) > delta) high *= 2;
+  for (let middle = high / 2; middle > low && middle < high; middle = (low + high) / 2) {
+    if (gaussDelta(least, middle) > delta) low = middle;
+    else high = middle;
+  }
+  return high * (1 + FEW);
+}
+
+/** T_eff = (1 + c + .. + c^(T-1))^2 / (1 + c^2 + .. + c^(2(T-1))), rounded up: steps of which only the last is seen. */
+function effectiveSteps({ steps, contraction }) {
+  const powers = (c) => {
+    let [total, power] = [1, c];
+    for (const bit of steps.toString(2).slice(1)) {
+      [total, power] = [total * (1 + power), power * power];
+      if (bit === "1") [total, power] = [1 + c * total, power * c];
+    }
+    return total;
+  };
+  return (powers(contraction) ** 2 / powers(contraction * contraction)) * (1 + (8 * steps + 400) * 2 ** -53);
+}
+
+// One use of a mechanism, neighbors being k bounds apart: `mu` if it is Gaussian, `epsilon` if it is pure, neither if
+// it is not recomputed here; its event; and, as `own`, what a query says of it beside what all queries say.
+const gaussian = (z) => ({ type: "GaussianDpEvent", noise_multiplier: z });
+const sampled = (rate, event) => ({ type: "PoissonSampledDpEvent", sampling_probability: rate, event });
+const pure = (event) => ({ own: {}, epsilon: (q, k) => k / q.noise_multiplier, event });
+const MECHANISMS = {
+  gaussian: { own: {}, mu: (q, k) => k / q.noise_multiplier, event: (q) => gaussian(q.noise_multiplier) },
+  laplace: pure((q) => ({ type: "LaplaceDpEvent", noise_multiplier: q.noise_multiplier })),
+  exponential: pure((q) => ({ type: "ExponentialMechanismDpEvent", epsilon: 2 / q.noise_multiplier })),
+  last_iterate: {
+    own: { steps: whole(1, 1e6), contraction: between(0, 1) },
+    mu: (q, k) => k / (q.noise_multiplier / Math.sqrt(effectiveSteps(q))),
+    event: (q) => gaussian(q.noise_multiplier / Math.sqrt(effectiveSteps(q))),
+  },
+  poisson_gaussian: {
+    own: { rate: between(1e-9, 1) },
+    mu: (q, k) => (q.rate === 1 ? k / q.noise_multiplier : null),
+    event: (q) => sampled(q.rate, gaussian(q.noise_multiplier)),
+  },
+  parallel: {
+    own: { parts: whole(1, 100_000), each: (each) => each?.name === "gaussian" || each?.name === "laplace" },
+    mu: (q, k) => MECHANISMS[q.each.name].mu?.(q, k) ?? null,
+    epsilon: (q, k) => MECHANISMS[q.each.name].epsilon?.(q, k) ?? null,
+    event: (q) => MECHANISMS[q.each.name].event(q),
+  },
+};
+const OF_A_QUERY = { name: NAME, count: whole(1, 1e9), mechanism: NAME, noise_multiplier: between(1e-3, 1e12) };
+
+function query(said) {
+  if (!isObject(said)) refuse("a query must be an object");
+  const own = Object.hasOwn(MECHANISMS, said.mechanism) ? MECHANISMS[said.mechanism].own : null;
+  fields(said, Object.keys({ ...OF_A_QUERY, ...own }), "a query", own === null ? Object.keys(said) : []);
+  for (const [name, holds] of Object.entries({ ...OF_A_QUERY, ...own })) {
+    if (!holds(said[name])) refuse(`a query's ${name} is not what it must be`);
+  }
+  return said;
+}
+
+/** What the queries of a receipt cost at its delta, as far as it is known here.
+ *
+ * `{epsilon, accountant, mu}`, or `{mechanisms}`: those that are not recomputed here. A Gaussian composition is exact:
+ * mu^2 is the sum of count * mu_i^2. Pure epsilons add up. `Invalid` if the event tree is not that of the queries.
+ */
+export function recompute({ queries, event, neighbors, delta }) {
+  if (queries.length > 64 || new Set(queries.map((q) => q?.name)).size < queries.length) {
+    refuse("a plan holds 1 to 64 queries of distinct names");
+  }
+  const plan = queries.map(query);
+  const unknown = plan.filter((q) => !Object.hasOwn(MECHANISMS, q.mechanism));
+  if (unknown.length === 0) {
+    const uses = plan.map((q) => [q.count, MECHANISMS[q.mechanism].event(q)]);
+    const events = uses.map(([count, one]) => (count === 1 ? one : { type: "SelfComposedDpEvent", count, event: one }));
+    const tree = events.length === 1 ? events[0] : { type: "ComposedDpEvent", events };
+    if (!same(event, tree)) refuse("the queries and the event tree differ");
+  }
+  const k = neighbors === "zero_out" ? 1 : 2;
+  const costs = (currency) => plan.map((q) => MECHANISMS[q.mechanism]?.[currency]?.(q, k) ?? null);
+  const [mus, epsilons] = [costs("mu"), costs("epsilon")];
+  const isKnown = (cost) => cost !== null;
+  if (delta >= 1e-12 && mus.every(isKnown)) {
+    const mu = Math.sqrt(plan.reduce((sum, q, i) => sum + q.count * mus[i] * mus[i], 0));
+    return { epsilon: gaussEpsilon(mu, delta), accountant: "exact_gaussian", mu };
+  }
+  if (epsilons.every(isKnown)) {
+    const epsilon = plan.reduce((sum, q, i) => sum + q.count * epsilons[i], 0);
+    return { epsilon: epsilon * (1 + 1e-14), accountant: "pure", mu: null };
+  }
+  if (delta < 1e-12 && mus.some(isKnown)) refuse("no accountant covers these queries at this delta");
+  const isOpen = (q, i) => !isKnown(mus[i]) && !isKnown(epsilons[i]);
+  const open = plan.some(isOpen) ? plan.filter(isOpen) : plan; // Gaussian and pure ones together
+  return { mechanisms: [...new Set(open.map((q) => q.mechanism))] };
+}
+
+/** Whether they are one JSON value, but for another platform's last digits; a count is exact. */
+function same(found, derived, key = "") {
+  if (Array.isArray(derived)) {
+    return Array.isArray(found) && found.length === derived.length && derived.every((each, i) => same(found[i], each));
+  }
+  if (isObject(derived)) {
+    const keys = Object.keys(derived);
+    const alike = isObject(found) && Object.keys(found).length === keys.length;
+    return alike && keys.every((name) => Object.hasOwn(found, name) && same(found[name], derived[name], name));
+  }
+  if (typeof derived !== "number" || key === "count") return found === derived;
+  return typeof found === "number" && Math.abs(found - derived) <= FEW * Math.max(Math.abs(found), Math.abs(derived));
+}
+
+/** Whether an entry hashes to its hash: SHA-256 of the canonical JSON of everything else in it. */
+export async function isSound(entry) {
+  const { hash, ...rest } = fields(entry, ["sequence", "kind", "body", "previous_hash", "hash"], "an entry");
+  return isObject(rest.body) && (await sha256(canonical(rest))) === hash;
+}
+
+async function isRelease(receipt, entry) {
+  const says = (part, names) => names.every((name) => part[name] === receipt[name]);
+  const isHere = (await isSound(entry)) && says(entry, ["sequence", "previous_hash", "hash"]);
+  return isHere && entry.kind === "released" && says(entry.body, ["job", "model_sha256"]);
+}
+
+/** What was found of a receipt.
+ *
+ * Parameters are texts as files hold them: the receipt `{receipt, signature}`; the trusted JWK Set, from another source
+ * than the receipt; perhaps the ledger's entry of its release, and the model, profile or statistic that it is for.
+ *
+ * `holds` is true if all was checked and holds, null if all that was checked holds and something could not be, else
+ * false, and `reason` says the first thing that does not hold. `checks` say the same one by one: `{what, holds, says}`.
+ */
+export async function verify(receiptText, keysText, { entry = null, model = null } = {}) {
+  const document = fields(parse(receiptText), ["receipt", "signature"], "the document");
+  const receipt = statement(document.receipt);
+  const checks = [];
+  const found = { receipt, checks, recomputed: null, mu: null };
+  const note = (what, holds, says) => checks.push({ what, holds, says });
+  const wrong = await wrongSignature(receipt, document.signature, parse(keysText));
+  note("signature", wrong === null, wrong ?? "a key that you trust signed exactly this receipt");
+  if (wrong === null) note("epsilon", ...within(receipt, found));
+  if (entry !== null) {
+    const is = await isRelease(receipt, parse(entry));
+    note("ledger", is, is ? "the entry is this release and hashes to its hash" : "the entry is not this release");
+  }
+  if (model !== null) {
+    const is = (await sha256(canonical(parse(model)))) === receipt.model_sha256;
+    note("model", is, is ? "it is the one that was released" : "the receipt is for another model");
+  }
+  const failed = checks.find((check) => check.holds === false);
+  const holds = failed ? false : checks.some((check) => check.holds === null) ? null : true;
+  return { ...found, holds, reason: failed?.says ?? null };
+}
+
+/** Whether the queries cost no more than is stated: `[holds, says]`; a sum that is not tight decides nothing. */
+function within(receipt, found) {
+  const cost = recompute(receipt);
+  if (cost.mechanisms) {
+    return [null, `not recomputed here: ${cost.mechanisms.join(", ")} needs \`purse receipt verify\``];
+  }
+  Object.assign(found, { recomputed: cost.epsilon, mu: cost.mu });
+  const at = `epsilon ${cost.epsilon} at delta ${receipt.delta}`;
+  if (cost.epsilon <= receipt.epsilon * (1 + FEW)) return [true, `the queries cost ${at}, by ${cost.accountant}`];
+  if (cost.accountant === "pure" && receipt.delta > 0) {
+    return [null, `not recomputed here: less than the sum ${cost.epsilon} needs \`purse receipt verify\``];
+  }
+  return [false, "the events cost more than the stated epsilon"];
+}

@@ -1,0 +1,381 @@
+"""The check of a receipt in the browser, a second writing of `accounting.records.receipt`: both say the same."""
+
+import copy
+import hashlib
+import json
+import shutil
+import struct
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import islice
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import rfc8785
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from joserfc import jws
+
+from accounting import Unit
+from accounting.errors import CodecError, ReceiptInvalid
+from accounting.mechanisms import Exponential, Gaussian, Laplace, LastIterate, Parallel, PoissonGaussian
+from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
+from accounting.records import receipt
+from accounting.records.chain import Entry, link
+from accounting.records.documents import canonical, parse
+from accounting.records.statement import Statement
+from app.pages.static_files import FOLDER
+from tests.support.javascript import AbstractModule, Thrown, in_node, in_page
+from tests.support.receipts import ENTRY, KEY, KEYS, make, release_entry
+from tests.unit.accounting.test_issued_receipts import ISSUED
+from tests.unit.accounting.test_receipt import BAD_EVENTS, GOOD, document, signed
+
+EXACT = {
+    "gaussian": (Query("a", 100, Gaussian()),),
+    "one answer": (Query("a", 1, Gaussian()),),
+    "several": (Query("a", 7, Gaussian(), 0.3), Query("b", 2, Gaussian()), Query("c", 1, LastIterate(1_000_000, 0.9))),
+    "last iterate": (Query("a", 3, LastIterate(10_000, 1.0)),),
+    "parallel": (Query("a", 2, Parallel(Gaussian(), 50)),),
+    "whole batches": (Query("a", 5, PoissonGaussian(1.0)),),
+}
+PURE = {
+    "laplace": (Query("a", 3, Laplace()),),
+    "choices": (Query("a", 2, Laplace(), 0.5), Query("b", 3, Exponential()), Query("c", 1, Parallel(Laplace(), 9))),
+}
+
+
+@pytest.fixture(scope="module", params=["node", "chromium"])
+def module(request: pytest.FixtureRequest) -> Iterator[AbstractModule]:
+    """The module, in each of the places where it may run."""
+    if request.param == "node" and shutil.which("node") is None:
+        pytest.skip("there is no node here")
+    where = (
+        in_node("receipt.js") if request.param == "node" else in_page(request.getfixturevalue("browser"), "receipt.js")
+    )
+    with where as found:
+        yield found
+
+
+def checked(module: AbstractModule, of: Any, keys: Any = KEYS, entry: Any = None) -> Any:
+    """What it finds of a document; None if it refuses it as malformed."""
+    (answer,) = module.answers("verify", [arguments(of, keys, entry)])
+    if "error" in answer:
+        assert answer["error"] == "Invalid"
+        return None
+    return answer["value"]
+
+
+def arguments(of: Any, keys: Any = KEYS, entry: Any = None) -> list[Any]:
+    more = {} if entry is None else {"entry": json.dumps(entry.to_json())}
+    return [of if isinstance(of, str) else json.dumps(of), json.dumps(keys), more]
+
+
+def test_every_issued_receipt_holds_and_what_is_not_recomputed_is_named(module: AbstractModule) -> None:
+    """Those that are Gaussian, or pure, to the server's own digits."""
+    entry = Entry.from_json(ISSUED["entry"])
+    recomputed = set()
+    for issued in ISSUED["issued"]:
+        found = checked(module, issued["document"], ISSUED["keys"], entry)
+        held = {check["what"]: check["holds"] for check in found["checks"]}
+        assert (held["signature"], held["ledger"], found["reason"]) == (True, True, None)
+        assert found["holds"] is held["epsilon"]
+        if found["holds"]:
+            assert found["recomputed"] == pytest.approx(issued["recomputed_epsilon"], rel=1e-12)
+            recomputed |= {query["mechanism"] for query in issued["document"]["receipt"]["queries"]}
+        else:
+            (says,) = [check["says"] for check in found["checks"] if check["what"] == "epsilon"]
+            assert says.startswith("not recomputed here: ")
+            assert says.endswith("needs `purse receipt verify`")
+    assert recomputed == {"gaussian", "poisson_gaussian", "laplace", "exponential", "last_iterate", "parallel"}
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("queries", [*EXACT.values(), *PURE.values()], ids=[*EXACT, *PURE])
+def test_epsilon_is_found_again_under_both_relations(
+    module: AbstractModule, queries: tuple[Query, ...], neighbors: Any
+) -> None:
+    """To ten digits what the server certifies; stated by 2e-9 too low, it does not hold, here as there."""
+    plan = Plan(tuple(PlannedQuery(q.name, q.count, q.mechanism, 31.7 * q.count) for q in queries), neighbors)
+    delta = 0.0 if queries in PURE.values() else 1e-6
+    stated = receipt.recompute(make() | told(plan, 100.0, delta)).epsilon
+    for factor, holds in ((1.0, True), (1 + 1e-3, True), (1 - 5e-10, True), (1 - 2e-9, False), (0.5, False)):
+        built = make() | told(plan, stated * factor, delta)
+        found = checked(module, {"receipt": built, "signature": receipt.sign(built, KEY)})
+        assert found["recomputed"] == pytest.approx(stated, rel=1e-11)
+        assert (found["holds"], receipt.verify(signed(built), KEYS).holds) == (holds, holds)
+        assert found["reason"] == (None if holds else "the events cost more than the stated epsilon")
+
+
+def told(plan: Plan, epsilon: float, delta: float) -> dict[str, Any]:
+    """What a receipt of this plan says otherwise than the usual one."""
+    built = make(release_plan=ReleasePlan(plan, epsilon, delta, "any", "1"), transcript=plan)
+    return {name: built[name] for name in ("epsilon", "delta", "queries", "event", "neighbors")}
+
+
+def test_the_profile_is_right_to_ten_digits_in_every_tail(module: AbstractModule) -> None:
+    """delta(epsilon) in 60 digits, and its inverse; epsilon is never below the truth."""
+    mpmath.mp.dps = 60
+    deltas, epsilons = [], []
+    for mu in (2e-4, 0.01, 0.3, 1.0, 1.9, 2.1, 7.0, 60.0):
+        for delta in (1e-12, 1e-9, 1e-5, 1e-2):
+            (found,) = module.answers("gaussEpsilon", [[mu, delta]])
+            if found["value"] > 0:
+                epsilons.append((delta, float(exact(mu, found["value"] * (1 + 5e-11)) / delta)))
+                assert exact(mu, found["value"]) <= delta, "rounded up"
+                assert exact(mu, found["value"] * (1 - 1.1e-9)) > delta, "and by no more than that"
+                deltas.append((mu, found["value"]))
+    assert len(epsilons) > 20
+    for (mu, epsilon), answer in zip(deltas, module.answers("gaussDelta", deltas), strict=True):
+        assert answer["value"] == pytest.approx(float(exact(mu, epsilon)), rel=2e-10)
+    assert module.call("gaussEpsilon", 0.02, 1e-2) == 0
+    assert module.call("gaussEpsilon", 1e-7, 1e-6) == pytest.approx(module.call("gaussEpsilon", 1e-5, 1e-6))
+
+
+def exact(mu: float, epsilon: float) -> Any:
+    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)."""
+    m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+    return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+# What is refused: every case of tests/unit/accounting/test_receipt.py, and Python's verdict beside it
+
+
+@pytest.mark.parametrize("field", sorted(GOOD["receipt"]))
+def test_no_field_can_be_changed_or_left_out(module: AbstractModule, field: str) -> None:
+    values: tuple[Any, ...] = ("0", "cd" * 32, 7, 0.25, None, {}, [], {"name": "dp_svrg"}, True)
+    for value in values:
+        forged = copy.deepcopy(GOOD)
+        forged["receipt"][field] = value
+        found = checked(module, forged)
+        assert found is None or (found["holds"], found["recomputed"]) == (False, None)
+    less = {name: value for name, value in GOOD["receipt"].items() if name != field}
+    found = checked(module, {"receipt": less, "signature": GOOD["signature"]})
+    assert found is None or (field == "unit" and found["reason"] == "what was signed is another document")
+    assert checked(module, {"receipt": GOOD["receipt"] | {"seed": 1}, "signature": GOOD["signature"]}) is None
+    assert checked(module, GOOD | {"keys": KEYS}) is None
+
+
+def test_a_field_is_what_the_statement_says_it_is(module: AbstractModule) -> None:
+    """Truly signed, and refused for what it says all the same; its fields are those of `Statement`."""
+    bad: dict[str, list[Any]] = {
+        "rows": [0, -1, True, 1.5, 2**53, None, "5"],
+        "persons": [5],
+        "unit": [
+            {"name": "person"},
+            {"name": "row", "max_rows": 4},
+            {"name": "person", "max_rows": 5000},
+            {"k": 1},
+            None,
+        ],
+        "neighbors": ["add_remove", 1],
+        "numerics": ["float"],
+        "epsilon": [-1.0, "0.5", True, 101, None],
+        "delta": [0.5, None, -1e-9],
+        "sequence": [0, -3, 1.5],
+        "hash": ["AB" * 32, "ab", None],
+        "previous_hash": ["ab" * 32 + "\n"],
+        "model_sha256": [1],
+        "issued_at": ["yesterday", "2026-01-02", "2026-01-02T03:04:05", "2026-01-02T03:04:05Z\n"],
+        "id": ["", "a\x00", "x" * 257],
+        "analyst": ["x" * 300, ["ada"]],
+        "method": ["dp_gd", {}, {"name": 3}, {"name": ""}],
+        "event": [[], None],
+        "queries": [[], {}, [{}], [1]],
+        "profile": [{"job": "j"}, {"job": "j", "sha256": "ab"}, "j"],
+        "share": [1.5, "1"],
+    }
+    for field, values in bad.items():
+        for value in values:
+            built = GOOD["receipt"] | {field: value}
+            with pytest.raises((ReceiptInvalid, CodecError)):
+                receipt.verify(signed({field: value}), KEYS)
+            assert checked(module, {"receipt": built, "signature": GOOD["signature"]}) is None or field == "queries"
+    for change in ({"share": 0.25}, {"profile": {"job": "j", "sha256": "ab" * 32}}, {"id": "𝒳" * 256}):
+        assert checked(module, signed(change))["holds"]
+    person = make(records=500, unit=Unit("person", 8))
+    assert checked(module, document(person))["holds"]
+    names = {field.name for field in fields(Statement)}
+    assert names == {*GOOD["receipt"], "share", "profile", "persons"}
+    assert checked(module, signed({"id": "r2"}))["receipt"].keys() == GOOD["receipt"].keys()
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_no_character_of_the_signature_can_be_changed(module: AbstractModule, part: int) -> None:
+    parts = GOOD["signature"].split(".")
+    places = {*range(0, len(parts[part]), max(1, len(parts[part]) // 20)), len(parts[part]) - 1}
+    forged = []
+    for at in sorted(places):
+        for letter in "AB_":
+            other = parts[part][:at] + letter + parts[part][at + 1 :]
+            if other != parts[part]:
+                forged.append(arguments(GOOD | {"signature": ".".join([*parts[:part], other, *parts[part + 1 :]])}))
+    forged += [arguments(GOOD | {"signature": GOOD["signature"] + end}) for end in ("=", " ", "A", "\n", ".")]
+    answers = module.answers("verify", forged)
+    assert all(answer.get("error") == "Invalid" or answer["value"]["holds"] is False for answer in answers)
+
+
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+def test_only_a_trusted_key_signs_and_only_by_this_algorithm(module: AbstractModule) -> None:
+    """A stranger's key, one that comes along, a trusted name on it; another algorithm, kind or header."""
+    mallory, built = receipt.generate_key(), make()
+    assert checked(module, document(built, mallory))["reason"] == "no trusted key made this signature"
+    renamed = {"keys": [receipt.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
+    assert checked(module, GOOD, renamed)["holds"] is False
+    assert checked(module, document(built, mallory), {"keys": [*KEYS["keys"], *renamed["keys"]]})["holds"]
+    assert checked(module, GOOD, {"keys": [KEYS["keys"][0] | {"kid": "another"}]})["holds"]
+    public, kid, kind = mallory.private.as_dict(private=False), KEY.private.thumbprint(), "privy-purse-receipt"
+    own = {"alg": "Ed25519", "kid": kid, "typ": kind}
+    for header, key in (
+        (own | {"jwk": public}, mallory.private),
+        ({"alg": "Ed25519", "typ": kind}, KEY.private),
+        (own | {"alg": "EdDSA"}, KEY.private),
+        (own | {"typ": "JWT"}, KEY.private),
+        (own | {"typ": "privy-purse-head"}, KEY.private),
+    ):
+        algorithm = str(header["alg"])
+        signature = jws.serialize_compact(header, canonical(built), key, algorithms=[algorithm])
+        assert checked(module, {"receipt": built, "signature": signature}) is None
+    other = jws.serialize_compact(own, json.dumps(built), KEY.private, ["Ed25519"])
+    assert checked(module, {"receipt": built, "signature": other})["reason"] == "what was signed is another document"
+    for no_jws in (None, 1, "", "a.b", "a.b.c.d", ".e30.AA", "W10.e30.AA"):
+        assert checked(module, GOOD | {"signature": no_jws}) is None
+
+
+def test_other_keys_are_passed_over_and_no_key_set_is_refused(module: AbstractModule) -> None:
+    okp: dict[str, Any] = {"kty": "OKP", "crv": "Ed25519"}
+    others: list[dict[str, Any]] = [
+        {},
+        {"kty": "EC"},
+        okp,
+        okp | {"x": "AA"},
+        okp | {"x": "no base64!"},
+        {**okp, "x": 7},
+    ]
+    assert checked(module, GOOD, {"keys": [*others, *KEYS["keys"]]})["holds"]
+    assert checked(module, GOOD, {"keys": others})["holds"] is False
+    wrong: tuple[Any, ...] = (None, [], {}, {"keys": None}, {"keys": [1]}, {"keys": [{}] * 1000}, "x")
+    for trusted in wrong:
+        assert checked(module, GOOD, trusted) is None
+
+
+def test_the_ledgers_entry_must_be_this_release(module: AbstractModule) -> None:
+    failed = link(ENTRY.sequence, "failed", ENTRY.body, ENTRY.previous_hash)
+    assert checked(module, GOOD, entry=ENTRY)["holds"]
+    for of, entry in (
+        (GOOD, release_entry(model="cd" * 32)),
+        (GOOD, release_entry(job="j2")),
+        (GOOD, Entry(5, ENTRY.kind, ENTRY.body, ENTRY.previous_hash, ENTRY.hash)),
+        (GOOD, Entry(ENTRY.sequence, ENTRY.kind, ENTRY.body | {"attempt": 2}, ENTRY.previous_hash, ENTRY.hash)),
+        (GOOD, Entry(ENTRY.sequence, "failed", ENTRY.body, ENTRY.previous_hash, ENTRY.hash)),
+        (document(make(job="j2")), ENTRY),
+        (document(make(model_sha256="cd" * 32)), ENTRY),
+        (document(make(entry=failed)), failed),
+    ):
+        found = checked(module, of, entry=entry)
+        assert (found["holds"], found["reason"]) == (False, "the entry is not this release")
+        assert not receipt.verify(of, KEYS, entry).holds
+
+
+def test_it_is_for_one_model(module: AbstractModule) -> None:
+    model = {"coefficients": {"b": 0.1, "ä": [1e-7, 3.0, 1e21]}, "kind": "model"}
+    digest = hashlib.sha256(canonical(model)).hexdigest()
+    of = document(make(model_sha256=digest))
+    for said, holds in ((model, True), (model | {"kind": "other"}, False)):
+        (answer,) = module.answers("verify", [[json.dumps(of), json.dumps(KEYS), {"model": json.dumps(said)}]])
+        assert answer["value"]["holds"] is holds
+
+
+@pytest.mark.parametrize("name", sorted(BAD_EVENTS.keys() - {"count 100.0"}))  # 100.0 and 100 are one number, RFC 8785
+def test_the_event_tree_is_that_of_the_queries(module: AbstractModule, name: str) -> None:
+    """As `recompute` has it, on a receipt that is truly signed where it can be."""
+    try:
+        of: Any = signed({"event": BAD_EVENTS[name]})
+    except (CodecError, ReceiptInvalid):
+        of = {"receipt": GOOD["receipt"] | {"event": BAD_EVENTS[name]}, "signature": GOOD["signature"]}
+    assert checked(module, of) is None
+
+
+def test_a_query_is_as_it_would_be_written(module: AbstractModule) -> None:
+    (query,) = GOOD["receipt"]["queries"]
+    wrong: list[Any] = [
+        [query | change]
+        for change in (
+            {"count": 0}, {"count": 99}, {"count": 1.5}, {"count": 2 * 10**9}, {"noise_multiplier": 0},
+            {"noise_multiplier": 1e-9}, {"noise_multiplier": "1"}, {"name": ""}, {"rate": 0.5}, {"mechanism": 3},
+            {"mechanism": "laplace"}, {"mechanism": "poisson_gaussian"}, {"mechanism": "last_iterate", "steps": 3},
+            {"mechanism": "parallel", "parts": 3, "each": {"name": "exponential"}}, {"mechanism": "constructor"},
+        )
+    ]  # fmt: skip
+    wrong += [[query, query], [query | {"name": str(i)} for i in range(65)], [query | {"mechanism": None}]]
+    for queries in wrong:
+        of = signed({"queries": queries})
+        found = checked(module, of)
+        assert found is None or (found["holds"] is None and queries[0]["mechanism"] == "constructor")
+        with pytest.raises(ReceiptInvalid):
+            receipt.verify(of, KEYS)
+    assert checked(module, signed({"delta": 0})) is None
+
+
+def test_a_document_is_read_strictly(module: AbstractModule) -> None:
+    """Repeated keys, numbers that no double holds, text beside it: refused as Python's own reading refuses them."""
+    text = json.dumps(GOOD)
+    for raw in (
+        "", "[]", "{}", "null", "x", text + "x", "\ufeff" + text, text[:-1] + ', "signature": ""}', text[:-1] + ",}",
+        text.replace('"rows": 20000', '"rows": 20000, "rows": 20000'), text.replace("20000", "020000"),
+        text.replace('"rows"', '"\\u0072ows": 20000, "rows"'), text.replace("20000", "NaN"),
+        text.replace("20000", "1e999"),
+        text.replace("20000", "123456789012345678901"), text.replace("Cens", "\\ud800"), "[" * 5000 + "]" * 5000,
+    ):  # fmt: skip
+        assert checked(module, raw) is None
+        with pytest.raises(ReceiptInvalid):
+            receipt.verify(receipt.read(raw), KEYS)
+    for same in (json.dumps(GOOD, indent=3), json.dumps(GOOD, sort_keys=True, ensure_ascii=False), text + "\r\n\t "):
+        assert checked(module, same)["holds"], "what is signed is the value"
+
+
+def test_numbers_and_keys_are_canonical_as_in_the_standard(module: AbstractModule) -> None:
+    """RFC 8785, 3.2.3 and appendix B, and 2,000 doubles of random bits."""
+    bits = np.random.default_rng(8785).integers(0, 2**64, 2200, dtype=np.uint64)
+    drawn = [
+        value for value in (struct.unpack("<d", int(b).to_bytes(8, "little"))[0] for b in bits) if value - value == 0
+    ]
+    numbers = [0.0, -0.0, 5e-324, 1.7976931348623157e308, 9007199254740992.0, 1e21, 1e-6, 1e-7, 333333333.3333332,
+               *islice(drawn, 2000)]  # fmt: skip
+    answers = module.answers("canonical", [[value] for value in numbers])
+    assert [answer["value"] for answer in answers] == [rfc8785.dumps(value).decode() for value in numbers]
+    keys = {"€": 1, "\r": 2, "דּ": 3, "1": 4, "😀": 5, "\x80": 6, "ö": 7, "__proto__": 8, "constructor": 9}
+    nested = {"b": [keys, '\x7f\x1f"\\/\u2028', True, None], "a": {}}
+    assert module.call("canonical", nested) == canonical(nested).decode()
+    assert module.call("canonical", json.loads(canonical(nested))) == canonical(nested).decode()
+    with pytest.raises(Thrown, match="surrogate"):
+        module.call("canonical", json.loads('{"a": 1}') | {"b": ["\ud800"]})
+
+
+def test_any_text_is_read_as_python_reads_it(module: AbstractModule) -> None:
+    """Small texts out of the pieces of JSON, good ones and broken ones."""
+    marks, words = list("{}[],:"), ["true", "null", "NaN", " ", "\n", "\u00a0", '"', '{"a": 1, "b": [2]}']
+    texts_and_numbers = ['"a"', '"b"', '"\\u0061"', "1", "-0", "1.5e3", "01", "1e400", "9007199254740993"]
+    pieces = st.sampled_from([*marks, *words, *texts_and_numbers])
+
+    @given(texts=st.lists(st.lists(pieces, max_size=8).map("".join), min_size=50, max_size=50))
+    @settings(max_examples=6, suppress_health_check=list(HealthCheck))
+    def agree(texts: list[str]) -> None:
+        for text, answer in zip(texts, module.answers("parse", [[text] for text in texts]), strict=True):
+            try:
+                expected = parse(text)
+                canonical(expected)
+            except CodecError:
+                assert answer.get("error") == "Invalid", text
+            else:
+                assert "error" not in answer, text
+                assert answer["value"] == expected
+
+    agree()
+
+
+def test_what_it_needs_is_in_it() -> None:
+    """No import and no request: who keeps the file keeps the whole check."""
+    source = (FOLDER / "receipt.js").read_text()
+    assert not any(word in source for word in ("import ", "import(", "fetch(", "XMLHttpRequest", "eval(", "Function("))
