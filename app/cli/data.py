@@ -11,6 +11,7 @@ from rich.console import Console
 from app.cli.common import (
     DEFAULT_URL,
     Json,
+    OldestFirst,
     Url,
     connect,
     emit,
@@ -23,8 +24,9 @@ from app.cli.common import (
 )
 from app.cli.reports import cures, show
 from app.cli.sharing import show_allotments
+from purse.wire.base import Order
 from purse.wire.columns import Column
-from purse.wire.datasets import BudgetStatus, Dataset, Registered
+from purse.wire.datasets import BudgetStatus, Dataset, DatasetState, Registered
 from purse.wire.neighbors import lines
 
 
@@ -66,19 +68,24 @@ def upload(
 
 def datasets(
     dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name; all if left out.")] = None,
+    state: Annotated[DatasetState | None, typer.Option(help="Only those in this state.")] = None,
+    family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None,
+    oldest_first: OldestFirst = False,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
-    """The datasets that this token may see; of one of them its columns, as declared.
+    """The datasets that this token may see, the newest first; of one of them its columns, as declared.
 
     \b
     Examples:
       purse datasets
+      purse datasets --state frozen
       purse datasets census
     """
     with connect(url) as client:
         if dataset is None:
-            found = client.datasets.list()
+            order: Order = "asc" if oldest_first else "desc"
+            found = client.datasets.list(state=state, family=family, order=order)
             emit(found, json, lambda: _list(list(found)))
         else:
             one = client.datasets.get(dataset)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from app.cli.common import (
     DEFAULT_URL,
@@ -12,6 +13,7 @@ from app.cli.common import (
     Epsilon,
     Job,
     Json,
+    OldestFirst,
     Url,
     connect,
     emit,
@@ -51,7 +53,16 @@ Preparation = Annotated[
     ),
 ]
 
-group = typer.Typer(no_args_is_help=True, help="List, show, follow and cancel jobs.")
+
+class Listing(TyperGroup):
+    """`purse jobs --state done` is `purse jobs list --state done`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_listing = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        return super().parse_args(ctx, ["list", *args] if is_listing else args)
+
+
+group = typer.Typer(cls=Listing, help="List, show, follow and cancel jobs; a list, if nothing else is said.")
 
 
 def request(
@@ -130,15 +141,37 @@ def submit(
 
 
 @group.command("list")
-def list_jobs(url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """The jobs that this token may see.
+def list_jobs(
+    dataset: Annotated[str | None, typer.Option(help="Only those on this dataset, by id or name.")] = None,
+    state: Annotated[wire.JobState | None, typer.Option(help="Only those in this state.")] = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Only those of this method.")] = None,
+    kind: Annotated[wire.JobKind | None, typer.Option(help="Only those that release this.")] = None,
+    analyst: Annotated[str | None, typer.Option(help="Only this analyst's, by name or id.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only those submitted from this day or time (UTC) on.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only those submitted before this day or time (UTC).")] = None,
+    oldest_first: OldestFirst = False,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """The jobs that this token may see, the newest first.
 
     \b
-    Example:
-      purse jobs list
+    Examples:
+      purse jobs
+      purse jobs --state done --dataset visits
+      purse jobs list --since 2026-11-01 --analyst ada --json
     """
     with connect(url) as client:
-        found = client.jobs.list()
+        found = client.jobs.list(
+            dataset=dataset,
+            state=state,
+            method=method,
+            kind=kind,
+            analyst=analyst,
+            since=since,
+            until=until,
+            order="asc" if oldest_first else "desc",
+        )
     rows = [(j.id, j.dataset, j.analyst, j.state, _steps(j), j.quote.method.name, _price(j.quote)) for j in found]
     emit(found, json, lambda: table(("id", "dataset", "analyst", "state", "steps", "method", "privacy"), rows))
 

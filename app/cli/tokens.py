@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Home, Json, Refusal, Url, connect, emit, facts, note, table
+from app.cli.common import DEFAULT_URL, Home, Json, OldestFirst, Refusal, Url, connect, emit, facts, note, table
 from purse.wire import tokens as wire
+from purse.wire.base import Order
 from purse.wire.tokens import NewToken, TokenRequest
 
 group = typer.Typer(no_args_is_help=True, help="Make, list, rotate and revoke bearer tokens.")
@@ -73,15 +74,23 @@ def create(
 
 
 @group.command("list")
-def list_tokens(url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """Live tokens, without their secrets.
+def list_tokens(
+    name: Annotated[str | None, typer.Option(help="Only whose name is this.")] = None,
+    role: Annotated[Role | None, typer.Option(help="Only those of this role.")] = None,
+    oldest_first: OldestFirst = False,
+    url: Url = DEFAULT_URL,
+    json: Json = False,
+) -> None:
+    """Live tokens, without their secrets, the newest first.
 
     \b
-    Example:
+    Examples:
       purse token list
+      purse token list --role analyst
     """
     with connect(url) as client:
-        found = client.tokens.list()
+        order: Order = "asc" if oldest_first else "desc"
+        found = client.tokens.list(name=name, role=None if role is None else role.value, order=order)
     rows = [(t.id, t.name, t.role, " ".join(t.scopes), t.created_at, t.expires_at or "-") for t in found]
     emit(found, json, lambda: table(("id", "name", "role", "scopes", "created", "expires"), rows))
 

@@ -6,9 +6,10 @@ import sqlalchemy as sa
 
 from accounting.records.allotments import Account, fit
 from app.datasets import store
-from app.datasets.grants import analyst_of
+from app.datasets.grants import analyst_of, by_arrival
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import allotments as ledger
 from app.ledger.allotments import Row
@@ -52,13 +53,14 @@ def get(database: Database, steward: Principal, dataset_id: str, named: str) -> 
         return _found(connection, row, analyst_of(connection, named))
 
 
-def page(database: Database, steward: Principal, dataset_id: str, after: str | None, limit: int) -> Page[Allotment]:
-    """The allotments of a dataset's budget, from after the analyst whose identity is `after`."""
+def page(database: Database, steward: Principal, dataset_id: str, asked: Paging) -> Page[Allotment]:
+    """The allotments of a dataset's budget, in the order in which analysts came."""
     with database.read() as connection:
         row = store.visible(connection, dataset_id, steward)
-        told = sorted(described(connection, row).values(), key=lambda one: one.identity)
-    found = [one for one in told if after is None or one.identity > after]
-    return Page[Allotment](items=found[:limit], next=found[limit - 1].identity if len(found) > limit else None)
+        told = described(connection, row)
+        mine = sa.select(identities.c.id).where(identities.c.id.in_(told))
+        found = connection.scalars(by_arrival(mine, asked)).all()
+    return asked.page(Page[Allotment], found, told.__getitem__, str)
 
 
 def delete(database: Database, steward: Principal, dataset_id: str, named: str) -> None:

@@ -4,10 +4,13 @@ Whatever an analyst asks of datasets is asked with `granted` in the same query, 
 granted are one case, in answers and in their times.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from app.datasets import store
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.identity import store as identity
 from app.identity.store import Principal
 from app.ledger import store as ledger
@@ -37,16 +40,18 @@ def get(database: Database, dataset_id: str, named: str) -> Grant:
         return _found(connection, dataset_id, analyst_of(connection, named))
 
 
-def page(database: Database, dataset_id: str, after: str | None, limit: int) -> Page[Grant]:
-    """A dataset's grants, from after the analyst whose identity is `after`, in the order in which analysts came."""
+def page(database: Database, dataset_id: str, asked: Paging) -> Page[Grant]:
+    """A dataset's grants, in the order in which analysts came: cursors are their identities, which nobody deletes."""
     with database.read() as connection:
         _exists(connection, dataset_id)
-        query = _grants(dataset_id).order_by(identities.c.created_at, identities.c.id).limit(limit + 1)
-        if after is not None:
-            place = sa.select(identities.c.created_at, identities.c.id).where(identities.c.id == after)
-            query = query.where(sa.tuple_(identities.c.created_at, identities.c.id) > place.scalar_subquery())
-        found = [Grant(**row._mapping) for row in connection.execute(query)]
-    return Page[Grant](items=found[:limit], next=found[limit - 1].identity if len(found) > limit else None)
+        found = connection.execute(by_arrival(_grants(dataset_id), asked)).all()
+    return asked.page(Page[Grant], found, lambda row: Grant(**row._mapping), lambda row: row.identity)
+
+
+def by_arrival(query: sa.Select[Any], asked: Paging) -> sa.Select[Any]:
+    """A page of what is selected with `identities`, in the order in which these came."""
+    by = (identities.c.created_at, identities.c.id)
+    return asked.of(query, *by, at=sa.select(*by).where(identities.c.id == asked.cursor))
 
 
 def revoke(database: Database, dataset_id: str, named: str) -> None:

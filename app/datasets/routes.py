@@ -3,14 +3,16 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool
 
 from app.datasets import folders, service, spool
 from app.datasets.budgets import Answers
+from app.datasets.store import Wanted
 from app.datasets.upload import Upload, receive
 from app.http import conditional
 from app.http.errors import responses
+from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.identity.dependencies import Principal, database, require, settings
 from app.ledger.routes import Keys
@@ -113,11 +115,11 @@ def create(
 def listing(
     base: Base,
     principal: Anyone,
-    cursor: Annotated[Identifier | None, Query(description="`next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="The most entries of this page.")] = 50,
+    asked: Annotated[Paging, Depends(paging(usual=50, most=200))],
+    wanted: Annotated[Wanted, Depends()],
 ) -> Page[Dataset]:
-    """Public facts, oldest first."""
-    return service.page(base, cursor, limit, principal)
+    """Public facts, by the time of registration."""
+    return service.page(base, principal, asked, wanted)
 
 
 @router.get("/{dataset_id}", summary="Read a dataset's public facts", responses=responses("not_found"))

@@ -12,9 +12,10 @@ from accounting.privacy import Privacy
 from accounting.records.chain import Entry
 from accounting.records.events import Joined, Opened
 from app.datasets import budgets, families, folders, profiles, store, values
-from app.datasets.store import DatasetRow
+from app.datasets.store import ANY, DatasetRow, Wanted
 from app.datasets.upload import Upload
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
@@ -70,12 +71,11 @@ def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
         return described(connection, store.visible(connection, dataset_id, principal), principal)
 
 
-def page(database: Database, cursor: str | None, limit: int, principal: Principal) -> Page[Dataset]:
-    """The datasets that the principal may know of, oldest first, from after the one whose id is `cursor`."""
+def page(database: Database, principal: Principal, asked: Paging, wanted: Wanted = ANY) -> Page[Dataset]:
+    """The datasets that the principal may know of, as far as they are wanted."""
     with database.read() as connection:
-        rows = store.page(connection, principal, cursor, limit + 1)
-        items = [described(connection, row, principal) for row in rows[:limit]]
-    return Page[Dataset](items=items, next=items[-1].id if len(rows) > limit else None)
+        found = store.page(connection, principal, asked, wanted)
+        return asked.page(Page[Dataset], found, lambda row: described(connection, row, principal), lambda row: row.id)
 
 
 def head(database: Database, keys: SigningKeys, dataset_id: str, principal: Principal) -> LedgerHead:

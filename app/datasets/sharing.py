@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Response
 
 from app.datasets import allotments, grants
 from app.http.body import json_body
 from app.http.errors import responses
+from app.http.lists import Paging, paging
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from purse.wire.allotments import Allotment, AllotmentRequest
@@ -18,8 +19,7 @@ router = APIRouter(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
-Cursor = Annotated[Identifier | None, Query(description="`next` of the page before.")]
-Limit = Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")]
+Asked = Annotated[Paging, Depends(paging())]
 
 
 @router.put("/grants/{analyst}", summary="Grant a dataset", responses=responses("not_found", "disk_full"))
@@ -29,15 +29,9 @@ def give(base: Base, principal: Manager, dataset_id: Identifier, analyst: Name) 
 
 
 @router.get("/grants", summary="List grants", responses=responses("not_found", "invalid_request"))
-def listing(
-    base: Base,
-    _principal: Steward,
-    dataset_id: Identifier,
-    cursor: Cursor = None,
-    limit: Limit = 100,
-) -> Page[Grant]:
-    """The analysts who know of the dataset, in the order in which they got their first tokens."""
-    return grants.page(base, dataset_id, cursor, limit)
+def listing(base: Base, _principal: Steward, dataset_id: Identifier, asked: Asked) -> Page[Grant]:
+    """The analysts who know of the dataset, by when they got their first tokens."""
+    return grants.page(base, dataset_id, asked)
 
 
 @router.get("/grants/{analyst}", summary="Read a grant", responses=responses("not_found"))
@@ -75,11 +69,9 @@ def allot(
 
 
 @router.get("/allotments", summary="List allotments", responses=responses("not_found", "invalid_request"))
-def allotted(
-    base: Base, principal: Steward, dataset_id: Identifier, cursor: Cursor = None, limit: Limit = 100
-) -> Page[Allotment]:
-    """What each analyst may spend of the budget, and how much of that is spent."""
-    return allotments.page(base, principal, dataset_id, cursor, limit)
+def allotted(base: Base, principal: Steward, dataset_id: Identifier, asked: Asked) -> Page[Allotment]:
+    """What each analyst may spend of the budget, and how much of that is spent, by when they got their first tokens."""
+    return allotments.page(base, principal, dataset_id, asked)
 
 
 @router.get("/allotments/{analyst}", summary="Read an allotment", responses=responses("not_found"))

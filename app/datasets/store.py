@@ -1,11 +1,13 @@
 """Datasets in the database. Every function works inside the caller's transaction."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
+from fastapi import Query
 
 from accounting.filter import Cost
 from accounting.records.documents import canonical
@@ -13,10 +15,13 @@ from accounting.records.events import Joined, Opened
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import store as ledger
+from app.persistence.dialect import json_at
 from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, stored_values
-from purse.wire.datasets import DatasetSpec
+from purse.wire.base import Name
+from purse.wire.datasets import DatasetSpec, DatasetState
 from purse.wire.tokens import Role
 
 Data = Literal["stored", "deleted", "withdrawn"]
@@ -115,14 +120,39 @@ def by_grant(analyst: sa.ColumnElement[str], dataset_id: sa.ColumnElement[str]) 
     return dataset_id.in_(sa.select(grants.c.dataset_id).where(grants.c.identity_id == analyst))
 
 
-def page(connection: sa.Connection, principal: Principal, after: str | None, limit: int) -> list[DatasetRow]:
-    """What the principal may see of the datasets after the one of id `after`, oldest first; none if that is none."""
-    seen = granted(principal, datasets.c.id)
-    query = _rows().where(seen).order_by(datasets.c.created_at, datasets.c.id).limit(limit)
-    if after is not None:
-        place = sa.select(datasets.c.created_at, datasets.c.id).where(datasets.c.id == after, seen).scalar_subquery()
-        query = query.where(sa.tuple_(datasets.c.created_at, datasets.c.id) > place)
-    return [_dataset(row) for row in connection.execute(query)]
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which datasets a list is to hold: those that suit all that is said, by what their readers are told alone."""
+
+    name: Annotated[Name | None, Query(description="Only the one of this name.")] = None
+    family: Annotated[
+        Name | None, Query(description="Only those of this family; to an analyst, who is told of none, none.")
+    ] = None
+    state: Annotated[
+        DatasetState | None,
+        Query(description="`open`: jobs may be submitted; `frozen`: not now; `deleted`: its values are gone."),
+    ] = None
+
+    def among(self, principal: Principal) -> Iterator[sa.ColumnElement[bool]]:
+        """What the rows of a list meet."""
+        if self.name is not None:
+            yield datasets.c.name == self.name
+        if self.family is not None:
+            yield sa.false() if principal.role == "analyst" else ledgers.c.family.is_not_distinct_from(self.family)
+        if self.state is not None:
+            frozen = json_at(ledgers.c.state, "$.frozen", sa.Boolean())
+            yield sa.case((datasets.c.data == "deleted", "deleted"), (frozen, "frozen"), else_="open") == self.state
+
+
+ANY = Wanted()
+
+
+def page(connection: sa.Connection, principal: Principal, asked: Paging, wanted: Wanted) -> list[DatasetRow]:
+    """What the principal may see of the datasets that are wanted; none after one that is none to them."""
+    seen, by = granted(principal, datasets.c.id), (datasets.c.created_at, datasets.c.id)
+    query = _rows().where(seen, *wanted.among(principal))
+    found = asked.of(query, *by, at=sa.select(*by).where(datasets.c.id == asked.cursor, seen))
+    return [_dataset(row) for row in connection.execute(found)]
 
 
 def spends(connection: sa.Connection, ledger_id: str) -> list[Spend]:

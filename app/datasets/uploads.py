@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from email.utils import formatdate
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from app.datasets import spool
@@ -15,7 +15,7 @@ from app.http.location import Locate
 from app.identity.dependencies import Principal, require, settings
 from app.persistence.clock import stamp
 from app.settings import Settings
-from purse.wire.base import Identifier, Page
+from purse.wire.base import Identifier, Order, Page
 from purse.wire.uploads import UploadStatus
 
 VERSION = "1.0.0"
@@ -68,9 +68,13 @@ def begin(
 
 
 @router.get("", summary="List uploads", responses=responses("unsupported_version"))
-def listing(chosen: Chosen, principal: Annotated[Principal, Depends(require("steward"))]) -> Page[UploadStatus]:
+def listing(
+    chosen: Chosen,
+    principal: Annotated[Principal, Depends(require("steward"))],
+    order: Annotated[Order, Query(description="`desc` has the one written last first.")] = "desc",
+) -> Page[UploadStatus]:
     """The caller's own, all on one page: there are never more than a few."""
-    found = spool.mine(chosen.home, principal.id)
+    found = sorted(spool.mine(chosen.home, principal.id), key=lambda upload: upload.written, reverse=order == "desc")
     return Page[UploadStatus](items=[_status(upload, chosen) for upload in found], next=None)
 
 

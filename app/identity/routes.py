@@ -6,13 +6,14 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from app.http.body import json_body
 from app.http.errors import responses
+from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.identity import service
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
 from app.settings import Settings
-from purse.wire.base import Identifier, Page
-from purse.wire.tokens import NewToken, Token, TokenRequest
+from purse.wire.base import Identifier, Name, Page
+from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 
@@ -48,11 +49,12 @@ def create(
 def listing(
     base: Base,
     _principal: Steward,
-    cursor: Annotated[Identifier | None, Query(description="`next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")] = 100,
+    asked: Annotated[Paging, Depends(paging())],
+    name: Annotated[Name | None, Query(description="Only whose name is this.")] = None,
+    role: Annotated[Role | None, Query(description="Only those of this role.")] = None,
 ) -> Page[Token]:
-    """Live tokens, oldest first, without their secrets."""
-    return service.page(base, cursor, limit)
+    """Live tokens, without their secrets."""
+    return service.page(base, asked, name, role)
 
 
 @router.post(

@@ -6,6 +6,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.identity import store
 from app.identity.sign_on import Arrival
 from app.identity.store import Principal
@@ -87,11 +88,10 @@ def rotate(database: Database, token_id: str, longest: int | None = None) -> New
     return NewToken(**token.model_dump(), token=secret)
 
 
-def page(database: Database, cursor: str | None, limit: int) -> Page[Token]:
-    """Live tokens, oldest first, from after the one whose id is `cursor`."""
+def page(database: Database, asked: Paging, name: str | None = None, role: Role | None = None) -> Page[Token]:
+    """Live tokens, of this name and role if any are named."""
     with database.read() as connection:
-        tokens = store.page(connection, cursor, limit + 1, database.timestamp())
-    return Page[Token](items=tokens[:limit], next=tokens[limit - 1].id if len(tokens) > limit else None)
+        return store.page(connection, asked, database.timestamp(), name, role)
 
 
 def revoke(database: Database, token_id: str) -> None:

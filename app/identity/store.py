@@ -14,9 +14,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.identity.sign_on import Arrival
 from app.persistence.session import Database, new_id
 from app.persistence.tables import identities, subjects, tokens
+from purse.wire.base import Page
 from purse.wire.tokens import SCOPES, Role, Scope, Token
 
 _PREFIX = "purse_"
@@ -164,15 +166,15 @@ def get(connection: sa.Connection, token_id: str, now: str) -> Token | None:
     return None if row is None else _token(row)
 
 
-def page(connection: sa.Connection, after: str | None, limit: int, now: str) -> list[Token]:
-    """Live tokens made after the one with id `after`, oldest first; none if there never was such a token."""
-    place = sa.tuple_(tokens.c.created_at, tokens.c.id)
-    query = _live(now).order_by(tokens.c.created_at, tokens.c.id).limit(limit)
-    if after is not None:
-        query = query.where(
-            place > sa.select(tokens.c.created_at, tokens.c.id).where(tokens.c.id == after).scalar_subquery()
-        )
-    return [_token(row) for row in connection.execute(query)]
+def page(
+    connection: sa.Connection, asked: Paging, now: str, name: str | None = None, role: Role | None = None
+) -> Page[Token]:
+    """Live tokens in the order of their making, of this name and role; none after a token that never was."""
+    query, by = _live(now), (tokens.c.created_at, tokens.c.id)
+    for column, wanted in ((identities.c.name, name), (identities.c.role, role)):
+        query = query if wanted is None else query.where(column == wanted)
+    found = connection.execute(asked.of(query, *by, at=sa.select(*by).where(tokens.c.id == asked.cursor))).all()
+    return asked.page(Page[Token], found, _token, lambda row: row.id)
 
 
 def managers(connection: sa.Connection, now: str) -> list[str]:

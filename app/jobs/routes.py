@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
@@ -14,11 +14,13 @@ from app.calculation.pool import Pool
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
+from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
 from app.identity.dependencies import Principal, database, require, settings
 from app.jobs import events, service
 from app.jobs.changes import Changes
 from app.jobs.queue import Limits
+from app.jobs.wanted import Wanted
 from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
@@ -146,11 +148,11 @@ async def submit_statistic(
 def listing(
     base: Base,
     principal: Reader,
-    cursor: Annotated[str | None, Query(pattern="^[0-9]{1,15}$", description="`next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")] = 100,
+    asked: Annotated[Paging, Depends(paging(NUMBER))],
+    wanted: Annotated[Wanted, Depends()],
 ) -> Page[Job]:
-    """Oldest first: an analyst's own, to stewards and auditors all. What a job released is not in it."""
-    return service.page(base, principal, int(cursor or 0), limit)
+    """By the time of submission: an analyst's own, to stewards and auditors all. What a job released is not in it."""
+    return service.page(base, principal, asked, wanted)
 
 
 @router.get("/jobs/{job_id}", summary="Look at a job", responses=responses("not_found"))

@@ -16,12 +16,14 @@ from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import share
 from app.datasets import store as datasets
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.http.middleware import REQUEST
 from app.identity import store as identity
 from app.identity.store import Principal
 from app.jobs import queue, store
 from app.jobs.queue import ANY_NUMBER, Limits
 from app.jobs.store import JobRow
+from app.jobs.wanted import ANY, Wanted
 from app.ledger import allotments
 from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
@@ -96,13 +98,11 @@ def get(database: Database, principal: Principal, job_id: str) -> Job:
         return _found(connection, job_id, _own(principal)).to_wire()
 
 
-def page(database: Database, principal: Principal, after: int, limit: int) -> Page[Job]:
-    """Jobs in the order of submission: own ones to an analyst, all to stewards and auditors."""
-    owner = principal.id if principal.role == "analyst" else None
+def page(database: Database, principal: Principal, asked: Paging, wanted: Wanted = ANY) -> Page[Job]:
+    """The jobs that are wanted in the order of submission: own ones to an analyst, all to stewards and auditors."""
     with database.read() as connection:
-        rows = store.page(connection, owner, after, limit + 1)
-    items = [row.to_wire() for row in rows[:limit]]
-    return Page[Job](items=items, next=str(rows[limit - 1].number) if len(rows) > limit else None)
+        found = store.page(connection, asked, _own(principal), *wanted.among())
+    return asked.page(Page[Job], found, JobRow.to_wire, lambda row: row.number)
 
 
 def model(database: Database, principal: Principal, job_id: str) -> str:
@@ -197,6 +197,7 @@ def _reserve(
         started_at=None,
         finished_at=None,
         request_id=REQUEST.get(),
+        method=quote.method.name,
     )
     store.insert(connection, row, request=_text(request.model_dump(mode="json")), spec=spec)
     return row.to_wire()

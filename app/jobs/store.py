@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from app.http.lists import Paging
 from app.persistence.dialect import announce, next_job_number
 from app.persistence.session import Database
 from app.persistence.tables import datasets, holders, jobs
@@ -35,6 +36,7 @@ class JobRow:
     boot, ticks : when it was submitted, as `Clock` measures
     due : when its end may be told, in seconds from then; None while its attempt goes on
     request_id : of the request that submitted it; None from before that was noted
+    method : the quote's
     """
 
     id: str
@@ -59,6 +61,7 @@ class JobRow:
     started_at: str | None
     finished_at: str | None
     request_id: str | None
+    method: str | None
 
     @property
     def forecast(self) -> float:
@@ -135,12 +138,15 @@ def of_holder(connection: sa.Connection, holder: str) -> list[tuple[str, int]]:
     return [(row.id, row.attempt) for row in found]
 
 
-def page(connection: sa.Connection, owner_id: str | None, after: int, limit: int) -> list[JobRow]:
-    """At most `limit` jobs with a number above `after`, oldest first; of one owner, or of all if None."""
-    query = sa.select(*_LISTED).where(jobs.c.number > after).order_by(jobs.c.number).limit(limit)
-    if owner_id is not None:
-        query = query.where(jobs.c.owner_id == owner_id)
-    return [JobRow(*row) for row in connection.execute(query)]
+def listed(*wanted: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """The jobs that meet all that is wanted."""
+    return sa.select(*_LISTED).where(*wanted)
+
+
+def page(connection: sa.Connection, asked: Paging, *wanted: sa.ColumnElement[bool]) -> list[JobRow]:
+    """The jobs that meet all that is wanted, in the order of submission."""
+    found = asked.of(listed(*wanted), jobs.c.number)
+    return [JobRow(*row) for row in connection.execute(found)]
 
 
 def unfinished(connection: sa.Connection, dataset_id: str) -> list[JobRow]:

@@ -4,16 +4,18 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 
+from accounting.records.entries import EntryKind
 from app.calculation.dependencies import pool
 from app.calculation.pool import Pool
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
+from app.http.lists import NUMBER, Paging, paging
 from app.identity.dependencies import Principal, database, require
 from app.ledger import service
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
-from purse.wire.base import Identifier, Page
+from purse.wire.base import Identifier, Name, Page
 from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
 
 router = APIRouter(prefix="/v1", tags=["ledger and receipts"])
@@ -35,13 +37,17 @@ def ledger(
     base: Base,
     _principal: Annotated[Principal, Depends(require("steward", "auditor"))],
     dataset_id: Identifier,
-    cursor: Annotated[
-        str | None, Query(pattern="^[0-9]{1,15}$", description="`next` of the page before, or a sequence number.")
+    asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
+    analyst: Annotated[
+        Name | None, Query(description="Only what this analyst's jobs did, by name or the id of the identity.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=500, description="The most entries of this page.")] = 100,
+    kind: Annotated[EntryKind | None, Query(description="Only entries of this kind.")] = None,
 ) -> Page[LedgerEntry]:
-    """Every charge, refund and release, oldest first, as a hash chain that anyone can check."""
-    return service.page(base, dataset_id, int(cursor or 0), limit)
+    """Every charge, refund and release, as a hash chain that anyone can check, from its first entry on.
+
+    A cursor is a sequence number. What a filter leaves out is missing from the chain: check a whole one.
+    """
+    return service.page(base, dataset_id, asked, analyst, kind)
 
 
 @router.get("/keys", summary="The server's public keys")

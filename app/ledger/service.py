@@ -7,10 +7,12 @@ from fastapi.concurrency import run_in_threadpool
 
 from accounting.errors import ReceiptInvalid
 from accounting.records.chain import Entry
+from accounting.records.entries import EntryKind
 from accounting.records.receipt import Receipt, Recomputation, is_signed, verify
 from app.calculation.pool import Pool
 from app.calculation.questions import Recompute, Recomputed, Refused
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.ledger import store
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
@@ -21,14 +23,17 @@ T = TypeVar("T")
 _STRANGER = ""  # this route is public: its callers share what one caller may have
 
 
-def page(database: Database, dataset_id: str, after: int, limit: int) -> Page[LedgerEntry]:
-    """Entries with sequence above `after`, in order; ApiError not_found if there is no such dataset."""
+def page(
+    database: Database, dataset_id: str, asked: Paging, analyst: str | None = None, kind: EntryKind | None = None
+) -> Page[LedgerEntry]:
+    """A ledger's entries, of this analyst's jobs and this kind if any are named; ApiError not_found."""
     with database.read() as connection:
         if not store.exists(connection, dataset_id):
             raise ApiError("not_found")
-        found = store.entries(connection, dataset_id, after, limit + 1)
-    items = [LedgerEntry(**entry.to_json()) for entry in found[:limit]]
-    return Page[LedgerEntry](items=items, next=str(items[-1].sequence) if len(found) > limit else None)
+        found = store.page(connection, dataset_id, asked, analyst, kind)
+    return asked.page(
+        Page[LedgerEntry], found, lambda entry: LedgerEntry(**entry.to_json()), lambda entry: entry.sequence
+    )
 
 
 async def check(database: Database, keys: SigningKeys, pool: Pool, document: ReceiptDocument) -> VerificationReport:

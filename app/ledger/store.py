@@ -16,9 +16,19 @@ from accounting.records.documents import canonical
 from accounting.records.events import Charged, External, LedgerEvent, Opened, Refunded
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import LedgerState, advance
+from app.http.lists import Paging
 from app.ledger import allotments
 from app.persistence.dialect import json_at
-from app.persistence.tables import EXTERNAL, PROMISES, analyst_spend, datasets, jobs, ledger_entries, ledgers
+from app.persistence.tables import (
+    EXTERNAL,
+    PROMISES,
+    analyst_spend,
+    datasets,
+    identities,
+    jobs,
+    ledger_entries,
+    ledgers,
+)
 
 
 def lock(connection: sa.Connection, of: sa.ColumnElement[bool]) -> bool:
@@ -159,6 +169,22 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
         .limit(limit)
     )
     return [_entry(row) for row in rows]
+
+
+_JOB = json_at(ledger_entries.c.body, "$.job", sa.Text())
+
+
+def page(
+    connection: sa.Connection, dataset_id: str, asked: Paging, analyst: str | None, kind: str | None
+) -> list[Entry]:
+    """Entries by their sequence, of this kind, and of the jobs of the analyst of this name or id."""
+    query = sa.select(ledger_entries).where(ledger_entries.c.ledger_id == _of(dataset_id))
+    if kind is not None:
+        query = query.where(ledger_entries.c.kind == kind)
+    if analyst is not None:
+        who = sa.select(identities.c.id).where((identities.c.name == analyst) | (identities.c.id == analyst))
+        query = query.where(_JOB.in_(sa.select(jobs.c.id).where(jobs.c.owner_id.in_(who))))
+    return [_entry(row) for row in connection.execute(asked.of(query, ledger_entries.c.sequence))]
 
 
 def _entry(row: sa.Row[Any]) -> Entry:

@@ -166,7 +166,8 @@ turns = sa.Table(
 # revision 0005 keeps an older form, which nobody reads). A running job has a `holder`, or has lost it and waits for
 # another (`lost` counts those that were not given back), or has `ended`, which nobody is told before `due`
 # (app.jobs.grid): seconds from its submission, at `ticks` of `boot`. `receipt` and `model` are there only together with
-# state = 'done'; `model` is what was released, which `kind` names: a model, a profile, or another statistic.
+# state = 'done'; `model` is what was released, which `kind` names: a model, a profile, or another statistic; `method`
+# is the quote's.
 jobs = sa.Table(
     "jobs",
     metadata,
@@ -197,6 +198,7 @@ jobs = sa.Table(
     sa.Column("started_at", sa.String(40)),
     sa.Column("finished_at", sa.String(40)),
     sa.Column("request_id", sa.String(64)),
+    sa.Column("method", sa.String(40)),
     sa.UniqueConstraint("owner_id", "idempotency_key"),
     sa.CheckConstraint("state in ('queued', 'running', 'done', 'failed', 'cancelled')", name="state"),
     sa.CheckConstraint(
@@ -206,6 +208,9 @@ jobs = sa.Table(
     sa.CheckConstraint("holder is null or (state = 'running' and ended is null)", name="holder"),
     sa.CheckConstraint("(ended is null) = (due is null) and (ended is null or state = 'running')", name="ended"),
     sa.Index("ix_jobs_dataset_owner", "dataset_id", "owner_id"),
+    sa.Index("ix_jobs_dataset", "dataset_id", "number"),
+    sa.Index("ix_jobs_method", "method", "number"),
+    sa.Index("ix_jobs_kind", "kind", "number"),
     sa.Index("ix_jobs_owner", "owner_id", "number"),
     sa.Index("ix_jobs_open", "state", "number"),
     sa.Index("ix_jobs_released", "dataset_id", "kind", "state", "finished_at", "number"),

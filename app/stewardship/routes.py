@@ -70,7 +70,7 @@ def charge(
     exceeded, which it tells, and the ledger frozen. A charge from outside is never taken back.
     """
     made = charges.charge(base, principal, dataset_id, body)
-    locate(f"{router.prefix}/{dataset_id}/ledger?cursor={made.sequence - 1}&limit=1")
+    locate(f"{router.prefix}/{dataset_id}/ledger?cursor={made.sequence - 1}&limit=1&order=asc")
     return made
 
 

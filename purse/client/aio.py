@@ -20,8 +20,8 @@ from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
 from purse.model import Model
 from purse.receipts import Receipt
 from purse.wire.allotments import Allotment
-from purse.wire.base import Page
-from purse.wire.datasets import BudgetStatus, Dataset, Registered
+from purse.wire.base import Order, Page
+from purse.wire.datasets import BudgetStatus, Dataset, DatasetState, Registered
 from purse.wire.grants import Grant
 from purse.wire.jobs import Quote
 from purse.wire.outside import Calibration, ExternalCharged
@@ -95,9 +95,12 @@ class AsyncClient:
         request = {"mechanism": mechanism, "epsilon": epsilon, **rest}
         return await self._sender.send(post(at("calibrations"), request, Calibration, repeatable=True))
 
-    async def ledger(self, dataset: Dataset | str) -> list[LedgerEntry]:
-        """The dataset's hash chain, from its first entry."""
-        return await self._sender.all(await self._sender.of(dataset, "ledger"), Page[LedgerEntry])
+    async def ledger(
+        self, dataset: Dataset | str, *, analyst: str | None = None, kind: str | None = None, order: Order = "asc"
+    ) -> list[LedgerEntry]:
+        """The dataset's hash chain, from its first entry; or its entries of an analyst's jobs and of a kind alone."""
+        path = await self._sender.of(dataset, "ledger")
+        return await self._sender.all(path, Page[LedgerEntry], analyst=analyst, kind=kind, order=order)
 
     async def ledger_head(self, dataset: Dataset | str) -> LedgerHead:
         """How far that chain goes now, signed. Keep it: a ledger that lacks it later was cut or rewritten."""
@@ -161,9 +164,17 @@ class AsyncDatasets:
                 error.add_note(f"The server keeps what it has of the file as {begun}: resume it.")
                 raise
 
-    async def list(self) -> Sequence[Dataset]:
-        """Every dataset's public metadata."""
-        return await self._sender.all(at("datasets"), Page[Dataset])
+    async def list(
+        self,
+        *,
+        name: str | None = None,
+        family: str | None = None,
+        state: DatasetState | None = None,
+        order: Order = "desc",
+    ) -> Sequence[Dataset]:
+        """The public metadata of the datasets that suit all that is said, the newest first."""
+        said = {"name": name, "family": family, "state": state}
+        return await self._sender.all(at("datasets"), Page[Dataset], order=order, **said)
 
     async def get(self, dataset: Dataset | str) -> Dataset:
         """One dataset's public metadata."""
@@ -190,9 +201,9 @@ class AsyncDatasets:
         """From now on the analyst of this name or id sees the dataset and spends on it."""
         return await self._sender.send(act("PUT", await self._sender.of(dataset, "grants", analyst), Grant))
 
-    async def grants(self, dataset: Dataset | str) -> Sequence[Grant]:
-        """Which analysts know of the dataset."""
-        return await self._sender.all(await self._sender.of(dataset, "grants"), Page[Grant])
+    async def grants(self, dataset: Dataset | str, *, order: Order = "desc") -> Sequence[Grant]:
+        """Which analysts know of the dataset, the newest first."""
+        return await self._sender.all(await self._sender.of(dataset, "grants"), Page[Grant], order=order)
 
     async def allot(self, dataset: Dataset | str, analyst: str, /, **said: Any) -> Allotment:
         """From now on the analyst's jobs together spend at most this of the budget: see `AllotmentRequest`.
@@ -205,9 +216,9 @@ class AsyncDatasets:
             say("PUT", await self._sender.of(dataset, "allotments", analyst), said, Allotment)
         )
 
-    async def allotments(self, dataset: Dataset | str) -> Sequence[Allotment]:
-        """What each analyst may spend of the budget."""
-        return await self._sender.all(await self._sender.of(dataset, "allotments"), Page[Allotment])
+    async def allotments(self, dataset: Dataset | str, *, order: Order = "desc") -> Sequence[Allotment]:
+        """What each analyst may spend of the budget, the newest first."""
+        return await self._sender.all(await self._sender.of(dataset, "allotments"), Page[Allotment], order=order)
 
     async def deallot(self, dataset: Dataset | str, analyst: str) -> None:
         """From now on the analyst spends of what nobody has reserved."""
@@ -275,9 +286,11 @@ class AsyncTokens:
         """A new secret in the place of a token, which ends now."""
         return await self._sender.send(act("POST", at("tokens", token, "rotate"), NewToken))
 
-    async def list(self) -> Sequence[Token]:
-        """Every live token, without its secret."""
-        return await self._sender.all(at("tokens"), Page[Token])
+    async def list(
+        self, *, name: str | None = None, role: Role | None = None, order: Order = "desc"
+    ) -> Sequence[Token]:
+        """The live tokens that suit all that is said, without their secrets, the newest first."""
+        return await self._sender.all(at("tokens"), Page[Token], name=name, role=role, order=order)
 
     async def revoke(self, token: str) -> None:
         """Makes a token invalid, for good."""

@@ -55,9 +55,10 @@ def get(path: str, answer: type[M]) -> Call[M]:
     return Call("GET", path, reader(answer), repeatable=True)
 
 
-def page(path: str, answer: type[M], cursor: str | None) -> Call[M]:
-    """Reads one page of a list."""
-    params = {"limit": "100"} | ({"cursor": cursor} if cursor else {})
+def page(path: str, answer: type[M], cursor: str | None, said: Mapping[str, str | None]) -> Call[M]:
+    """Reads one page of a list, in the order and of the entries that are said."""
+    asked = {"limit": "100", "cursor": cursor, **said}
+    params = {name: value for name, value in asked.items() if value is not None}
     return Call("GET", path, reader(answer), params=params, repeatable=True)
 
 

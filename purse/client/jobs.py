@@ -12,9 +12,9 @@ from purse.client.sending import Sender
 from purse.errors import JobNotReleased
 from purse.model import Model
 from purse.receipts import Receipt
-from purse.wire.base import Page
+from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
-from purse.wire.jobs import Job, JobEvent, JobState
+from purse.wire.jobs import Job, JobEvent, JobKind, JobState
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, ReceiptDocument
 from purse.wire.statistics import ReleasedStatistic
@@ -65,9 +65,27 @@ class AsyncJobs:
         """A job by its id, after a restart too."""
         return AsyncJobHandle(self._sender, await self._sender.send(get(at("jobs", job), Job)))
 
-    async def list(self) -> Sequence[Job]:
-        """The jobs that this token may see."""
-        return await self._sender.all(at("jobs"), Page[Job])
+    async def list(
+        self,
+        *,
+        dataset: Dataset | str | None = None,
+        state: JobState | None = None,
+        method: str | None = None,
+        kind: JobKind | None = None,
+        analyst: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        order: Order = "desc",
+    ) -> Sequence[Job]:
+        """The jobs that this token may see and that suit all that is said, the newest first.
+
+        Parameters
+        ----------
+        since, until : submitted from this UTC time on, and before this one: "2026-11-22" or "2026-11-22T17:00:00Z"
+        """
+        named = None if dataset is None else await self._sender.identify(dataset)
+        said = {"state": state, "method": method, "kind": kind, "analyst": analyst, "since": since, "until": until}
+        return await self._sender.all(at("jobs"), Page[Job], dataset=named, order=order, **said)
 
     async def model(self, job: str) -> Model:
         """The model that a job released."""

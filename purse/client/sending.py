@@ -147,12 +147,12 @@ class Sender:
             await self.driver.sleep(pause)
             delay *= 2
 
-    async def all(self, path: str, answer: type[Page[T]]) -> list[T]:
-        """Every entry of a list, page by page."""
+    async def all(self, path: str, answer: type[Page[T]], **said: str | None) -> list[T]:
+        """Every entry of a list, page by page; of those that suit all that is said."""
         items: list[T] = []
         cursor: str | None = None
         while True:
-            found = await self.send(page(path, answer, cursor))
+            found = await self.send(page(path, answer, cursor, said))
             items += found.items
             cursor = found.next
             if cursor is None:
@@ -176,7 +176,8 @@ class Sender:
             return dataset.id
         if dataset.startswith("ds_"):
             return dataset
-        found = [known.id for known in await self.all(at("datasets"), Page[Dataset]) if known.name == dataset]
+        named = await self.all(at("datasets"), Page[Dataset], name=dataset)
+        found = [known.id for known in named if known.name == dataset]
         if not found:
             raise ProblemError("not_found", 404, f"no dataset that this token may see is named {dataset!r}")
         if len(found) > 1:

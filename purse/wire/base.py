@@ -1,7 +1,7 @@
 """What every message obeys: strict types, finite numbers, no unknown field, immutable."""
 
 import json
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
@@ -67,12 +67,14 @@ Identifier = Annotated[
 Timestamp = Annotated[str, Field(description="UTC time, ISO 8601.")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, lower-case hexadecimal.")]
 
+Order = Literal["asc", "desc"]
+
 
 T = TypeVar("T")
 
 
 class Page(Wire, Generic[T]):
-    """One page of a list, oldest first."""
+    """One page of a list."""
 
     items: Annotated[list[T], Field(description="The entries of this page.")]
     next: Annotated[str | None, Field(description="Pass it as `cursor` for the next page; null on the last page.")] = (

@@ -12,6 +12,7 @@ from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, Dialect, 
 from purse.wire.neighbors import Meaning, Neighbors, Other
 
 MAX_COLUMNS = 4096
+DatasetState = Literal["open", "frozen", "deleted"]
 FilterKind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
 
 

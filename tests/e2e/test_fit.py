@@ -16,6 +16,7 @@ import pytest
 
 from app.cli import main
 from app.cli.fit import _count, _declared, header
+from app.http.lists import Paging
 from app.persistence.session import Database
 from app.settings import Settings
 from purse import load
@@ -206,7 +207,7 @@ def _only_the_first_token_is_left(home: Path) -> None:
 
     database = Database(Settings(home=home).database)
     try:
-        assert [token.name for token in service.page(database, None, 10).items] == ["first steward"]
+        assert [token.name for token in service.page(database, Paging()).items] == ["first steward"]
         assert (home / "steward-token").stat().st_mode & 0o777 == 0o600
     finally:
         database.close()

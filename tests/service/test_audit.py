@@ -13,6 +13,7 @@ from app.cli import main, state
 from app.cli.common import Refusal
 from app.datasets import values
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.identity import service as identity
 from app.jobs import service
 from app.ledger import audit, store
@@ -177,7 +178,7 @@ def test_a_missing_signing_key_beside_a_ledger_is_refused(
 class TestValues:
     def _change(self, world: World) -> tuple[str, Path, bytes]:
         """One bit of one stored value of the first dataset."""
-        first = service.page(world.database, world.analyst, 0, 9).items[0].dataset
+        first = service.page(world.database, world.analyst, Paging()).items[0].dataset
         file = world.settings.home / "datasets" / first / "numbers.npy"
         before = file.read_bytes()
         file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
@@ -191,7 +192,9 @@ class TestValues:
         dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
         dispatcher.step()
         run_out(world, dispatcher)
-        states = [(job.state, job.error) for job in service.page(world.database, world.analyst, 0, 9).items]
+        states = [
+            (job.state, job.error) for job in service.page(world.database, world.analyst, Paging(order="asc")).items
+        ]
         assert states == [("done", None), ("failed", "job_failed")]
         assert f"dataset_damaged {dataset}" in caplog.text
         kinds = world.kinds(dataset)

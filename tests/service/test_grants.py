@@ -184,7 +184,7 @@ def test_what_was_released_stays_the_analysts_and_nothing_else_does(service: Ser
     for job in (mine, waiting):
         for path in ("", "/model", "/receipt"):
             assert service.call("analyst", "GET", f"/v1/jobs/{job}{path}").status_code == 200
-    assert [job["id"] for job in service.call("analyst", "GET", "/v1/jobs").json()["items"]] == [mine, waiting]
+    assert [job["id"] for job in service.call("analyst", "GET", "/v1/jobs").json()["items"]] == [waiting, mine]
 
 
 def test_a_grant_is_asked_for_in_the_transaction_of_the_charge(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ class TestGranting:
             service.call(
                 "steward", "DELETE", f"/v1/datasets/{dataset}/grants/{seen[-1]}"
             )  # a page may end at one that goes
-        assert seen == names
+        assert seen == names[::-1]
 
 
 def test_an_analysts_list_walks_no_dataset_that_is_not_granted(case: Case) -> None:

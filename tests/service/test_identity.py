@@ -222,7 +222,7 @@ class TestAnIdentity:
     def test_of_the_services_own_finds_a_name(self, tmp_path: Path, make_service: MakeService) -> None:
         """An analyst called like the operator's token must not stop the next start."""
         with make_service(tmp_path) as service:
-            [first] = service.call("steward", "GET", "/v1/tokens", params={"limit": 1}).json()["items"]
+            [first] = service.call("steward", "GET", "/v1/tokens", params={"limit": 1, "order": "asc"}).json()["items"]
             assert (first["name"], first["role"]) == ("bootstrap", "steward")
             made = [service_of_tokens.own(service.database, name, "steward") for name in ("fit", "fit")]
             assert made[0].identity == made[1].identity
@@ -255,7 +255,7 @@ class TestATokensLife:
             kept = {name: old[name] for name in ("identity", "name", "role", "scopes")}
             assert {name: new[name] for name in kept} == kept
             assert new["expires_at"] == "1970-01-01T01:50:00.000Z"
-            [first] = service.call("steward", "GET", "/v1/tokens", params={"limit": 1}).json()["items"]
+            [first] = service.call("steward", "GET", "/v1/tokens", params={"limit": 1, "order": "asc"}).json()["items"]
             assert service.call("steward", "POST", f"/v1/tokens/{first['id']}/rotate").status_code == 201
 
     def test_is_no_longer_than_the_operator_allows(self, tmp_path: Path, make_service: MakeService) -> None:

@@ -16,6 +16,7 @@ from accounting.records.events import Charged
 from accounting.records.ledger import LedgerState
 from app.datasets import allotments, grants
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.identity.store import Principal
 from app.jobs import service
 from app.ledger import allotments as stored
@@ -80,7 +81,7 @@ class Sharing(RuleBasedStateMachine):
 
     def shared(self) -> tuple[object, ...]:
         with self.world.database.read() as connection:
-            given = [grants.page(self.world.database, dataset, None, 9).items for dataset in self.datasets]
+            given = [grants.page(self.world.database, dataset, Paging(order="asc")).items for dataset in self.datasets]
             return given, stored.rows(connection, self.datasets[0])
 
     @rule(who=NAMES, of=OF, kill=KILLS)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from app.http.errors import ApiError
+from app.http.lists import Paging
 from app.jobs import attempts, service, store
 from app.jobs.attempts import RAISED, VANISHED, Claim
 from app.jobs.leases import Holder
@@ -109,7 +110,7 @@ def _leave(world: World) -> Callable[[], object]:
 
 def _cancel_ended(world: World) -> Callable[[], object]:
     _told(world, None)
-    [job] = service.page(world.database, world.analyst, 0, 9).items
+    [job] = service.page(world.database, world.analyst, Paging()).items
     return lambda: service.cancel(world.database, world.analyst, job.id)
 
 

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from pydantic import SecretStr
 
 from app.calculation import questions
+from app.http.lists import Paging
 from app.jobs import service as jobs
 from app.jobs import store
 from app.ledger import service as ledgers
@@ -255,8 +256,11 @@ def _seen(home: Path, lengths: list[float], meanwhile: Callable[[World, int], No
         if frame % 37 == 0 and frame < 37 * len(lengths):
             names[world.submit(dataset, **QUICK).id] = f"job {len(names)}"
         dispatcher.step()
-        told = jobs.page(world.database, world.analyst, 0, 99).model_dump_json()
-        entries = [entry.body | {"kind": entry.kind} for entry in ledgers.page(world.database, dataset, 0, 99).items]
+        told = jobs.page(world.database, world.analyst, Paging()).model_dump_json()
+        entries = [
+            entry.body | {"kind": entry.kind}
+            for entry in ledgers.page(world.database, dataset, Paging(order="asc")).items
+        ]
         text = told + json.dumps([{k: v for k, v in e.items() if k != "model_sha256"} for e in entries])
         for identifier, name in names.items():
             text = text.replace(identifier, name)
@@ -289,7 +293,7 @@ def test_not_even_when_one_is_cancelled_in_between(tmp_path: Path, pace: Forecas
     def cancel(world: World, frame: int) -> None:
         if frame == 38:  # at .76 s: one run's first job has ended, the other's has not
             with world.database.read() as connection:
-                [first, *_] = store.page(connection, None, 0, 9)
+                [first, *_] = store.page(connection, Paging(order="asc"))
             jobs.cancel(world.database, world.analyst, first.id)
 
     assert _seen(tmp_path / "early", [0.52, 0.01, 0.3], cancel) == _seen(tmp_path / "late", [0.99, 0.2, 0.49], cancel)

@@ -90,7 +90,7 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
     """
     service.engine.slots = 0
     dataset, kept = service.dataset(), service.dataset()
-    own = service.call("steward", "GET", "/v1/tokens").json()["items"][0]["id"]
+    own = service.call("steward", "GET", "/v1/tokens").json()["items"][-1]["id"]
     known = {
         "path.dataset_id": [dataset, kept],
         "path.analyst": ["the analyst"],

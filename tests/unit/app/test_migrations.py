@@ -49,9 +49,8 @@ def _differences(database: Database, target: sa.MetaData) -> list[object]:
 def _statements(connection: sa.Connection) -> dict[str, set[str]]:
     rows = connection.execute(sa.text("select name, sql from sqlite_master where sql is not null"))
     plain = ((name, re.sub(r'"(\w+)"', r"\1", sql)) for name, sql in rows)  # after a renaming names are quoted
-    plain = (
-        (name, re.sub(r", (kind VARCHAR|has_epoch BOOLEAN|request_id VARCHAR)", r",\n\1", sql)) for name, sql in plain
-    )  # added to the last line
+    added = r", (kind VARCHAR|has_epoch BOOLEAN|request_id VARCHAR|method VARCHAR)"  # to the last line
+    plain = ((name, re.sub(added, r",\n\1", sql)) for name, sql in plain)
     return {name: {line.strip().rstrip(",").rstrip() for line in sql.splitlines()} for name, sql in plain}
 
 
@@ -188,6 +187,16 @@ def test_rows_of_the_first_version_are_kept(old: Database) -> None:
         if connection.dialect.name == "sqlite":
             assert connection.execute(sa.text("pragma foreign_key_check")).all() == []
             assert connection.scalar(sa.text("pragma integrity_check")) == "ok"
+
+
+def test_jobs_of_before_are_found_by_the_method_of_their_quotes(old: Database) -> None:
+    _upgrade(old, "0018")
+    with old.write() as connection:
+        connection.execute(sa.text("""update jobs set quote = '{"method": {"name": "dp_gd"}}' where id = 'job_1'"""))
+    _upgrade(old, "head")
+    with old.read() as connection:
+        found = connection.scalars(sa.text("select id from jobs where method = 'dp_gd'")).all()
+    assert found == ["job_1"]
 
 
 def test_who_could_spend_on_a_dataset_still_can(old: Database) -> None:

@@ -1,0 +1,164 @@
+"""Every list is a page: newest first, by a cursor, of what suits all that is asked; and nothing secret decides it."""
+
+from typing import Any
+
+import pytest
+
+from app.http.lists import Paging
+from app.jobs import attempts, store
+from app.jobs import service as jobs
+from app.jobs.wanted import Wanted
+from app.persistence.tables import jobs as tables
+from tests.support.service import Service
+from tests.support.world import World, output
+
+LISTS = ("/v1/tokens", "/v1/datasets", "/v1/jobs", "/v1/datasets/{}/grants", "/v1/datasets/{}/allotments")
+
+
+def _listed(service: Service, path: str, who: str = "steward", /, **query: Any) -> list[dict[str, Any]]:
+    """The whole list, by pages of two."""
+    found: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        answer = service.call(who, "GET", path, params={"limit": 2} | query | cursor)
+        assert answer.status_code == 200, answer.text
+        found += answer.json()["items"]
+        if answer.json()["next"] is None:
+            return found
+        cursor = {"cursor": answer.json()["next"]}
+
+
+@pytest.fixture(scope="module")
+def full(shared: Service) -> tuple[Service, list[str]]:
+    """A service that has three of everything, and its datasets."""
+    made = [shared.dataset(family=family) for family in ("spring", "summer")] + [shared.dataset()]
+    for name in ("lea", "tom"):
+        shared.analyst(name, *made)
+    for name in ("the analyst", "lea", "tom"):
+        path = f"/v1/datasets/{made[0]}/allotments/{name}"
+        assert shared.call("steward", "PUT", path, json={"share": 0.9}).status_code == 200
+    for who, dataset in (("lea", made[0]), ("tom", made[0]), ("lea", made[1])):
+        asked = {"dataset": dataset, "method": {"name": "counts"}, "privacy": {"epsilon": 0.1}}
+        job = shared.call(who, "POST", "/v1/statistics", json=asked)
+        assert job.status_code == 202, job.text
+        shared.finished(job.json()["id"])
+    assert shared.call("steward", "PATCH", f"/v1/datasets/{made[2]}", json={"frozen": True}).status_code == 200
+    return shared, made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", LISTS)
+def test_the_newest_is_first_and_the_other_order_is_the_same_list(full: tuple[Service, list[str]], path: str) -> None:
+    service, [dataset, *_] = full
+    newest, oldest = (_listed(service, path.format(dataset), **order) for order in ({}, {"order": "asc"}))
+    assert newest == oldest[::-1]
+    assert len(newest) >= 3
+    times = [item["created_at"] for item in newest if "created_at" in item]
+    assert times == sorted(times, reverse=True)
+    assert service.call("steward", "GET", path.format(dataset), params={"order": "down"}).status_code == 422
+    assert service.call("steward", "GET", path.format(dataset), params={"sort": "name"}).status_code == 422
+
+
+@pytest.mark.slow
+def test_a_ledger_is_read_from_its_first_entry_and_backwards_when_asked(full: tuple[Service, list[str]]) -> None:
+    service, [dataset, *_] = full
+    path = f"/v1/datasets/{dataset}/ledger"
+    chain = _listed(service, path)
+    assert [entry["sequence"] for entry in chain] == list(range(1, len(chain) + 1))
+    assert _listed(service, path, order="desc") == chain[::-1]
+    charged = _listed(service, path, kind="charged")
+    assert [entry["body"]["analyst"] for entry in charged] == ["lea", "tom"]
+    lea = charged[0]["body"]["job"]
+    assert _listed(service, path, analyst="lea") == [entry for entry in chain if entry["body"].get("job") == lea]
+    assert {entry["kind"] for entry in _listed(service, path, analyst="lea")} == {"charged", "started", "released"}
+    assert service.call("steward", "GET", path, params={"kind": "spent"}).status_code == 422
+
+
+@pytest.mark.slow
+def test_jobs_are_found_by_what_was_asked_and_what_is_told(full: tuple[Service, list[str]]) -> None:
+    service, [first, second, _] = full
+    whole = _listed(service, "/v1/jobs")
+    assert [(job["analyst"], job["dataset"]) for job in whole] == [("lea", second), ("tom", first), ("lea", first)]
+    middle = whole[1]["created_at"]
+    for query, kept in (
+        ({"dataset": first}, whole[1:]),
+        ({"state": "done"}, whole),
+        ({"state": "failed"}, []),
+        ({"method": "counts"}, whole),
+        ({"method": "means"}, []),
+        ({"kind": "statistic"}, whole),
+        ({"kind": "model"}, []),
+        ({"analyst": "lea"}, [whole[0], whole[2]]),
+        ({"analyst": "lea", "dataset": second}, whole[:1]),
+        ({"since": middle}, whole[:2]),
+        ({"until": middle}, whole[2:]),
+        ({"since": middle[:10]}, whole),
+        ({"until": "2024-02-29"}, []),
+    ):
+        assert _listed(service, "/v1/jobs", **query) == kept, query
+    assert _listed(service, "/v1/jobs", "lea", analyst="tom") == []
+    assert _listed(service, "/v1/jobs", "lea") == [whole[0], whole[2]]
+    for wrong in ({"since": "2026-02-30"}, {"since": "yesterday"}, {"until": "1700000000"}, {"state": "ended"}):
+        assert service.call("steward", "GET", "/v1/jobs", params=wrong).status_code == 422, wrong
+
+
+@pytest.mark.slow
+def test_datasets_and_tokens_are_found_by_what_is_told_of_them(full: tuple[Service, list[str]]) -> None:
+    service, [spring, summer, frozen] = full
+    name = service.call("steward", "GET", f"/v1/datasets/{summer}").json()["name"]
+    for query, kept in (
+        ({"name": name}, [summer]),
+        ({"name": "nobody"}, []),
+        ({"family": "spring"}, [spring]),
+        ({"state": "frozen"}, [frozen]),
+        ({"state": "open"}, [summer, spring]),
+        ({"state": "deleted"}, []),
+    ):
+        assert [found["id"] for found in _listed(service, "/v1/datasets", **query)] == kept, query
+    assert _listed(service, "/v1/datasets", "lea", family="spring") == [], "an analyst is told of no family"
+    assert [token["name"] for token in _listed(service, "/v1/tokens", role="analyst")] == ["tom", "lea", "the analyst"]
+    assert [token["role"] for token in _listed(service, "/v1/tokens", name="lea")] == ["analyst"]
+
+
+@pytest.mark.slow
+def test_an_end_that_is_not_told_yet_moves_no_job_in_a_list(tmp_path: Any) -> None:
+    """Sorted or found by when it really ended, a job would tell how long arithmetic took on the records."""
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    ids = [world.submit(dataset, privacy={"epsilon": 0.1}).id for _ in range(2)]
+    claims = [world.claim(), world.claim()]
+
+    def told() -> list[Any]:
+        queries = (Wanted(), Wanted(state="running"), Wanted(state="done"))
+        return [jobs.page(world.database, world.analyst, Paging(), wanted) for wanted in queries]
+
+    before = told()
+    assert [job.id for job in before[1].items] == ids[::-1]
+    for claim in reversed(claims):
+        assert claim is not None
+        assert attempts.end(world.database, claim, output(claim), world.clock.ticks())
+        assert told() == before
+    world.tell()
+    assert [job.id for job in told()[2].items] == ids[::-1]
+    world.database.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [
+        (Wanted(since="2026-11-22T00:00:00.000Z"), "sqlite_autoindex_jobs"),
+        (Wanted(dataset="ds_a"), "ix_jobs_dataset"),
+        (Wanted(state="running"), "ix_jobs_open"),
+        (Wanted(method="dp_gd"), "ix_jobs_method"),
+        (Wanted(kind="profile"), "ix_jobs_kind"),
+        (Wanted(analyst="ada"), "ix_jobs_owner"),
+    ],
+)
+def test_no_list_of_jobs_walks_all_of_them(shared: Service, wanted: Wanted, index: str) -> None:
+    with shared.database.read() as connection:
+        statement = Paging().of(store.listed(*wanted.among()), tables.c.number)
+        text = statement.compile(connection, compile_kwargs={"literal_binds": True}).string
+        plan = [row.detail for row in connection.exec_driver_sql(f"explain query plan {text}")]
+    jobs_read = [step for step in plan if " jobs" in step]
+    assert jobs_read, plan
+    assert all(index in step for step in jobs_read), plan
