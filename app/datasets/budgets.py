@@ -5,7 +5,6 @@ is looked up by all that this caller's answer is made of and by nothing else of 
 the answer tells. Where a part of the budget is reserved, an analyst's answer is made anew each time.
 """
 
-import hashlib
 import json
 import threading
 from collections import OrderedDict
@@ -20,6 +19,7 @@ from accounting.records.ledger import spent_epsilon
 from app.datasets import allotments as parts
 from app.datasets import store
 from app.datasets.store import DatasetRow, Spend
+from app.http.conditional import tag_of
 from app.http.errors import ApiError
 from app.identity.store import Principal
 from app.ledger import allotments as allotted
@@ -62,7 +62,7 @@ class Answers:
             seen = _seen(connection.execute(question, values).all(), principal)
             found = status(connection, store.visible(connection, dataset_id, principal), principal)
         body = found.model_dump_json().encode()
-        answer = Answer(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+        answer = Answer(body, tag_of(body))
         if seen is None:
             return answer
         with self._lock:

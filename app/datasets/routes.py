@@ -151,7 +151,7 @@ def budget(
     With the `ETag` of an answer before as `If-None-Match` it is a 304 until there is something else to tell.
     """
     answer = told.budget(dataset_id, principal)
-    return conditional.respond(answer.body, answer.tag, if_none_match)
+    return conditional.respond(answer.body, if_none_match, answer.tag)
 
 
 @router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))

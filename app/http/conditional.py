@@ -1,5 +1,6 @@
 """Answers that a caller may have already: their tag in `ETag`, and 304 for who shows it in `If-None-Match`."""
 
+import hashlib
 from typing import Annotated, Any
 
 from fastapi import Header, Response
@@ -19,10 +20,24 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def respond(body: bytes, tag: str, shown: str | None) -> Response:
-    """The JSON, or 304 if the caller has shown its tag. Only the caller keeps it, and asks again before each use."""
+def tag_of(body: bytes) -> str:
+    """A digest of the body: the same tag is the same bytes."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def respond(
+    body: bytes | str, shown: str | None, tag: str | None = None, media_type: str = "application/json"
+) -> Response:
+    """The document, or 304 if the caller has shown its tag. Only the caller keeps it, and asks again before each use.
+
+    Parameters
+    ----------
+    tag : the body's `tag_of`, where it is known
+    """
+    body = body.encode() if isinstance(body, str) else body
+    tag = tag or tag_of(body)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Authorization"}
     known = {each.strip().removeprefix("W/") for each in (shown or "").split(",")}
     if tag in known or "*" in known:
         return Response(status_code=304, headers=headers)
-    return Response(body, media_type="application/json", headers=headers)
+    return Response(body, media_type=media_type, headers=headers)

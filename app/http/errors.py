@@ -11,6 +11,8 @@ from purse.wire.files import FileReport
 from purse.wire.problems import ProblemDetails, Remaining, Violation
 
 MEDIA_TYPE = "application/problem+json"
+_PASSING = (429, 503)
+_LATER = {"dataset_damaged": 3600, "storage_unavailable": 120}  # seconds; what passes by itself takes a few
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,8 @@ class ApiError(Exception):
         self.violations = violations
         self.remaining = remaining
         self.report = report
-        self.headers = headers
+        later = {"Retry-After": str(_LATER.get(code, 5))} if self.status in _PASSING else {}
+        self.headers = {**later, **(headers or {})}
         super().__init__(code)
 
     def details(self) -> ProblemDetails:
@@ -261,6 +264,13 @@ def _violation(error: Mapping[str, Any], root: str | None) -> Violation:
     return Violation(where=".".join(str(part) for part in path), what=message)
 
 
+_RETRY_AFTER = {
+    "schema": {"type": "string", "pattern": "^[0-9]+$"},
+    "required": True,
+    "description": "Seconds to wait before asking again.",
+}
+
+
 def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI `responses` of a route that may answer with these codes; each is an example in the document."""
     grouped: dict[int | str, dict[str, Any]] = {}
@@ -273,6 +283,8 @@ def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
                 "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}, "examples": {}}},
             },
         )
+        if meaning.status in _PASSING:
+            entry["headers"] = {"Retry-After": _RETRY_AFTER}
         entry["content"][MEDIA_TYPE]["examples"][code] = {"$ref": f"#/components/examples/{code}"}
         entry["description"] = "; ".join(filter(None, (entry["description"], f"`{code}`: {meaning.title}")))
     return grouped

@@ -11,8 +11,10 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from app.calculation.dependencies import pool
 from app.calculation.pool import Pool
+from app.http import conditional
 from app.http.body import json_body
 from app.http.callers import while_connected
+from app.http.conditional import IfNoneMatch
 from app.http.errors import responses
 from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
@@ -197,41 +199,41 @@ def cancel(base: Base, principal: Submitter, dispatcher: Annotated[Waker, Depend
     "/jobs/{job_id}/model",
     response_model=Model,
     summary="The released model",
-    responses=responses("not_found", "not_released"),
+    responses=responses("not_found", "not_released") | conditional.RESPONSES,
 )
-def model(base: Base, principal: Analyst, job_id: Identifier) -> Response:
+def model(base: Base, principal: Analyst, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
     """Canonical JSON; the receipt holds its SHA-256."""
-    return Response(service.model(base, principal, job_id), media_type="application/json")
+    return conditional.respond(service.model(base, principal, job_id), if_none_match)
 
 
 @router.get(
     "/jobs/{job_id}/statistic",
     response_model=ReleasedStatistic,
     summary="The released statistic",
-    responses=responses("not_found", "not_released"),
+    responses=responses("not_found", "not_released") | conditional.RESPONSES,
 )
-def statistic(base: Base, principal: Analyst, job_id: Identifier) -> Response:
+def statistic(base: Base, principal: Analyst, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
     """Canonical JSON; the receipt holds its SHA-256."""
-    return Response(service.statistic(base, principal, job_id), media_type="application/json")
+    return conditional.respond(service.statistic(base, principal, job_id), if_none_match)
 
 
 @router.get(
     "/jobs/{job_id}/profile",
     response_model=DatasetProfile,
     summary="The released profile",
-    responses=responses("not_found", "not_released"),
+    responses=responses("not_found", "not_released") | conditional.RESPONSES,
 )
-def profile(base: Base, principal: Reader, job_id: Identifier) -> Response:
+def profile(base: Base, principal: Reader, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
     """Canonical JSON; the receipt holds its SHA-256. It is the dataset's: whoever has a grant on that may."""
-    return Response(service.profile(base, principal, job_id), media_type="application/json")
+    return conditional.respond(service.profile(base, principal, job_id), if_none_match)
 
 
 @router.get(
     "/jobs/{job_id}/receipt",
     response_model=ReceiptDocument,
     summary="The release's receipt",
-    responses=responses("not_found", "not_released"),
+    responses=responses("not_found", "not_released") | conditional.RESPONSES,
 )
-def receipt(base: Base, principal: Reader, job_id: Identifier) -> Response:
+def receipt(base: Base, principal: Reader, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
     """What the release cost, signed. An auditor may read every receipt."""
-    return Response(service.receipt(base, principal, job_id), media_type="application/json")
+    return conditional.respond(service.receipt(base, principal, job_id), if_none_match)

@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from accounting.records.entries import EntryKind
 from app.calculation.dependencies import pool
 from app.calculation.pool import Pool
+from app.http import conditional
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
@@ -50,10 +51,10 @@ def ledger(
     return service.page(base, dataset_id, asked, analyst, kind)
 
 
-@router.get("/keys", summary="The server's public keys")
-def keys(signing: Keys) -> KeySet:
+@router.get("/keys", summary="The server's public keys", response_model=KeySet, responses=conditional.RESPONSES)
+def keys(signing: Keys, if_none_match: conditional.IfNoneMatch = None) -> Response:
     """A JWK Set, the current key first. Save it when a receipt is downloaded: offline verification trusts only it."""
-    return KeySet(keys=signing.jwks()["keys"])
+    return conditional.respond(KeySet(keys=signing.jwks()["keys"]).model_dump_json(), if_none_match)
 
 
 @router.post(

@@ -128,7 +128,7 @@ class AsyncClient:
 
     async def ready(self) -> None:
         """Returns if the server takes jobs now; `ProblemError` not_ready if it does not yet."""
-        await self._sender.send(Call("GET", "/health/ready", nothing, repeatable=True))
+        await self._sender.send(Call("GET", "/health/ready", nothing))
 
 
 @final

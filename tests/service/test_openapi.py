@@ -1,5 +1,6 @@
 """The OpenAPI document is complete: every field is described, every error is listed, every body is there."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -214,3 +215,57 @@ def test_docs_are_one_page_without_scripts(shared: Service, document: dict[str, 
     assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
     for path in document["paths"]:
         assert path in response.text
+
+
+def test_what_makes_something_says_where_it_is_and_what_may_pass_says_when_to_ask_again(
+    document: dict[str, Any],
+) -> None:
+    made, later = 0, 0
+    for name, operation in _operations(document):
+        for status, response in operation["responses"].items():
+            headers = {field for field, node in response.get("headers", {}).items() if node["required"]}
+            if status in ("201", "202"):
+                assert "Location" in headers, name
+                made += 1
+            if status in ("429", "503"):
+                assert "Retry-After" in headers, (name, status)
+                later += 1
+    assert (made > 5, later > 50) == (True, True)
+
+
+# What changes with every request, or belongs to nobody else's cache: lists, states, and what is made by asking.
+CHANGING = (
+    r"/v1/(tokens|datasets|jobs|uploads)$|/v1/(datasets|jobs|uploads)/\{\w+\}$|"
+    r"/(events|head|ledger|grants|allotments)$|/(grants|allotments)/|^/(health|metrics)"
+)
+
+
+def test_documents_that_stay_have_a_tag(document: dict[str, Any]) -> None:
+    tagged = {name for name, operation in _operations(document) if "304" in operation["responses"]}
+    assert tagged == {
+        name for name, _ in _operations(document) if name.startswith("GET") and not re.search(CHANGING, name[4:])
+    }
+    for name in tagged:
+        operation = document["paths"][name[4:]]["get"]
+        assert "ETag" in operation["responses"]["200"]["headers"]
+
+
+@pytest.mark.slow
+def test_who_has_what_was_released_is_told_so(shared: Service) -> None:
+    job = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()}).json()["id"]
+    assert shared.finished(job)["state"] == "done"
+    for who, path in (
+        ("analyst", f"/v1/jobs/{job}/model"),
+        ("auditor", f"/v1/jobs/{job}/receipt"),
+        (None, "/v1/keys"),
+        (None, "/openapi.json"),
+        (None, "/docs"),
+    ):
+        first = shared.call(who, "GET", path)
+        assert first.status_code == 200
+        again = shared.call(who, "GET", path, headers={"If-None-Match": first.headers["ETag"]})
+        assert (again.status_code, again.content) == (304, b""), path
+        other = shared.call(who, "GET", path, headers={"If-None-Match": '"another"'})
+        assert (other.status_code, other.content) == (200, first.content)
+    tag = shared.call("analyst", "GET", f"/v1/jobs/{job}/model").headers["ETag"]
+    assert shared.call(None, "GET", f"/v1/jobs/{job}/model", headers={"If-None-Match": tag}).status_code == 401

@@ -176,6 +176,11 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     assert _document(run("budget", dataset["id"], "--json"))["jobs"] == 1
     assert job["id"] in [found["id"] for found in _document(run("jobs", "list", "--json"))]
     assert _document(run("jobs", "wait", job["id"], "--json"))["state"] == "done"
+    chosen = ("--state", "done", "--dataset", name, "--method", job["quote"]["method"]["name"], "--oldest-first")
+    assert [found["id"] for found in _document(run("jobs", *chosen, "--json"))] == [job["id"]]
+    assert _document(run("jobs", "--dataset", name, "--until", "2024-02-29", "--json")) == []
+    assert [found["id"] for found in _document(run("datasets", "--state", "open", "--json"))].count(dataset["id"]) == 1
+    assert [found["role"] for found in _document(run("token", "list", "--role", "auditor", "--json"))] == []
     folder = tmp_path / "kept"
     model = _document(run("model", job["id"], "--out", str(folder / "model.json"), "--json"))
     assert model == json.loads((folder / "model.json").read_text())

@@ -53,6 +53,13 @@ def test_every_code_makes_a_complete_document(code: str) -> None:
     assert ProblemDetails.model_validate_json(details.model_dump_json(exclude_none=True)) == details
 
 
+@pytest.mark.parametrize("code", CODES)
+def test_what_may_pass_says_when_to_ask_again(code: str) -> None:
+    said = (ApiError(code).headers or {}).get("Retry-After")
+    assert (said is not None) == (CODES[code].status in (429, 503))
+    assert ApiError(code, headers={"Retry-After": "7"}).headers == {"Retry-After": "7"}
+
+
 def test_unknown_code_is_a_mistake_of_the_program() -> None:
     with pytest.raises(KeyError):
         ApiError("no_such_code")
