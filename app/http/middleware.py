@@ -4,6 +4,7 @@ What is logged is the route's template and the status, never a path, a query str
 a message may hold what a caller or a worker knows of the data.
 """
 
+import asyncio
 import logging
 import re
 import time
@@ -25,6 +26,7 @@ REQUEST: Final[ContextVar[str | None]] = ContextVar("request", default=None)  # 
 _ID = re.compile(rb"[0-9a-fA-F-]{16,64}")  # a UUID, say: none of a stranger's words come into a log
 _DATA = re.compile("/v1/(datasets|uploads)")  # what is written here may be data, and how long it took tells of it
 _LEFT = 499  # as a log calls it when the caller has left; nobody is told
+_STOPPED = "The service stops, and this may have been done or not: send it again, with the same Idempotency-Key."
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -113,6 +115,10 @@ class Observed:
                 status = _LEFT
             elif status == 0:
                 await respond(ApiError("internal"))(scope, receive, sending)
+        except asyncio.CancelledError:  # the server's grace for a stop is over
+            if status != 0 or has_left:
+                raise
+            await respond(ApiError("not_ready", _STOPPED, headers={"Retry-After": "5"}))(scope, receive, sending)
         finally:
             route = _template(scope)
             seconds = None if method not in ("GET", "HEAD") and _DATA.match(route) else time.monotonic() - began

@@ -63,5 +63,12 @@ def test_a_list_has_an_empty_line_before_it(site: Site) -> None:
     assert lost == set()
 
 
+@pytest.mark.slow
+def test_formulas_are_no_markup(site: Site) -> None:
+    page = site.pages["methods/objective_perturbation.html"]
+    assert "&lt;b, w&gt; / n" in page
+    assert "w* minimizes Phi over C, ||w* - x_0|| &lt;= D." in site.pages["proofs/phases.html"]
+
+
 def _prose(page: str) -> str:
     return re.sub(r"<(pre|script)\b.*?</\1>", "", page, flags=re.DOTALL)

@@ -1,5 +1,6 @@
 """Health, metrics, logs, and what becomes of errors that nobody expected."""
 
+import asyncio
 import json
 import logging
 import re
@@ -467,6 +468,29 @@ def test_unknown_error_is_500_without_a_word_of_it(broken: TestClient, caplog: p
     assert any(line.startswith("GET /broken/{name} 500") for line in ours)
     assert not any(CANARY in line for line in ours)
     assert not any(record.exc_info for record in caplog.records if record.name.startswith("purse"))
+
+
+def test_a_request_that_a_stop_cuts_off_is_told_to_come_again() -> None:
+    """After its grace the server cancels what still waits; unsaid it would be a 500 without a code."""
+    said: list[Any] = []
+
+    async def waits(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    async def stopped() -> None:
+        scope = {"type": "http", "method": "POST", "path": "/v1/jobs", "headers": []}
+        request = asyncio.create_task(Observed(waits, Metrics().count)(scope, waits, send))
+        await asyncio.sleep(0)
+        request.cancel()
+        await request
+
+    asyncio.run(stopped())
+    start, body = said
+    assert (start["status"], json.loads(body["body"])["code"]) == (503, "not_ready")
+    assert dict(start["headers"])[b"retry-after"] == b"5"
 
 
 def test_access_log_names_the_template_only(shared: Service, caplog: pytest.LogCaptureFixture) -> None:

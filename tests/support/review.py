@@ -1,7 +1,8 @@
 """What a method's promise rests on: the files that its run, its door and its queries' mechanisms are made of.
 
 A file rests on what it imports by name; a name that a package passes on is followed to the file that defines it. Of the
-mechanisms a method rests on those of its queries alone. `python -m tests.support.review` writes docs/reviewing.md.
+mechanisms a method rests on those of its queries alone. `python -m tests.support.review` writes docs/reviewing.md,
+and what docs/methods says of the code.
 """
 
 import ast
@@ -18,6 +19,7 @@ from solvers.methods import DpGd, Method, Run
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from solvers.statistics import AnyStatistic
+from tests.support import methods
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
@@ -257,3 +259,4 @@ What makes an answer private and counts it, for every method: {frame} lines.
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    methods.write()

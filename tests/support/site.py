@@ -1,7 +1,7 @@
 """The hook of the site (mkdocs.yml): README.md is its first page, and what pages link to in other folders is there too.
 
 A file stands there as its text, a folder as the list of its files, each under `source/`. Links stay as they are in the
-repository, where they lead to the same things.
+repository, where they lead to the same things. Inner products stay what they are: <x, w> is no tag.
 """
 
 import os
@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from markdown import Extension, Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -18,8 +19,21 @@ DOCS = ROOT / "docs"
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
 
 
+COMMENT = re.compile(r"^<!--.*?-->$", re.MULTILINE | re.DOTALL)
+
+
+class NoTags(Extension):  # type: ignore[misc]
+    """Every < is one."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        """Nothing is read as HTML."""
+        md.preprocessors.deregister("html_block")
+        md.inlinePatterns.deregister("html")
+
+
 def on_config(config: MkDocsConfig) -> None:
     """The patterns of the menu are replaced by their pages."""
+    config.markdown_extensions.append(NoTags())
     named = set(listed(config.nav))
     config.nav = [_filled(item, named) for item in config.nav or ()]
 
@@ -37,13 +51,13 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Its links, from where it lies on the site."""
+    """Its links, from where it lies on the site, and no comments."""
 
     def led(found: re.Match[str]) -> str:
         place = _place(page.file.src_uri, found[1])
         return os.path.relpath(place[0], os.path.dirname(page.file.src_uri)) if place else found[1]
 
-    return LINK.sub(led, markdown)
+    return LINK.sub(led, COMMENT.sub("", markdown))
 
 
 def listed(item: Any) -> list[str]:
