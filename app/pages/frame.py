@@ -1,5 +1,6 @@
 """Every page's frame: who visits, what they may go to, how a page is written, and how a refusal is told."""
 
+import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,11 @@ from app.pages.session import PREFIX
 from app.pages.static_files import address
 
 _MOST_FIELDS = 5000
-NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (("", "Datasets", ("steward", "analyst", "auditor")),)
+_ALL = ("steward", "analyst", "auditor")
+NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("", "Datasets", _ALL),
+    ("/jobs", "Jobs", _ALL),
+)
 """Path under /pages, its name, and the roles to which it leads anywhere."""
 
 _TEMPLATES = Environment(
@@ -32,7 +37,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
-_TEMPLATES.filters |= {"number": words.number, "percent": words.percent, "part": part}
+_TEMPLATES.filters |= {"number": words.number, "percent": words.percent, "part": part, "log10": math.log10}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,147 @@
+"""Jobs: a form made from the schema, its price while it is filled in, and what becomes of it."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse
+
+from app.http.errors import ApiError
+from app.pages import releases
+from app.pages.forms import Field, Forms, document
+from app.pages.frame import PageRoute, Visit, Visiting
+from app.pages.session import PREFIX
+from purse.wire.base import Identifier
+
+router = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+
+Kind = Literal["model", "statistic"]
+Asked = Annotated[Kind, Query()]
+Cursor = Annotated[str | None, Query(max_length=64)]
+_SCHEMAS: dict[Kind, str] = {"model": "JobRequest", "statistic": "StatisticRequest"}
+_PLACES: dict[Kind, str] = {"model": "/v1/jobs", "statistic": "/v1/statistics"}
+_FIRST = ("target", "positive", "features", "columns", "method", "privacy")
+_OVER = ("done", "failed", "cancelled")
+_RELEASES = {"model": "model", "statistic": "statistic", "profile": "profile"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A form for a job on one dataset, as far as it is filled in."""
+
+    visit: Visit
+    dataset: dict[str, Any]
+    kind: Kind
+    fields: list[Field]
+
+    @classmethod
+    async def of(cls, visit: Visit, dataset_id: str, kind: Kind, filled: dict[str, str]) -> "Sheet":
+        """What the dataset's declaration and the schema make of what was filled in."""
+        dataset = await visit.api.get(f"/v1/datasets/{dataset_id}")
+        names = [column["name"] for column in dataset["columns"]]
+        options = {"target": names, "features": names, "columns": names}
+        target = next((column for column in dataset["columns"] if column["name"] == filled.get("target")), None)
+        if target is not None and target["type"] == "category":
+            options["positive"] = target["categories"]
+        forms = Forms(visit.request.app.openapi()["components"]["schemas"])
+        return cls(visit, dataset, kind, forms.fields(_SCHEMAS[kind], filled, options, ("dataset",)))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The request that it comes to."""
+        return {"dataset": self.dataset["id"]} | document(self.fields)
+
+    def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """The form, or a part of it."""
+        return self.visit.page(
+            template,
+            status,
+            dataset=self.dataset,
+            kind=self.kind,
+            first=[field for field in self.fields if field.name in _FIRST],
+            more=[field for field in self.fields if field.name not in _FIRST],
+            key=str(uuid.uuid4()),
+            **context,
+        )
+
+
+@router.get("/datasets/{dataset_id}/new")
+async def new(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
+    """An empty form."""
+    sheet = await Sheet.of(visit, dataset_id, kind, {"privacy.epsilon": "0.5"})
+    return sheet.page("job_form.html", problem=None)
+
+
+@router.post("/datasets/{dataset_id}/fields")
+async def fields(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
+    """The form again, with the fields of what was chosen."""
+    return (await Sheet.of(visit, dataset_id, kind, await visit.form())).page("job_fields.html")
+
+
+@router.post("/datasets/{dataset_id}/quote")
+async def quote(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
+    """The price of what is filled in, or what is still to be said."""
+    sheet = await Sheet.of(visit, dataset_id, kind, await visit.form())
+    try:
+        priced = (await visit.api.send("POST", "/v1/quotes", json=sheet.document)).json()
+    except ApiError as error:
+        return sheet.page("quote.html", quote=None, problem=error.details())
+    return sheet.page("quote.html", quote=priced, problem=None)
+
+
+@router.post("/datasets/{dataset_id}/jobs")
+async def submit(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
+    """Reserves the budget and queues the job; the same form sent twice is one job."""
+    filled = await visit.form()
+    sheet = await Sheet.of(visit, dataset_id, kind, filled)
+    key = {"Idempotency-Key": filled.get("key") or str(uuid.uuid4())}
+    try:
+        job = (await visit.api.send("POST", _PLACES[kind], json=sheet.document, headers=key)).json()
+    except ApiError as error:
+        return sheet.page("job_form.html", error.status, problem=error.details())
+    return visit.go(f"/jobs/{job['id']}")
+
+
+@router.get("/jobs")
+async def listing(visit: Visiting, cursor: Cursor = None) -> Response:
+    """The visitor's jobs; a steward's and an auditor's are everybody's."""
+    return visit.page("jobs.html", found=await visit.api.get("/v1/jobs", cursor=cursor))
+
+
+@router.get("/jobs/{job_id}")
+async def show(visit: Visiting, job_id: Identifier) -> Response:
+    """One job: its state, its price, and what it released."""
+    return visit.page("job.html", **await _known(visit, job_id))
+
+
+@router.get("/jobs/{job_id}/part")
+async def part(visit: Visiting, job_id: Identifier) -> Response:
+    """The same without its frame, for a page that is open."""
+    return visit.page("job_part.html", **await _known(visit, job_id))
+
+
+@router.post("/jobs/{job_id}/cancel")
+async def cancel(visit: Visiting, job_id: Identifier) -> Response:
+    """Cancels it; refunded only before it started."""
+    await visit.api.send("DELETE", f"/v1/jobs/{job_id}")
+    return visit.go(f"/jobs/{job_id}")
+
+
+@router.get("/jobs/{job_id}/files/{name}")
+async def download(
+    visit: Visiting, job_id: Identifier, name: Literal["model", "statistic", "profile", "receipt"]
+) -> Response:
+    """A release or its receipt, byte for byte as the interface gives it."""
+    found = await visit.api.send("GET", f"/v1/jobs/{job_id}/{name}")
+    headers = {"Content-Disposition": f'attachment; filename="{job_id}.{name}.json"'}
+    return Response(found.content, media_type="application/json", headers=headers)
+
+
+async def _known(visit: Visit, job_id: str) -> dict[str, Any]:
+    job = await visit.api.get(f"/v1/jobs/{job_id}")
+    release = None
+    if job["state"] == "done":
+        release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{_RELEASES[job['kind']]}")
+    tables = [] if release is None else releases.tables(job["kind"], release.content)
+    return {"job": job, "is_over": job["state"] in _OVER, "tables": tables}

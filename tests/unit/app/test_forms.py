@@ -1,0 +1,72 @@
+"""Forms are the schema: what they come to is what the interface reads, for every member of every union."""
+
+from typing import Any
+
+import pytest
+
+from app.main import create_app
+from app.pages.forms import Field, Forms, document
+from app.settings import Settings
+from app.wire import JobRequest, StatisticRequest
+
+TARGET = {"target": "age", "privacy.epsilon": "0.5"}
+
+
+@pytest.fixture(scope="module")
+def forms(tmp_path_factory: pytest.TempPathFactory) -> Forms:
+    schemas = create_app(Settings(home=tmp_path_factory.mktemp("forms"))).openapi()["components"]["schemas"]
+    return Forms(schemas)
+
+
+def _by_name(fields: list[Field]) -> dict[str, Field]:
+    return {field.name: field for field in fields}
+
+
+def test_every_field_of_a_request_is_in_its_form(forms: Forms) -> None:
+    for schema, model in (("JobRequest", JobRequest), ("StatisticRequest", StatisticRequest)):
+        assert {field.name for field in forms.fields(schema, {}, {"features": [], "columns": []})} == set(
+            model.model_fields
+        )
+
+
+def test_what_is_empty_is_left_to_the_interface(forms: Forms) -> None:
+    fields = forms.fields("JobRequest", TARGET | {"slope_limit": "", "method.name": ""}, {"features": ["age"]})
+    assert document(fields) == {"target": "age", "privacy": {"epsilon": 0.5}}
+
+
+@pytest.mark.parametrize("part", ["loss", "regularizer", "domain", "method", "preparation"])
+def test_every_member_of_a_union_can_be_chosen_and_every_field_of_it_filled_in(forms: Forms, part: str) -> None:
+    options: dict[str, Any] = {"features": []}
+    members = _by_name(forms.fields("JobRequest", {}, options))[part].options
+    assert len(members) >= 3
+    for member in members:
+        filled = TARGET | {f"{part}.name": member}
+        for inner in _by_name(forms.fields("JobRequest", filled, options))[part].parts:
+            assert inner.hint
+            filled[inner.input] = inner.options[0] if inner.options else "1"
+        found = document(forms.fields("JobRequest", filled, options))
+        assert found[part]["name"] == member
+        assert len(found[part]) == 1 + len(filled) - 3
+
+
+def test_what_is_no_number_is_passed_on_to_be_refused(forms: Forms) -> None:
+    read = {}
+    for text in ("7", "-2", "0.5", "1e-3", "nan", "inf", "seven", "1_000", "٣"):
+        fields = forms.fields("JobRequest", TARGET | {"slope_limit": text}, {"features": []})
+        read[text] = document(fields)["slope_limit"]
+    assert {text: value for text, value in read.items() if isinstance(value, str)} == {
+        text: text for text in ("nan", "inf", "seven")
+    }
+    assert read["7"] == 7
+    assert isinstance(read["7"], int)
+    assert read["1e-3"] == 0.001
+
+
+def test_columns_are_chosen_from_those_declared_whatever_they_are_called(forms: Forms) -> None:
+    names = ["age", "a:b", "x.y", "<b>"]
+    fields = forms.fields("StatisticRequest", {f"columns:{name}": "on" for name in names[1:]}, {"columns": names})
+    assert document(fields)["columns"] == names[1:]
+    several = forms.fields(
+        "StatisticRequest", {"method.name": "quantiles", "method.shares": "0.5, 0.9"}, {"columns": names}
+    )
+    assert document(several)["method"] == {"name": "quantiles", "shares": [0.5, 0.9]}
