@@ -49,7 +49,7 @@ def _curve_point(q: float, c: float, order: float, opposite: bool) -> float:
 
 def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
     """The divergence by Gauss-Legendre quadrature, the larger one of both orders where they differ."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = _rule()
     edges = np.linspace(-2 * order * c - _TAIL, 2 * order * c + _TAIL, _pieces(order, c) + 1)
     half = (edges[1] - edges[0]) / 2
     x = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes
@@ -60,6 +60,12 @@ def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
     base = np.zeros_like(x)
     both = _log_moment(log_p, base, order, log_weight), _log_moment(base, log_p, order, log_weight)
     return max(both) / (order - 1)
+
+
+@lru_cache(maxsize=1)
+def _rule() -> tuple[Vector, Vector]:
+    """Nodes and weights on [-1, 1]: an eigenvalue problem, solved once."""
+    return np.polynomial.legendre.leggauss(_NODES)
 
 
 def _log_mixture(q: float, c: float, x: Vector) -> Vector:
