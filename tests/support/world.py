@@ -252,26 +252,29 @@ def check_books(
     -------
     How many jobs are in which state.
     """
-    states: Counter[str] = Counter()
     known = {} if known is None else known
     with database.read() as connection:
+        of_jobs = sa.select(job_table, dataset_table.c.ledger_id).join(dataset_table)
+        jobs = _by_ledger(connection, of_jobs)
+        others = [_by_ledger(connection, sa.select(t)) for t in (dataset_table, ledger_entries, analyst_spend)]
         for book in connection.execute(sa.select(ledgers)).all():
-            of_it = sa.select(job_table).join(dataset_table, dataset_table.c.id == job_table.c.dataset_id)
-            jobs = connection.execute(of_it.where(dataset_table.c.ledger_id == book.id)).all()
-            others = [
-                connection.execute(sa.select(table).where(table.c.ledger_id == book.id)).all()
-                for table in (dataset_table, ledger_entries, analyst_spend)
-            ]
-            states.update(job.state for job in jobs)
-            rows = (keys, recompute, book, jobs, others)
+            mine = jobs.get(book.id, [])
+            rows = (keys, recompute, book, mine, [found.get(book.id) for found in others])
             if known.get(book.id) == rows:
                 continue
             entries = ledger.entries(connection, book.id, 0, 1_000_000)
-            _check_ledger(connection, book.id, entries, [job.id for job in jobs])
-            for job in jobs:
+            _check_ledger(connection, book.id, entries, [job.id for job in mine])
+            for job in mine:
                 _check_job(entries, job, keys, recompute)
             known[book.id] = rows
-    return states
+    return Counter(job.state for of_one in jobs.values() for job in of_one)
+
+
+def _by_ledger(connection: sa.Connection, asked: sa.Select[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for row in connection.execute(asked):
+        found.setdefault(row.ledger_id, []).append(row)
+    return found
 
 
 def _check_ledger(connection: sa.Connection, ledger_id: str, entries: Sequence[Entry], jobs: Sequence[str]) -> None:
