@@ -126,7 +126,7 @@ def pieces(places: Places, size: int) -> list[tuple[int, Places]]:
     if not len(places):
         return [(0, places)]
     groups = places // GROUP
-    ends = [*np.flatnonzero(np.diff(groups, prepend=-1)).tolist(), len(places)]
+    ends = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])).tolist(), len(places)]
     return [(int(groups[a]), places[c : min(c + size, b)]) for a, b in pairwise(ends) for c in range(a, b, size)]
 
 
