@@ -28,10 +28,12 @@ demo: $(RUNTIME) ## a real dataset, two private models, their receipts, a refusa
 serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./purse-data)
 	@$(BIN)/purse serve
 
-# A file stays in one process, which builds its fixtures once; the files with the longest tests come first.
-PARALLEL := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# A file stays in one process, which builds its fixtures once; tests/conftest.py says how many there are, and what comes
+# first. Each computes in one thread, as a worker does: more only wait for one another.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+ALONE := env OPENBLAS_NUM_THREADS=1
 
-SUITE := $(BIN)/python -m pytest $(PARALLEL)
+SUITE := $(ALONE) $(BIN)/python -m pytest $(PARALLEL)
 
 quick: $(TESTING) ## the suite without what takes long: under a minute on two idle cores
 	@$(SUITE) -q -m 'not slow'
@@ -41,7 +43,7 @@ test: $(TESTING) ## the whole suite, the heavy part aside
 
 coverage: $(TESTING) ## the whole suite, and which lines and branches it never ran
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -q $(PARALLEL)
+	@$(ALONE) $(BIN)/coverage run -m pytest -q $(PARALLEL)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
 

@@ -2,6 +2,8 @@
 
 import gc
 import logging
+import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from hypothesis import HealthCheck, settings
 from tests.support.postgres import Cluster, NoPostgres, begun
 
 ROOT = Path(__file__).parent
-SLOW = ("e2e", "pages", "privacy")  # real servers; browsers; statistics with power
+# Real servers; browsers; statistics with power: of how many files of each one another take turns.
+SLOW = {"e2e": 1, "pages": 1, "privacy": 2}
 
 # The same examples on every machine, however slow it is; `--hypothesis-profile=explore` draws others.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,11 +38,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if left_out and collection_path.parent == ROOT and collection_path.name in SLOW else None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than cores where some wait for servers of their own; no more than gains anything."""
+    return min((os.cpu_count() or 1) + (config.option.markexpr != "not slow"), 4)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole folders are slow; single tests elsewhere carry the mark themselves."""
+    """Whole folders are slow; single tests elsewhere carry the mark themselves. The slow files come first, one that
+    waits for servers beside two that compute.
+    """
+    places: dict[str, list[Path]] = {name: [] for name in SLOW}
     for item in items:
-        if item.path.relative_to(ROOT).parts[0] in SLOW:
+        if (room := item.path.relative_to(ROOT).parts[0]) in SLOW:
             item.add_marker(pytest.mark.slow)
+            if item.path not in places[room]:
+                places[room].append(item.path)
+    order = {path: place / share for room, share in SLOW.items() for place, path in enumerate(places[room])}
+    items.sort(key=lambda item: order.get(item.path, math.inf))
 
 
 @pytest.fixture(autouse=True)

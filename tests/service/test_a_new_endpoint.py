@@ -1,4 +1,4 @@
-"""An endpoint is a function in its room's routes: one is added to a copy of the product, and the suite asks for the rest."""
+"""An endpoint is a function in its room's routes: one is added to a copy, and the suite asks for the rest."""
 
 import json
 import os
