@@ -57,6 +57,7 @@ from app.operations.readiness import Readiness
 from app.pages import jobs as job_pages
 from app.pages import routes as pages
 from app.pages import static_files
+from app.pages import upload as upload_page
 from app.pages.session import Session
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
@@ -84,7 +85,12 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     operations.router,
     documentation.router,
 )
-PAGES = (static_files.router, pages.router, job_pages.router)  # what people see; no part of the interface
+PAGES = (
+    static_files.router,
+    pages.router,
+    job_pages.router,
+    upload_page.router,
+)  # what people see; no part of the interface
 _AGAIN = 5.0  # seconds until workers that did not start are tried again
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (

@@ -24,7 +24,9 @@ _access = logging.getLogger("purse.access")
 _errors = logging.getLogger("purse.errors")
 REQUEST: Final[ContextVar[str | None]] = ContextVar("request", default=None)  # the id of the request at hand
 _ID = re.compile(rb"[0-9a-fA-F-]{16,64}")  # a UUID, say: none of a stranger's words come into a log
-_DATA = re.compile("/v1/(datasets|uploads)")  # what is written here may be data, and how long it took tells of it
+_DATA = re.compile(
+    "/v1/(datasets|uploads)|/pages/upload"
+)  # what is written here may be data, and how long it took tells of it
 _LEFT = 499  # as a log calls it when the caller has left; nobody is told
 _STOPPED = "The service stops, and this may have been done or not: send it again, with the same Idempotency-Key."
 _HEADERS = (

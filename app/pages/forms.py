@@ -5,14 +5,16 @@ own default holds; what cannot be read as the schema's type is passed on as it i
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Schema = Mapping[str, Any]
-Kind = Literal["number", "integer", "text", "numbers", "flag", "choice", "choices", "union", "group"]
+Kind = Literal["number", "integer", "text", "numbers", "lines", "flag", "choice", "choices", "union", "group"]
 _REF = "#/components/schemas/"
 _DEEPEST = 6
+_LEFT_OUT = "If left out: "  # as descriptions tell a default that is an object
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,12 @@ class Forms:
     schemas: Mapping[str, Schema]
 
     def fields(
-        self, schema: str, filled: Mapping[str, str], options: Mapping[str, Sequence[str]], without: Sequence[str] = ()
+        self,
+        schema: str,
+        filled: Mapping[str, str],
+        options: Mapping[str, Sequence[str]],
+        without: Sequence[str] = (),
+        prefix: str = "",
     ) -> list[Field]:
         """The fields of a schema.
 
@@ -75,8 +82,10 @@ class Forms:
         filled : what was filled in, by the names of controls
         options : for a field of this name, what may be chosen though the schema takes any text
         without : fields that somebody else fills in
+        prefix : before all names
         """
-        return [f for f in self._of(self.schemas[schema], "", filled, options, _DEEPEST) if f.name not in without]
+        found = self._of(self.schemas[schema], prefix, filled, options, _DEEPEST)
+        return [field for field in found if field.name not in without]
 
     def _of(
         self, schema: Schema, prefix: str, filled: Mapping[str, str], options: Mapping[str, Sequence[str]], depth: int
@@ -98,7 +107,8 @@ class Forms:
         depth: int,
     ) -> Field | None:
         kinds = [kind for kind in self._kinds(node) if kind.get("type") != "null"]
-        common: dict[str, Any] = {"hint": node.get("description", ""), "required": is_required}
+        hint, _, left_out = node.get("description", "").partition(_LEFT_OUT)
+        common: dict[str, Any] = {"hint": hint.strip(), "required": is_required}
         common["value"] = filled.get(name, "")
         if name in options:
             several = kinds[0].get("type") == "array"
@@ -113,7 +123,9 @@ class Forms:
         if named and len(named) == len(kinds):
             value = filled.get(f"{name}.name", "")
             parts = tuple(self._of(named[value], f"{name}.", filled, options, depth - 1)) if value in named else ()
-            return Field(name, "union", **common | {"value": value}, options=tuple(named), parts=parts)
+            default = re.findall(r'"name": "(\w+)"', left_out)
+            common |= {"value": value, "default": "".join(default)}
+            return Field(name, "union", **common, options=tuple(named), parts=parts)
         [first, *_] = kinds
         if first.get("type") == "object":
             inner = tuple(self._of(first, f"{name}.", filled, options, depth - 1))
@@ -148,6 +160,25 @@ def document(fields: Sequence[Field]) -> dict[str, Any]:
     return found
 
 
+def filled(found: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """A document as somebody would have filled it in."""
+    said: dict[str, str] = {}
+    for key, value in found.items():
+        name = f"{prefix}{key}"
+        match value:
+            case None:
+                pass
+            case dict():
+                said |= filled(value, f"{name}.")
+            case [dict(), *_]:
+                said |= filled({str(i): part for i, part in enumerate(value)}, f"{name}.")
+            case list():
+                said |= {name: "\n".join(map(_told, value))} | {f"{name}:{part}": "on" for part in value}
+            case _:
+                said[name] = _told(value)
+    return said
+
+
 def _const(node: Schema) -> str:
     return str(node.get("properties", {}).get("name", {}).get("const", ""))
 
@@ -166,6 +197,8 @@ def _plain(name: str, kind: Schema, node: Schema, common: dict[str, Any]) -> Fie
             return Field(name, of[type_], **common, default=_told(default))
         case {"type": "array", "items": {"type": "number"}}:
             return Field(name, "numbers", **common, default=_told(default))
+        case {"type": "array", "items": {"type": "string"}}:
+            return Field(name, "lines", **common)
         case _:
             return None
 
@@ -192,6 +225,8 @@ def _read(field: Field) -> Any:
             return {"true": True, "false": False}.get(field.value, field.value)
         case "choices":
             return list(field.chosen)
+        case "lines":
+            return [line.strip() for line in field.value.splitlines() if line.strip()]
         case _:
             return field.value
 

@@ -26,6 +26,7 @@ _ALL = ("steward", "analyst", "auditor")
 NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "Datasets", _ALL),
     ("/jobs", "Jobs", _ALL),
+    ("/upload", "Upload", ("steward",)),
 )
 """Path under /pages, its name, and the roles to which it leads anywhere."""
 

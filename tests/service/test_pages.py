@@ -16,7 +16,7 @@ from app.main import PAGES
 from app.pages import session
 from app.pages.static_files import FOLDER, address, files
 from tests.service.conftest import MakeService
-from tests.support.service import SPEC, STEWARD, Service
+from tests.support.service import SPEC, STEWARD, Service, people
 
 STYLE = f"/pages{address('pages.css')}"
 OURS = {"Sec-Fetch-Site": "same-origin"}
@@ -191,6 +191,38 @@ def test_an_analyst_is_shown_what_the_interface_shows_them(service: Service) -> 
     assert "not yours" not in listed
     assert visit(service, service.tokens["analyst"], f"/pages/datasets/{other}").status_code == 404
     assert visit(service, STEWARD, f"/pages/datasets/{other}").status_code == 200
+
+
+def _parts(spec: dict[str, Any], file: bytes) -> dict[str, Any]:
+    return {"data": {"spec": json.dumps(spec)}, "files": {"file": ("people.csv", file)}}
+
+
+def test_an_upload_is_the_interfaces_own(service: Service) -> None:
+    """Received as it arrives, under its rules: roles, parts, sizes, and a report that is told once."""
+    sent = _parts(SPEC, people())
+    made = visit(service, STEWARD, "/pages/upload", "POST", **sent)
+    assert made.status_code == 201
+    assert "What became of the values" in made.text
+    again = visit(service, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "again"}, people()))
+    assert (again.status_code, "already a dataset" in again.text) == (409, True)
+    more = visit(service, STEWARD, "/pages/upload", "POST", **(sent | {"data": {"spec": "{}", "more": "x"}}))
+    assert more.status_code == 422
+    for role in ("analyst", "auditor"):
+        assert visit(service, service.tokens[role], "/pages/upload", "POST", **sent).status_code == 403
+        assert visit(service, service.tokens[role], "/pages/upload").status_code == 403
+    [dataset] = service.call("steward", "GET", "/v1/datasets").json()["items"]
+    told = [visit(service, STEWARD, path).text for path in ("/pages", f"/pages/datasets/{dataset['id']}")]
+    assert not any("What became of the values" in page for page in told)
+
+
+def test_how_long_an_upload_took_is_not_logged(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    """It tells of the file, as at the interface."""
+    with caplog.at_level(logging.INFO, logger="purse.access"):
+        visit(service, STEWARD, "/pages/upload", "POST", **_parts(SPEC, people()))
+        visit(service, STEWARD, "/pages")
+    told = {record.getMessage() for record in caplog.records if "POST" in record.getMessage()}
+    assert told == {"POST /pages/upload 201", "POST /v1/datasets 201"}
+    assert any(record.getMessage().endswith(" ms") for record in caplog.records)
 
 
 def test_pages_are_limited_as_their_visitor_is(make_service: MakeService, tmp_path: Any) -> None:

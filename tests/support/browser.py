@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Request
+from playwright.sync_api import Browser, Page, Request, expect
 
 DESK, PHONE = {"width": 1100, "height": 800}, {"width": 390, "height": 844}
 _AXE = Axe()
+expect.set_options(timeout=30_000)  # milliseconds that a machine full of work may take
 
 
 @dataclass(slots=True)

@@ -1,0 +1,147 @@
+"""The steward's upload: a declaration, written in an editor made from its schema or pasted, and the file beside it.
+
+What became of the file's values is told in the answer to whoever sent it, once, as the interface does.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import HTMLResponse
+
+from app.http.errors import ApiError
+from app.pages.forms import Field, Forms, document, filled
+from app.pages.frame import PageRoute, Visit, Visiting
+from app.pages.session import PREFIX
+from purse.wire.files import FileReport
+
+_TYPES = {"number": "NumberColumn", "category": "CategoryColumn"}
+_FIRST = ("name", "budget")
+_MOST_COLUMNS = 300  # in the editor; a declaration that is pasted may have all that the interface takes
+
+
+async def stewards(visit: Visiting) -> None:
+    """Nobody else finds a use for these pages."""
+    if visit.principal is None or visit.principal.role != "steward":
+        raise ApiError("forbidden")
+
+
+router = APIRouter(
+    prefix=f"{PREFIX}/upload",
+    include_in_schema=False,
+    route_class=PageRoute,
+    default_response_class=HTMLResponse,
+    dependencies=[Depends(stewards)],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """A declaration as far as it is filled in.
+
+    Parameters
+    ----------
+    fields : of the whole
+    columns : of each column: its type, and its fields
+    """
+
+    fields: list[Field]
+    columns: list[tuple[str, list[Field]]]
+
+    @classmethod
+    def of(cls, visit: Visit, said: dict[str, str]) -> "Editor":
+        """The schema's fields, with what was filled in."""
+        forms = Forms(visit.request.app.openapi()["components"]["schemas"])
+        columns = []
+        for number in _numbers(said):
+            kind = said.get(f"columns.{number}.type") or "number"
+            place = f"columns.{number}"
+            columns.append((kind, forms.fields(_TYPES.get(kind, "NumberColumn"), said, {}, prefix=f"{place}.")))
+        names = [said[f"columns.{number}.name"] for number in _numbers(said)]
+        return cls(forms.fields("DatasetSpec", said, {"targets": names}, ("columns",)), columns)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The declaration."""
+        columns = [{"type": kind} | document(fields) for kind, fields in self.columns]
+        return document(self.fields) | {"columns": columns}
+
+    def page(self, visit: Visit, template: str) -> HTMLResponse:
+        """The editor, or a part of it."""
+        return visit.page(
+            template,
+            first=[field for field in self.fields if field.name in _FIRST],
+            more=[field for field in self.fields if field.name not in _FIRST],
+            columns=self.columns,
+            spec=json.dumps(self.document, indent=2, ensure_ascii=False),
+            oob=template == "editor.html",
+        )
+
+
+@router.get("")
+async def empty(visit: Visiting) -> Response:
+    """An empty declaration."""
+    return Editor.of(visit, {"columns.0.name": ""}).page(visit, "upload.html")
+
+
+@router.post("/spec")
+async def spec(visit: Visiting) -> Response:
+    """What is filled in, as JSON."""
+    return Editor.of(visit, await visit.form()).page(visit, "spec.html")
+
+
+@router.post("/editor")
+async def editor(visit: Visiting) -> Response:
+    """The editor after one step: a column more or less, the names in a file's first line, a pasted declaration."""
+    said = await visit.form()
+    step, _, which = said.pop("step", "").partition(":")
+    pasted = said.pop("spec", "")
+    if step == "paste":
+        return _pasted(visit, pasted)
+    if step == "remove":
+        said = {name: value for name, value in said.items() if not name.startswith(f"columns.{which}.")}
+    wanted = said.pop("header", "").split("\n") if step == "header" else [""] if step == "add" else []
+    known = {said[f"columns.{number}.name"] for number in _numbers(said)}
+    if step == "header":
+        said = {name: value for name, value in said.items() if not _is_blank(name, said)}
+    begin = max(_numbers(said), default=-1) + 1
+    fresh = [name.strip() for name in wanted if name.strip() not in known or step == "add"]
+    said |= {f"columns.{begin + i}.name": name for i, name in enumerate(fresh[:_MOST_COLUMNS])}
+    return Editor.of(visit, said).page(visit, "editor.html")
+
+
+@router.post("")
+async def upload(visit: Visiting) -> Response:
+    """The visitor's own body goes on to the interface, as it arrives."""
+    made = (await visit.api.passed("POST", "/v1/datasets")).json()
+    report = FileReport.model_validate_json(json.dumps(made["report"]))
+    return visit.page("uploaded.html", 201, dataset=made, report=report)
+
+
+def _pasted(visit: Visit, text: str) -> HTMLResponse:
+    """The editor with this declaration in it, where it holds all of that; else why it does not."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict):
+        made = Editor.of(visit, filled(found))
+        if made.document == found:
+            return made.page(visit, "editor.html")
+    why = "This is no JSON object." if found is None else "This says more than the editor can: send it as it is."
+    answer = visit.page("note.html", note=why)
+    answer.headers.update({"HX-Retarget": "#note", "HX-Reswap": "innerHTML"})
+    return answer
+
+
+def _numbers(said: dict[str, str]) -> list[int]:
+    """Of the columns that are there."""
+    parts = (name.split(".") for name in said if name.startswith("columns.") and name.endswith(".name"))
+    return sorted(int(part[1]) for part in parts if len(part) == 3 and part[1].isdecimal() and len(part[1]) < 6)
+
+
+def _is_blank(name: str, said: dict[str, str]) -> bool:
+    """Whether this is of a column without a name."""
+    parts = name.split(".")
+    return parts[0] == "columns" and len(parts) > 1 and not said.get(f"columns.{parts[1]}.name")
