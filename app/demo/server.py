@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from purse import Client, ClientError, ProblemError, Unreachable
 
+COMMAND = [sys.executable, "-P", "-m", "app.cli", "serve"]
 _STARTS_WITHIN = 120.0
 _STOPS_WITHIN = 30.0
 
@@ -32,7 +33,7 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
     log = home / "server.log"
     with _endings_raise(), log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "app.cli", "serve"],
+            COMMAND,
             env=_environment(home / "state", url, token),
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -31,7 +31,7 @@ def create(connection: sa.Connection) -> bool:
     """Where there is no table yet, all tables as the steps would leave them; False, and nothing, elsewhere."""
     if sa.inspect(connection).get_table_names():
         return False
-    metadata.create_all(connection)
+    metadata.create_all(connection, checkfirst=False)
     _VERSION.create(connection)
     connection.execute(_VERSION.insert().values(version_num=NEWEST))
     return True

@@ -68,8 +68,30 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert not _answers(re.findall(r"http://[\d.]+:\d+", story)[0])
 
 
+# Ready at once, and silent ever after: whoever asks it for more waits until it is ended.
+READY = """
+import http.server, os, sys, threading
+
+class Silent(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b'{"status": "ready"}')
+
+    def do_POST(self):
+        threading.Event().wait()
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PURSE_PORT"])), Silent).serve_forever()
+"""
+STORY = (
+    "import sys; from app.cli import main; from app.demo import server; server.COMMAND = sys.argv[1:]; main(['demo'])"
+)
+
+
 def test_a_demonstration_that_is_ended_stops_its_server(tmp_path: Path) -> None:
-    with subprocess.Popen([*PURSE, "demo"], env=_environment(tmp_path) | {"PYTHONUNBUFFERED": "1"}, stdout=-1) as demo:
+    command = [sys.executable, "-c", STORY, sys.executable, "-c", READY]
+    with subprocess.Popen(command, env=_environment(tmp_path) | {"PYTHONUNBUFFERED": "1"}, stdout=-1) as demo:
         assert demo.stdout is not None
         url = next(found[0] for line in demo.stdout if (found := re.findall(r"http://[\d.]+:\d+", line.decode())))
         assert _answers(url)

@@ -53,8 +53,8 @@ def csv(path: Path, megabytes: int, width: int = 20) -> Path:
 @pytest.mark.slow
 def test_csv(tmp_path: Path) -> None:
     columns = [number(f"x{i}") for i in range(20)]
-    few, small = peak(csv(tmp_path / "small", 40), columns)
-    many, large = peak(csv(tmp_path / "large", 120), columns)
+    few, small = peak(csv(tmp_path / "small", 30), columns)
+    many, large = peak(csv(tmp_path / "large", 90), columns)
     assert many == 3 * few
     assert large - small < 40 * MiB
     assert large < 500 * MiB

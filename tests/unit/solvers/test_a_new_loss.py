@@ -46,7 +46,9 @@ class LogCosh(OneMargin):
 
 _USED = """
 import json
+import sys
 import numpy as np
+import pytest
 from accounting import Privacy
 from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise
@@ -78,6 +80,7 @@ schema = JobRequest.model_json_schema()
 assert schema["$defs"]["LogCosh"]["properties"]["name"]["const"] == "log_cosh"
 assert schema["$defs"]["LogCosh"]["additionalProperties"] is False
 assert "log_cosh" in json.dumps(schema["properties"]["loss"])
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-k", "LogCosh", *sys.argv[1:]]))
 """
 
 
@@ -92,20 +95,16 @@ def test_it_is_planned_solved_walked_compiled_in_the_schema_and_in_the_contract_
     text = union.read_text().replace("\nLoss = ", "\nfrom solvers.losses.log_cosh import LogCosh\n\nLoss = LogCosh | ")
     union.write_text(text)
 
-    def python(*arguments: str) -> str:
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    python("-c", _USED)
     suites = [f"tests/unit/solvers/{name}.py" for name in ("test_losses", "test_kernels")]
-    said = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "LogCosh", *suites)
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _USED, *suites],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    said = done.stdout
+    assert done.returncode == 0, said + done.stderr
     assert int(said.split(" passed")[0].split()[-1]) >= 10
