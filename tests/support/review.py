@@ -52,7 +52,7 @@ ASIDE = {
     "solvers.methods.run": "types, and how settings are read",
     "solvers.doors": "types",
     "solvers.data_access.summed": "types",
-    "solvers.kernels.digests": "the names under which compiled loops are kept",
+    "solvers.kernels.digests": "a digest of sources, in the names of kept loops; test_kernels makes it again by itself",
     "accounting.errors": "names",
     "solvers.errors": "names",
     "accounting.calibration": "looks for noise; what it finds is certified again, and by anybody from the receipt",
