@@ -108,6 +108,10 @@ class Counting(Protocol):
         """Noisy mean products of the numbers' differences from the center."""
         ...
 
+    def scores(self, query: str, weights: Vector, bins: int, clip: float) -> Vector:
+        """Noisy counts of records in the cells of target and what a public model says."""
+        ...
+
 
 class Access(Protocol):
     """See `solvers.data_access.access.DataAccess`. Only what `release` answers may leave a run."""

@@ -4,13 +4,13 @@ from accounting.mechanisms import PoissonGaussian, RandomAllocation, Resampled, 
 from accounting.noise.draws import is_few
 from solvers.methods import Run
 from solvers.problem import Problem
-from solvers.statistics import AnyStatistic
+from solvers.statistics import AnyCounting
 
 MOST_DRAWN = 2**26
 """The most records that a batch is expected to hold: the coordinator lists them."""
 
 
-def needs_one_machine(run: Run | AnyStatistic, problem: Problem) -> str | None:
+def needs_one_machine(run: Run | AnyCounting, problem: Problem) -> str | None:
     """Why it does; None if sums over partitions are all that it asks for."""
     if run.door == "data" and run.in_order:
         return "it takes a step a record, one after the other"

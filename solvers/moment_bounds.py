@@ -44,6 +44,15 @@ def cells(relation: Relation = REPLACE_ONE) -> float:
     return math.sqrt(1 / apart(relation))
 
 
+def scored(problem: Problem, bins: int) -> int:
+    """The cells of an evaluation: of a number a bin of the residual; of two classes (class, bin of the score); of K
+    (class, class that is said), class by class.
+    """
+    if problem.outputs > 1:
+        return problem.outputs**2
+    return bins if problem.loss.takes == "number" else 2 * bins
+
+
 def farthest(columns: Columns, center: NDArray[np.float64]) -> NDArray[np.float64]:
     """The most that (x_j - m_j)^2 can be, for each number, (p,)."""
     m = center[columns.is_number]

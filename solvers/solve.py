@@ -31,7 +31,7 @@ from solvers.preparation import Asked, Declared, Preparation
 from solvers.preparation.moments import MOMENTS
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency, Fitted, Wish, fit
-from solvers.statistics import AnyStatistic
+from solvers.statistics import AnyCounting
 
 AS_DECLARED = Declared()
 
@@ -54,7 +54,7 @@ class Quote:
     the gradient's unit, at its largest bound); expected per-row gradients; what theory forecasts of what is met.
     """
 
-    method: Run | AnyStatistic
+    method: Run | AnyCounting
     reason: str
     preparation: Preparation
     preparation_reason: str
@@ -83,7 +83,7 @@ class Release:
 
 
 def plan(
-    method: Method | Auto | AnyStatistic,
+    method: Method | Auto | AnyCounting,
     problem: Problem,
     privacy: Privacy,
     *,
@@ -111,7 +111,7 @@ def plan(
     reason, wish = "asked for", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
-    elif isinstance(method, AnyStatistic):
+    elif isinstance(method, AnyCounting):
         method.check(problem, privacy)
         fitted = Fitted(method, problem, AS_DECLARED, "a statistic is of rows as declared")
     else:
@@ -136,7 +136,7 @@ def plan(
 
 
 def run(
-    method: Run | AnyStatistic,
+    method: Run | AnyCounting,
     problem: Problem,
     data: Data | Elsewhere,
     release: ReleasePlan,
@@ -176,7 +176,7 @@ def run(
 
 
 def _answered(
-    method: Run | AnyStatistic, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
+    method: Run | AnyCounting, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
 ) -> tuple[Vector, Plan]:
     """The method's answer through the door that it needs, and what was asked there."""
     problem = data.problem

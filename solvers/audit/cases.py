@@ -25,7 +25,7 @@ from solvers.methods import Method
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.solve import plan as quoted
-from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Profile, Quantiles
+from solvers.statistics import AnyCounting, Counts, Covariance, Evaluation, Means, Profile, Quantiles
 
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
@@ -56,7 +56,7 @@ class Case:
     other row is `others`, zeros by default. Cheap runs are made `effort` times as often.
     """
 
-    method: Method | AnyStatistic
+    method: Method | AnyCounting
     problem: Problem
     statistic: TestStatistic | None = None
     position: int = 0
@@ -110,6 +110,9 @@ CASES: dict[str, Case | ExactCase] = {
     "quantiles": Case(Quantiles(bins=4), _CODED, corners=_CORNERS),
     # Opposite signs: x y moves from one end to the other.
     "covariance": Case(Covariance(), _CODED, corners=((1.0, 1.0, 1.0), (1.0, -1.0, 1.0))),
+    # One record's class and score at one end, the other's at the other; and a residual's.
+    "evaluation": Case(Evaluation(bins=4, weights=(2.0, 1.0, 0.0)), _DECLARED, corners=_CORNERS),
+    "evaluation_numbers": Case(Evaluation(bins=4, weights=(0.5, 0.5, 0.0)), _CODED, corners=_CORNERS),
     # A person, all of whose rows pull one way, then the other.
     "dp_gd_persons": Case(methods.DpGd(steps=3, step=0.01), replace(_FLAT, unit=_PERSON)),
     "noisy_sgd_persons": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), replace(_FLAT, unit=_PERSON)),
@@ -117,6 +120,9 @@ CASES: dict[str, Case | ExactCase] = {
     "counts_persons": Case(Counts(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
     "quantiles_persons": Case(Quantiles(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
     "profile_persons": Case(Profile(bins=4), replace(_CODED, unit=_PERSON), corners=_CORNERS),
+    "evaluation_persons": Case(
+        Evaluation(bins=4, weights=(2.0, 1.0, 0.0)), replace(_DECLARED, unit=_PERSON), corners=_CORNERS
+    ),
     "dp_acc_md": Case(methods.DpAccMd(steps=3, step=0.01), _FLAT),
     "dp_svrg": Case(methods.DpSvrg(epochs=1, inner_steps=6, batch=16, step=1.0, form="safeguarded"), _WIDE),
     "dp_svrg_pp": Case(methods.DpSvrgPp(epochs=2, inner_steps=1, batch=16, step=1.0, form="safeguarded"), _WIDE),

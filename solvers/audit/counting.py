@@ -27,6 +27,7 @@ class CountingAttacker:
         self._columns: Columns = problem.columns
         stored = [rows_of(replace(data, scale=np.ones(problem.places))) for data in (one, two)]
         self._rows = [rows[data.present(), :-1] for rows, data in zip(stored, (one, two), strict=True)]
+        self._targets = [data.y[data.present()] for data in (one, two)]
         self._own = 0.0
 
     @property
@@ -68,6 +69,20 @@ class CountingAttacker:
             means.append((y.T @ y)[upper] * off / problem.places)
         bound = moment_bounds.products(self._columns, center, problem.relation)
         self._scored(query, answer * self.moments.share, means, bound / problem.n)
+        return answer
+
+    def scores(self, query: str, weights: Vector, bins: int, clip: float) -> Vector:
+        """The oracle's; of one output."""
+        answer, counts = self._oracle.scores(query, weights, bins, clip), []
+        for rows, y in zip(self._rows, self._targets, strict=True):
+            margins = rows @ weights[:-1] + weights[-1]
+            if self._problem.loss.takes == "number":
+                table = np.histogram((margins - y).clip(-clip, clip), bins, (-clip, clip))[0]
+            else:
+                said = (bins / (1 + np.exp(-margins))).astype(int).clip(0, bins - 1)
+                table = np.bincount((y > 0) * bins + said, minlength=2 * bins)
+            counts.append(table.astype(float))
+        self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
         return answer
 
     def _parts(self, rows: Vector, bins: int) -> Vector:

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers import moment_bounds
 from solvers.bounds import Reads
 from solvers.data_access.data import Data
 from solvers.data_access.moment_sums import columns_of, numbers_of
 from solvers.data_access.summed import Places, Work
-from solvers.problem import Vector
+from solvers.problem import Problem, Vector
 
+_FAR = 30.0  # a score from there on is in the last bin
 Sum = Callable[[Places], NDArray[Any]]
 
 
@@ -78,6 +80,62 @@ class Products(Work):
             return np.asarray((y.T @ y)[upper] * times)
 
         return added
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores(Work):
+    """How many records lie in each cell of target and what a public model says of them: (cells,), see
+    `moment_bounds.scored`.
+
+    A cell is a function of one record and public numbers, made of operations that know no other record; each record is
+    worked on alike, whatever its values: a margin that is not finite counts as 0.
+
+    Parameters
+    ----------
+    W : (K, d), a row of weights for each output, the constant's last
+    bins : of the score, or of the residual
+    clip : residuals are cut to [-clip, clip]
+    """
+
+    reads: ClassVar[Reads] = "numbers"
+
+    W: Vector
+    bins: int
+    clip: float
+
+    def on(self, data: Data) -> Sum:
+        """In a piece."""
+        size, scored = moment_bounds.scored(data.problem, self.bins), _score(data.problem, self.bins, self.clip)
+
+        def counted(rows: Places) -> NDArray[Any]:
+            with np.errstate(all="ignore"):
+                margins = np.nan_to_num(_margins(data, rows, self.W), nan=0.0)
+                return np.bincount(scored(margins, data.y[rows]), data.present(rows).astype(np.float64), minlength=size)
+
+        return counted
+
+
+def _score(problem: Problem, bins: int, clip: float) -> Callable[[Vector, Vector], NDArray[np.int64]]:
+    """From margins and targets to cells."""
+    if problem.outputs > 1:
+        return lambda margins, y: y.astype(np.int64) * problem.outputs + margins.argmax(axis=1)
+    if problem.loss.takes == "number":
+        return lambda margins, y: _bin((np.clip(margins[:, 0] - np.clip(y, -1, 1), -clip, clip) / clip + 1) / 2, bins)
+    return lambda margins, y: (y > 0) * bins + _bin(1 / (1 + np.exp(-np.clip(margins[:, 0], -_FAR, _FAR))), bins)
+
+
+def _bin(share: Vector, bins: int) -> NDArray[np.int64]:
+    return np.clip(np.floor(share * bins), 0, bins - 1).astype(np.int64)
+
+
+def _margins(data: Data, rows: Places, W: Vector) -> Vector:
+    """(rows, K), feature by feature: no record's has to do with another's."""
+    numbers, codes = numbers_of(data, rows, np.zeros(data.problem.d - 1)), _codes(data, rows)
+    number, block, columns = iter(numbers.T), iter(codes.T), columns_of(data)
+    found = np.tile(W[:, -1], (len(numbers), 1))
+    for start, width in zip(columns.starts.tolist(), columns.widths, strict=True):
+        found += next(number)[:, None] * W[:, start] if width == 1 else W[:, start + next(block)].T
+    return found
 
 
 def _parts(data: Data, rows: Places, bins: int) -> NDArray[np.int64]:

@@ -5,12 +5,14 @@ Precondition and promise: as `StandardisedOracle`. Proof: docs/proofs/statistics
 
 from collections.abc import Callable
 
+import numpy as np
+
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import moment_bounds
 from solvers.bounds import UNIT
-from solvers.data_access.count_sums import Cells, Histograms, Products
+from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
 from solvers.data_access.frames import check_center
 from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
@@ -74,6 +76,17 @@ class CountingOracle:
         bound = moment_bounds.of_means(self.__problem, moved, most)
         mean = self.__data.total(Products(center)) / self.__problem.places
         return self.__meter.answer(planned, mean, bound) / self.moments.share
+
+    def scores(self, query: str, weights: Vector, bins: int, clip: float) -> Vector:
+        """How many records lie in each cell of target and what a public model says + noise, see `count_sums.Scores`: a
+        record is in one; replacing it moves the counts by sqrt(2), emptying it by 1. A person's row counts 1/k.
+        """
+        if weights.shape != (self.__problem.size,) or not np.isfinite(weights).all():
+            raise Unsuitable("a model has a finite weight for each column and each output")
+        if not 1 <= bins <= MOST_BINS or not 0 < clip <= 2 or moment_bounds.scored(self.__problem, bins) > MOST_CELLS:
+            raise Unsuitable(f"scores are counted in at most {MOST_CELLS} cells, residuals cut to at most 2")
+        work = Scores(weights.reshape(-1, self.__problem.d).copy(), bins, clip)
+        return self.__counted(query, work, moment_bounds.cells(self.__problem.relation))
 
     def transcript(self) -> Plan:
         """What was really answered, moments aside."""
