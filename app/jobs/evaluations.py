@@ -1,0 +1,117 @@
+"""From an evaluation's counts to what is published of them: post-processing, see `app.jobs.measures`."""
+
+import math
+
+import numpy as np
+
+from app.jobs.intervals import scale_of, stds_of
+from app.jobs.measures import Counted, Floats, Weights
+from app.sources.design import Design
+from app.sources.spec import JobSpec
+from purse.wire.columns import CategoryColumn, NumberColumn
+from purse.wire.evaluations import Calibration, ManyClasses, Residuals, Threshold, TwoClasses
+from solvers.losses import Logistic
+from solvers.statistics import Evaluation
+
+CLAMP = 0.01
+_GROUPS = 10
+
+
+def result(spec: JobSpec, answers: Floats) -> tuple[TwoClasses | ManyClasses | Residuals, float]:
+    """What is told of the flat counts of an evaluation's run, and the std of their noise."""
+    method, design, problem = spec.method, spec.design, spec.problem
+    assert isinstance(method, Evaluation)
+    assert isinstance(design, Design)
+    std = stds_of(method, problem, spec.release_plan.plan)["scores"]
+    counted = Counted(answers, std, None if problem.unit.is_person else problem.n)
+    if not isinstance(design.target, CategoryColumn):
+        return _residuals(method, design, counted), std
+    classes = list(design.classes or ())
+    if design.outputs > 1:
+        return _many(classes, counted), std
+    return _two(method.bins, classes, counted, isinstance(problem.loss, Logistic)), std
+
+
+def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) -> TwoClasses:
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    thresholds = [_threshold(counted, bins, at, float(edges[at])) for at in range(1, bins)]
+    return TwoClasses(
+        name="two_classes",
+        classes=classes,
+        edges=edges.tolist(),
+        counts=counted.cells.reshape(2, bins).tolist(),
+        accuracy=thresholds[bins // 2 - 1].accuracy,
+        auc=counted.auc(bins),
+        log_loss=counted.mean(_losses(edges), (-math.log(1 - CLAMP), -math.log(CLAMP))) if is_probability else None,
+        thresholds=thresholds,
+        calibration=_calibration(counted, edges) if is_probability else None,
+    )
+
+
+def _threshold(counted: Counted, bins: int, at: int, threshold: float) -> Threshold:
+    above, everywhere, nowhere = (np.arange(bins) >= at).astype(float), np.ones(bins), np.zeros(bins)
+    parts = {
+        "true_positives": (nowhere, above),
+        "false_positives": (above, nowhere),
+        "true_negatives": (1 - above, nowhere),
+        "false_negatives": (nowhere, 1 - above),
+    }
+    told = {name: float(np.concatenate(part) @ counted.settled) for name, part in parts.items()}
+    return Threshold(
+        threshold=threshold,
+        **told,
+        accuracy=counted.share(np.concatenate((1 - above, above)), np.ones(2 * bins)),
+        true_positive_rate=counted.share(np.concatenate((nowhere, above)), np.concatenate((nowhere, everywhere))),
+        false_positive_rate=counted.share(np.concatenate((above, nowhere)), np.concatenate((everywhere, nowhere))),
+    )
+
+
+def _losses(edges: Floats) -> Weights:
+    """-ln of the clamped probability of the class that it is: of negatives by bin, then of positives."""
+    low, high = np.clip(edges[:-1], CLAMP, 1 - CLAMP), np.clip(edges[1:], CLAMP, 1 - CLAMP)
+    least = -np.log(np.concatenate((1 - low, high)))
+    most = -np.log(np.concatenate((1 - high, low)))
+    return Weights(least, (least + most) / 2, most)
+
+
+def _calibration(counted: Counted, edges: Floats) -> list[Calibration]:
+    bins, found = len(edges) - 1, []
+    for group in np.array_split(np.arange(bins), min(_GROUPS, bins)):
+        here = np.isin(np.arange(bins), group).astype(float)
+        both, positive = np.concatenate((here, here)), np.concatenate((np.zeros(bins), here))
+        share = counted.share(positive, both)
+        records = float(both @ counted.settled)
+        low, high = float(edges[group[0]]), float(edges[group[-1] + 1])
+        found.append(Calibration(low=low, high=high, records=records, positive=share))
+    return found
+
+
+def _many(classes: list[str], counted: Counted) -> ManyClasses:
+    """The diagonal is what is said rightly."""
+    k = len(classes)
+    right = np.eye(k)
+    rows = (np.outer(one, np.ones(k)) for one in np.eye(k))
+    return ManyClasses(
+        name="many_classes",
+        classes=classes,
+        counts=counted.cells.reshape(k, k).tolist(),
+        accuracy=counted.share(right.ravel(), np.ones(k * k)),
+        recall=[counted.share((right * row).ravel(), row.ravel()) for row in rows],
+    )
+
+
+def _residuals(method: Evaluation, design: Design, counted: Counted) -> Residuals:
+    assert isinstance(design.target, NumberColumn)
+    _, half = scale_of(design.target)
+    edges = half * np.linspace(-method.clip, method.clip, method.bins + 1)
+    near, far = np.sort(np.abs(np.stack((edges[:-1], edges[1:]))), axis=0)
+    middle, clip = (near + far) / 2, half * method.clip
+    squares = Weights(near**2, middle**2 + (far - near) ** 2 / 12, far**2)
+    return Residuals(
+        name="residuals",
+        edges=edges.tolist(),
+        counts=counted.cells.tolist(),
+        clip=clip,
+        mean_squared_error=counted.mean(squares, (0.0, clip**2)),
+        mean_absolute_error=counted.mean(Weights(near, middle, far), (0.0, clip)),
+    )
