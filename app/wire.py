@@ -20,7 +20,8 @@ from solvers.methods import Method, Run
 from solvers.preparation import Declared, Private
 from solvers.regularizers import L2, Regularizer
 from solvers.selection import Auto
-from solvers.statistics import AnyStatistic
+from solvers.statistics import AnyCounting, AnyStatistic
+from solvers.statistics.evaluation import Bins, Clip
 
 
 class JobPrivacy(Wire):
@@ -126,11 +127,33 @@ class StatisticRequest(Wire):
     privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
 
 
-Asked = JobRequest | StatisticRequest
+class EvaluationBody(Wire):
+    """How a model's evaluation is to be counted, and the privacy that it asks of the kept-out part."""
+
+    bins: Annotated[
+        Bins,
+        Field(description="Even; of the score, or of the residual. Of more than two classes there are none."),
+    ] = 40
+    clip: Annotated[
+        Clip,
+        Field(description="For a number: residuals are cut to this many halves of the target's declared range."),
+    ] = 0.5
+    privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
+
+
+class EvaluationRequest(EvaluationBody):
+    """Tell how well a released model does on the kept-out part of its dataset, whose budget pays for it."""
+
+    model: Annotated[Identifier, Field(description="The job that released the model, one of your own.")]
+
+
+Asked = JobRequest | StatisticRequest | EvaluationRequest
 _STATISTICS = frozenset(str(member.__dataclass_fields__["name"].default) for member in get_args(AnyStatistic))
 
 
 def _kind(document: Any) -> str:
+    if isinstance(document, EvaluationRequest) or (isinstance(document, dict) and "model" in document):
+        return "evaluation"
     method = document.get("method") if isinstance(document, dict) else getattr(document, "method", None)
     name = method.get("name") if isinstance(method, dict) else getattr(method, "name", None)
     return "statistic" if isinstance(name, str) and name in _STATISTICS else "model"
@@ -139,11 +162,14 @@ def _kind(document: Any) -> str:
 class AnyRequest(
     RootModel[
         Annotated[
-            Annotated[JobRequest, Tag("model")] | Annotated[StatisticRequest, Tag("statistic")], Discriminator(_kind)
+            Annotated[JobRequest, Tag("model")]
+            | Annotated[StatisticRequest, Tag("statistic")]
+            | Annotated[EvaluationRequest, Tag("evaluation")],
+            Discriminator(_kind),
         ]
     ]
 ):
-    """A model, or a statistic: the method's name tells."""
+    """A model, or a statistic: the method's name tells; or with `model`, an evaluation of that."""
 
     model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
 
@@ -152,7 +178,7 @@ class Quote(jobs.Quote):
     """The price of a job: a function of public facts only."""
 
     method: Annotated[  # type: ignore[assignment]
-        Run | AnyStatistic, Field(discriminator="name", description="The method, every field filled in.")
+        Run | AnyCounting, Field(discriminator="name", description="The method, every field filled in.")
     ]
 
 

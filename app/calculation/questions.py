@@ -26,7 +26,7 @@ from solvers.methods import Method
 from solvers.preparation import Asked
 from solvers.selection import Auto, Currency
 from solvers.solve import Limits
-from solvers.statistics import AnyStatistic
+from solvers.statistics import AnyCounting
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Price:
     preparation, slope_limit : as asked for
     """
 
-    method: Method | Auto | AnyStatistic
+    method: Method | Auto | AnyCounting
     problem: solvers.Problem
     privacy: Privacy
     rule: Filter

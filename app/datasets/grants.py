@@ -9,13 +9,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.datasets import store
-from app.http.errors import ApiError
+from app.http.errors import ApiError, invalid
 from app.http.lists import Paging
 from app.identity import store as identity
 from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.persistence.session import Database
-from app.persistence.tables import datasets, grants, identities
+from app.persistence.tables import grants, identities
 from purse.wire.base import Page
 from purse.wire.grants import Grant
 
@@ -23,13 +23,12 @@ from purse.wire.grants import Grant
 def give(database: Database, steward: Principal, dataset_id: str, named: str) -> Grant:
     """The grant, there from now on; one that was there stays as it was. `ApiError` not_found, as `get`."""
     with database.write() as connection:
-        ledger.lock(connection, datasets.c.id == dataset_id)
-        _exists(connection, dataset_id)
-        analyst = analyst_of(connection, named)
+        ledger.lock(connection, store.whole(dataset_id))
+        parts, analyst = _parts(connection, dataset_id), analyst_of(connection, named)
         if _one(connection, dataset_id, analyst) is None:
-            mine = {"dataset_id": dataset_id, "identity_id": analyst}
             by = {"granted_by": steward.name, "granted_at": database.timestamp()}
-            connection.execute(sa.insert(grants).values(**mine, **by))
+            for part in parts:
+                connection.execute(sa.insert(grants).values(dataset_id=part, identity_id=analyst, **by))
         return _found(connection, dataset_id, analyst)
 
 
@@ -57,11 +56,10 @@ def by_arrival(query: sa.Select[Any], asked: Paging) -> sa.Select[Any]:
 def revoke(database: Database, dataset_id: str, named: str) -> None:
     """From now on the dataset is not there for the analyst, whose own jobs remain; `ApiError` not_found, as `get`."""
     with database.write() as connection:
-        ledger.lock(connection, datasets.c.id == dataset_id)
-        _exists(connection, dataset_id)
-        analyst = analyst_of(connection, named)
+        ledger.lock(connection, store.whole(dataset_id))
+        parts, analyst = _parts(connection, dataset_id), analyst_of(connection, named)
         _found(connection, dataset_id, analyst)
-        connection.execute(sa.delete(grants).where(_of(dataset_id, analyst)))
+        connection.execute(sa.delete(grants).where(grants.c.dataset_id.in_(parts), grants.c.identity_id == analyst))
 
 
 def analyst_of(connection: sa.Connection, named: str) -> str:
@@ -77,6 +75,18 @@ def _exists(connection: sa.Connection, dataset_id: str) -> None:
         raise ApiError("not_found", "There is no dataset of this id.")
 
 
+def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
+    """The dataset and its kept-out part, which go together; `ApiError` for that part alone."""
+    row = store.get(connection, dataset_id)
+    if row is None:
+        raise ApiError("not_found", "There is no dataset of this id.")
+    if row.holdout_of is not None:
+        raise invalid(
+            [{"type": "grant", "loc": ("dataset_id",), "msg": "is a kept-out part: name its dataset"}], "path"
+        )
+    return [part.id for part in store.parts(connection, row)]
+
+
 def _found(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant:
     found = _one(connection, dataset_id, analyst)
     if found is None:
@@ -87,10 +97,6 @@ def _found(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant:
 def _one(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant | None:
     row = connection.execute(_grants(dataset_id).where(grants.c.identity_id == analyst)).one_or_none()
     return None if row is None else Grant(**row._mapping)
-
-
-def _of(dataset_id: str, analyst: str) -> sa.ColumnElement[bool]:
-    return (grants.c.dataset_id == dataset_id) & (grants.c.identity_id == analyst)
 
 
 def _grants(dataset_id: str) -> sa.Select[tuple[str, str, str, str]]:

@@ -1,7 +1,10 @@
 """Registering datasets, and telling how their budgets stand."""
 
+import hashlib
 import re
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -10,6 +13,7 @@ from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import Entry
+from accounting.records.documents import canonical
 from accounting.records.events import Joined, Opened
 from app.datasets import budgets, families, folders, profiles, store, values
 from app.datasets.store import ANY, DatasetRow, Wanted
@@ -56,10 +60,12 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
     with database.read() as connection:
         store.refuse_name(connection, spec.name)
         families.find(connection, spec)
+        if spec.holdout is not None:
+            store.refuse_name(connection, spec.kept_out.name)
     made, dataset_id = upload.folder / "columns", new_id("ds")
     n, known, report = _read(upload.file, spec, made, settings.max_upload_bytes, _place(settings, spec, dataset_id))
-    known = values.content(spec, known)
-    row = _register(database, settings.home, principal, made, spec, rule, n, known, dataset_id)
+    parts = _parts(spec, dataset_id, made, n, values.content(spec, known))
+    row = _register(database, settings.home, principal, rule, parts)
     upload.file.unlink()
     with database.read() as connection:
         return Registered.of(described(connection, row, principal), report)
@@ -118,7 +124,7 @@ def _read(
     file: Path, spec: DatasetSpec, folder: Path, most_bytes: int, place: str | None
 ) -> tuple[int, str, FileReport]:
     """n, the fingerprint of the file's rows, and what became of its values, for its sender alone."""
-    from app.sources import ingest, persons  # late: Arrow, which no start should wait for
+    from app.sources import holdout, ingest, persons  # late: Arrow, which no start should wait for
 
     reading, tally = ingest.Reading.of(spec, most_bytes)
     try:
@@ -126,7 +132,9 @@ def _read(
             if place is not None:
                 found = partitions.ingest(file, reading, folder, place)
             elif spec.unit is not None:
-                found = persons.ingest_persons(file, reading, spec.unit, folder)
+                found = persons.ingest_persons(file, reading, spec.unit, folder, spec.holdout)
+            elif spec.holdout is not None:
+                found = holdout.ingest_parts(file, reading, folder, spec.holdout)
             else:
                 found = ingest.ingest(file, reading, folder), fingerprint(folder)
         return *found, tally.report
@@ -145,31 +153,59 @@ def _read(
         raise ApiError("unreadable_file", error.detail) from None
 
 
-def _register(
-    database: Database,
-    home: Path,
-    steward: Principal,
-    made: Path,
-    spec: DatasetSpec,
-    rule: Filter,
-    n: int,
-    known: str,
-    dataset_id: str,
-) -> DatasetRow:
-    sha256 = checksum(made)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What becomes a dataset: where it was made, of how many records, by what it is known again."""
+
+    id: str
+    spec: DatasetSpec
+    made: Path
+    n: int
+    known: str
+    holdout_of: str | None = None
+
+
+def _parts(spec: DatasetSpec, dataset_id: str, made: Path, n: int, known: str) -> list[_Part]:
+    """The dataset, known again by all that the file held, and what is kept out of it."""
+    if spec.holdout is None:
+        return [_Part(dataset_id, spec, made, n, known)]
+    from app.sources import holdout
+
+    out = holdout.count(n, spec.holdout)
+    of_it = hashlib.sha256(canonical({"holdout_of": known})).hexdigest()
+    part = _Part(new_id("ds"), spec.kept_out, holdout.kept_out_folder(made), out, of_it, dataset_id)
+    return [_Part(dataset_id, spec, made, n - out, known), part]
+
+
+def _register(database: Database, home: Path, steward: Principal, rule: Filter, parts: Sequence[_Part]) -> DatasetRow:
+    """All of the parts or none; the first one's row."""
+    sums = [checksum(part.made) for part in parts]
     try:
         with database.write(alone="names") as connection:
-            store.refuse_name(connection, spec.name)
-            shared = families.find(connection, spec)
-            store.refuse_content(connection, known, shared)
-            alone = Opened(dataset_id, n, rule, spec.family, spec.protected, spec.neighbors)
-            event = Joined(dataset_id, n, steward.name, spec.protected) if shared else alone
-            row = store.add(connection, event, spec, known, dataset_id, database.timestamp(), shared)
-            values.note(connection, dataset_id, sha256)
-            folders.publish(made, home, dataset_id)
+            rows = [
+                _entered(connection, database.timestamp(), home, steward, rule, part, sha256)
+                for part, sha256 in zip(parts, sums, strict=True)
+            ]
     except BaseException:
-        _withdraw(database, home, dataset_id, made)
+        for part in parts:
+            _withdraw(database, home, part.id, part.made)
         raise
+    return rows[0]
+
+
+def _entered(
+    connection: sa.Connection, at: str, home: Path, steward: Principal, rule: Filter, part: _Part, sha256: str
+) -> DatasetRow:
+    """On a ledger of its own, or on its family's: a person may be in this part of one dataset, in that of another."""
+    spec = part.spec
+    store.refuse_name(connection, spec.name)
+    shared = families.find(connection, spec)
+    store.refuse_content(connection, part.known, shared)
+    alone = Opened(part.id, part.n, rule, spec.family, spec.protected, spec.neighbors)
+    event = Joined(part.id, part.n, steward.name, spec.protected) if shared else alone
+    row = store.add(connection, event, spec, part.known, part.id, at, shared, part.holdout_of)
+    values.note(connection, part.id, sha256)
+    folders.publish(part.made, home, part.id)
     return row
 
 
@@ -195,6 +231,8 @@ def described(connection: sa.Connection, row: DatasetRow, principal: Principal) 
         budget=budgets.status(connection, row, principal),
         warnings=warnings(row.state.filter.privacy, row.spec, row.n),
         profile=profiles.latest(connection, row.id),
+        holdout=store.holdout(connection, row.id),
+        holdout_of=row.holdout_of,
         created_at=row.created_at,
     )
 

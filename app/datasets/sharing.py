@@ -22,7 +22,9 @@ Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 Asked = Annotated[Paging, Depends(paging())]
 
 
-@router.put("/grants/{analyst}", summary="Grant a dataset", responses=responses("not_found", "disk_full"))
+@router.put(
+    "/grants/{analyst}", summary="Grant a dataset", responses=responses("not_found", "invalid_request", "disk_full")
+)
 def give(base: Base, principal: Manager, dataset_id: Identifier, analyst: Name) -> Grant:
     """From now on the analyst, by name or id, sees the dataset and spends on it. A grant that is there stays."""
     return grants.give(base, principal, dataset_id, analyst)
@@ -41,7 +43,10 @@ def read(base: Base, _principal: Steward, dataset_id: Identifier, analyst: Name)
 
 
 @router.delete(
-    "/grants/{analyst}", status_code=204, summary="Revoke a grant", responses=responses("not_found", "disk_full")
+    "/grants/{analyst}",
+    status_code=204,
+    summary="Revoke a grant",
+    responses=responses("not_found", "invalid_request", "disk_full"),
 )
 def revoke(base: Base, _principal: Manager, dataset_id: Identifier, analyst: Name) -> Response:
     """At once: the dataset is not there for the analyst. Jobs go on and stay the analyst's, with what they release."""

@@ -27,7 +27,7 @@ from purse.wire.tokens import Role
 Data = Literal["stored", "deleted", "withdrawn"]
 # Written out: SQLite would plan anew for each value that is bound where a partial index names the column.
 THERE = datasets.c.data != sa.literal_column("'withdrawn'")
-_NAMED = datasets.alias()
+_NAMED, _PART = datasets.alias(), datasets.alias()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class DatasetRow:
     folder : name of its folder; `app.datasets.folders.path` says where that is
     data : whether the values are still there
     checksum, is_damaged : of its stored values, and whether they are others now
+    holdout_of : the dataset that it was kept out of, if it is a kept-out part
     """
 
     id: str
@@ -54,6 +55,7 @@ class DatasetRow:
     data: Data = "stored"
     checksum: str | None = None
     is_damaged: bool = False
+    holdout_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +113,30 @@ def _granted(
     mine = by_grant(who, dataset_id)
     if not groups:
         return mine
-    named = _NAMED.c.name.in_(groups) & (_NAMED.c.data != "withdrawn")
-    return mine | dataset_id.in_(groups) | dataset_id.in_(sa.select(_NAMED.c.id).where(named))
+    named = sa.select(_NAMED.c.id).where(_NAMED.c.name.in_(groups) & (_NAMED.c.data != "withdrawn"))
+    parts = sa.select(_PART.c.id).where(_PART.c.holdout_of.in_(groups) | _PART.c.holdout_of.in_(named))
+    return mine | dataset_id.in_(groups) | dataset_id.in_(named) | dataset_id.in_(parts)
 
 
 def by_grant(analyst: sa.ColumnElement[str], dataset_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Whether the analyst has a grant of their own."""
     return dataset_id.in_(sa.select(grants.c.dataset_id).where(grants.c.identity_id == analyst))
+
+
+def whole(dataset_id: str) -> sa.ColumnElement[bool]:
+    """A dataset and its kept-out part."""
+    return (datasets.c.id == dataset_id) | (datasets.c.holdout_of == dataset_id)
+
+
+def holdout(connection: sa.Connection, dataset_id: str) -> str | None:
+    """The kept-out part of a dataset."""
+    return connection.scalar(sa.select(datasets.c.id).where(datasets.c.holdout_of == dataset_id, THERE))
+
+
+def parts(connection: sa.Connection, row: DatasetRow) -> list[DatasetRow]:
+    """The dataset, and its kept-out part if it has one: what is done to the one for the other's sake."""
+    found = connection.execute(_rows().where(datasets.c.holdout_of == row.id))
+    return [row, *map(_dataset, found)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +204,7 @@ def add(
     folder: str,
     at: str,
     ledger_id: str | None = None,
+    holdout_of: str | None = None,
 ) -> DatasetRow:
     """Inserts a dataset, with the entry that opens its ledger, or that joins it to the ledger of `ledger_id`."""
     if isinstance(event, Opened):
@@ -200,6 +220,7 @@ def add(
             folder=folder,
             data="stored",
             created_at=at,
+            holdout_of=holdout_of,
         )
     )
     if isinstance(event, Joined):
@@ -235,6 +256,7 @@ def _rows() -> sa.Select[Any]:
         datasets.c.data,
         ledgers.c.state,
         datasets.c.created_at,
+        datasets.c.holdout_of,
         stored_values.c.sha256,
         stored_values.c.damaged_at,
     )
@@ -256,7 +278,8 @@ def _declared(spec: str) -> DatasetSpec:
 def _dataset(row: sa.Row[Any]) -> DatasetRow:
     spec, state = _declared(row.spec), LedgerState.from_json(json.loads(row.state))
     public = (row.id, row.ledger_id, row.name, row.rows, spec, row.folder, state, row.created_at)
-    return DatasetRow(*public, data=row.data, checksum=row.sha256, is_damaged=row.damaged_at is not None)
+    stored: dict[str, Any] = {"checksum": row.sha256, "is_damaged": row.damaged_at is not None}
+    return DatasetRow(*public, data=row.data, **stored, holdout_of=row.holdout_of)
 
 
 def _text(document: object) -> str:

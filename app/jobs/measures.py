@@ -5,8 +5,8 @@ t = a.H / b.H the statistic T(t) = (a - t b).c has mean zero at the true t, and 
 
     V(t) = s^2 |a - t b|^2 + sum_j H_j (a_j - t b_j)^2,
 
-the noise's and the sampling's: a person's contribution v >= 0 has sum v <= 1, so (g.v)^2 <= sum_j g_j^2 v_j. The ends are
-those t with T(t)^2 <= z^2 V(t), z = 1.96: a quadratic inequality. Proof: docs/proofs/evaluation.md.
+the noise's and the sampling's: a person's contribution v >= 0 has sum v <= 1, so (g.v)^2 <= sum_j g_j^2 v_j. The ends
+are those t with T(t)^2 <= z^2 V(t), z = 1.96: a quadratic inequality. Proof: docs/proofs/evaluation.md.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,9 @@ class Quadratic:
     @staticmethod
     def of(a: Floats, b: Floats, weights: Floats | float = 1.0) -> "Quadratic":
         """The weighted sum of (a - t b)^2."""
-        return Quadratic(float((weights * a * a).sum()), -2 * float((weights * a * b).sum()), float((weights * b * b).sum()))
+        return Quadratic(
+            float((weights * a * a).sum()), -2 * float((weights * a * b).sum()), float((weights * b * b).sum())
+        )
 
     def plus(self, other: "Quadratic", times: float = 1.0) -> "Quadratic":
         """q + times other."""

@@ -13,22 +13,24 @@ from accounting.records.chain import Entry
 from accounting.records.codec import plan_from_json
 from accounting.records.documents import canonical, fields, number, parse
 from app.datasets.store import DatasetRow
-from app.jobs import profiles, statistics
+from app.jobs import evaluations, profiles, statistics
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
 from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn
+from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import CoefficientIntervals, Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 from solvers.intervals import LEVEL, half_widths
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
-from solvers.statistics import AnyStatistic, Profile
+from solvers.statistics import AnyStatistic, Evaluation, Profile
 
 _LARGEST = 1e300
+_WEIGHTS = {"method": {"weights"}}  # of a model that is evaluated, which a receipt names by its digest
 
 
 class Unreleasable(Exception):
@@ -69,12 +71,23 @@ def read(stored: str, output: str) -> Result:
 def document(job: JobRow, result: Result) -> str:
     """The model, or the statistic, as canonical JSON."""
     design, method = result.spec.design, result.spec.method
+    if isinstance(method, Evaluation):
+        return _text(_evaluation(job, result, method).model_dump(mode="json"))
     if isinstance(design, Design):
         return _text(_model(job, result, design).model_dump(mode="json"))
     if not isinstance(method, AnyStatistic) or len(result.coefficients) != method.size(result.spec.problem):
         raise Unreleasable("the output is of another length")
     found = _profile(job, result) if isinstance(method, Profile) else _statistic(job, result)
     return _text(found.model_dump(mode="json"))
+
+
+def _evaluation(job: JobRow, result: Result, method: Evaluation) -> ReleasedEvaluation:
+    if len(result.coefficients) != method.size(result.spec.problem):
+        raise Unreleasable("the output is of another length")
+    told, std = evaluations.result(result.spec, np.array(result.coefficients))
+    model = {"model": method.model, "model_sha256": method.sha256}
+    kept: dict[str, Any] = {"kind": "evaluation", "dataset": job.dataset_id, **model, "noise_std": std}
+    return ReleasedEvaluation(**kept, result=told, job=job.id, privacy=_promise(result))
 
 
 def _statistic(job: JobRow, result: Result) -> ReleasedStatistic:
@@ -161,7 +174,7 @@ def receipt(
         unit=dataset.spec.protected,
         analyst=job.analyst,
         job=job.id,
-        method=result.spec.model_dump(mode="json", include={"method"})["method"],
+        method=result.spec.model_dump(mode="json", include={"method"}, exclude=_WEIGHTS)["method"],
         release_plan=result.spec.release_plan,
         transcript=result.transcript,
         model_sha256=model_sha256,

@@ -27,8 +27,9 @@ from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
 from app.settings import Settings
-from app.wire import AnyRequest, Asked, Job, StatisticRequest
+from app.wire import AnyRequest, Asked, EvaluationBody, EvaluationRequest, Job, StatisticRequest
 from purse.wire.base import Identifier, Page
+from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.jobs import JobEvent
 from purse.wire.models import Model
 from purse.wire.profiles import DatasetProfile
@@ -67,6 +68,7 @@ Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
 Room = Annotated[None, Depends(quotes.room)]
 Body = Annotated[AnyRequest, Depends(json_body(AnyRequest))]
 StatisticBody = Annotated[StatisticRequest, Depends(json_body(StatisticRequest))]
+EvaluationBodies = Annotated[EvaluationBody, Depends(json_body(EvaluationBody))]
 Key = Annotated[
     str | None,
     Header(
@@ -146,6 +148,22 @@ async def submit_statistic(
     return await send(principal, body, idempotency_key)
 
 
+@router.post("/models/{job_id}/evaluations", status_code=202, summary="Evaluate a model", responses=REFUSALS)
+async def evaluate(
+    send: Sending,
+    principal: Submitter,
+    _room: Room,
+    job_id: Identifier,
+    body: EvaluationBodies,
+    idempotency_key: Key = None,
+) -> Job:
+    """How well the model that this job released does on the kept-out part of its dataset, whose budget pays for it.
+
+    A job of that part, submitted as any: what it released is at `/v1/jobs/{id}/evaluation`.
+    """
+    return await send(principal, EvaluationRequest(model=job_id, **dict(body)), idempotency_key)
+
+
 @router.get("/jobs", summary="List jobs", responses=responses("invalid_request"))
 def listing(
     base: Base,
@@ -215,6 +233,17 @@ def model(base: Base, principal: Analyst, job_id: Identifier, if_none_match: IfN
 def statistic(base: Base, principal: Analyst, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
     """Canonical JSON; the receipt holds its SHA-256."""
     return conditional.respond(service.statistic(base, principal, job_id), if_none_match)
+
+
+@router.get(
+    "/jobs/{job_id}/evaluation",
+    response_model=ReleasedEvaluation,
+    summary="The released evaluation",
+    responses=responses("not_found", "not_released"),
+)
+def evaluation(base: Base, principal: Analyst, job_id: Identifier) -> Response:
+    """Canonical JSON; the receipt holds its SHA-256."""
+    return Response(service.evaluation(base, principal, job_id), media_type="application/json")
 
 
 @router.get(

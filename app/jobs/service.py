@@ -29,7 +29,7 @@ from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
-from app.wire import Asked, Job, StatisticRequest
+from app.wire import Asked, EvaluationRequest, Job, StatisticRequest
 from purse.wire.base import Page
 from purse.wire.jobs import JobKind
 
@@ -115,6 +115,11 @@ def statistic(database: Database, principal: Principal, job_id: str) -> str:
     return _output(database, job_id, "statistic", _own(principal))
 
 
+def evaluation(database: Database, principal: Principal, job_id: str) -> str:
+    """The released evaluation's canonical JSON; ApiError not_found or not_released."""
+    return _output(database, job_id, "evaluation", _own(principal))
+
+
 def profile(database: Database, principal: Principal, job_id: str) -> str:
     """The released profile's canonical JSON, for whoever may use the dataset; ApiError not_found or not_released."""
     return _output(database, job_id, "profile", _readable(principal))
@@ -132,7 +137,7 @@ def _output(database: Database, job_id: str, kind: JobKind, seen: sa.ColumnEleme
         there = _found(connection, job_id, seen).kind
         if there != kind:
             raise ApiError(
-                "not_found", f"This job releases a {there}, and no {kind}: it is at /v1/jobs/{{id}}/{there}."
+                "not_found", f"This job's release is its {there}, and no {kind}: it is at /v1/jobs/{{id}}/{there}."
             )
         return _released(store.model(connection, job_id))
 
@@ -204,6 +209,8 @@ def _reserve(
 
 
 def _kind(request: Asked) -> JobKind:
+    if isinstance(request, EvaluationRequest):
+        return "evaluation"
     if isinstance(request, StatisticRequest):
         return "profile" if request.method.name == "profile" else "statistic"
     return "model"

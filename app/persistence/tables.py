@@ -69,6 +69,7 @@ ledgers = sa.Table(
 
 _THERE = sa.text("data != 'withdrawn'")
 
+# `holdout_of` is the dataset that a kept-out part was kept out of (docs/decisions/0032).
 # `data` says whether the values are still there. What is withdrawn is a dataset no more: its name is free.
 datasets = sa.Table(
     "datasets",
@@ -82,10 +83,12 @@ datasets = sa.Table(
     sa.Column("folder", sa.String(200), nullable=False),
     sa.Column("data", sa.String(16), nullable=False),
     sa.Column("created_at", sa.String(40), nullable=False),
+    sa.Column("holdout_of", sa.String(64)),
     sa.CheckConstraint("data in ('stored', 'deleted', 'withdrawn')", name="data"),
     sa.Index("ix_datasets_name", "name", unique=True, sqlite_where=_THERE, postgresql_where=_THERE),
     sa.Index("ix_datasets_content", "content_sha256"),
     sa.Index("ix_datasets_ledger", "ledger_id"),
+    sa.Index("ix_datasets_holdout", "holdout_of"),
 )
 
 # To an analyst without one a dataset is as one that is not there.

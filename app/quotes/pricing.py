@@ -4,7 +4,7 @@ What takes long, the choice of the noise, is a question to `app.calculation`; he
 amounts to.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import solvers
@@ -35,17 +35,23 @@ from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem
 from solvers.selection import Wish
-from solvers.statistics import AnyStatistic, Profile
+from solvers.statistics import AnyCounting, Evaluation, Profile
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request on a dataset, read as far as it goes without a calculation."""
+    """A request on a dataset, read as far as it goes without a calculation.
+
+    Parameters
+    ----------
+    weights : of the model that is evaluated, if one is
+    """
 
     request: Requested
     dataset: DatasetRow
     design: Design | Table
     question: Price
+    weights: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ class Priced:
         release, problem, prepared = self.planned.release, self.planned.met, self.planned.preparation
         after = self._after(standing)
         return Quote(
-            dataset=self.request.dataset,
+            dataset=self.dataset.id,
             method=self.planned.method,
             reason=self.planned.reason,
             preparation=Prepared(
@@ -132,7 +138,7 @@ class Priced:
     @property
     def _is_statistic(self) -> bool:
         """A problem's loss is a model's."""
-        return isinstance(self.planned.method, AnyStatistic)
+        return isinstance(self.planned.method, AnyCounting)
 
     def _share(self, standing: Standing, after: Standing | None) -> float | None:
         """As the ledger reads it right after the charge, or would, if there were room; of what is told of."""
@@ -148,10 +154,12 @@ class Priced:
     def _after(self, standing: Standing) -> Standing | None:
         if self.cost is None:
             return None
-        return standing.after(Charged(self.request.dataset, self.cost, self.guarantee))
+        return standing.after(Charged(self.dataset.id, self.cost, self.guarantee))
 
 
-def ask(dataset: DatasetRow, request: Requested, settings: Settings, known: Released | None = None) -> Asked:
+def ask(
+    dataset: DatasetRow, request: JobRequest | StatisticRequest, settings: Settings, known: Released | None = None
+) -> Asked:
     """The question that a request on a dataset comes to.
 
     Parameters
@@ -163,6 +171,8 @@ def ask(dataset: DatasetRow, request: Requested, settings: Settings, known: Rele
     ApiError
         invalid_request, out_of_range or unsupported_combination.
     """
+    if dataset.holdout_of is not None:
+        raise ApiError("unsupported_combination", "This is a kept-out part: models are evaluated on it, no more.")
     try:
         design = Design.of(dataset.spec, request) if isinstance(request, JobRequest) else _table(dataset, request)
     except DesignError as error:
@@ -170,13 +180,13 @@ def ask(dataset: DatasetRow, request: Requested, settings: Settings, known: Rele
     rule, wish = dataset.state.filter, Wish()
     try:
         if isinstance(request, JobRequest) and isinstance(design, Design):
-            problem = _problem(
+            problem = problem_of(
                 dataset, design, _loss(request, design), regularizer=request.regularizer, domain=request.domain
             )
             wish = Wish(_prepared(dataset, design, request, known), request.slope_limit)
         else:  # a statistic minimizes nothing: its problem says how rows are laid out
-            problem = _problem(dataset, design, Squared())
-        privacy = _privacy(request, rule)
+            problem = problem_of(dataset, design, Squared())
+        privacy = privacy_of(request, rule)
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
@@ -206,13 +216,14 @@ def priced(asked: Asked, answer: Answer) -> Priced:
     why = needs_one_machine(planned.method, planned.met) if dataset.spec.storage == "partitions" else None
     if why is not None:
         raise ApiError("method_needs_one_machine", f"{planned.method.name}: {why}. Name another method.")
+    method = planned.method
     return Priced(
         request=asked.request,
         dataset=dataset,
         spec=JobSpec(
             design=design,
             problem=answer.planned.problem,
-            method=planned.method,
+            method=replace(method, weights=asked.weights) if isinstance(method, Evaluation) else method,
             preparation=planned.preparation,
             release_plan=planned.release,
         ),
@@ -233,7 +244,8 @@ def _remaining(standing: Standing) -> PrivacyLoss:
     return PrivacyLoss(**remaining(standing).model_dump())
 
 
-def _problem(dataset: DatasetRow, design: Design | Table, loss: Loss, **rest: Any) -> Problem:
+def problem_of(dataset: DatasetRow, design: Design | Table, loss: Loss, **rest: Any) -> Problem:
+    """Of the dataset's records, as the design lays them out."""
     facts: dict[str, Any] = {"n": dataset.n, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
     return Problem(loss, relation=dataset.spec.neighbors, unit=dataset.spec.protected, **facts, **rest)
 
@@ -277,7 +289,7 @@ def _used(prepared: preparation.Preparation) -> UsedProfile | None:
     return UsedProfile(job=prepared.job, sha256=prepared.sha256)
 
 
-def _privacy(request: Requested, rule: Filter) -> Privacy:
+def privacy_of(request: Requested, rule: Filter) -> Privacy:
     """The privacy asked for, its delta the dataset's by default and never above it."""
     asked = request.privacy.delta
     if asked is not None and asked > rule.privacy.delta:

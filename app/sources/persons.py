@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from accounting.noise import Noise
 from app.sources.encoding import texts
 from app.sources.errors import TooLarge, Unreadable
-from app.sources.ingest import Reading, batches, ingest, write_meta
-from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, fingerprint, open_coded, sync_folder
+from app.sources.holdout import lay_out
+from app.sources.ingest import Reading, batches, ingest
+from app.sources.matrix import fingerprint
 from purse.wire.datasets import PersonUnit
 from solvers.data_access.persons import places
 
 MOST_PLACES = 2**26
 """The most rows, and the most places: what is kept of them in memory stays within some GB."""
 
-_BLOCK = 2**16  # places that are written at a time
 _NAME_BYTES = 16  # of a digest, by which a person is known again: two names share one with a chance below 2^-60
 
 
@@ -73,10 +73,13 @@ class People:
         self._owners.append(numbers[at])
 
 
-def ingest_persons(file: Path, reading: Reading, unit: PersonUnit, folder: Path) -> tuple[int, str]:
+def ingest_persons(
+    file: Path, reading: Reading, unit: PersonUnit, folder: Path, share: float | None = None
+) -> tuple[int, str]:
     """Reads, encodes and stores the declared columns; returns n, the number of persons, and the rows' fingerprint.
 
-    Parameters as `ingest`, whose memory it takes, some 30 bytes for each row and place, and some 150 for each person.
+    Parameters as `ingest`, whose memory it takes, some 30 bytes for each row and place, and some 150 for each person;
+    and the share of persons that is kept out, see `app.sources.holdout`.
 
     Raises
     ------
@@ -91,9 +94,8 @@ def ingest_persons(file: Path, reading: Reading, unit: PersonUnit, folder: Path)
     if n * unit.max_rows > most:
         raise TooLarge(f"With these columns persons times max_rows may be at most {most}.")
     known = fingerprint(rows)
-    _lay_out(rows, folder, places(people.owners, n, unit.max_rows, Noise()))
-    write_meta(folder, reading.columns, {"persons": n, "max_rows": unit.max_rows})
-    sync_folder(folder)
+    found = places(people.owners, n, unit.max_rows, Noise()).reshape(n, unit.max_rows)
+    lay_out(rows, folder, found, reading.columns, share, unit.max_rows)
     shutil.rmtree(rows)
     return n, known
 
@@ -104,20 +106,3 @@ def count_persons(file: Path, reading: Reading, unit: PersonUnit) -> int:
     for batch in batches(file, [unit], reading):
         people.add(batch.columns[0], batch.line)
     return unit.persons or people.count
-
-
-def _lay_out(rows: Path, folder: Path, found: NDArray[np.int64]) -> None:
-    """Writes the given row into each place, and zeros where there is none."""
-    stored = open_coded(rows, rows)
-    folder.mkdir()
-    with (
-        MatrixWriter(folder / NUMBERS, stored.numbers.shape[1]) as numbers,
-        MatrixWriter(folder / CODES, stored.codes.shape[1], "|u1") as codes,
-        MatrixWriter(folder / PRESENT, 1, "|u1") as present,
-    ):
-        for start in range(0, len(found), _BLOCK):
-            some = found[start : start + _BLOCK]
-            held, at = (some >= 0)[:, None].astype(np.uint8), np.maximum(some, 0)
-            numbers.append(stored.numbers[at] * held)
-            codes.append(stored.codes[at] * held)
-            present.append(held)

@@ -15,7 +15,7 @@ from purse.wire.base import Wire
 from solvers.methods import Run
 from solvers.preparation import Declared, Preparation
 from solvers.problem import Problem
-from solvers.statistics import AnyStatistic
+from solvers.statistics import AnyCounting, AnyStatistic
 
 
 def _read(release: Any) -> ReleasePlan:
@@ -28,7 +28,7 @@ class JobSpec(Wire):
     design: Annotated[Design | Table, Field(description="The matrix: which stored columns, and how they are coded.")]
     problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds, of rows as declared.")]
     method: Annotated[
-        Run | AnyStatistic, Field(discriminator="name", description="The method, resolved; or a statistic.")
+        Run | AnyCounting, Field(discriminator="name", description="The method, resolved; or a statistic.")
     ]
     preparation: Annotated[
         Preparation, Field(discriminator="name", description="How rows are prepared before the method.")

@@ -23,7 +23,7 @@ _BEYOND = "This costs more than any ledger can hold."
 
 
 def charge(database: Database, steward: Principal, dataset_id: str, asked: ExternalCharge) -> ExternalCharged:
-    """One entry of the ledger, once for each label.
+    """One entry of the ledger, once for each label; and one of its kept-out part's, on whose people it ran as well.
 
     What does not fit is refused, so that a slip of the pen does not spend a budget for good; or, where the steward says
     so, recorded as exceeding it, which freezes the ledger.
@@ -36,16 +36,15 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
     """
     with database.read() as connection:  # a price may take a second, which no other writer should wait for
         row = store.visible(connection, dataset_id, steward)
+        parts = [row, *(part for part in store.parts(connection, row) if part.ledger_id != row.ledger_id)]
         outside = Outside(asked.event, ledger.neighbors(connection, dataset_id))
-    cost = _cost(row.state.filter, outside)
+    costs = [_cost(part.state.filter, outside) for part in parts]
     with database.write() as connection:
-        store.lock(connection, dataset_id, steward)
-        row = _unchanged(connection, row, steward)
-        entry = ledger.external(connection, dataset_id, asked.label)
-        if entry is None:
-            entry = _entered(connection, row, asked, cost, steward, database.timestamp())
-        elif entry.body["event"] != event_to_json(asked.event):
-            raise ApiError("idempotency_conflict", "This label stands for another event: use a new one.")
+        ledger.lock(connection, store.whole(dataset_id))
+        at = database.timestamp()
+        entry, *_ = [
+            _charged(connection, part, asked, cost, steward, at) for part, cost in zip(parts, costs, strict=True)
+        ]
         row = store.visible(connection, dataset_id, steward)
         return ExternalCharged(
             dataset=entry.body["dataset"],
@@ -56,6 +55,19 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
             hash=entry.hash,
             budget=described(connection, row, steward).budget,
         )
+
+
+def _charged(
+    connection: sa.Connection, priced: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
+) -> Entry:
+    """The entry of this label, which may be there already."""
+    row = _unchanged(connection, priced, steward)
+    entry = ledger.external(connection, row.id, asked.label)
+    if entry is None:
+        return _entered(connection, row, asked, cost, steward, at)
+    if entry.body["event"] != event_to_json(asked.event):
+        raise ApiError("idempotency_conflict", "This label stands for another event: use a new one.")
+    return entry
 
 
 def _unchanged(connection: sa.Connection, priced: DatasetRow, steward: Principal) -> DatasetRow:

@@ -13,6 +13,7 @@ from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.events import Emptied, Frozen, Promised, Renamed
+from accounting.records.ledger import LedgerState
 from app.datasets import allotments, folders, store
 from app.datasets.service import described, opened
 from app.datasets.store import DatasetRow
@@ -38,7 +39,7 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
         for the budget.
     """
     with database.write(alone="names") as connection:
-        store.lock(connection, dataset_id, steward)
+        ledger.lock(connection, store.whole(dataset_id))
         row, at = store.visible(connection, dataset_id, steward), database.timestamp()
         if change.name is not None and change.name != row.name:
             if row.state.is_charged:
@@ -50,8 +51,9 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
             if rule != row.state.filter:
                 ledger.apply(connection, row.id, Promised(rule, steward.name), at)
                 allotments.refuse_over(connection, store.visible(connection, dataset_id, steward))
-        if change.frozen is not None and change.frozen != row.state.frozen:
-            ledger.apply(connection, row.id, Frozen(change.frozen, steward.name), at)
+        if change.frozen is not None:
+            for part in store.parts(connection, row):
+                _freeze(connection, part.id, Frozen(change.frozen, steward.name), at)
         return described(connection, store.visible(connection, dataset_id, steward), steward)
 
 
@@ -67,27 +69,43 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
         not_found; storage_unavailable: the order stands, and is carried out at a start that reaches it.
     """
     with database.write(alone="names") as connection:
-        store.lock(connection, dataset_id, steward)
+        ledger.lock(connection, store.whole(dataset_id))
         row = store.visible(connection, dataset_id, steward)
+        parts = store.parts(connection, row)
         if row.data == "stored":
-            row = _emptied(connection, row, steward, database.timestamp())
+            row = _emptied(connection, parts, steward, database.timestamp())
         told = described(connection, row, steward)
     try:
-        folders.erase(settings.home, row.folder)
+        for part in parts:
+            folders.erase(settings.home, part.folder)
     except Away:
         raise ApiError("storage_unavailable") from None
     return told
 
 
-def _emptied(connection: sa.Connection, row: DatasetRow, steward: Principal, at: str) -> DatasetRow:
-    for job in jobs.unfinished(connection, row.id):
+def _freeze(connection: sa.Connection, dataset_id: str, event: Frozen, at: str) -> None:
+    """A family's parts are on one ledger, which is frozen once."""
+    if _state(connection, dataset_id).frozen != event.is_frozen:
+        ledger.apply(connection, dataset_id, event, at)
+
+
+def _state(connection: sa.Connection, dataset_id: str) -> LedgerState:
+    found = ledger.load_state(connection, dataset_id)
+    assert found is not None
+    return found
+
+
+def _emptied(connection: sa.Connection, parts: list[DatasetRow], steward: Principal, at: str) -> DatasetRow:
+    """The first part's row. Withdrawn, its values may come again under a new budget: so only if no part was charged."""
+    for job in (job for part in parts for job in jobs.unfinished(connection, part.id)):
         job_service.stop(connection, job, at)
-    state = ledger.load_state(connection, row.id)
-    assert state is not None
-    data: store.Data = "deleted" if state.is_charged else "withdrawn"
-    ledger.apply(connection, row.id, Emptied(row.id, data == "withdrawn", steward.name), at)
-    store.empty(connection, row.id, data)
-    return replace(row, state=state, data=data)
+    states = [_state(connection, part.id) for part in parts]
+    data: store.Data = "deleted" if any(state.is_charged for state in states) else "withdrawn"
+    for part in parts:
+        if part.data == "stored":
+            ledger.apply(connection, part.id, Emptied(part.id, data == "withdrawn", steward.name), at)
+            store.empty(connection, part.id, data)
+    return replace(parts[0], state=states[0], data=data)
 
 
 def _promised(row: DatasetRow, change: BudgetChange) -> Filter:

@@ -13,6 +13,7 @@ from purse.wire.neighbors import Meaning, Neighbors, Other
 
 MAX_COLUMNS = 4096
 DatasetState = Literal["open", "frozen", "deleted"]
+MAX_NAME = 200
 FilterKind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
 
 
@@ -105,6 +106,17 @@ class DatasetSpec(Wire):
         ),
     ] = "home"
 
+    holdout: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=0.5,
+            description="The share of records (of persons, where one is the unit) that is kept out of all training: a "
+            "dataset of its own, with the same promise, of which models are evaluated and nothing else is asked. Which "
+            "ones says a public rule on positions.",
+        ),
+    ] = None
+
     dialect: Annotated[Dialect, Field(description="How the file is written; nothing of it is guessed.")] = PLAIN
     max_unparsed: Annotated[
         Share | dict[Name, Share],
@@ -142,7 +154,16 @@ class DatasetSpec(Wire):
             raise ValueError("the unit's column must not be stored: leave it out of the columns")
         if self.unit is not None and self.storage == "partitions":
             raise ValueError("persons' rows are laid out on one machine: leave out storage, or the unit")
+        if self.holdout is not None and self.storage == "partitions":
+            raise ValueError("records are parted on one machine: leave out storage, or holdout")
+        if self.holdout is not None and len(self.kept_out.name) > MAX_NAME:
+            raise ValueError("the kept-out part is named after the dataset: take a shorter name")
         return self
+
+    @property
+    def kept_out(self) -> "DatasetSpec":
+        """The declaration of the part that is kept out."""
+        return self.model_copy(update={"name": f"{self.name} (kept out)", "holdout": None})
 
     def most_unparsed(self, name: str) -> float:
         """The largest part of a column's values that may not parse."""
@@ -275,6 +296,13 @@ class Dataset(Wire):
     warnings: Annotated[list[str], Field(description="What the steward should know about the declaration.")] = []
     profile: Annotated[
         Identifier | None, Field(description="The job that released its latest profile, which all its jobs may use.")
+    ] = None
+    holdout: Annotated[
+        Identifier | None,
+        Field(description="Its kept-out part, a dataset of its own; `rows` and `persons` are without it."),
+    ] = None
+    holdout_of: Annotated[
+        Identifier | None, Field(description="Of a kept-out part, the dataset that it is kept out of.")
     ] = None
     created_at: Timestamp
 

@@ -63,7 +63,8 @@ class TwoClasses(Wire):
     counts: Annotated[list[list[float]], _COUNTS]
     accuracy: Annotated[Measured, Field(description="At threshold 1/2.")]
     auc: Annotated[
-        Measured, Field(description="Area under the ROC; scores in one bin tie, and the ends hold either order of them.")
+        Measured,
+        Field(description="Area under the ROC; scores in one bin tie, and the ends hold any order of them."),
     ]
     log_loss: Annotated[
         Measured | None, Field(description="Mean -ln P(class), P clamped to [0.01, 0.99]; null if scores are no P.")

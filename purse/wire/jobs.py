@@ -13,7 +13,7 @@ from purse.wire.datasets import PrivacyLoss
 from purse.wire.neighbors import Meaning, Neighbors, Other
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
-JobKind = Literal["model", "profile", "statistic"]
+JobKind = Literal["model", "profile", "statistic", "evaluation"]
 
 
 class Method(RootModel[dict[str, Any]]):

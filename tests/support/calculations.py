@@ -8,7 +8,7 @@ from app.datasets.store import DatasetRow
 from app.quotes import pricing
 from app.quotes.pricing import Priced
 from app.settings import Settings
-from app.wire import Asked
+from app.wire import JobRequest, StatisticRequest
 
 
 class InlineCalculators:
@@ -30,7 +30,9 @@ class InlineCalculators:
         """There is nothing to close."""
 
 
-def price(dataset: DatasetRow, request: Asked, settings: Settings, known: Released | None = None) -> Priced:
+def price(
+    dataset: DatasetRow, request: JobRequest | StatisticRequest, settings: Settings, known: Released | None = None
+) -> Priced:
     """The price of a request, here and now."""
     asked = pricing.ask(dataset, request, settings, known)
     return pricing.priced(asked, answer(asked.question))

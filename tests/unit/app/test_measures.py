@@ -1,4 +1,4 @@
-"""Ends hold the truth about as often as they say: noise alone on the records, noise and sampling on what they are of."""
+"""Ends hold the truth as often as they say: noise alone on the records, noise and sampling on what they are of."""
 
 import math
 from collections import Counter
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.jobs import evaluations
-from app.jobs.measures import Counted, Quadratic, Weights, accepted
+from app.jobs.measures import Counted
 from purse.wire.evaluations import Measured, TwoClasses
 
 BINS, CLASSES = 20, ["no", "yes"]

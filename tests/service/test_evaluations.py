@@ -1,0 +1,212 @@
+"""A part kept out, over HTTP: models are evaluated on it, on its own budget, and nothing else is ever asked of it."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.sources import holdout
+from app.sources.matrix import held, open_coded
+from tests.support.service import JOB, SPEC, Service, people
+from tests.support.world import check_books
+
+pytestmark = pytest.mark.slow
+N = 500
+PRICE = {"privacy": {"epsilon": 0.5}}
+
+
+@pytest.fixture
+def service(shared: Service) -> Service:
+    return shared
+
+
+def call(service: Service, method: str, path: str, role: str = "analyst", **sent: Any) -> Any:
+    return service.call(role, method, f"/v1/{path}", **sent)
+
+
+def registered(service: Service, name: str, rows: int = N, file: bytes | None = None, **changes: Any) -> Any:
+    spec = SPEC | {"name": name, "holdout": 0.2} | changes
+    made = service.upload(spec, people(rows) if file is None else file)
+    assert made.status_code == 201, made.text
+    return made.json()
+
+
+def trained(service: Service, dataset: str, **changes: Any) -> str:
+    job = call(service, "POST", "jobs", json=JOB | {"dataset": dataset} | changes).json()
+    assert service.finished(job["id"])["state"] == "done"
+    return str(job["id"])
+
+
+def evaluated(service: Service, model: str, **changes: Any) -> Any:
+    answer = call(service, "POST", f"models/{model}/evaluations", json=PRICE | changes)
+    assert answer.status_code == 202, answer.text
+    job = service.finished(answer.json()["id"])
+    assert (job["kind"], job["state"]) == ("evaluation", "done")
+    return job
+
+
+def test_a_model_is_quoted_evaluated_and_receipted_on_what_was_kept_out(service: Service) -> None:
+    made = registered(service, "hospital")
+    part = call(service, "GET", f"datasets/{made['holdout']}").json()
+    assert (made["rows"], part["rows"], part["holdout_of"]) == (N - N // 5, N // 5, made["id"])
+    assert (part["name"], made["holdout_of"], part["holdout"]) == ("hospital (kept out)", None, None)
+    assert part["budget"]["epsilon"] == made["budget"]["epsilon"]
+    model = trained(service, made["id"])
+    before = call(service, "GET", f"datasets/{made['id']}/budget").json()
+    price = call(service, "POST", "quotes", json=PRICE | {"model": model}).json()
+    assert (price["dataset"], price["rows"], [q["name"] for q in price["queries"]]) == (part["id"], N // 5, ["scores"])
+    job = evaluated(service, model)
+    assert job["quote"] == price
+    assert call(service, "GET", f"datasets/{made['id']}/budget").json() == before
+    assert call(service, "GET", f"datasets/{part['id']}/budget").json()["remaining"] == price["remaining_after"]
+    found = call(service, "GET", f"jobs/{job['id']}/evaluation")
+    told, result = found.json(), found.json()["result"]
+    assert (told["dataset"], told["model"], result["name"]) == (part["id"], model, "two_classes")
+    assert told["model_sha256"] == hashlib.sha256(call(service, "GET", f"jobs/{model}/model").content).hexdigest()
+    assert np.array(result["counts"]).shape == (2, 40)
+    assert 0 <= result["auc"]["low"] <= result["auc"]["value"] <= result["auc"]["high"] <= 1
+    receipt = call(service, "GET", f"jobs/{job['id']}/receipt").json()
+    assert receipt["receipt"]["model_sha256"] == hashlib.sha256(found.content).hexdigest()
+    assert receipt["receipt"]["method"] == {
+        "name": "evaluation", "bins": 40, "clip": 0.5, "model": model, "sha256": told["model_sha256"]
+    }  # fmt: skip
+    assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+    for kind in ("model", "statistic", "profile"):
+        assert call(service, "GET", f"jobs/{job['id']}/{kind}").status_code == 404
+    check_books(service.database, service.app.state.services.keys.jwks())
+
+
+def test_models_of_numbers_and_of_many_classes(service: Service) -> None:
+    columns = [*SPEC["columns"][:2], {"name": "income", "type": "category", "categories": ["low", "high", "none"]}]
+    made = registered(service, "kinds", N + 1, columns=columns)
+    number = evaluated(service, trained(service, made["id"], target="age"), bins=10, clip=1.0)
+    told = call(service, "GET", f"jobs/{number['id']}/evaluation").json()["result"]
+    assert (told["name"], told["edges"][0], told["edges"][-1], len(told["counts"])) == ("residuals", -50, 50, 10)
+    assert 0 <= told["mean_absolute_error"]["low"] <= told["mean_absolute_error"]["high"] <= 50
+    many = evaluated(service, trained(service, made["id"]))
+    told = call(service, "GET", f"jobs/{many['id']}/evaluation").json()["result"]
+    assert (told["name"], np.array(told["counts"]).shape, len(told["recall"])) == ("many_classes", (3, 3), 3)
+
+
+def test_nothing_else_is_asked_of_the_part_and_of_nothing_else_an_evaluation(service: Service) -> None:
+    made, plain = registered(service, "asked", N + 2), service.dataset()
+    for path, body in (
+        ("jobs", JOB),
+        ("quotes", JOB),
+        ("statistics", {"method": {"name": "means"}, "privacy": {"epsilon": 0.1}}),
+        ("statistics", {"method": {"name": "profile"}, "privacy": {"epsilon": 0.1}}),
+    ):
+        refused = call(service, "POST", path, json=body | {"dataset": made["holdout"]})
+        assert (refused.status_code, "kept-out part" in refused.json()["detail"]) == (422, True)
+    model = trained(service, plain)
+    refused = call(service, "POST", f"models/{model}/evaluations", json=PRICE)
+    assert (refused.status_code, "Nothing was kept out" in refused.json()["detail"]) == (422, True)
+    assert call(service, "POST", "models/job_none/evaluations", json=PRICE).status_code == 404
+    for wrong in ({"bins": 3}, {"clip": 0.0}, {"weights": [1.0]}, {"seed": 1}):
+        model = trained(service, made["id"]) if wrong == {"bins": 3} else model
+        assert call(service, "POST", f"models/{model}/evaluations", json=PRICE | wrong).status_code == 422
+    service.analyst("stranger", made["id"])
+    assert call(service, "POST", f"models/{model}/evaluations", "stranger", json=PRICE).status_code == 404
+
+
+def test_a_grant_is_of_both_parts(service: Service) -> None:
+    made = registered(service, "granted", N + 3)
+    model = trained(service, made["id"])
+    name = "the analyst"
+    assert call(service, "DELETE", f"datasets/{made['id']}/grants/{name}", "steward").status_code == 204
+    assert call(service, "GET", f"datasets/{made['holdout']}").status_code == 404
+    assert call(service, "POST", f"models/{model}/evaluations", json=PRICE).status_code == 404
+    for method in ("PUT", "DELETE"):
+        assert call(service, method, f"datasets/{made['holdout']}/grants/{name}", "steward").status_code == 422
+    service.grant(made["id"], name)
+    assert call(service, "GET", f"datasets/{made['holdout']}").status_code == 200
+
+
+def test_what_stops_or_happens_to_the_dataset_stops_or_happens_to_the_part(service: Service) -> None:
+    made = registered(service, "stopped", N + 4)
+    model = trained(service, made["id"])
+    for frozen, status in ((True, 409), (False, 202)):
+        assert call(service, "PATCH", f"datasets/{made['id']}", "steward", json={"frozen": frozen}).status_code == 200
+        assert call(service, "POST", f"models/{model}/evaluations", json=PRICE).status_code == status
+    event = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
+    outside = {"label": "elsewhere", "event": event}
+    before = call(service, "GET", f"datasets/{made['holdout']}/budget").json()
+    charged = call(service, "POST", f"datasets/{made['id']}/charges", "steward", json=outside)
+    assert charged.status_code == 201, charged.text
+    again = call(service, "POST", f"datasets/{made['id']}/charges", "steward", json=outside)
+    assert again.json() == charged.json()
+    after = call(service, "GET", f"datasets/{made['holdout']}/budget").json()
+    assert after["jobs"] == before["jobs"] + 1
+
+
+def test_values_that_were_answered_of_in_either_part_never_come_again(service: Service) -> None:
+    """Withdrawn, the same file might be registered anew, with a new budget for records that have spent one."""
+    file = people(N + 5)
+    made = registered(service, "again", file=file)
+    assert call(service, "DELETE", f"datasets/{made['id']}", "steward").json()["data"] == "withdrawn"
+    assert call(service, "GET", f"datasets/{made['holdout']}", "steward").status_code == 404
+    made = registered(service, "again", file=file)
+    outside = {"label": "one", "event": {"type": "GaussianDpEvent", "noise_multiplier": 20.0}}
+    assert call(service, "POST", f"datasets/{made['holdout']}/charges", "steward", json=outside).status_code == 201
+    assert call(service, "GET", f"datasets/{made['id']}/budget", "steward").json()["jobs"] == 0
+    assert call(service, "DELETE", f"datasets/{made['id']}", "steward").json()["data"] == "deleted"
+    assert call(service, "GET", f"datasets/{made['holdout']}", "steward").json()["data"] == "deleted"
+    for spec in (SPEC, SPEC | {"holdout": 0.5}):
+        refused = service.upload(spec | {"name": "anew"}, file)
+        assert (refused.status_code, refused.json()["code"]) == (409, "duplicate_dataset")
+
+
+def test_a_family_pays_for_both_parts_on_one_ledger(service: Service) -> None:
+    """One person may be in the one part here and in the other there."""
+    made = registered(service, "kin", N + 6, family="kin")
+    model = trained(service, made["id"])
+    evaluated(service, model)
+    budgets = [call(service, "GET", f"datasets/{made[part]}/budget", "steward").json() for part in ("id", "holdout")]
+    assert budgets[0] == budgets[1]
+    assert budgets[0]["jobs"] == 2
+
+
+@pytest.mark.parametrize("is_person", [False, True])
+def test_each_record_is_in_one_part_by_its_position_alone(service: Service, tmp_path: Path, is_person: bool) -> None:
+    """Of rows: those at the positions that the rule says. Of persons: whole ones, the rest of their places empty."""
+    lines = [f"p{i // 3},{i / 10},f,low" for i in range(900)]
+    file = ("who,age,sex,income\n" + "\n".join(lines) + "\n").encode()
+    unit = {"unit": {"column": "who", "max_rows": 4}} if is_person else {}
+    made = registered(service, f"parts {is_person}", file=file, **unit)
+    found = []
+    for part in (made["id"], made["holdout"]):
+        folder = service.home / "datasets" / part
+        ages = 50 * (np.array(open_coded(folder, tmp_path).numbers[:, 0]) + 1)
+        here = held(folder)
+        found.append(np.round(ages if here is None else np.where(here, ages, -1), 1))
+    exact = np.arange(900) / 10
+    if not is_person:
+        out = holdout.kept_out(900, 0.2)
+        assert (np.sort(found[1]) == exact[out]).all()
+        assert (found[0] == exact[~out]).all()
+        return
+    assert [len(part) for part in found] == [4 * 240, 4 * 60]
+    persons = [{tuple(rows[rows >= 0]) for rows in part.reshape(-1, 4)} for part in found]
+    assert persons[0] | persons[1] == {tuple(exact[3 * p : 3 * p + 3]) for p in range(300)}
+    assert not persons[0] & persons[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"holdout": 0.6}, "out_of_range"),
+        ({"holdout": 0}, "out_of_range"),
+        ({"holdout": 0.2, "storage": "partitions"}, "invalid_request"),
+        ({"holdout": 0.2, "name": "n" * 195}, "invalid_request"),
+    ],
+)
+def test_what_cannot_be_kept_out_is_refused(service: Service, changes: Any, code: str) -> None:
+    refused = service.upload(SPEC | {"name": "refused"} | changes, people(N + 7))
+    assert (refused.status_code, refused.json()["code"]) == (422, code)
+
+
+def test_one_record_has_no_part(service: Service) -> None:
+    refused = service.upload(SPEC | {"name": "one", "holdout": 0.5}, b"age,sex,income\n20,f,low\n")
+    assert (refused.status_code, refused.json()["code"]) == (422, "unreadable_file")
