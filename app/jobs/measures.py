@@ -9,6 +9,7 @@ the noise's and the sampling's: a person's contribution v >= 0 has sum v <= 1, s
 are those t with T(t)^2 <= z^2 V(t), z = 1.96: a quadratic inequality. Proof: docs/proofs/evaluation.md.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -142,18 +143,20 @@ def _measured(found: list[tuple[float, float, Quadratic, Quadratic]], ends: tupl
 
 
 def accepted(top: float, under: float, variance: Quadratic, ends: tuple[float, float]) -> tuple[float, float]:
-    """The ends of {t : (top - t under)^2 <= z^2 V(t)} within the range of t; all of that where noise hides all.
+    """The least and the greatest t of {t : (top - t under)^2 <= z^2 V(t)} within its range; all where noise hides all.
 
     A quotient beyond its range counts as its end, which is nearer to every t there.
     """
     if under <= 0:
         return ends
     top, z2 = min(max(top, ends[0] * under), ends[1] * under), WIDE**2
-    a = under**2 - z2 * variance.square
+    a = under**2 - z2 * variance.square  # of a t^2 - 2 half t + c <= 0, which holds at top / under
     half = top * under + z2 * variance.linear / 2
     c = top**2 - z2 * variance.constant
-    if a <= 0:
+    root = math.sqrt(max(0.0, half**2 - a * c))
+    if a == 0 or (a < 0 and root == 0):
         return ends
-    root = np.sqrt(max(0.0, half**2 - a * c))
-    low, high = np.clip([(half - root) / a, (half + root) / a], *ends).tolist()
-    return low, high
+    first, last = sorted(((half - root) / a, (half + root) / a))
+    if a < 0:  # what is beyond the roots, on the side or sides that reach into the range
+        first, last = last if first < ends[0] else ends[0], first if last > ends[1] else ends[1]
+    return min(max(first, ends[0]), ends[1]), min(max(last, ends[0]), ends[1])
