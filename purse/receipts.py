@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from purse.errors import ClientError
 from purse.extras import needing
+from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import Model
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from accounting.records.chain import Entry, Head
     from accounting.records.receipt import Verification
 
-Released = Model | DatasetProfile | ReleasedStatistic
+Released = Model | DatasetProfile | ReleasedStatistic | ReleasedEvaluation
 """What a receipt may be for."""
 
 

@@ -39,6 +39,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "submit": "Charge the budget and train a private model.",
     "jobs": "List, show, follow and cancel jobs; a list, if nothing else is said.",
     "model": "The model that a job released, as JSON.",
+    "evaluate": "How well a job's model does on the part that was kept out of its dataset, with noise.",
     "predict": "What a released model predicts for the rows of a CSV file.",
     "profile": "A dataset's columns: counts, means, spread and quantiles, with noise.",
     "count": "How many rows lie in each part of a column, or in each cell of several, with noise.",
@@ -131,6 +132,10 @@ def _load(name: str) -> Callable[..., None] | typer.Typer:
             from app.cli.check import check
 
             return check
+        case "evaluate":
+            from app.cli.evaluations import evaluate
+
+            return evaluate
         case "fit":
             from app.cli.fit import fit
 

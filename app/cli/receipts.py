@@ -11,6 +11,7 @@ from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, pe
 from app.cli.ledger import Heads, read_entries, read_head
 from purse import Receipt, load
 from purse.receipts import Released, read_document
+from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import Model
 from purse.wire.neighbors import lines
 from purse.wire.profiles import DatasetProfile
@@ -108,8 +109,9 @@ def ask(
 
 
 def _released(document: Any) -> Released:
-    """A model, a profile or another statistic, as it was written to a file."""
-    kinds: dict[str, type[Released]] = {"profile": DatasetProfile, "statistic": ReleasedStatistic}
+    """A model, a statistic or an evaluation, as it was written to a file."""
+    found: tuple[type[Released], ...] = (DatasetProfile, ReleasedStatistic, ReleasedEvaluation)
+    kinds = dict(zip(("profile", "statistic", "evaluation"), found, strict=True))
     kind = kinds.get(str(document.get("kind")) if isinstance(document, dict) else "", Model)
     return kind.model_validate(document, strict=False, extra="ignore")
 

@@ -15,7 +15,7 @@ import httpx
 
 from purse.client import parts
 from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, register, say, upload
-from purse.client.jobs import AsyncJobs, request_of
+from purse.client.jobs import AsyncJobs, in_full, request_of
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
 from purse.model import Model
 from purse.receipts import Receipt
@@ -78,10 +78,15 @@ class AsyncClient:
         await self._sender.driver.close()
 
     async def quote(
-        self, /, *, dataset: Dataset | str, target: str | None = None, privacy: object, **rest: Any
+        self, /, *, dataset: Dataset | str | None = None, target: str | None = None, privacy: object, **rest: Any
     ) -> Quote:
-        """What a job would cost; touches no data and charges nothing."""
-        request = request_of(await self._sender.identify(dataset), target, privacy, rest)
+        """What a job would cost; touches no data and charges nothing. With `model` in place of a dataset, what an
+        evaluation of that would.
+        """
+        if dataset is None:
+            request = {"privacy": in_full(privacy), **rest}
+        else:
+            request = request_of(await self._sender.identify(dataset), target, privacy, rest)
         return await self._sender.send(post(at("quotes"), request, Quote, repeatable=True))
 
     async def calibrate(self, /, mechanism: object, *, epsilon: float, **rest: Any) -> Calibration:

@@ -69,10 +69,15 @@ class JobHandle:
         """Every change of state and progress until the end."""
         return each(self._awaited.events(timeout))
 
+    def evaluate(self, *, privacy: object, **rest: Any) -> "JobHandle":
+        """A job for how well this job's model does on what was kept out of its dataset: see `AsyncJobs.evaluate`."""
+        return JobHandle(run(self._awaited.evaluate(privacy=privacy, **rest)))
+
     refresh = _run(AsyncJobHandle.refresh)
     result = _run(AsyncJobHandle.result)
     profile = _run(AsyncJobHandle.profile)
     statistic = _run(AsyncJobHandle.statistic)
+    evaluation = _run(AsyncJobHandle.evaluation)
     wait = _run(AsyncJobHandle.wait)
     model = _run(AsyncJobHandle.model)
     receipt = _run(AsyncJobHandle.receipt)
@@ -126,6 +131,8 @@ class Jobs:
     model = _run(AsyncJobs.model)
     profile = _run(AsyncJobs.profile)
     statistic = _run(AsyncJobs.statistic)
+    evaluate = _handle(AsyncJobs.evaluate)
+    evaluation = _run(AsyncJobs.evaluation)
     receipt = _run(AsyncJobs.receipt)
 
 

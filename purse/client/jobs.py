@@ -14,6 +14,7 @@ from purse.model import Model
 from purse.receipts import Receipt
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
+from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.jobs import Job, JobEvent, JobKind, JobState
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, ReceiptDocument
@@ -99,6 +100,25 @@ class AsyncJobs:
         """The statistic that a job released."""
         return await self._sender.send(get(at("jobs", job, "statistic"), ReleasedStatistic))
 
+    async def evaluate(
+        self, model: str, /, *, privacy: object, idempotency_key: str | None = None, **rest: Any
+    ) -> "AsyncJobHandle":
+        """Charges the budget of what was kept out of a dataset, and queues an evaluation of a model of the rest.
+
+        Parameters
+        ----------
+        model : the job that released it
+        privacy, idempotency_key : as `submit`
+        rest : `bins` of scores or residuals; `clip` of residuals, in halves of the target's range
+        """
+        request = {"privacy": in_full(privacy), **rest}
+        call = post(at("models", model, "evaluations"), request, Job, key=idempotency_key or secrets.token_hex(16))
+        return AsyncJobHandle(self._sender, await self._sender.send(call))
+
+    async def evaluation(self, job: str) -> ReleasedEvaluation:
+        """The evaluation that a job released."""
+        return await self._sender.send(get(at("jobs", job, "evaluation"), ReleasedEvaluation))
+
     async def receipt(self, job: str) -> Receipt:
         """A job's signed receipt, and the keys that the server publishes now; for auditors too."""
         document = await self._sender.send(get(at("jobs", job, "receipt"), ReceiptDocument))
@@ -147,6 +167,17 @@ class AsyncJobHandle:
         await self.wait(timeout, progress)
         return await AsyncJobs(self._sender).statistic(self.id)
 
+    async def evaluation(
+        self, timeout: float | None = None, progress: bool | Watch | None = None
+    ) -> ReleasedEvaluation:
+        """The evaluation, when the job, which is for one, is done: see `wait`."""
+        await self.wait(timeout, progress)
+        return await AsyncJobs(self._sender).evaluation(self.id)
+
+    async def evaluate(self, *, privacy: object, **rest: Any) -> "AsyncJobHandle":
+        """A job for how well this job's model does on what was kept out of its dataset: see `AsyncJobs.evaluate`."""
+        return await AsyncJobs(self._sender).evaluate(self.id, privacy=privacy, **rest)
+
     async def wait(self, timeout: float | None = None, progress: bool | Watch | None = None) -> None:
         """Returns when the job is done.
 
@@ -191,7 +222,16 @@ _NAMED = ("loss", "regularizer", "domain", "method", "preparation")
 
 def request_of(dataset: str, target: str | None, privacy: object, rest: dict[str, Any]) -> dict[str, Any]:
     """The request in full: a name stands for what goes by it, a number for an epsilon."""
-    if isinstance(privacy, int | float):
-        privacy = {"epsilon": privacy}
     short = {key: {"name": rest[key]} for key in _NAMED if isinstance(rest.get(key), str)}
-    return {"dataset": dataset, "privacy": privacy, **({} if target is None else {"target": target}), **rest, **short}
+    return {
+        "dataset": dataset,
+        "privacy": in_full(privacy),
+        **({} if target is None else {"target": target}),
+        **rest,
+        **short,
+    }
+
+
+def in_full(privacy: object) -> object:
+    """A number is an epsilon, at the dataset's delta."""
+    return {"epsilon": privacy} if isinstance(privacy, int | float) else privacy

@@ -27,6 +27,9 @@ NOWHERE = {("POST", "/v1/calibrations")}  # these meet none
 PROFILE: dict[str, Any] = {"method": {"name": "profile"}, "privacy": {"epsilon": 0.2}}
 # These name a dataset in their body.
 BODIES = {("POST", "/v1/quotes"): JOB, ("POST", "/v1/jobs"): JOB, ("POST", "/v1/statistics"): PROFILE}
+EVALUATION = {
+    ("POST", "/v1/models/{job_id}/evaluations"): {"privacy": {"epsilon": 0.2}}
+}  # this one a model in its path
 # What a job of somebody else tells whoever may use its dataset: a profile is the dataset's.
 OPEN = {("GET", "/v1/jobs/{job_id}/profile"), ("GET", "/v1/jobs/{job_id}/receipt")}
 ANALYSTS = sorted(rule for rule, roles in RULES.items() if "analyst" in roles)
@@ -62,7 +65,7 @@ def case(shared: Service) -> Case:
 
 def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", job: str = "") -> Response:
     method, path = rule
-    options = {"json": BODIES[rule] | {"dataset": dataset}} if rule in BODIES else {}
+    options = {"json": BODIES[rule] | {"dataset": dataset}} if rule in BODIES else {"json": EVALUATION.get(rule)}
     return service.call(who, method, path.replace("{dataset_id}", dataset).replace("{job_id}", job), **options)
 
 

@@ -75,6 +75,8 @@ RULES = {
     ("DELETE", "/v1/jobs/{job_id}"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/model"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/statistic"): {"steward", "analyst"},
+    ("POST", "/v1/models/{job_id}/evaluations"): {"steward", "analyst"},
+    ("GET", "/v1/jobs/{job_id}/evaluation"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/receipt"): ALL,
     ("GET", "/v1/jobs/{job_id}/profile"): ALL,
 }
@@ -84,6 +86,7 @@ SCOPED = {
     ("POST", "/v1/quotes"): {"quote"},
     ("POST", "/v1/jobs"): {"quote", "submit"},
     ("POST", "/v1/statistics"): {"quote", "submit"},
+    ("POST", "/v1/models/{job_id}/evaluations"): {"quote", "submit"},
     ("DELETE", "/v1/jobs/{job_id}"): {"submit"},
 }
 EVERY = [(method, route) for route in routes(ROUTERS) for method in sorted(route.methods or ())]

@@ -100,7 +100,7 @@ def test_what_is_made_is_where_the_answer_says(service: Service, document: dict[
     located = [name for name, operation in _operations(document) if "Location" in str(operation["responses"])]
     rotate, charges = "POST /v1/tokens/{token_id}/rotate", "POST /v1/datasets/{dataset_id}/charges"
     made_there = [f"POST /v1/{name}" for name in ("tokens", "datasets", "uploads", "jobs", "statistics")]
-    assert sorted(located) == sorted([*made_there, rotate, charges])
+    assert sorted(located) == sorted([*made_there, rotate, charges, "POST /v1/models/{job_id}/evaluations"])
 
 
 @pytest.mark.slow

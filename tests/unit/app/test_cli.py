@@ -18,6 +18,7 @@ import typer
 from app.calculation import calculators
 from app.cli import main
 from app.cli.commands import EVERY, program
+from purse import Client
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
 
@@ -111,6 +112,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "datasets",
         "db copy",
         "demo",
+        "evaluate",
         "fit",
         "grant list",
         "grant revoke",
@@ -224,6 +226,32 @@ def test_statistics_are_priced_released_told_drawn_and_receipted(
     assert (code, told.count("age")) == (0, 3)
     code, told, _ = run("covariance", name, "age", "--epsilon", "0.1")
     assert (code, "1 [1, 1]" in told) == (0, True)
+
+
+@pytest.mark.slow
+def test_a_model_is_evaluated_on_what_was_kept_out(
+    run: Run, people: tuple[Path, Path, str], tmp_path: Path, service: Live
+) -> None:
+    file, spec, name = people
+    spec.write_text(json.dumps(SPEC | {"name": name, "holdout": 0.25}))
+    made = _document(run("upload", str(file), "--spec", str(spec), "--json"))
+    assert made["rows"] + 100 == 401
+    with Client(service.url, service.token) as client:
+        trained = client.jobs.submit(dataset=name, target="income", privacy=0.5)
+        trained.wait(progress=False)
+        price = _document(run("evaluate", trained.id, "--epsilon", "0.5", "--bins", "10", "--quote", "--json"))
+        assert (price["dataset"], price["rows"], price["fits"]) == (made["holdout"], 100, True)
+        out = tmp_path / "evaluation.json"
+        code, told, _ = run("evaluate", trained.id, "--epsilon", "0.5", "--bins", "10", "--out", str(out))
+        assert (code, [word in told for word in ("AUC", "log loss", "noise alone", "threshold")]) == (0, [True] * 4)
+        other = trained.evaluate(privacy=0.5, bins=10).evaluation(progress=False)
+        assert (other.dataset, other.model, other.result.name) == (made["holdout"], trained.id, "two_classes")
+        again = client.quote(model=trained.id, privacy=0.5, bins=10)
+    assert (again.dataset, again.share) == (price["dataset"], price["share"])
+    receipt = tmp_path / "receipt"
+    _document(run("receipt", "get", json.loads(out.read_text())["job"], "--out", str(receipt), "--json"))
+    code, told, _ = run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out))
+    assert (code, "is the one released" in told) == (0, True)
 
 
 def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:

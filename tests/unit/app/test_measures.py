@@ -21,15 +21,20 @@ SHARES /= SHARES.sum()
 CHANCES = np.concatenate((SHARES * (1 - MIDDLES), SHARES * MIDDLES))  # calibrated
 
 
-ONES, NONE = np.ones(BINS), np.zeros(BINS)
+NONE = np.zeros(BINS)
 
 
 def told(counts: Any, std: float, n: int | None) -> dict[str, Measured]:
     counted = Counted(np.asarray(counts, float), std, n)
     loss = counted.mean(evaluations._losses(np.linspace(0, 1, BINS + 1)), (0.01, 4.606))
     at = evaluations._threshold(counted, BINS, 7, 0.35)
-    group = np.concatenate((NONE, np.arange(BINS) < 4)), np.tile(np.arange(BINS) < 4, 2).astype(float)
-    found = {"auc": counted.auc(BINS), "log loss": loss, "accuracy": at.accuracy, "calibration": counted.share(*group)}
+    first = (np.arange(BINS) < 4).astype(float)
+    found = {
+        "auc": counted.auc(BINS),
+        "log loss": loss,
+        "accuracy": at.accuracy,
+        "calibration": counted.share(np.concatenate((NONE, first)), np.tile(first, 2)),
+    }
     return found | {"tpr": at.true_positive_rate, "fpr": at.false_positive_rate}
 
 

@@ -49,7 +49,7 @@ def _differences(database: Database, target: sa.MetaData) -> list[object]:
 def _statements(connection: sa.Connection) -> dict[str, set[str]]:
     rows = connection.execute(sa.text("select name, sql from sqlite_master where sql is not null"))
     plain = ((name, re.sub(r'"(\w+)"', r"\1", sql)) for name, sql in rows)  # after a renaming names are quoted
-    added = r", (kind VARCHAR|has_epoch BOOLEAN|request_id VARCHAR|method VARCHAR|holdout_of VARCHAR)"  # to the last line
+    added = r", (kind VARCHAR|has_epoch BOOLEAN|(request_id|method|holdout_of) VARCHAR)"  # to the last line
     plain = ((name, re.sub(added, r",\n\1", sql)) for name, sql in plain)
     return {name: {line.strip().rstrip(",").rstrip() for line in sql.splitlines()} for name, sql in plain}
 
