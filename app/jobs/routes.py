@@ -239,11 +239,11 @@ def statistic(base: Base, principal: Analyst, job_id: Identifier, if_none_match:
     "/jobs/{job_id}/evaluation",
     response_model=ReleasedEvaluation,
     summary="The released evaluation",
-    responses=responses("not_found", "not_released"),
+    responses=responses("not_found", "not_released") | conditional.RESPONSES,
 )
-def evaluation(base: Base, principal: Analyst, job_id: Identifier) -> Response:
+def evaluation(base: Base, principal: Analyst, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
     """Canonical JSON; the receipt holds its SHA-256."""
-    return Response(service.evaluation(base, principal, job_id), media_type="application/json")
+    return conditional.respond(service.evaluation(base, principal, job_id), if_none_match)
 
 
 @router.get(

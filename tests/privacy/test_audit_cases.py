@@ -17,7 +17,7 @@ from solvers.audit import CASES, audit
 from solvers.audit.attack import excess
 from solvers.audit.cases import Case
 from solvers.methods import Method
-from solvers.statistics import AnyStatistic
+from solvers.statistics import AnyCounting
 from tests.support.audit import seeded_scores, source
 
 # The epsilon promised and the runs of either dataset, times the case's effort. At epsilon 6 half the noise shows by the
@@ -59,6 +59,7 @@ SHARED = {
     "phased_sgd": ("test_audit_growth",),
     "profile": ("profile_persons",),
     "counts_persons": ("counts", "profile_persons"),
+    "evaluation_persons": ("evaluation", "profile_persons"),
     "means": ("profile_persons",),
     "quantiles": ("profile_persons",),
     "quantiles_persons": ("profile_persons",),
@@ -67,7 +68,7 @@ SHARED = {
 
 def test_every_method_has_a_case() -> None:
     names = {str(member.__dataclass_fields__["name"].default) for member in get_args(Method)}
-    names |= {str(member.__dataclass_fields__["name"].default) for member in get_args(AnyStatistic)}
+    names |= {str(member.__dataclass_fields__["name"].default) for member in get_args(AnyCounting)}
     assert names == {case.method.name for case in CASES.values()}
     assert names <= set(CASES)
     files = {file.stem for file in Path(__file__).parent.iterdir()}

@@ -18,7 +18,7 @@ from solvers.losses import Absolute, Logistic, Squared
 from solvers.methods import DpGd, Method, Run
 from solvers.problem import Problem
 from solvers.regularizers import L2
-from solvers.statistics import AnyStatistic
+from solvers.statistics import AnyCounting
 from tests.support import methods
 
 ROOT = Path(__file__).parents[2]
@@ -203,7 +203,7 @@ def page() -> str:
         ]
     standardised = {DOORS["standardised"], "accounting.mechanisms.gaussian"}
     prepared = _listed(slice_of({"solvers.preparation.private", *standardised}))
-    statistics = {member.__module__ for member in get_args(AnyStatistic)}
+    statistics = {member.__module__ for member in get_args(AnyCounting)}
     told = _listed(slice_of({*statistics, DOORS["counting"], *standardised}))
     text += [
         "## Rows privately standardised",
@@ -214,8 +214,10 @@ def page() -> str:
         "",
         "## Statistics",
         "",
-        f"Counts, means, quantiles, covariances and profiles; beside the frame they rest on {told}, and on",
-        "[proofs/standardisation.md](proofs/standardisation.md) and [proofs/statistics.md](proofs/statistics.md).",
+        f"Counts, means, quantiles, covariances, profiles and evaluations; beside the frame they rest on {told}, and on",
+        "[proofs/standardisation.md](proofs/standardisation.md), [proofs/statistics.md](proofs/statistics.md) and",
+        "[proofs/evaluation.md](proofs/evaluation.md). Which records an evaluation is of: `app/sources/holdout.py`, the",
+        "functions `parts` and `whole` of `app/datasets/store.py` and who calls them, `app/quotes/evaluations.py`.",
         "Which job may standardise by a profile is decided in `app/quotes/pricing.py`.",
         "",
         "## Rows that are handed in",
