@@ -112,7 +112,9 @@ CASES: dict[str, Case | ExactCase] = {
     "covariance": Case(Covariance(), _CODED, corners=((1.0, 1.0, 1.0), (1.0, -1.0, 1.0))),
     # One record's class and score at one end, the other's at the other; and a residual's.
     "evaluation": Case(Evaluation(bins=4, weights=(2.0, 1.0, 0.0)), _DECLARED, corners=_CORNERS),
-    "evaluation_numbers": Case(Evaluation(bins=4, weights=(0.5, 0.5, 0.0)), _CODED, corners=_CORNERS),
+    "evaluation_numbers": Case(
+        Evaluation(bins=4, weights=(0.5, 0.5, 0.0)), _CODED, targets=(-1.0, 1.0), corners=_CORNERS
+    ),
     # A person, all of whose rows pull one way, then the other.
     "dp_gd_persons": Case(methods.DpGd(steps=3, step=0.01), replace(_FLAT, unit=_PERSON)),
     "noisy_sgd_persons": Case(methods.NoisySgd(steps=6, batch=16, step=0.01), replace(_FLAT, unit=_PERSON)),
