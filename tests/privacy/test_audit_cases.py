@@ -59,6 +59,7 @@ SHARED = {
     "phased_sgd": ("test_audit_growth",),
     "profile": ("profile_persons",),
     "counts_persons": ("counts", "profile_persons"),
+    "evaluation_numbers": ("evaluation",),
     "evaluation_persons": ("evaluation", "profile_persons"),
     "means": ("profile_persons",),
     "quantiles": ("profile_persons",),
