@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any
 
 import uvicorn
@@ -51,10 +50,14 @@ from app.openapi import document as openapi
 from app.openapi import routes as documentation
 from app.operations import logs
 from app.operations import routes as operations
+from app.operations.draining import draining
 from app.operations.metrics import Metrics, Watched
 from app.operations.observers import job_tellers, tellers, traces_of
 from app.operations.readiness import Readiness
-from app.pages.routers import PAGES
+from app.pages import jobs as job_pages
+from app.pages import routes as pages
+from app.pages import static_files
+from app.pages import upload as upload_page
 from app.pages.session import Session
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
@@ -64,6 +67,8 @@ from app.quotes import calibrations
 from app.quotes import routes as quotes
 from app.settings import Settings, forget_secrets
 from app.stewardship import routes as stewardship
+from app.webhooks import routes as webhooks
+from app.webhooks.courier import Courier
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Coming, Engine
 from app.worker.lives import Lives, attend
@@ -77,11 +82,18 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     uploads.router,
     twins.router,
     stewardship.router,
+    webhooks.router,
     calibrations.router,
     ledger.router,
     operations.router,
     documentation.router,
 )
+PAGES = (
+    static_files.router,
+    pages.router,
+    job_pages.router,
+    upload_page.router,
+)  # what people see; no part of the interface
 _AGAIN = 5.0  # seconds until workers that did not start are tried again
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
@@ -103,6 +115,7 @@ class Services:
     engine: Engine
     dispatcher: Dispatcher
     changes: Changes
+    courier: Courier
     calculators: Calculators
     pool: Pool
     streams: Places
@@ -195,37 +208,12 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     try:
         with suppress(KeyboardInterrupt):  # it has stopped in order by then
             server = uvicorn.Server(config)
-            server.handle_exit = _draining(server.handle_exit, application, settings.drain_seconds)  # type: ignore[assignment]
+            server.handle_exit = draining(server.handle_exit, application, settings.drain_seconds)  # type: ignore[assignment]
             server.run()
     except SystemExit as ended:
         raise application.state.refused or ended from None
     finally:
         stacks.removeFilter(is_told)
-
-
-Exit = Callable[[int, FrameType | None], None]
-
-
-def _draining(end: Exit, application: FastAPI, seconds: float) -> Exit:
-    """What a request to stop begins: no job is claimed any more, readiness says so, and requests are answered until all
-    that runs here has ended or the time is over; then, or at a second request, comes the end.
-    """
-    begun = threading.Event()
-
-    def told(number: int, frame: FrameType | None) -> None:
-        services = getattr(application.state, "services", None)
-        if begun.is_set() or services is None:
-            end(number, frame)
-            return
-        begun.set()
-        services.readiness.draining = True
-        threading.Thread(target=drained, args=(services, number), name="drain", daemon=True).start()
-
-    def drained(services: Services, number: int) -> None:
-        services.dispatcher.drain(seconds)
-        end(number, None)
-
-    return told
 
 
 def check_installation() -> None:
@@ -279,6 +267,8 @@ def _start(
     dispatcher.start()
     changes = Changes(database, dispatcher.wake)
     changes.start()
+    courier = Courier(database, keys, settings.webhook_hosts)
+    courier.start()
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
     pool = Pool(calculating.ask, settings.calculations, metrics.priced)
     streams = Places("event streams", STREAMS_EACH, settings.max_streams)
@@ -297,6 +287,7 @@ def _start(
         running,
         dispatcher,
         changes,
+        courier,
         calculating,
         pool,
     )
@@ -333,6 +324,7 @@ def check_free(settings: Settings, alone: bool = True) -> None:
 
 def _stop(services: Services, given: Engine | None) -> None:
     services.changes.stop()
+    services.courier.stop()
     services.dispatcher.stop()
     if given is None:
         services.engine.close()

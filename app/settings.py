@@ -144,6 +144,13 @@ class Settings(BaseSettings):
     max_running_per_dataset: Annotated[
         int | None, Field(ge=1, description="The most jobs on one dataset that run, over all servers; any if unset.")
     ] = None
+    max_webhooks: Annotated[
+        int, Field(ge=0, le=100, description="The most [webhooks](webhooks.md) of one analyst; 0 for none.")
+    ] = 5
+    webhook_hosts: Annotated[
+        tuple[str, ...],
+        Field(description="Hosts that webhooks may reach at private addresses and without TLS; a list."),
+    ] = ()
     calculations: Annotated[
         int, Field(ge=1, le=64, description="How many prices are calculated at once, each on a core of its own.")
     ] = 2

@@ -8,11 +8,13 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
@@ -129,6 +131,32 @@ def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT
             continue
         return None if signed == payload else "what was signed is another document"
     return "no trusted key made this signature"
+
+
+def sign_message(message: bytes, key: SigningKey) -> bytes:
+    """The Ed25519 signature of a message that no JWS can be mistaken for: in what a JWS signs there is one full stop.
+
+    Raises
+    ------
+    ValueError
+        if the message has fewer than two.
+    """
+    if message.count(b".") < 2:
+        raise ValueError("a message to sign has two full stops")
+    private = key.private.private_key
+    assert isinstance(private, Ed25519PrivateKey)
+    return private.sign(message)
+
+
+def signed_by(message: bytes, signature: bytes, trusted: Any) -> bool:
+    """Whether a key of this JWK Set signed this message, as `sign_message` does."""
+    for candidate in _key_list(trusted):
+        with suppress(ReceiptInvalid, JoseError, ValueError, InvalidSignature):
+            public = _import(candidate).public_key
+            assert isinstance(public, Ed25519PublicKey)
+            public.verify(signature, message)
+            return message.count(b".") >= 2
+    return False
 
 
 def _kid(signature: Any, kind: Kind) -> str:

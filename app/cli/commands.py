@@ -53,6 +53,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "token": "Make, list, rotate and revoke bearer tokens.",
     "grant": "Say which analysts know of a dataset.",
     "allot": "Say what one analyst may spend of a dataset's budget.",
+    "webhook": "Have an address told of each job that is over.",
     "dataset": "Change, freeze or delete a dataset that is there, as its steward.",
     "charge": "Charge a dataset for what ran elsewhere on the same people.",
     "calibrate": "The least noise for a target, and who certifies it.",
@@ -181,6 +182,10 @@ def _load(name: str) -> Callable[..., None] | typer.Typer:
             from app.cli.sharing import allotments
 
             return allotments
+        case "webhook":
+            from app.cli.webhooks import group
+
+            return group
         case "dataset":
             from app.cli.stewardship import group
 

@@ -11,6 +11,7 @@ from app.http.lists import Paging
 from app.persistence.dialect import announce, next_job_number
 from app.persistence.session import Database
 from app.persistence.tables import datasets, holders, jobs
+from app.webhooks import store as webhooks
 from app.wire import Job, Quote
 from purse.wire.jobs import JobKind, JobState, Progress
 
@@ -243,6 +244,7 @@ def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **valu
     announce(connection, row.id)
     unchanged = (jobs.c.id == row.id) & (jobs.c.state == row.state) & (jobs.c.attempt == row.attempt)
     _update(connection, unchanged, state=state, holder=None, ended=None, due=None, finished_at=at, **values)
+    webhooks.enqueue(connection, row.owner_id, row.id)
 
 
 def spec(connection: sa.Connection, job_id: str) -> str:

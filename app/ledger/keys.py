@@ -11,6 +11,7 @@ from accounting.records import receipt
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
 from accounting.records.receipt import Jwks, Receipt, SigningKey
+from accounting.records.signing import sign_message
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
@@ -69,6 +70,10 @@ class SigningKeys:
     def sign_head(self, dataset: str, newest: Entry) -> dict[str, Any]:
         """The ledger's head as of now, signed."""
         return sign_head(dataset, newest, self._now())
+
+    def sign_message(self, message: bytes) -> bytes:
+        """The signature of a message to somebody outside, which is none of a receipt or a head."""
+        return sign_message(message, self._now())
 
     def jwks(self) -> Jwks:
         """The public keys, the current one first."""

@@ -224,6 +224,34 @@ QUEUED = sa.literal_column("state") == sa.literal_column("'queued'")
 _QUEUE = (jobs.c.state, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number)
 sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=QUEUED, postgresql_where=QUEUED)
 
+# Where an analyst wants to be told that a job is over (app.webhooks). `busy_until` is the lease, in seconds since 1970,
+# of the server that is sending there.
+webhooks = sa.Table(
+    "webhooks",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("owner_id", sa.ForeignKey("identities.id"), nullable=False),
+    sa.Column("url", sa.String(1000), nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+    sa.Column("busy_until", sa.Float, nullable=False),
+    sa.Column("delivered_at", sa.String(40)),
+    sa.Column("failures", sa.Integer, nullable=False),
+    sa.UniqueConstraint("owner_id", "url"),
+)
+
+# What is still to be told there: written in the transaction in which the job ends, tried from `due` on.
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("webhook_id", sa.ForeignKey("webhooks.id"), nullable=False),
+    sa.Column("job_id", sa.ForeignKey("jobs.id"), nullable=False),
+    sa.Column("due", sa.Float, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Index("ix_deliveries_due", "due"),
+    sa.Index("ix_deliveries_webhook", "webhook_id"),
+)
+
 # The same sums per analyst, so that a budget query never walks the jobs.
 analyst_spend = sa.Table(
     "analyst_spend",

@@ -28,6 +28,7 @@ from purse.wire.outside import Calibration, ExternalCharged
 from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, VerificationReport
 from purse.wire.tokens import NewToken, Role, Scope, Token
 from purse.wire.twins import TwinSource
+from purse.wire.webhooks import Webhook
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,6 +65,7 @@ class AsyncClient:
         self.datasets = AsyncDatasets(self._sender)
         self.jobs = AsyncJobs(self._sender)
         self.tokens = AsyncTokens(self._sender)
+        self.webhooks = AsyncWebhooks(self._sender)
 
     async def __aenter__(self) -> Self:
         return self
@@ -300,6 +302,30 @@ class AsyncTokens:
     async def revoke(self, token: str) -> None:
         """Makes a token invalid, for good."""
         await self._sender.send(Call("DELETE", at("tokens", token), nothing))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AsyncWebhooks:
+    """Where to be told that a job is over; `purse.webhooks.verify` reads what comes there."""
+
+    _sender: Sender
+
+    async def create(self, url: str) -> Webhook:
+        """From now on this address is told of each of your jobs that is over."""
+        return await self._sender.send(post(at("webhooks"), {"url": url}, Webhook, repeatable=True))
+
+    async def list(self, *, analyst: str | None = None, order: Order = "desc") -> Sequence[Webhook]:
+        """Your webhooks, to a steward all, the newest first."""
+        return await self._sender.all(at("webhooks"), Page[Webhook], analyst=analyst, order=order)
+
+    async def get(self, webhook: str) -> Webhook:
+        """A webhook by its id, and whether its messages are taken."""
+        return await self._sender.send(get(at("webhooks", webhook), Webhook))
+
+    async def delete(self, webhook: str) -> None:
+        """It is told of nothing more."""
+        await self._sender.send(Call("DELETE", at("webhooks", webhook), nothing))
 
 
 def bearer(token: str | None) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, final
 
 import httpx
 
-from purse.client.aio import AsyncClient, AsyncDatasets, AsyncTokens, bearer
+from purse.client.aio import AsyncClient, AsyncDatasets, AsyncTokens, AsyncWebhooks, bearer
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
 from purse.client.sending import TIMEOUT, Blocking, each, run
 from purse.wire.jobs import Job, JobEvent, JobState
@@ -150,6 +150,19 @@ class Tokens:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Where to be told that a job is over."""
+
+    _awaited: AsyncWebhooks
+
+    create = _run(AsyncWebhooks.create)
+    list = _run(AsyncWebhooks.list)
+    get = _run(AsyncWebhooks.get)
+    delete = _run(AsyncWebhooks.delete)
+
+
+@final
 class Client:
     """One server and one token; a context manager. May be used from several threads, and beside a running event loop.
 
@@ -174,6 +187,7 @@ class Client:
         self.datasets = Datasets(self._awaited.datasets)
         self.jobs = Jobs(self._awaited.jobs)
         self.tokens = Tokens(self._awaited.tokens)
+        self.webhooks = Webhooks(self._awaited.webhooks)
 
     def __enter__(self) -> Self:
         return self

@@ -79,6 +79,10 @@ RULES = {
     ("GET", "/v1/jobs/{job_id}/evaluation"): {"steward", "analyst"},
     ("GET", "/v1/jobs/{job_id}/receipt"): ALL,
     ("GET", "/v1/jobs/{job_id}/profile"): ALL,
+    ("POST", "/v1/webhooks"): {"steward", "analyst"},
+    ("GET", "/v1/webhooks"): {"steward", "analyst"},
+    ("GET", "/v1/webhooks/{webhook_id}"): {"steward", "analyst"},
+    ("DELETE", "/v1/webhooks/{webhook_id}"): {"steward", "analyst"},
 }
 # With which part of a token: to read is to GET, all else is what stewards alone do, except
 SCOPED = {
@@ -88,6 +92,8 @@ SCOPED = {
     ("POST", "/v1/statistics"): {"quote", "submit"},
     ("POST", "/v1/models/{job_id}/evaluations"): {"quote", "submit"},
     ("DELETE", "/v1/jobs/{job_id}"): {"submit"},
+    ("POST", "/v1/webhooks"): {"submit"},
+    ("DELETE", "/v1/webhooks/{webhook_id}"): {"submit"},
 }
 EVERY = [(method, route) for route in routes(ROUTERS) for method in sorted(route.methods or ())]
 PROTECTED = [(method, route) for method, route in EVERY if (method, route.path) not in PUBLIC]
@@ -95,7 +101,7 @@ PROTECTED = [(method, route) for method, route in EVERY if (method, route.path) 
 
 def _path(route: APIRoute) -> str:
     path = route.path
-    for name in ("token_id", "dataset_id", "job_id", "upload_id", "analyst"):
+    for name in ("token_id", "dataset_id", "job_id", "upload_id", "webhook_id", "analyst"):
         path = path.replace(f"{{{name}}}", "nobody")
     assert "{" not in path
     return path

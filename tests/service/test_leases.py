@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app import main
 from app.identity.store import Principal
 from app.jobs import attempts, service, store
 from app.jobs.attempts import VANISHED
 from app.jobs.leases import Holder
+from app.operations.draining import draining
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import Outcome
 from app.worker.lives import Lives, attend
@@ -141,7 +141,7 @@ class TestDrain:
             readiness=SimpleNamespace(draining=False), dispatcher=SimpleNamespace(drain=drained.wait)
         )
         application: Any = SimpleNamespace(state=SimpleNamespace())
-        told = main._draining(lambda number, _frame: ends.append(number), application, PATIENCE)
+        told = draining(lambda number, _frame: ends.append(number), application, PATIENCE)
         told(1, None)
         assert ends == [1], "it has not even started"
         application.state.services = services

@@ -89,6 +89,7 @@ def fuzz(service: Service, seed: int, examples: int, seconds: int | None = None,
     without_edges : operations (a pattern of names) that are not tried on their schemas' edges, of which they have many
     """
     service.engine.slots = 0
+    service.app.state.services.courier.stop()  # it would ask whoever is named
     dataset, kept = service.dataset(), service.dataset()
     own = service.call("steward", "GET", "/v1/tokens").json()["items"][-1]["id"]
     known = {

@@ -1,0 +1,112 @@
+"""Webhooks, for analysts; stewards see whose there are, and may end them."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Query, Response
+
+from app.http.body import json_body
+from app.http.errors import ApiError, responses
+from app.http.lists import Paging, paging
+from app.http.location import Locate
+from app.identity import store as identity
+from app.identity.dependencies import Principal, database, require, settings
+from app.persistence.session import Database
+from app.persistence.tables import identities, webhooks
+from app.settings import Settings
+from app.webhooks import places, store
+from purse.wire.base import Identifier, Name, Page
+from purse.wire.problems import Violation
+from purse.wire.webhooks import Webhook, WebhookRequest
+
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+
+Base = Annotated[Database, Depends(database)]
+Analyst = Annotated[Principal, Depends(require("analyst"))]
+Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Make a webhook",
+    responses=responses("invalid_request", "out_of_range", "too_many_requests", "disk_full"),
+)
+def create(
+    base: Base,
+    chosen: Annotated[Settings, Depends(settings)],
+    principal: Submitter,
+    body: Annotated[WebhookRequest, Depends(json_body(WebhookRequest))],
+    locate: Locate,
+) -> Webhook:
+    """From now on the address is told of each job of yours that is over; the same address again is the same webhook.
+
+    Messages are signed by a key of `/v1/keys`, by the rules of Standard Webhooks; one that is not taken (by a 2xx) is
+    sent again, for 10 hours.
+    """
+    try:
+        places.parted(body.url, chosen.webhook_hosts)
+    except places.Refused as error:
+        wrong = Violation(where="body.url", what=str(error))
+        raise ApiError("invalid_request", "See `violations`.", violations=[wrong]) from None
+    with base.write() as connection:
+        identity.lock(connection, principal.id)
+        made = store.add(connection, principal.id, body.url, base.timestamp())
+        if store.count(connection, principal.id) > chosen.max_webhooks:
+            detail = f"At most {chosen.max_webhooks} webhooks of one analyst; delete one."
+            raise ApiError("too_many_requests", detail, headers={"Retry-After": "60"})
+        found = _told(store.get(connection, made), principal)
+    locate(f"{router.prefix}/{made}")
+    return found
+
+
+@router.get("", summary="List webhooks", responses=responses("invalid_request"))
+def listing(
+    base: Base,
+    principal: Analyst,
+    asked: Annotated[Paging, Depends(paging())],
+    analyst: Annotated[Name | None, Query(description="Only this analyst's, by name or identity.")] = None,
+) -> Page[Webhook]:
+    """An analyst's own; to a steward all, without what follows the host in their addresses."""
+    named = sa.true() if analyst is None else (identities.c.name == analyst) | (identities.c.id == analyst)
+    with base.read() as connection:
+        found = store.page(connection, asked, _seen(principal) & named)
+    return asked.page(Page[Webhook], found, lambda row: _told(row, principal), lambda row: row.id)
+
+
+@router.get("/{webhook_id}", summary="Read a webhook", responses=responses("not_found"))
+def read(base: Base, principal: Analyst, webhook_id: Identifier) -> Webhook:
+    """When it last took a message, and how often it has not since. Why not is told to nobody."""
+    with base.read() as connection:
+        return _told(store.get(connection, webhook_id, _seen(principal)), principal)
+
+
+@router.delete(
+    "/{webhook_id}", status_code=204, summary="Delete a webhook", responses=responses("not_found", "disk_full")
+)
+def delete(base: Base, principal: Submitter, webhook_id: Identifier) -> Response:
+    """It is told of nothing more, not of what is waiting either."""
+    with base.write() as connection:
+        _told(store.get(connection, webhook_id, _seen(principal)), principal)
+        store.delete(connection, webhook_id)
+    return Response(status_code=204)
+
+
+def _seen(principal: Principal) -> sa.ColumnElement[bool]:
+    return sa.true() if principal.role == "steward" else webhooks.c.owner_id == principal.id
+
+
+def _told(row: sa.Row[tuple[object, ...]] | None, principal: Principal) -> Webhook:
+    """As the principal may see it; `ApiError` not_found."""
+    if row is None:
+        raise ApiError("not_found")
+    parts, is_own = urlsplit(row.url), row.owner_id == principal.id
+    return Webhook(
+        id=row.id,
+        analyst=row.name,
+        url=row.url if is_own else f"{parts.scheme}://{parts.netloc}",
+        created_at=row.created_at,
+        delivered_at=row.delivered_at,
+        failures=row.failures,
+    )
