@@ -50,8 +50,11 @@ def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> t
     X, y = _rows(problem.n)
     quote, data, noise = plan(method, problem, privacy), inputs.of_arrays(X, y, problem), Noise(SeededBits(5))
     value = lambda w: float(np.mean(problem.loss.value(rows_of(data) @ w, data.y)))  # noqa: E731
-    grid = [np.array(w) for w in itertools.product(np.linspace(-2, 2, 81), repeat=2) if np.hypot(*w) <= 2]
-    least = min(value(w) for w in grid)
+    best, width = np.zeros(2), 2.0
+    for _ in range(6):  # of a convex function the neighborhood of the best point of a grid, on a finer one
+        grid = [best + width * np.array(at) for at in itertools.product(np.linspace(-1, 1, 9), repeat=2)]
+        best, width = min((w for w in grid if np.hypot(*w) <= 2), key=value), width / 3
+    least = value(best)
     found = [value(run(quote.method, problem, data, quote.release, noise)[0]) for _ in range(runs)]
     return float(np.mean(found)) - least, quote.forecast.excess_risk
 

@@ -1,6 +1,7 @@
 """Regularizers alone, and with every domain: the proximal step is the minimizer."""
 
 import math
+from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
@@ -38,20 +39,26 @@ def _problem(regularizer: Regularizer, domain: Domain, d: int) -> Problem:
 
 def _constraints(domain: Domain, d: int) -> tuple[list[dict[str, object]], float | None]:
     """Of w = p - q with p, q >= 0, as SLSQP takes them, and the bound on p and q."""
+    apart, ones = np.concatenate((np.eye(d), -np.eye(d)), axis=1), np.ones(d)
     match domain:
         case L2Ball(radius):
-            return [{"type": "ineq", "fun": lambda x: radius**2 - ((x[:d] - x[d:]) ** 2).sum()}], None
+            square = _kept("ineq", lambda x: radius**2 - ((apart @ x) ** 2).sum(), lambda x: -2 * (apart @ x) @ apart)
+            return [square], None
         case L1Ball(radius):
-            return [{"type": "ineq", "fun": lambda x: radius - x.sum()}], None
+            return [_kept("ineq", lambda x: radius - x.sum(), lambda _: -np.ones(2 * d))], None
         case LinfBall(radius):
             return [], radius
         case Simplex(radius):
             return [
-                {"type": "eq", "fun": lambda x: x[:d].sum() - radius},
-                {"type": "eq", "fun": lambda x: x[d:]},
+                _kept("eq", lambda x: x[:d].sum() - radius, lambda _: np.concatenate((ones, 0 * ones))),
+                _kept("eq", lambda x: x[d:], lambda _: np.eye(2 * d)[d:]),
             ], None
         case Free():
             return [], None
+
+
+def _kept(kind: str, value: Callable[[Floats], object], slope: Callable[[Floats], object]) -> dict[str, object]:
+    return {"type": kind, "fun": value, "jac": slope}
 
 
 def _minimized(regularizer: Regularizer, domain: Domain, w: Floats, step: float) -> Floats:
