@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ LEAST_ORDER = 1.01  # nearer to 1 a threshold could not be computed to one unit;
 _MIXED = {1: (24 / 64, 40 / 64), 2: (24 / 64, 25 / 64, 15 / 64)}  # weights of mu^2 and of so many orders
 
 
+@lru_cache(maxsize=256)
 def orders(kind: Kind, epsilon: float, delta: float, alone: float) -> tuple[float, ...]:
     """Shares of a*, less the dead: while a threshold is not positive, the least is dropped.
 
