@@ -6,6 +6,7 @@ differ in one part. A person's position is that of docs/spec 20, a secret permut
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ from app.sources.errors import Unreadable
 from app.sources.ingest import Reading, ingest, write_meta
 from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, fingerprint, open_coded, sync_folder
 from purse.wire.columns import Column
+
+MOST_PLACES = 2**26
+"""The most rows, and the most places: what is kept of them in memory stays within some GB."""
 
 _BLOCK = 2**16  # places that are written at a time
 
@@ -47,9 +51,10 @@ def mixed(n: int) -> NDArray[np.uint64]:
 
 
 def ingest_parts(file: Path, reading: Reading, folder: Path, share: float) -> tuple[int, str]:
-    """As `ingest`, in two parts; returns n, of both, and the fingerprint of all rows."""
+    """As `ingest`, in two parts; returns n, of both, and all rows' fingerprint. Memory: 50 bytes of each."""
     rows = folder.with_name("rows")
-    n, known = ingest(file, reading, rows), fingerprint(rows)
+    n = ingest(file, replace(reading, most_rows=min(reading.most_rows, MOST_PLACES)), rows)
+    known = fingerprint(rows)
     lay_out(rows, folder, np.arange(n)[:, None], reading.columns, share, None)
     shutil.rmtree(rows)
     return n, known

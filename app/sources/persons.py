@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 from accounting.noise import Noise
 from app.sources.encoding import texts
 from app.sources.errors import TooLarge, Unreadable
-from app.sources.holdout import lay_out
+from app.sources.holdout import MOST_PLACES, lay_out
 from app.sources.ingest import Reading, batches, ingest
 from app.sources.matrix import fingerprint
 from purse.wire.datasets import PersonUnit
 from solvers.data_access.persons import places
-
-MOST_PLACES = 2**26
-"""The most rows, and the most places: what is kept of them in memory stays within some GB."""
 
 _NAME_BYTES = 16  # of a digest, by which a person is known again: two names share one with a chance below 2^-60
 

@@ -52,7 +52,8 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
                 ledger.apply(connection, row.id, Promised(rule, steward.name), at)
                 allotments.refuse_over(connection, store.visible(connection, dataset_id, steward))
         if change.frozen is not None:
-            for part in store.parts(connection, row):
+            # A kept-out part that was frozen for itself, as one that was exceeded is, is not lifted with the other.
+            for part in store.parts(connection, row) if change.frozen else [row]:
                 _freeze(connection, part.id, Frozen(change.frozen, steward.name), at)
         return described(connection, store.visible(connection, dataset_id, steward), steward)
 

@@ -1,12 +1,16 @@
 """A part kept out, over HTTP: models are evaluated on it, on its own budget, and nothing else is ever asked of it."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from app.datasets import store
+from app.http.errors import ApiError
+from app.identity.store import Principal
 from app.sources import holdout
 from app.sources.matrix import held, open_coded
 from tests.support.service import JOB, SPEC, Service, people
@@ -120,6 +124,11 @@ def test_a_grant_is_of_both_parts(service: Service) -> None:
     assert call(service, "POST", f"models/{model}/evaluations", json=PRICE).status_code == 404
     for method in ("PUT", "DELETE"):
         assert call(service, method, f"datasets/{made['holdout']}/grants/{name}", "steward").status_code == 422
+    group = Principal("idn_nobody", "nobody", "analyst", datasets=("granted",))
+    with service.database.read() as connection:  # by the name of a group at sign-on, too
+        assert store.visible(connection, made["holdout"], group).id == made["holdout"]
+        with pytest.raises(ApiError, match="not_found"):
+            store.visible(connection, made["holdout"], replace(group, datasets=("grant",)))
     service.grant(made["id"], name)
     assert call(service, "GET", f"datasets/{made['holdout']}").status_code == 200
 
@@ -127,8 +136,8 @@ def test_a_grant_is_of_both_parts(service: Service) -> None:
 def test_what_stops_or_happens_to_the_dataset_stops_or_happens_to_the_part(service: Service) -> None:
     made = registered(service, "stopped", N + 4)
     model = trained(service, made["id"])
-    for frozen, status in ((True, 409), (False, 202)):
-        assert call(service, "PATCH", f"datasets/{made['id']}", "steward", json={"frozen": frozen}).status_code == 200
+    for part, frozen, status in (("id", True, 409), ("id", False, 409), ("holdout", False, 202)):
+        assert call(service, "PATCH", f"datasets/{made[part]}", "steward", json={"frozen": frozen}).status_code == 200
         assert call(service, "POST", f"models/{model}/evaluations", json=PRICE).status_code == status
     event = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
     outside = {"label": "elsewhere", "event": event}
@@ -188,6 +197,10 @@ def test_each_record_is_in_one_part_by_its_position_alone(service: Service, tmp_
         assert (found[0] == exact[~out]).all()
         return
     assert [len(part) for part in found] == [4 * 240, 4 * 60]
+    told = evaluated(service, trained(service, made["id"], target="age", privacy={"epsilon": 1.0}))
+    assert (told["quote"]["persons"], told["quote"]["rows"]) == (60, None)
+    counts = call(service, "GET", f"jobs/{told['id']}/evaluation").json()["result"]["counts"]
+    assert abs(sum(counts) - 60 * 3 / 4) < 7 * told["quote"]["queries"][0]["noise_std"] * 40**0.5
     persons = [{tuple(rows[rows >= 0]) for rows in part.reshape(-1, 4)} for part in found]
     assert persons[0] | persons[1] == {tuple(exact[3 * p : 3 * p + 3]) for p in range(300)}
     assert not persons[0] & persons[1]
