@@ -54,10 +54,7 @@ from app.operations.draining import draining
 from app.operations.metrics import Metrics, Watched
 from app.operations.observers import job_tellers, tellers, traces_of
 from app.operations.readiness import Readiness
-from app.pages import jobs as job_pages
-from app.pages import routes as pages
-from app.pages import static_files
-from app.pages import upload as upload_page
+from app.pages.routers import PAGES
 from app.pages.session import Session
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
@@ -88,12 +85,6 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     operations.router,
     documentation.router,
 )
-PAGES = (
-    static_files.router,
-    pages.router,
-    job_pages.router,
-    upload_page.router,
-)  # what people see; no part of the interface
 _AGAIN = 5.0  # seconds until workers that did not start are tried again
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (

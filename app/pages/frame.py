@@ -117,6 +117,12 @@ Visiting = Annotated[Visit, Depends(visiting)]
 Passing = Annotated[Visit, Depends(passing)]
 
 
+async def stewards(visit: Visiting) -> None:
+    """Nobody else finds a use for these pages."""
+    if visit.principal is None or visit.principal.role != "steward":
+        raise ApiError("forbidden")
+
+
 class PageRoute(APIRoute):
     """A route whose refusals are pages: to sign in where nobody is, else what went wrong and what to do."""
 

@@ -104,9 +104,10 @@ async def submit(visit: Visiting, dataset_id: Identifier, kind: Asked = "model")
 
 
 @router.get("/jobs")
-async def listing(visit: Visiting, cursor: Cursor = None) -> Response:
-    """The visitor's jobs; a steward's and an auditor's are everybody's."""
-    return visit.page("jobs.html", found=await visit.api.get("/v1/jobs", cursor=cursor))
+async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | None = None) -> Response:
+    """The visitor's jobs, the newest first; a steward's and an auditor's are everybody's."""
+    found = await visit.api.get("/v1/jobs", cursor=cursor, dataset=dataset)
+    return visit.page("jobs.html", found=found, dataset=dataset)
 
 
 @router.get("/jobs/{job_id}")

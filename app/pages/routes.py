@@ -1,6 +1,7 @@
 """Signing in and out, datasets, and one dataset."""
 
-from typing import Annotated
+from collections import Counter
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse
@@ -61,5 +62,18 @@ async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
 
 @router.get(f"{PREFIX}/datasets/{{dataset_id}}")
 async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
-    """One dataset's public facts, and its budget."""
-    return visit.page("dataset.html", dataset=await visit.api.get(f"/v1/datasets/{dataset_id}"))
+    """One dataset's public facts, its budget, and the jobs on it that the visitor may see."""
+    found = await visit.api.get(f"/v1/datasets/{dataset_id}")
+    jobs = await visit.api.get("/v1/jobs", dataset=dataset_id, limit=500)
+    return visit.page("dataset.html", dataset=found, jobs=jobs, methods=_by_method(jobs["items"]))
+
+
+def _by_method(jobs: list[dict[str, Any]]) -> list[tuple[str, int, float]]:
+    """Charged jobs and what they were priced at, by method, the dearest first."""
+    charged = [job for job in jobs if job["state"] != "cancelled" or job["started_at"] is not None]
+    count, share = Counter[str](), Counter[str]()
+    for job in charged:
+        name = job["quote"]["method"]["name"]
+        count[name] += 1
+        share[name] += job["quote"]["share"] or 0
+    return [(name, count[name], total) for name, total in share.most_common()]

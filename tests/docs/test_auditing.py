@@ -11,11 +11,10 @@ from app.cli import main
 from purse import Client
 from tests.support.live import live
 from tests.support.service import SPEC, people
+from tests.support.session import Session, steps
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing.md"
-(SESSION,) = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-JOB, HEAD = re.compile(r"job_[a-z0-9]{20}"), re.compile(r"\d+:[0-9a-f]{64}")
-OFFLINE = ("ledger verify", "receipt verify")
+OFFLINE = ("purse ledger verify", "purse receipt verify")
 
 
 @pytest.mark.slow
@@ -29,18 +28,16 @@ def test_the_session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
         client.jobs.submit(dataset=dataset, **asked).result()
         monkeypatch.setenv("PURSE_URL", running.url)
         monkeypatch.setenv("PURSE_TOKEN", client.tokens.create("an auditor", "auditor").token)
-        head = str(client.jobs.receipt(client.jobs.list()[0].id).head)
-        names = {"job": client.jobs.list()[0].id, "head": head}
-        steps = re.findall(r"^\$ purse (.*)\n((?:(?!\$ ).*\n)*)", SESSION, re.MULTILINE)
-        for command, shown in (step for step in steps if not step[0].startswith(OFFLINE)):
-            _run(command, shown, names, capsys)
+        session, shown = Session(capsys), steps(PAGE)
+        for step in (step for step in shown if not step[0].startswith(OFFLINE)):
+            session.run(*step)
     monkeypatch.setenv("PURSE_URL", "http://127.0.0.1:9")
     monkeypatch.delenv("PURSE_TOKEN")
-    offline = [step for step in steps if step[0].startswith(OFFLINE)]
-    assert steps[-len(offline) :] == offline
+    offline = [step for step in shown if step[0].startswith(OFFLINE)]
+    assert shown[-len(offline) :] == offline
     assert len(offline) == 3
-    for command, shown in offline:
-        _run(command, shown, names, capsys)
+    for step in offline:
+        session.run(*step)
 
 
 OPERATIONS = PAGE.with_name("operations.md").read_text()
@@ -52,16 +49,3 @@ def test_the_operators_commands_exist_with_these_options(command: str, capsys: p
     with pytest.raises(SystemExit) as ended:
         main([*shlex.split(command), "--help"])
     assert (ended.value.code, "Usage: purse" in capsys.readouterr().out) == (0, True)
-
-
-def _run(command: str, shown: str, names: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    given, expected = (HEAD.sub(names["head"], JOB.sub(names["job"], text)) for text in (command, shown))
-    with pytest.raises(SystemExit) as ended:
-        main(shlex.split(given))
-    said = capsys.readouterr()
-    assert ended.value.code == 0, (given, said)
-    if "--json" not in command:
-        assert [line.split()[0] for line in said.out.splitlines()] == [
-            line.split()[0] for line in expected.splitlines()
-        ]
-        assert HEAD.findall(said.out) == HEAD.findall(expected)

@@ -2,13 +2,15 @@
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
 
+from purse import Client
 from tests.support.browser import Visitor
 from tests.support.live import Live, live
+from tests.support.patience import PATIENCE
+from tests.support.service import SPEC, people
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync")
 QUIET = ("--disable-background-networking", "--disable-component-update")
@@ -34,14 +36,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def dataset(server: Live, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A dataset called people, of which nothing is spent."""
+    file = tmp_path_factory.mktemp("file") / "people.csv"
+    file.write_bytes(people())
+    with Client(server.url, server.token, timeout=PATIENCE) as client:
+        return client.datasets.upload(file, spec=SPEC).id
+
+
 @pytest.fixture
 def visitor(browser: Browser, server: Live) -> Iterator[Visitor]:
     """The steward, signed in; no request may have left for elsewhere, and nothing may have been refused, at the end."""
     with Visitor.arrived(browser, server.url, server.token) as arrived:
         yield arrived
-
-
-@pytest.fixture(scope="session")
-def screenshots() -> Path:
-    """Where those of the README are."""
-    return Path(__file__).parents[2] / "docs/screenshots"

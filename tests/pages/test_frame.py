@@ -1,24 +1,12 @@
 """Signing in, datasets and one dataset, in a real browser."""
 
-import json
 import re
 
-import httpx
-import pytest
 from playwright.sync_api import expect
 
+from purse import Client
 from tests.support.browser import Visitor
 from tests.support.live import Live
-from tests.support.service import SPEC, people
-
-
-@pytest.fixture(scope="module")
-def dataset(server: Live) -> str:
-    headers = {"Authorization": f"Bearer {server.token}"}
-    files = {"file": ("people.csv", people())}
-    made = httpx.post(f"{server.url}/v1/datasets", headers=headers, data={"spec": json.dumps(SPEC)}, files=files)
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
 
 
 def test_a_person_signs_in_looks_around_and_signs_out(visitor: Visitor, dataset: str) -> None:
@@ -50,3 +38,32 @@ def test_nothing_needs_a_mouse(visitor: Visitor, dataset: str) -> None:
     expect(page.get_by_role("link", name="people")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(rf"/pages/datasets/{dataset}$"))
+
+
+def test_a_steward_lets_an_analyst_in_for_a_part(visitor: Visitor, server: Live, dataset: str) -> None:
+    page = visitor.page
+    with Client(server.url, server.token) as client:
+        token = client.tokens.create("ada <b>", "analyst").token
+    page.goto(f"/pages/datasets/{dataset}")
+    page.get_by_role("link", name="Grants and allotments").click()
+    page.locator("#granted").fill("ada <b>")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Grants so far")).to_contain_text("ada <b>")
+    page.locator("#allotted").fill("ada <b>")
+    page.locator("#share").fill("0.25")
+    page.get_by_role("button", name="Allot", exact=True).click()
+    expect(page.get_by_role("region", name="Allotments so far")).to_contain_text("25 %")
+    visitor.check()
+    page.locator("#allotted").fill("nobody")
+    page.locator("#share").fill("0.25")
+    page.get_by_role("button", name="Allot", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("no such thing")
+    assert len(visitor.complaints) == 1  # the browser's own, of the 404
+    visitor.complaints.clear()
+    with Visitor.arrived(page.context.browser, server.url, token) as analyst:  # type: ignore[arg-type]
+        analyst.page.get_by_role("link", name="people").click()
+        expect(analyst.page.get_by_role("link", name="Grants")).to_have_count(0)
+    page.get_by_role("button", name="Take back the allotment of ada <b>").click()
+    expect(page.get_by_role("region", name="Allotments so far")).to_have_count(0)
+    page.get_by_role("button", name="Revoke the grant of ada <b>").click()
+    expect(page.get_by_role("region", name="Grants so far")).to_have_count(0)

@@ -2,21 +2,10 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from purse import Client
 from tests.support.browser import Visitor
-from tests.support.live import Live
-from tests.support.service import SPEC, people
-
-
-@pytest.fixture(scope="module")
-def dataset(server: Live, tmp_path_factory: pytest.TempPathFactory) -> str:
-    file = tmp_path_factory.mktemp("file") / "people.csv"
-    file.write_bytes(people())
-    with Client(server.url, server.token) as client:
-        return client.datasets.upload(file, spec=SPEC).id
 
 
 def _share(page: Page) -> float:

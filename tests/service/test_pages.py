@@ -12,8 +12,8 @@ import pytest
 from httpx import Response
 
 from app.http.routing import routes
-from app.main import PAGES
 from app.pages import session
+from app.pages.routers import PAGES
 from app.pages.static_files import FOLDER, address, files
 from tests.service.conftest import MakeService
 from tests.support.service import SPEC, STEWARD, Service, people

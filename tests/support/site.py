@@ -4,6 +4,7 @@ A file stands there as its text, a folder as the list of its files, each under `
 repository, where they lead to the same things. Inner products stay what they are: <x, w> is no tag.
 """
 
+import json
 import os
 import re
 from pathlib import Path
@@ -13,6 +14,8 @@ from markdown import Extension, Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from tests.support import reference
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -41,6 +44,8 @@ def on_config(config: MkDocsConfig) -> None:
 def on_files(files: Files, *, config: MkDocsConfig) -> None:
     """README.md as the first page; then whatever its pages, and those added, link to outside of docs/."""
     files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
+    for name, text in reference.pages().items():
+        files.append(File.generated(config, f"reference/{name}.md", content=text))
     todo = [(file.src_uri, file.content_string) for file in files.documentation_pages()]
     while todo:
         page, text = todo.pop()
@@ -106,14 +111,17 @@ def _site(target: Path) -> str:
     if target == ROOT / "README.md":
         return "index.md"
     if target.is_relative_to(DOCS) and target.is_file():
-        return str(target.relative_to(DOCS))
+        return str(target.relative_to(DOCS)).replace(".ipynb", ".md")
     return f"source/{target.relative_to(ROOT)}" + ("" if target.suffix == ".md" else ".md")
 
 
 def _shown(target: Path) -> str:
-    """A page of Markdown as it is, another file in a fence, a folder as a list."""
+    """A page of Markdown as it is, a notebook as its cells, another file in a fence, a folder as a list."""
     if target.suffix == ".md":
         return target.read_text()
+    if target.suffix == ".ipynb":
+        cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(target.read_text())["cells"]]
+        return "\n\n".join(f"```python\n{text}\n```" if kind == "code" else text for kind, text in cells)
     title = f"# {target.relative_to(ROOT)}\n\n"
     if target.is_dir():
         return title + "".join(f"- `{file.name}`\n" for file in sorted(target.iterdir()) if "__" not in file.name)

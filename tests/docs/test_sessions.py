@@ -1,0 +1,115 @@
+"""What the tutorial, the how-tos, the notebook and the page on Python show, runs as it stands, on one server."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.demo import script
+from purse import Client
+from solvers import Release
+from tests.support.live import Live, live
+from tests.support.session import Session, blocks, steps
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PYTHON = blocks(DOCS / "python.md", "python")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(tmp_path_factory.mktemp("sessions") / "home") as running:
+        yield running
+
+
+@pytest.fixture
+def session(
+    service: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Session:
+    """A steward's, in an empty folder beside `app/`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app").symlink_to(ROOT / "app")
+    monkeypatch.setenv("PURSE_URL", service.url)
+    monkeypatch.setenv("PURSE_HOME", str(service.home))
+    with Client(service.url, service.token) as client:
+        monkeypatch.setenv("PURSE_TOKEN", client.tokens.create("first steward", "steward").token)
+    return Session(capsys)
+
+
+@pytest.mark.slow
+def test_the_tutorial_and_the_analysts_how_to(service: Live, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command, shown in steps(DOCS / "tutorial.md"):
+        session.run(command, shown)
+    assert Path("predictions.csv").read_text().count("\n") == 3
+    with Client(service.url, service.token) as client:
+        monkeypatch.setenv("PURSE_TOKEN", client.tokens.create("alice", "analyst").token)
+        client.datasets.grant("visits", "alice")
+    for command, shown in steps(DOCS / "how-to/analyst.md"):
+        session.run(command, shown)
+    assert Path("twin.csv").read_text().count("\n") == 201
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", ["steward", "operator"])
+def test_the_how_tos(session: Session, reader: str) -> None:
+    said = "".join(session.run(command, shown) for command, shown in steps(DOCS / f"how-to/{reader}.md"))
+    assert {"steward": "nothing is charged and no job starts", "operator": ": ready"}[reader] in said
+
+
+@pytest.mark.slow
+def test_the_notebook(session: Session) -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed: the notebook is not run")
+    cells = json.loads((DOCS / "notebook.ipynb").read_text())["cells"]
+    names: dict[str, Any] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None), "no machine's results are in it"
+            exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)
+    said = session.capsys.readouterr().out
+    assert re.search(r"accuracy [\d.]+%, majority class 5[\d.]+%", said)
+    assert "budget_exhausted" in said
+    assert names["receipt"].facts["epsilon"] <= 0.6
+
+
+@pytest.mark.slow
+def test_the_client_example(service: Live, session: Session) -> None:
+    rows = [f"{20 + i % 60},{['female', 'male'][i % 2]},{['<=50K', '>50K'][i % 60 > 30]}" for i in range(3000)]
+    Path("people.csv").write_text("\n".join(["age,sex,income", *rows]) + "\n")
+    assert "http://127.0.0.1:8000" in PYTHON[0]
+    assert 'token="..."' in PYTHON[0]
+    code = PYTHON[0].replace("http://127.0.0.1:8000", service.url).replace('token="..."', f'token="{service.token}"')
+    exec(compile(code, "python.md", "exec"), {})
+    said = session.capsys.readouterr().out
+    found = re.search(r"^sex = male  .*\n(?:.*\n)*\[(\S+)\]\nepsilon=\d", said, re.MULTILINE)
+    assert found, said
+    assert 0.0 <= float(found[1]) <= 1.0, "a private model may be sure, in any notation"
+
+
+@pytest.mark.slow
+def test_the_solver_example(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {}
+    exec(compile(PYTHON[1], "python.md", "exec"), names)
+    release = names["release"]
+    assert isinstance(release, Release)
+    assert release.epsilon <= 0.5
+    assert "Quote(" in capsys.readouterr().out
+    assert len(PYTHON) == 2
+
+
+def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
+    shown, audited = blocks(DOCS / "tutorial.md", "text")
+    assert audited.startswith("$ purse audit ")
+    assert f"budget: epsilon {script.BUDGET.epsilon:g} at delta {script.BUDGET.delta:g}" in shown
+    for method in script.METHODS:
+        assert f"trains a model with {method}" in shown
+    assert shown.count("verified offline") == len(script.METHODS)
+    assert re.search(r"refused, 409 budget_exhausted", shown)
+
+
+def test_every_session_of_a_page_is_run_by_a_test() -> None:
+    shown = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if steps(page)}
+    run = {"tutorial.md", "auditing.md", *(f"how-to/{reader}.md" for reader in ("analyst", "steward", "operator"))}
+    assert shown == run

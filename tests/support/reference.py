@@ -1,0 +1,123 @@
+"""The reference from code: what the command line, the HTTP interface and the packages say of themselves, as pages."""
+
+import inspect
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from app.cli.commands import EVERY, program
+from app.main import create_app
+from app.settings import Settings
+
+PACKAGES = {
+    "purse": "What people import: the client, receipts, estimators.",
+    "purse.estimators": "For data in your own hands, in the manner of scikit-learn.",
+    "accounting": "The privacy arithmetic.",
+    "solvers": "Solvers on arrays.",
+    "solvers.methods": "Every method; a page each under Methods.",
+    "solvers.losses": "Every loss.",
+    "solvers.regularizers": "Every regularizer.",
+    "solvers.domains": "Every domain.",
+}
+
+
+def pages() -> dict[str, str]:
+    """Each page by its name."""
+    return {"commands": "\n".join(commands()), "http": "\n".join(http()), "python": "\n".join(python())}
+
+
+def commands() -> Iterator[str]:
+    """Each command's help."""
+    yield "# Every command\n"
+
+    def told(name: str, command: Any) -> Iterator[str]:
+        yield f"## `{name}`\n\n````text\n{command.get_help(typer.Context(command, info_name=name))}\n````\n"
+        for sub, found in getattr(command, "commands", {}).items():
+            yield from told(f"{name} {sub}", found)
+
+    for name, command in typer.main.get_command(program(EVERY)).commands.items():  # type: ignore[attr-defined]
+        yield from told(f"purse {name}", command)
+
+
+def http() -> Iterator[str]:
+    """Each operation, and each body's fields, of the OpenAPI document."""
+    with tempfile.TemporaryDirectory() as home:
+        document = create_app(Settings(home=Path(home))).openapi()
+    yield "# Every operation and every field\n\nThe OpenAPI document, `/openapi.json` of a running server, as a page.\n"
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield f"## {method.upper()} {path}\n\n{_cell(operation.get('description', operation['summary']))}\n"
+            rows = [_field(p["name"], p["schema"], p.get("required", False)) for p in operation.get("parameters", ())]
+            yield from _table(rows)
+            bodies = operation.get("requestBody", {}).get("content", {})
+            answers = (f"{code} {_type(_schema(answer))}".strip() for code, answer in operation["responses"].items())
+            yield "".join(f"Body, {kind}: {_type(body['schema'])}\n\n" for kind, body in bodies.items())
+            yield f"Answers: {', '.join(answers)}\n"
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        yield f"## {name}\n\n{_cell(schema.get('description', ''))}\n"
+        needed = schema.get("required", ())
+        yield from _table([_field(key, value, key in needed) for key, value in schema.get("properties", {}).items()])
+
+
+def python() -> Iterator[str]:
+    """Each public name's signature and promise."""
+    yield "# Every public name\n"
+    for package, what in PACKAGES.items():
+        yield f"## {package}\n\n{what}\n"
+        module = import_module(package)
+        for name in sorted(n for n in getattr(module, "__all__", dir(module)) if not n.startswith("_")):
+            found = getattr(module, name)
+            if (inspect.isclass(found) or inspect.isfunction(found)) and not found.__module__.startswith("typing"):
+                yield f"### `{package}.{name}`\n\n````python\n{name}{_signature(found)}\n````\n"
+                yield f"````text\n{inspect.getdoc(found) or ''}\n````\n"
+                methods = (
+                    {m: f for m, f in vars(found).items() if inspect.isfunction(f) and m[0] != "_"}
+                    if inspect.isclass(found)
+                    else {}
+                )
+                yield "".join(
+                    f"- `{m}{_signature(f)}`: {_cell((inspect.getdoc(f) or '').partition(chr(10))[0])}\n"
+                    for m, f in methods.items()
+                )
+
+
+def _signature(found: Any) -> str:
+    try:
+        return str(inspect.signature(found))
+    except ValueError:
+        return "(...)"
+
+
+def _schema(answer: dict[str, Any]) -> dict[str, Any]:
+    return next((body.get("schema", {}) for body in answer.get("content", {}).values()), {})
+
+
+def _field(name: str, schema: dict[str, Any], needed: bool) -> str:
+    return f"| `{name}` | {_type(schema)} | {'yes' if needed else ''} | {_cell(schema.get('description', ''))} |"
+
+
+def _table(rows: list[str]) -> Iterator[str]:
+    if rows:
+        yield "\n".join(["| name | type | needed | |", "| --- | --- | --- | --- |", *rows, ""])
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    choices = [part for key in ("anyOf", "oneOf") for part in schema.get(key, ())]
+    if choices:
+        return " or ".join(dict.fromkeys(_type(part) for part in choices))
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    if "const" in schema or "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    return str(schema.get("type", ""))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,71 @@
+"""The sessions that pages show: what follows each `$ ` runs as it stands, and says line by line what is shown.
+
+Line by line it begins with the words that are shown; what depends on no noise, each (epsilon, delta), is the same.
+Names that are made anew (ids, hashes, tokens) are taken from what was said for those shown.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from app.cli import main
+from tests.support.patience import PATIENCE
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STEP = re.compile(r"^\$ (.*<<'END'\n(?:.*\n)*?END|.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+MADE = re.compile(r"\b(?:job|ds|rcpt|tok)_[a-z0-9]{20}\b|\b\d+:[0-9a-f]{64}\b|(?<![\w-])[\w-]{43}(?![\w-])")
+SHOWN = "http://127.0.0.1:8000"
+LOSS = re.compile(r"epsilon [\d.]+ at delta \S+")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """What a page shows in one language."""
+    return [text for named, text in BLOCK.findall(page.read_text()) if named == language]
+
+
+def steps(page: Path) -> list[tuple[str, str]]:
+    """Each command of a page's sessions, and what it shows."""
+    return [step for block in blocks(page, "console") for step in STEP.findall(block)]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One reader's, in the working directory."""
+
+    capsys: pytest.CaptureFixture[str]
+    made: dict[str, str] = field(default_factory=dict)
+
+    def run(self, command: str, shown: str) -> str:
+        """What it said; it is as shown, and ends with 1 where a refusal is shown."""
+        command = self._as_made(command)
+        if not command.startswith("purse "):
+            done = subprocess.run(["bash", "-c", command], check=True, timeout=PATIENCE, env=os.environ, stdout=-1)
+            return done.stdout.decode()
+        command, _, file = command.partition(" > ")
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(command)[1:])
+        captured = self.capsys.readouterr()
+        said = (captured.out + captured.err).replace(os.environ["PURSE_URL"], SHOWN)
+        if file:
+            Path(file).write_text(said)
+            said = ""
+        refused = re.search(r"^purse: ", shown, re.MULTILINE)
+        assert ended.value.code == (1 if refused else 0), (command, said)
+        if "--json" not in command:
+            assert _heads(said) == _heads(shown), command
+            assert LOSS.findall(said) == LOSS.findall(shown), command
+            for name, made in zip(MADE.findall(shown), MADE.findall(said), strict=True):
+                self.made.setdefault(name, made)
+        return said
+
+    def _as_made(self, text: str) -> str:
+        return MADE.sub(lambda found: self.made.get(found[0], found[0]), text)
+
+
+def _heads(text: str) -> list[str]:
+    return [line.split()[0] for line in MADE.sub("made", text).splitlines() if line.strip()]
