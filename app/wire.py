@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 
 from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
+from accounting.mechanisms.selection import MOST_RUNS
 from accounting.plan import MAX_COUNT
 from accounting.privacy import Relation
 from accounting.records.outside import OutsideEvent
@@ -22,6 +23,7 @@ from solvers.regularizers import L2, Regularizer
 from solvers.selection import Auto
 from solvers.statistics import AnyCounting, AnyStatistic
 from solvers.statistics.evaluation import Bins, Clip
+from solvers.trials import Tuning
 
 
 class JobPrivacy(Wire):
@@ -41,40 +43,66 @@ class FromProfile(Wire):
     ] = None
 
 
+AskedPositive = Annotated[
+    str | None,
+    Field(
+        description="For a category target: the class coded +1, all others -1. If null, the second of two "
+        "categories; more than two are all told apart, by softmax."
+    ),
+]
+AskedFeatures = Annotated[
+    list[Name] | None,
+    Field(
+        max_length=MAX_COLUMNS,
+        description="Declared columns to use; all others if null. [] leaves the intercept alone.",
+    ),
+]
+AskedLoss = Annotated[
+    Annotated[Loss, Field(discriminator="name")] | None,
+    Field(
+        description="One that suits the target; if null, logistic for a category, softmax for one of more than two "
+        "categories without `positive`, squared for a number."
+    ),
+]
+AskedRegularizer = Annotated[
+    Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
+]
+AskedDomain = Annotated[Annotated[Domain, Field(discriminator="name")], Field(description="Where w may lie.")]
+AskedMethod = Annotated[
+    Annotated[Method | Auto, Field(discriminator="name")],
+    Field(description="The private solver; auto chooses from public facts."),
+]
+AskedSlopeLimit = Annotated[
+    float | None,
+    Field(
+        ge=1e-6,
+        le=1,
+        description="Shorten each record's slope to this share of the loss's bound: less noise, some bias. If "
+        "null, 0.7 for classes told apart by one margin from few standardised rows, else 1.",
+    ),
+]
+AskedRowNorm = Annotated[
+    float | None,
+    Field(
+        gt=0,
+        le=1e6,
+        description="Clip rows as declared to this l2 norm; what the schema implies if null. Less than that goes "
+        "with preparation declared alone.",
+    ),
+]
+
+
 class JobRequest(Wire):
     """Train one private model. Only dataset, target and privacy are required; there is no seed to give."""
 
     dataset: Identifier
     target: Annotated[Name, Field(description="The declared column to predict.")]
-    positive: Annotated[
-        str | None,
-        Field(
-            description="For a category target: the class coded +1, all others -1. If null, the second of two "
-            "categories; more than two are all told apart, by softmax."
-        ),
-    ] = None
-    features: Annotated[
-        list[Name] | None,
-        Field(
-            max_length=MAX_COLUMNS,
-            description="Declared columns to use; all others if null. [] leaves the intercept alone.",
-        ),
-    ] = None
-    loss: Annotated[
-        Annotated[Loss, Field(discriminator="name")] | None,
-        Field(
-            description="One that suits the target; if null, logistic for a category, softmax for one of more than two "
-            "categories without `positive`, squared for a number."
-        ),
-    ] = None
-    regularizer: Annotated[
-        Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
-    ] = L2(1e-4)
-    domain: Annotated[Annotated[Domain, Field(discriminator="name")], Field(description="Where w may lie.")] = Free()
-    method: Annotated[
-        Annotated[Method | Auto, Field(discriminator="name")],
-        Field(description="The private solver; auto chooses from public facts."),
-    ] = Auto()
+    positive: AskedPositive = None
+    features: AskedFeatures = None
+    loss: AskedLoss = None
+    regularizer: AskedRegularizer = L2(1e-4)
+    domain: AskedDomain = Free()
+    method: AskedMethod = Auto()
     privacy: Annotated[JobPrivacy, Field(description="The promise asked for.")]
     preparation: Annotated[
         Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None,
@@ -85,24 +113,8 @@ class JobRequest(Wire):
             "private where it fits, else declared. Either way the model is in the declared columns."
         ),
     ] = None
-    slope_limit: Annotated[
-        float | None,
-        Field(
-            ge=1e-6,
-            le=1,
-            description="Shorten each record's slope to this share of the loss's bound: less noise, some bias. If "
-            "null, 0.7 for classes told apart by one margin from few standardised rows, else 1.",
-        ),
-    ] = None
-    row_norm: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=1e6,
-            description="Clip rows as declared to this l2 norm; what the schema implies if null. Less than that goes "
-            "with preparation declared alone.",
-        ),
-    ] = None
+    slope_limit: AskedSlopeLimit = None
+    row_norm: AskedRowNorm = None
 
 
 class StatisticRequest(Wire):
@@ -147,13 +159,52 @@ class EvaluationRequest(EvaluationBody):
     model: Annotated[Identifier, Field(description="The job that released the model, one of your own.")]
 
 
-Asked = JobRequest | StatisticRequest | EvaluationRequest
+class CandidateRequest(Wire):
+    """One way to train the model of a tuning; what is left out has the defaults of a job request."""
+
+    method: AskedMethod = Auto()
+    regularizer: AskedRegularizer = L2(1e-4)
+    domain: AskedDomain = Free()
+    preparation: Annotated[
+        Annotated[Declared | Private, Field(discriminator="name")] | None,
+        Field(description="As of a job, without profile; private where it fits if null."),
+    ] = None
+    slope_limit: AskedSlopeLimit = None
+
+
+class TuningRequest(Wire):
+    """Train models in several ways, and release the one of the best private score, at one price.
+
+    Each candidate is tried `repeats` times; a secret fair coin decides for each try whether it counts, and the best of
+    those that count is released. What it costs is less than all tries and more than one.
+    """
+
+    dataset: Identifier
+    target: Annotated[Name, Field(description="The declared column to predict.")]
+    positive: AskedPositive = None
+    features: AskedFeatures = None
+    loss: AskedLoss = None
+    candidates: Annotated[
+        list[CandidateRequest],
+        Field(min_length=1, max_length=MOST_RUNS, description="A public list: no part of it may come from the data."),
+    ]
+    repeats: Annotated[
+        int, Field(ge=1, le=MOST_RUNS, description="How often each is tried; 2 to 256 tries in all.")
+    ] = 2
+    privacy: Annotated[JobPrivacy, Field(description="The promise asked for, of all of it; delta > 0.")]
+    row_norm: AskedRowNorm = None
+
+
+Asked = JobRequest | StatisticRequest | EvaluationRequest | TuningRequest
 _STATISTICS = frozenset(str(member.__dataclass_fields__["name"].default) for member in get_args(AnyStatistic))
 
 
 def _kind(document: Any) -> str:
     if isinstance(document, EvaluationRequest) or (isinstance(document, dict) and "model" in document):
         return "evaluation"
+    asked = document.keys() if isinstance(document, dict) else getattr(document, "__pydantic_fields_set__", ())
+    if "candidates" in asked:
+        return "tuning"
     method = document.get("method") if isinstance(document, dict) else getattr(document, "method", None)
     name = method.get("name") if isinstance(method, dict) else getattr(method, "name", None)
     return "statistic" if isinstance(name, str) and name in _STATISTICS else "model"
@@ -164,12 +215,13 @@ class AnyRequest(
         Annotated[
             Annotated[JobRequest, Tag("model")]
             | Annotated[StatisticRequest, Tag("statistic")]
-            | Annotated[EvaluationRequest, Tag("evaluation")],
+            | Annotated[EvaluationRequest, Tag("evaluation")]
+            | Annotated[TuningRequest, Tag("tuning")],
             Discriminator(_kind),
         ]
     ]
 ):
-    """A model, or a statistic: the method's name tells; or with `model`, an evaluation of that."""
+    """A model, or a statistic: the method tells; with `model` an evaluation of that, with `candidates` a tuning."""
 
     model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
 
@@ -178,7 +230,7 @@ class Quote(jobs.Quote):
     """The price of a job: a function of public facts only."""
 
     method: Annotated[  # type: ignore[assignment]
-        Run | AnyCounting, Field(discriminator="name", description="The method, every field filled in.")
+        Run | AnyCounting | Tuning, Field(discriminator="name", description="The method, every field filled in.")
     ]
 
 

@@ -38,6 +38,10 @@ class Model(models.Model):
             ("privacy", f"epsilon {said.epsilon:.6g} at delta {said.delta:.3g}"),
             *lines(said.neighbors, said.epsilon, said.delta),
         ]
+        if self.tuning is not None:
+            best = self.tuning
+            score = f"noisy score {best.score:.6g} on the rows trained on"
+            facts.append(("best of", f"{best.runs} runs, of candidate {best.candidate}, {score}"))
         names = [*(name for column in self.features for name in inputs(column)), "intercept"]
         columns, note = _by_margin(self.coefficients, self.intercept), ""
         if self.intervals is not None:

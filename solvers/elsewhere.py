@@ -12,6 +12,8 @@ MOST_DRAWN = 2**26
 
 def needs_one_machine(run: Run | AnyCounting, problem: Problem) -> str | None:
     """Why it does; None if sums over partitions are all that it asks for."""
+    if run.door == "several":
+        return "its runs are scored on one machine"
     if run.door == "data" and run.in_order:
         return "it takes a step a record, one after the other"
     for query in run.queries(problem):

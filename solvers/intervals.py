@@ -30,11 +30,10 @@ def half_widths(method: Run, problem: Problem, plan: Plan, preparation: Preparat
         return None
     frame = preparation.public_frame(problem) if isinstance(preparation, ByProfile) else None
     (query,) = plan.queries
-    std = query.mechanism.std(query.noise_multiplier, *method.bounds(met)[query.name])
-    if isinstance(query.mechanism, Gaussian):
-        h = WIDE * std + off
-    elif isinstance(query.mechanism, Laplace) and frame is None:
-        h = WIDE_LAPLACE * std + off
-    else:
+    if not isinstance(query.mechanism, Gaussian | Laplace):
         return None
+    std = query.mechanism.std(query.noise_multiplier, *method.bounds(met)[query.name])
+    if isinstance(query.mechanism, Laplace) and frame is not None:
+        return None
+    h = (WIDE if isinstance(query.mechanism, Gaussian) else WIDE_LAPLACE) * std + off
     return np.tile(h * (np.ones(problem.d) if frame is None else frame.lengths), problem.outputs)

@@ -32,6 +32,7 @@ from solvers.preparation.moments import MOMENTS
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency, Fitted, Wish, fit
 from solvers.statistics import AnyCounting
+from solvers.trials import Tuning
 
 AS_DECLARED = Declared()
 
@@ -54,7 +55,7 @@ class Quote:
     the gradient's unit, at its largest bound); expected per-row gradients; what theory forecasts of what is met.
     """
 
-    method: Run | AnyCounting
+    method: Run | AnyCounting | Tuning
     reason: str
     preparation: Preparation
     preparation_reason: str
@@ -187,6 +188,8 @@ def _answered(
         counting = CountingOracle(moments, problem, data, rest, noise, _after(first, on_answer))
         answers, before = method.run(counting, problem), moments.transcript()
         return answers, replace(before, queries=before.queries + counting.transcript().queries)
+    if method.door == "several":
+        raise Unsuitable("several runs are made by solvers.tuning")
     if method.door == "oracle":
         door = oracle_of(method, data, plan, noise, on_answer)
         return method.run(door, problem), door.transcript()

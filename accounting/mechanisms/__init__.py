@@ -10,6 +10,7 @@ from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 from accounting.mechanisms.random_allocation import RandomAllocation
 from accounting.mechanisms.random_iterate import RandomIterate
 from accounting.mechanisms.resampled import Resampled
+from accounting.mechanisms.selection import Selection
 from accounting.mechanisms.svrg_step import SvrgStep
 from accounting.mechanisms.without_replacement import WithoutReplacement
 
@@ -24,6 +25,7 @@ Mechanism = (
     | RandomAllocation
     | RandomIterate
     | Resampled
+    | Selection
     | SvrgStep
     | WithoutReplacement
 )
@@ -40,6 +42,7 @@ __all__ = [
     "RandomAllocation",
     "RandomIterate",
     "Resampled",
+    "Selection",
     "SvrgStep",
     "WithoutReplacement",
 ]

@@ -21,12 +21,14 @@ from accounting.plan import Query, ReleasePlan
 from accounting.privacy import Privacy, Relation
 from accounting.records import receipt as receipts
 from app.calculation.pace import pace
+from solvers import tuning
 from solvers.errors import NeedsDelta
 from solvers.methods import Method
 from solvers.preparation import Asked
 from solvers.selection import Auto, Currency
 from solvers.solve import Limits
 from solvers.statistics import AnyCounting
+from solvers.trials import Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Price:
     preparation, slope_limit : as asked for
     """
 
-    method: Method | Auto | AnyCounting
+    method: Method | Auto | AnyCounting | Candidates
     problem: solvers.Problem
     privacy: Privacy
     rule: Filter
@@ -150,6 +152,8 @@ def _plan(question: Price) -> solvers.Quote:
         "gaussian" if question.rule.kind == "gdp" else "renyi"
     )  # mu^2 has no price for a sampled answer
     limits = Limits(question.most_evaluations, question.most_answers, question.most_evaluations)
+    if isinstance(question.method, Candidates):
+        return tuning.plan(question.method, question.problem, question.privacy, limits)
     how: Any = {"currency": currency, "limits": limits}
     how |= {"preparation": question.preparation, "slope_limit": question.slope_limit}
     return solvers.plan(question.method, question.problem, question.privacy, **how)

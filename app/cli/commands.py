@@ -37,6 +37,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "twin": "A file of rows to try code on, drawn by what is public of a dataset.",
     "quote": "What a job would cost. Touches no data, charges nothing.",
     "submit": "Charge the budget and train a private model.",
+    "tune": "Train models in several ways at one price, and keep the best.",
     "jobs": "List, show, follow and cancel jobs; a list, if nothing else is said.",
     "model": "The model that a job released, as JSON.",
     "evaluate": "How well a job's model does on the part that was kept out of its dataset, with noise.",
@@ -124,6 +125,10 @@ def _load(name: str) -> Callable[..., None] | typer.Typer:
             from app.cli.forecasts import twin
 
             return twin
+        case "tune":
+            from app.cli.tunings import tune
+
+            return tune
         case "charge" | "calibrate":
             from app.cli import outside
 

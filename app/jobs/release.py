@@ -1,12 +1,13 @@
 """From a worker's output to what is published: the model, and the receipt that its charge is stated in."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from accounting.errors import CodecError
+from accounting.mechanisms import Gaussian
 from accounting.plan import Plan
 from accounting.records import receipt as receipts
 from accounting.records.chain import Entry
@@ -21,13 +22,15 @@ from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import ReleasedEvaluation
-from purse.wire.models import CoefficientIntervals, Model, PrivacyStatement, ProfileUse
+from purse.wire.models import Chosen, CoefficientIntervals, Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
+from solvers.data_access.scores import BOUND
 from solvers.intervals import LEVEL, half_widths
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
 from solvers.statistics import AnyStatistic, Evaluation, Profile
+from solvers.trials import Tuning
 
 _LARGEST = 1e300
 _WEIGHTS = {"method": {"weights"}}  # of a model that is evaluated, which a receipt names by its digest
@@ -73,6 +76,8 @@ def document(job: JobRow, result: Result) -> str:
     design, method = result.spec.design, result.spec.method
     if isinstance(method, Evaluation):
         return _text(_evaluation(job, result, method).model_dump(mode="json"))
+    if isinstance(method, Tuning):
+        return _text(_tuned(job, result, method).model_dump(mode="json"))
     if isinstance(design, Design):
         return _text(_model(job, result, design).model_dump(mode="json"))
     if not isinstance(method, AnyStatistic) or len(result.coefficients) != method.size(result.spec.problem):
@@ -135,6 +140,24 @@ def _intervals(spec: JobSpec, design: Design) -> CoefficientIntervals | None:
         return None
     coefficients, intercept = design.split(wide)
     return CoefficientIntervals(level=LEVEL, half_widths=coefficients, intercept=intercept)
+
+
+def _tuned(job: JobRow, result: Result, tuning: Tuning) -> Model:
+    """The model of the chosen candidate, under the promise of the whole."""
+    spec, (place, score, *coefficients) = result.spec, result.coefficients
+    assert isinstance(spec.design, Design)
+    if place not in range(len(tuning.trials)):
+        raise Unreleasable("the output names no candidate")
+    trial = tuning.trials[int(place)]
+    run = {"method": trial.method, "problem": trial.problem(spec.problem), "preparation": trial.preparation}
+    own = replace(result, spec=spec.model_copy(update=run), coefficients=tuple(coefficients))
+    chosen = Chosen(
+        candidate=int(place),
+        runs=len(tuning.trials) * tuning.repeats,
+        score=0.5 + score if spec.problem.loss.takes == "class" else 0.5 - score,
+        noise_std=Gaussian().std(trial.plan.queries[-1].noise_multiplier, BOUND, 1) / spec.problem.n,
+    )
+    return _model(job, own, spec.design).model_copy(update={"tuning": chosen})
 
 
 def _promise(result: Result) -> PrivacyStatement:

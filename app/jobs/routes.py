@@ -27,7 +27,7 @@ from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
 from app.settings import Settings
-from app.wire import AnyRequest, Asked, EvaluationBody, EvaluationRequest, Job, StatisticRequest
+from app.wire import AnyRequest, Asked, EvaluationBody, EvaluationRequest, Job, StatisticRequest, TuningRequest
 from purse.wire.base import Identifier, Page
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.jobs import JobEvent
@@ -69,6 +69,7 @@ Room = Annotated[None, Depends(quotes.room)]
 Body = Annotated[AnyRequest, Depends(json_body(AnyRequest))]
 StatisticBody = Annotated[StatisticRequest, Depends(json_body(StatisticRequest))]
 EvaluationBodies = Annotated[EvaluationBody, Depends(json_body(EvaluationBody))]
+TuningBody = Annotated[TuningRequest, Depends(json_body(TuningRequest))]
 Key = Annotated[
     str | None,
     Header(
@@ -162,6 +163,14 @@ async def evaluate(
     A job of that part, submitted as any: what it released is at `/v1/jobs/{id}/evaluation`.
     """
     return await send(principal, EvaluationRequest(model=job_id, **dict(body)), idempotency_key)
+
+
+@router.post("/tunings", status_code=202, summary="Train in several ways, and keep the best", responses=REFUSALS)
+async def submit_tuning(
+    send: Sending, principal: Submitter, _room: Room, body: TuningBody, idempotency_key: Key = None
+) -> Job:
+    """As a job is submitted, which it is: the best model is at `/v1/jobs/{id}/model`. One price for all runs."""
+    return await send(principal, body, idempotency_key)
 
 
 @router.get("/jobs", summary="List jobs", responses=responses("invalid_request"))

@@ -22,7 +22,7 @@ from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.sources.spec import JobSpec
 from app.wire import Asked as Requested
-from app.wire import FromProfile, JobRequest, Quote, StatisticRequest
+from app.wire import FromProfile, JobRequest, Quote, StatisticRequest, TuningRequest
 from purse.wire.columns import CategoryColumn
 from purse.wire.datasets import PrivacyLoss
 from purse.wire.jobs import Forecast, Prepared, QueryPrice, UsedProfile
@@ -31,11 +31,13 @@ from purse.wire.problems import Remaining, Violation
 from solvers import preparation
 from solvers.elsewhere import needs_one_machine
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
+from solvers.methods import Method
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem
-from solvers.selection import Wish
+from solvers.selection import Auto, Wish
 from solvers.statistics import AnyCounting, Evaluation, Profile
+from solvers.trials import Candidate, Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,10 @@ class Priced:
 
 
 def ask(
-    dataset: DatasetRow, request: JobRequest | StatisticRequest, settings: Settings, known: Released | None = None
+    dataset: DatasetRow,
+    request: JobRequest | StatisticRequest | TuningRequest,
+    settings: Settings,
+    known: Released | None = None,
 ) -> Asked:
     """The question that a request on a dataset comes to.
 
@@ -174,7 +179,7 @@ def ask(
     if dataset.holdout_of is not None:
         raise ApiError("unsupported_combination", "This is a kept-out part: models are evaluated on it, no more.")
     try:
-        design = Design.of(dataset.spec, request) if isinstance(request, JobRequest) else _table(dataset, request)
+        design = _table(dataset, request) if isinstance(request, StatisticRequest) else Design.of(dataset.spec, request)
     except DesignError as error:
         raise _wrong("invalid_request", error.field, error.what) from None
     rule, wish = dataset.state.filter, Wish()
@@ -184,9 +189,11 @@ def ask(
                 dataset, design, _loss(request, design), regularizer=request.regularizer, domain=request.domain
             )
             wish = Wish(_prepared(dataset, design, request, known), request.slope_limit)
+        elif isinstance(request, TuningRequest) and isinstance(design, Design):
+            problem = problem_of(dataset, design, _loss(request, design))
         else:  # a statistic minimizes nothing: its problem says how rows are laid out
             problem = problem_of(dataset, design, Squared())
-        privacy = privacy_of(request, rule)
+        method, privacy = _method(request), privacy_of(request, rule)
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
@@ -196,8 +203,17 @@ def ask(
         request,
         dataset,
         design,
-        Price(request.method, problem, privacy, rule, *limits, wish.preparation, wish.slope_limit),
+        Price(method, problem, privacy, rule, *limits, wish.preparation, wish.slope_limit),
     )
+
+
+def _method(request: JobRequest | StatisticRequest | TuningRequest) -> Method | Auto | AnyCounting | Candidates:
+    if not isinstance(request, TuningRequest):
+        return request.method
+    candidates = [
+        Candidate(c.method, c.regularizer, c.domain, c.preparation, c.slope_limit) for c in request.candidates
+    ]
+    return Candidates(tuple(candidates), request.repeats)
 
 
 def priced(asked: Asked, answer: Answer) -> Priced:
@@ -297,7 +313,7 @@ def privacy_of(request: Requested, rule: Filter) -> Privacy:
     return Privacy(request.privacy.epsilon, rule.privacy.delta if asked is None else asked)
 
 
-def _loss(request: JobRequest, design: Design) -> Loss:
+def _loss(request: JobRequest | TuningRequest, design: Design) -> Loss:
     """The loss asked for, or the target's default, if the two suit each other."""
     takes: Literal["class", "number"] = "class" if isinstance(design.target, CategoryColumn) else "number"
     if request.loss is not None and request.loss.takes != takes:

@@ -25,7 +25,7 @@ from solvers.data_access.rows import Coded
 from solvers.losses import Softmax
 
 if TYPE_CHECKING:
-    from app.wire import JobRequest
+    from app.wire import JobRequest, TuningRequest
 
 MOST_DIMENSIONS = 2**18
 
@@ -68,7 +68,7 @@ class Design:
     row_norm: float
 
     @staticmethod
-    def of(spec: DatasetSpec, request: "JobRequest") -> "Design":
+    def of(spec: DatasetSpec, request: "JobRequest | TuningRequest") -> "Design":
         """The design that a request means on a dataset.
 
         Raises
@@ -259,7 +259,7 @@ def _named(field: str, columns: dict[str, int], asked: Sequence[str]) -> tuple[i
     return tuple(columns[name] for name in asked)
 
 
-def _positive(target: Column, request: "JobRequest") -> int | None:
+def _positive(target: Column, request: "JobRequest | TuningRequest") -> int | None:
     """The code of the positive class; None for a number target and where softmax tells all classes apart."""
     asked, loss = request.positive, request.loss
     if not isinstance(target, CategoryColumn):

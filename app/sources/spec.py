@@ -16,6 +16,7 @@ from solvers.methods import Run
 from solvers.preparation import Declared, Preparation
 from solvers.problem import Problem
 from solvers.statistics import AnyCounting, AnyStatistic
+from solvers.trials import Tuning
 
 
 def _read(release: Any) -> ReleasePlan:
@@ -28,7 +29,8 @@ class JobSpec(Wire):
     design: Annotated[Design | Table, Field(description="The matrix: which stored columns, and how they are coded.")]
     problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds, of rows as declared.")]
     method: Annotated[
-        Run | AnyCounting, Field(discriminator="name", description="The method, resolved; or a statistic.")
+        Run | AnyCounting | Tuning,
+        Field(discriminator="name", description="The method, resolved; a statistic; or several runs."),
     ]
     preparation: Annotated[
         Preparation, Field(discriminator="name", description="How rows are prepared before the method.")
@@ -50,6 +52,8 @@ class JobSpec(Wire):
             raise ValueError("a statistic is of a table, a method has a target")
         if self.release_plan.plan.relation != problem.relation:
             raise ValueError("the plan is accounted for between other neighbors than the problem's")
+        if isinstance(self.method, Tuning):
+            self.method.check(self.release_plan.plan)
         if not set(self.preparation.bounds(problem)) <= {query.name for query in self.release_plan.plan.queries}:
             raise ValueError("the plan does not hold what the preparation asks")
         return self

@@ -24,9 +24,11 @@ from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
 from app.worker.engine import AWAY, DAMAGED, FAILED, FULL, Place
 from purse.wire.base import Wire
+from solvers import tuning
 from solvers.data_access.data import Data
 from solvers.data_access.partitioned import Here, Partitioned, Partitions
 from solvers.solve import run as solve
+from solvers.trials import Tuning
 
 
 class Payload(Wire):
@@ -124,9 +126,12 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
 
 
 def _run(spec: JobSpec, data: Data | Partitioned, on_answer: Callable[[int], None] | None) -> str:
-    coefficients, transcript = solve(
-        spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation
-    )
+    if isinstance(spec.method, Tuning) and isinstance(data, Data):
+        coefficients, transcript = tuning.run(spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer)
+    else:
+        coefficients, transcript = solve(
+            spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation
+        )
     output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}
     return json.dumps(output, allow_nan=False)
 

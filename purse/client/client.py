@@ -126,6 +126,7 @@ class Jobs:
     _awaited: AsyncJobs
 
     submit = _handle(AsyncJobs.submit)
+    tune = _handle(AsyncJobs.tune)
     get = _handle(AsyncJobs.get)
     list = _run(AsyncJobs.list)
     model = _run(AsyncJobs.model)

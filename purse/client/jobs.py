@@ -62,6 +62,36 @@ class AsyncJobs:
         call = post(at("jobs"), request, Job, key=idempotency_key or secrets.token_hex(16))
         return AsyncJobHandle(self._sender, await self._sender.send(call))
 
+    async def tune(
+        self,
+        /,
+        *,
+        dataset: Dataset | str,
+        target: str,
+        candidates: Sequence[dict[str, Any] | str],
+        privacy: object,
+        idempotency_key: str | None = None,
+        **rest: Any,
+    ) -> "AsyncJobHandle":
+        """Charges the budget and queues a tuning: models made in several ways, of which the best is released.
+
+        Parameters
+        ----------
+        candidates : of each what a job request says of `method`, `regularizer`, `domain`, `preparation` and
+            `slope_limit`; "dp_gd" is `{"method": {"name": "dp_gd"}}`. A public list: nothing in it from the data
+        rest : of the request; `repeats`, how often each is tried, is 2 if left out
+        dataset, target, privacy, idempotency_key : as `submit`
+
+        Raises
+        ------
+        ProblemError
+            as `submit`.
+        """
+        tried = [short({"method": each} if isinstance(each, str) else each) for each in candidates]
+        request = request_of(await self._sender.identify(dataset), target, privacy, rest | {"candidates": tried})
+        call = post(at("tunings"), request, Job, key=idempotency_key or secrets.token_hex(16))
+        return AsyncJobHandle(self._sender, await self._sender.send(call))
+
     async def get(self, job: str) -> "AsyncJobHandle":
         """A job by its id, after a restart too."""
         return AsyncJobHandle(self._sender, await self._sender.send(get(at("jobs", job), Job)))
@@ -222,14 +252,13 @@ _NAMED = ("loss", "regularizer", "domain", "method", "preparation")
 
 def request_of(dataset: str, target: str | None, privacy: object, rest: dict[str, Any]) -> dict[str, Any]:
     """The request in full: a name stands for what goes by it, a number for an epsilon."""
-    short = {key: {"name": rest[key]} for key in _NAMED if isinstance(rest.get(key), str)}
-    return {
-        "dataset": dataset,
-        "privacy": in_full(privacy),
-        **({} if target is None else {"target": target}),
-        **rest,
-        **short,
-    }
+    request = {"dataset": dataset, "privacy": in_full(privacy)} | ({} if target is None else {"target": target})
+    return request | short(rest)
+
+
+def short(given: dict[str, Any]) -> dict[str, Any]:
+    """The same, where a name stands for what goes by it."""
+    return given | {key: {"name": given[key]} for key in _NAMED if isinstance(given.get(key), str)}
 
 
 def in_full(privacy: object) -> object:

@@ -363,6 +363,8 @@ def _score(
         slots = SlotAttacker(AllocatedOracle(problem, data, plan, noise), problem, plan, *rows)
         model = method.run(slots, problem)
         return slots.score if statistic is None else statistic(model)
+    if method.door == "several":
+        raise ValueError("several runs are attacked one by one; what the choice costs, by exact calculation")
     attacker = Attacker(oracle_of(method, data, plan, noise), problem, plan, *rows, others)
     released = method.run(attacker, problem)
     return attacker.score if statistic is None else statistic(released)

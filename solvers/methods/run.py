@@ -127,6 +127,13 @@ class CountingRun(Run):
         """The answers, flat."""
 
 
+class ChoosingRun(Run):
+    """Several runs, each through a door of its own, the best of which is released: `solvers.tuning` makes them."""
+
+    __slots__ = ()
+    door: ClassVar[Literal["several"]] = "several"
+
+
 class DataRun(Run):
     """A run that sees data, and is reviewed for it."""
 

@@ -55,7 +55,7 @@ def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> lis
 
     quote = plan(method, problem, Privacy(EPSILON))
     with mutated(Exponential, "perturb", watched):
-        quote.method.run(access_of(quote.method, inputs.of_arrays(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type]
+        quote.method.run(access_of(quote.method, inputs.of_arrays(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type, union-attr]
     return found
 
 

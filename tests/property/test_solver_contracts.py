@@ -233,7 +233,7 @@ def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> No
     door: Any = {"oracle": PrivateOracle, "allocated": AllocatedOracle}[quote.method.door]
     data = inputs.of_arrays(*dataset("plain", 60, 4), problem)
     with pytest.raises(OutOfPlan):
-        quote.method.run(door(problem, data, Plan(tuple(others)), Noise(SeededBits(2))), problem)
+        quote.method.run(door(problem, data, Plan(tuple(others)), Noise(SeededBits(2))), problem)  # type: ignore[union-attr]
 
 
 @pytest.mark.slow

@@ -26,7 +26,13 @@ LISTS = {("GET", "/v1/datasets"), ("GET", "/v1/jobs")}  # these are of all that 
 NOWHERE = {("POST", "/v1/calibrations")} | {rule for rule in RULES if "/v1/webhooks" in rule[1]}  # these meet none
 PROFILE: dict[str, Any] = {"method": {"name": "profile"}, "privacy": {"epsilon": 0.2}}
 # These name a dataset in their body.
-BODIES = {("POST", "/v1/quotes"): JOB, ("POST", "/v1/jobs"): JOB, ("POST", "/v1/statistics"): PROFILE}
+TUNING: dict[str, Any] = {"target": "income", "candidates": [{}], "privacy": {"epsilon": 0.2}}
+BODIES = {
+    ("POST", "/v1/quotes"): JOB,
+    ("POST", "/v1/jobs"): JOB,
+    ("POST", "/v1/statistics"): PROFILE,
+    ("POST", "/v1/tunings"): TUNING,
+}
 EVALUATION = {
     ("POST", "/v1/models/{job_id}/evaluations"): {"privacy": {"epsilon": 0.2}}
 }  # this one a model in its path

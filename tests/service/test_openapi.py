@@ -87,6 +87,8 @@ def test_what_is_made_is_where_the_answer_says(service: Service, document: dict[
     made["/v1/jobs"] = service.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
     statistic = {"method": {"name": "means"}, "privacy": {"epsilon": 0.01}, "dataset": dataset}
     made["/v1/statistics"] = service.call("steward", "POST", "/v1/statistics", json=statistic)
+    tuned = {"target": "income", "candidates": [{}], "privacy": {"epsilon": 0.05}, "dataset": dataset}
+    made["/v1/tunings"] = service.call("steward", "POST", "/v1/tunings", json=tuned)
     event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
     charge = f"/v1/datasets/{dataset}/charges"
     made[charge] = service.call("steward", "POST", charge, json={"label": "survey", "event": event})
@@ -96,10 +98,10 @@ def test_what_is_made_is_where_the_answer_says(service: Service, document: dict[
             [entry] = service.call("steward", "GET", place).json()["items"]
             assert entry["hash"] == response.json()["hash"]
         else:
-            assert place == f"{path.replace('statistics', 'jobs')}/{response.json()['id']}"
+            assert place == f"{path.replace('statistics', 'jobs').replace('tunings', 'jobs')}/{response.json()['id']}"
     located = [name for name, operation in _operations(document) if "Location" in str(operation["responses"])]
     rotate, charges = "POST /v1/tokens/{token_id}/rotate", "POST /v1/datasets/{dataset_id}/charges"
-    made_there = [f"POST /v1/{name}" for name in ("tokens", "datasets", "uploads", "jobs", "statistics")]
+    made_there = [f"POST /v1/{name}" for name in ("tokens", "datasets", "uploads", "jobs", "statistics", "tunings")]
     assert sorted(located) == sorted([*made_there, rotate, charges, "POST /v1/models/{job_id}/evaluations"])
 
 

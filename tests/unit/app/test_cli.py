@@ -105,6 +105,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "check",
         "count",
         "covariance",
+        "tune",
         "dataset amend",
         "dataset erase",
         "dataset freeze",
@@ -255,6 +256,23 @@ def test_a_model_is_evaluated_on_what_was_kept_out(
     _document(run("receipt", "get", json.loads(out.read_text())["job"], "--out", str(receipt), "--json"))
     code, told, _ = run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out))
     assert (code, "is the one released" in told) == (0, True)
+
+
+@pytest.mark.slow
+def test_a_tuning_is_priced_and_submitted(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
+    file, spec, name = people
+    _document(run("upload", str(file), "--spec", str(spec), "--json"))
+    more = tmp_path / "candidates.json"
+    more.write_text('[{"method": {"name": "output_perturbation", "steps": 2}, "preparation": {"name": "declared"}}]')
+    asked = ("tune", name, "--target", "income", "--epsilon", "0.5", "--repeats", "1", "--candidates", str(more))
+    price = _document(run(*asked, "--method", "dp_gd", "--quote", "--json"))
+    assert [trial["method"]["name"] for trial in price["method"]["trials"]] == ["dp_gd", "output_perturbation"]
+    job = _document(run(*asked, "--method", "dp_gd", "--wait", "--json"))
+    assert (job["state"], job["quote"]["method"]) == ("done", price["method"])
+    code, told, _ = run("model", job["id"])
+    assert (code, "2 runs, of candidate" in told) == (0, True)
+    code, _, said = run("tune", name, "--target", "income", "--epsilon", "0.5")
+    assert (code, "name a candidate" in said) == (2, True)
 
 
 def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def worked(problem: Problem, grid: int, X: Array, y: Array) -> Counter[tuple[str
     """What a run does, draws and all."""
     quote = plan(InverseSensitivity(grid=grid), problem, Privacy(1.0))
     data, noise = inputs.of_arrays(X, y, problem), Noise(ScriptedBits([5, 6, 1 << 63]))
-    return operations(lambda: quote.method.run(access_of(quote.method, data, quote.release.plan, noise), problem))  # type: ignore[arg-type]
+    return operations(lambda: quote.method.run(access_of(quote.method, data, quote.release.plan, noise), problem))  # type: ignore[arg-type, union-attr]
 
 
 @pytest.mark.slow

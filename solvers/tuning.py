@@ -1,0 +1,149 @@
+"""The best of several private runs at one price: planned without data, made one after the other, chosen in private.
+
+Proof: docs/proofs/tunings.md; what the choice costs: docs/proofs/selection.md.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from accounting.calibration import calibrate
+from accounting.divergences.gaussian import gauss_epsilon
+from accounting.errors import FilterMismatch, OutOfRange
+from accounting.mechanisms import Gaussian, Selection
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
+from accounting.privacy import Privacy, apart
+from solvers.data_access.data import Data
+from solvers.data_access.scores import ScoreOracle
+from solvers.errors import NeedsDelta, RunFailed, SolverError
+from solvers.problem import Problem, Vector
+from solvers.solve import AS_DECLARED, Limits, Quote, parted
+from solvers.solve import plan as plan_one
+from solvers.solve import run as run_one
+from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
+
+_ANY = Limits()
+_SHARE = 0.1  # of a run's mu^2, for its score
+_BELOW = 1 - 1e-9  # what is left for the score: more than the rounding of a sum of squares and of two roots
+_UNKNOWN = "No bound is proven for the best of several runs."
+
+
+def plan(asked: Candidates, problem: Problem, privacy: Privacy, limits: Limits = _ANY) -> Quote:
+    """The quote of a tuning; touches no data. The choice is calibrated first; its mu is what each run is planned for.
+
+    Raises
+    ------
+    FilterMismatch
+        if a candidate's answers are not Gaussian-DP.
+    Unsuitable, OutOfRange
+        as `solvers.plan`, of each candidate; the limits hold for all runs together.
+    """
+    if privacy.is_pure:
+        raise NeedsDelta("a tuning's runs and scores are Gaussian, which need delta > 0")
+    choice = Query(CHOICE, 1, Selection(len(asked.candidates) * asked.repeats))
+    release = calibrate((choice,), privacy, problem.relation)
+    mu = apart(problem.relation) / release.plan.queries[0].noise_multiplier
+    each = Privacy(gauss_epsilon(mu * math.sqrt(1 - _SHARE), privacy.delta), privacy.delta)
+    quotes = [
+        plan_one(
+            candidate.method,
+            replace(problem, regularizer=candidate.regularizer, domain=candidate.domain),
+            each,
+            currency="gaussian",
+            limits=limits,
+            preparation=candidate.preparation,
+            slope_limit=candidate.slope_limit,
+        )
+        for candidate in asked.candidates
+    ]
+    tuning = Tuning(tuple(_trial(quote, mu) for quote in quotes), asked.repeats)
+    tuning.check(release.plan)
+    evaluations = tuning.gradient_evaluations(problem)
+    if evaluations > limits.evaluations:
+        raise OutOfRange(f"the runs would compute more than {limits.evaluations:g} per-row gradients, the most here")
+    return Quote(
+        method=tuning,
+        reason=f"{len(quotes)} candidates, each tried {asked.repeats} times",
+        preparation=AS_DECLARED,
+        preparation_reason="each candidate has its own; scores are of rows as declared",
+        problem=problem,
+        met=problem,
+        release=release,
+        noise_stds=(0.0,),
+        gradient_evaluations=evaluations,
+        forecast=replace(quotes[0].forecast, excess_risk=None, statement=_UNKNOWN),
+    )
+
+
+def _trial(quote: Quote, mu: float) -> Trial:
+    """The run of this quote, and a score for the rest of mu^2."""
+    planned, problem = quote.release.plan, quote.problem
+    spent = planned.gdp()
+    left = 0.0 if spent is None else (mu**2 - spent**2) * _BELOW
+    if left <= 0:
+        raise FilterMismatch(f"a tuning takes methods whose answers are Gaussian; {quote.method.name}'s are not")
+    score = PlannedQuery(SCORE, 1, Gaussian(), apart(problem.relation) / math.sqrt(left))
+    how = quote.method, problem.regularizer, problem.domain, quote.preparation, problem.slope_limit
+    return Trial(*how, replace(planned, queries=(*planned.queries, score)))
+
+
+def run(
+    tuning: Tuning,
+    problem: Problem,
+    data: Data,
+    release: ReleasePlan,
+    noise: Noise | None = None,
+    on_answer: Callable[[int], None] | None = None,
+) -> tuple[Vector, Plan]:
+    """The chosen run's candidate, its score and its coefficients, (2 + size,), and the transcript. Every run is made.
+
+    Raises
+    ------
+    RunFailed
+        if the chosen run failed.
+    """
+    tuning.check(release.plan)
+    noise, (chosen,) = Noise() if noise is None else noise, release.plan.queries
+    outputs: list[Vector] = []
+    for i, trial in tuning.runs:
+        score, w = _tried(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
+        outputs.append(np.concatenate(([float(i), score], w)))
+    scores = np.array([output[1] for output in outputs])
+    best = int(chosen.mechanism.perturb(scores, chosen.noise_multiplier, 1.0, noise)[0])
+    if scores[best] == -math.inf:
+        raise RunFailed("the chosen run failed")
+    return outputs[best], release.plan
+
+
+def _runs_made(count: int, on_answer: Callable[[int], None] | None) -> Callable[[int], None] | None:
+    """Whatever a run answers, what is told is how many were made before it."""
+    return None if on_answer is None else lambda _: on_answer(count)
+
+
+def _tried(
+    trial: Trial,
+    base: Problem,
+    data: Data,
+    release: ReleasePlan,
+    noise: Noise,
+    on_answer: Callable[[int], None] | None,
+) -> tuple[float, Vector]:
+    """One run's score and coefficients; a run that fails has a score below all others and releases nothing."""
+    problem = trial.problem(base)
+    last, rest = parted(trial.plan, {SCORE})
+    try:
+        w, _ = run_one(
+            trial.method,
+            problem,
+            data.seen_by(problem),
+            replace(release, plan=rest),
+            noise,
+            on_answer,
+            trial.preparation,
+        )
+        return ScoreOracle(problem, data.seen_by(problem), last, noise).score(SCORE, w), w
+    except SolverError:
+        return -math.inf, np.zeros(problem.size)

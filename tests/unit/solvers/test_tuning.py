@@ -1,0 +1,205 @@
+"""Tunings: every run is made, none costs more than the choice allows, and a record moves a score by what is said."""
+
+import math
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.errors import FilterMismatch, OutOfRange
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Relation, apart
+from solvers import Problem, tuning
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.data import Data
+from solvers.data_access.scores import BOUND, ScoreOracle, Scores
+from solvers.domains import Free
+from solvers.errors import NeedsDelta, RunFailed, Unsuitable
+from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.methods import DpGd, Method, NoisySgd, ObjectivePerturbation, OutputPerturbation
+from solvers.preparation import Declared
+from solvers.problem import Vector
+from solvers.regularizers import L2
+from solvers.solve import Limits, Quote
+from solvers.solve import run as run_one
+from solvers.trials import Candidate, Candidates, Tuning
+from tests.support.seeded import SeededBits
+
+LAYOUT = Columns((1, 3, 1), ((-1.0, 1.0), (-1.0, 1.0)))
+N = 300
+PROBLEM = Problem(Logistic(), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns=LAYOUT)
+PRIVACY = Privacy(2.0, 1e-6)
+
+
+def candidate(method: Method, strength: float = 0.1) -> Candidate:
+    return Candidate(method, L2(strength), Free(), Declared(), None)
+
+
+ASKED = Candidates((candidate(OutputPerturbation(steps=4)), candidate(DpGd(steps=2), 0.5)), 3)
+
+
+def tuned(quote: Quote) -> Tuning:
+    assert isinstance(quote.method, Tuning)
+    return quote.method
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Vector, Vector]:
+    rng = np.random.default_rng(2)
+    kinds = np.eye(3)[rng.integers(0, 3, N)]
+    X = np.column_stack((rng.uniform(-1, 1, N), kinds, rng.uniform(-1, 1, N), np.ones(N)))
+    return X, np.sign(X[:, 0] + X[:, 4] / 3)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_each_run_and_its_score_cost_what_the_choice_says_of_one(relation: Relation) -> None:
+    quote = tuning.plan(ASKED, replace(PROBLEM, relation=relation), PRIVACY)
+    mu = apart(relation) / quote.release.plan.queries[0].noise_multiplier
+    assert (quote.release.epsilon <= PRIVACY.epsilon, quote.release.plan.relation) == (True, relation)
+    for trial in tuned(quote).trials:
+        spent, score = trial.plan.gdp(), replace(trial.plan, queries=trial.plan.queries[-1:]).gdp()
+        assert spent is not None
+        assert score is not None
+        assert mu * (1 - 1e-6) <= spent <= mu
+        assert score**2 == pytest.approx(0.1 * mu**2, rel=1e-3)
+    runs = 3 * (4 + 2 + 2)  # passes of the methods and of the scores
+    assert quote.gradient_evaluations == runs * N
+
+
+def test_every_run_is_made_whatever_counts_and_the_work_tells_nothing(rows: tuple[Vector, Vector]) -> None:
+    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    chosen, heard = set(), []
+    with patch.object(tuning, "_tried", wraps=tuning._tried) as tried:
+        for seed in range(8):
+            told: list[int] = []
+            output, transcript = tuning.run(
+                tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(seed)), told.append
+            )
+            chosen.add(int(output[0]))
+            heard.append(told)
+            assert output.shape == (2 + LAYOUT.d,)
+            assert transcript == quote.release.plan
+        assert tried.call_count == 8 * 6
+    assert chosen == {0, 1}
+    assert all(told == heard[0] for told in heard)
+    assert sorted(set(heard[0])) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_run_that_fails_is_the_worst_of_all_and_if_it_is_chosen_nothing_is_released(
+    rows: tuple[Vector, Vector],
+) -> None:
+    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    made = 0
+
+    def failing(*given: object) -> object:
+        nonlocal made
+        made += 1
+        if made % 6 != 0:
+            raise RunFailed("no number")
+        return run_one(*given)  # type: ignore[arg-type]
+
+    ends = []
+    with patch.object(tuning, "run_one", failing):
+        for seed in range(12):
+            try:
+                ends.append(int(tuning.run(tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(seed)))[0][0]))
+            except RunFailed:
+                ends.append(-1)
+    assert made == 12 * 6
+    assert set(ends) == {-1, 1}  # the sixth run is of the second candidate
+
+
+def test_a_plan_of_less_noise_or_of_fewer_runs_is_refused(rows: tuple[Vector, Vector]) -> None:
+    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    method, release = tuned(quote), quote.release
+    first = method.trials[0]
+    halved = tuple(replace(query, noise_multiplier=query.noise_multiplier / 2) for query in first.plan.queries)
+    unscored, other = first.plan.queries[:-1], replace(first.plan, relation="zero_out")
+    wrongs = (replace(first.plan, queries=halved), replace(first.plan, queries=unscored), other)
+    (choice,) = release.plan.queries
+    wrong = [
+        (replace(method, repeats=4), release),
+        (replace(method, repeats=2), release),
+        *((replace(method, trials=(replace(first, plan=wrong), method.trials[1])), release) for wrong in wrongs),
+        (method, replace(release, plan=Plan((replace(choice, noise_multiplier=choice.noise_multiplier * 1.01),)))),
+        (method, replace(release, plan=Plan((replace(choice, count=2),)))),
+        (method, replace(release, plan=Plan((PlannedQuery("selection", 1, Gaussian(), 5.0),)))),
+    ]
+    for asked, planned in wrong:
+        with pytest.raises(OutOfRange):
+            tuning.run(asked, PROBLEM, data, planned)
+
+
+@pytest.mark.parametrize("method", [NoisySgd(), ObjectivePerturbation()])
+def test_methods_without_a_mu_are_refused(method: Method) -> None:
+    with pytest.raises(FilterMismatch, match="Gaussian"):
+        tuning.plan(Candidates((candidate(method),), 2), PROBLEM, PRIVACY)
+
+
+def test_refusals_name_the_reason(rows: tuple[Vector, Vector]) -> None:
+    with pytest.raises(NeedsDelta):
+        tuning.plan(ASKED, PROBLEM, Privacy(1.0))
+    with pytest.raises(OutOfRange, match="per-row gradients"):
+        tuning.plan(ASKED, PROBLEM, PRIVACY, Limits(evaluations=20.0 * N))
+    for repeats in (0, 129):
+        with pytest.raises(OutOfRange):
+            Candidates(ASKED.candidates, repeats)
+    quote = tuning.plan(ASKED, PROBLEM, PRIVACY)
+    with pytest.raises(Unsuitable, match="several runs"):
+        run_one(tuned(quote), PROBLEM, inputs.of_arrays(*rows, PROBLEM), quote.release)
+
+
+def score(data: Data, w: Vector) -> float:
+    return float(data.total(Scores(w))) / 2**17 / data.problem.unit.places
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels"), [(Logistic(), (-1.0, 1.0)), (Softmax(3), (0.0, 1.0, 2.0)), (Squared(), ())]
+)
+def test_a_record_moves_a_score_by_one_at_most_and_a_blank_one_by_half(
+    loss: Loss, labels: tuple[float, ...], rows: tuple[Vector, Vector]
+) -> None:
+    """Records at every target, under models of every size: what each adds is in [-1/2, 1/2], and they add up."""
+    rng = np.random.default_rng(5)
+    problem, farthest = replace(PROBLEM, loss=loss), 0.0
+    y = rng.choice(labels, N) if labels else rng.uniform(-1, 1, N)
+    data = inputs.of_arrays(rows[0], y, problem)
+    for size in (0.0, 0.3, 1e3, 1e90):
+        w = size * rng.normal(size=problem.size)
+        whole = score(data, w)
+        for i in range(0, N, 29):
+            without = score(replace(data, scale=np.where(np.arange(N) == i, 0.0, data.scale)), w)
+            farthest = max(farthest, abs(whole - without))
+            assert abs(whole - without) <= BOUND
+    assert farthest == pytest.approx(BOUND, abs=1e-3 if labels else 0.2)
+
+
+def test_scores_are_right_answers_and_distances(rows: tuple[Vector, Vector]) -> None:
+    X, y = rows
+    w = np.array([0.3, 0.1, -0.2, 0.0, 0.4, 0.05])
+    data = inputs.of_arrays(X, y, PROBLEM)
+    right = np.mean((X @ w > 0) == (y > 0))
+    assert score(data, w) / N == pytest.approx(right - 0.5)
+    number = replace(PROBLEM, loss=Squared())
+    far = np.minimum(np.abs(X @ w - X[:, 0]), 1.0).mean()
+    assert score(inputs.of_arrays(X, X[:, 0], number), w) / N == pytest.approx(0.5 - far, abs=2**-16)
+    several = replace(PROBLEM, loss=Softmax(3))
+    W, classes = np.random.default_rng(1).normal(size=(3, LAYOUT.d)), np.arange(N, dtype=np.float64) % 3
+    told = score(inputs.of_arrays(X, classes, several), W.ravel()) / N
+    assert told == pytest.approx(np.mean((X @ W.T).argmax(axis=1) == classes) - 0.5)
+
+
+def test_the_noise_of_a_score_is_that_of_its_multiplier(rows: tuple[Vector, Vector]) -> None:
+    """Of 400 scores the std is within 6 of its stds of z / 2 over n."""
+    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    (query,), noise = tuned(quote).trials[0].plan.queries[-1:], Noise(SeededBits(9))
+    w = np.zeros(LAYOUT.d)
+    drawn = [ScoreOracle(PROBLEM, data, Plan((query,)), noise).score("score", w) for _ in range(400)]
+    std = query.noise_multiplier * 0.5 / N
+    assert np.std(drawn) == pytest.approx(std, rel=6 / math.sqrt(800))
+    assert np.mean(drawn) == pytest.approx(score(data, w) / N, abs=6 * std / 20)
