@@ -11,7 +11,7 @@ from app.cli import main
 from purse import Client
 from tests.support.live import live
 from tests.support.service import SPEC, people
-from tests.support.session import Session, steps
+from tests.support.session import Session, blocks, steps
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing.md"
 OFFLINE = ("purse ledger verify", "purse receipt verify")
@@ -41,11 +41,13 @@ def test_the_session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 OPERATIONS = PAGE.with_name("operations.md").read_text()
-COMMANDS = re.findall(r"^purse (.*)$", OPERATIONS, re.MULTILINE) + re.findall(r"`purse (.*?)(?: \.\.\.)?`", OPERATIONS)
+PLAIN = [block for page in PAGE.parent.glob("*.md") for name in ("", "text") for block in blocks(page, name)]
+COMMANDS = [line for block in PLAIN for line in re.findall(r"^purse (.*?)(?: +#.*| > .*)?$", block, re.MULTILINE)]
+COMMANDS += re.findall(r"`purse (.*?)(?: \.\.\.)?`", OPERATIONS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_operators_commands_exist_with_these_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
+def test_commands_that_are_not_run_exist_with_these_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*shlex.split(command), "--help"])
     assert (ended.value.code, "Usage: purse" in capsys.readouterr().out) == (0, True)

@@ -7,15 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from app.demo import script
+from app.wire import JobRequest, StatisticRequest
 from purse import Client
+from purse.wire.datasets import DatasetSpec
+from purse.wire.problems import ProblemDetails
 from solvers import Release
 from tests.support.live import Live, live
 from tests.support.session import Session, blocks, steps
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+SHOWN: dict[str, Any] = {
+    "errors.md": ProblemDetails,
+    "files.md": DatasetSpec,
+    "http.md": StatisticRequest | JobRequest,
+}
 PYTHON = blocks(DOCS / "python.md", "python")
 
 
@@ -109,7 +118,15 @@ def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
     assert re.search(r"refused, 409 budget_exhausted", shown)
 
 
-def test_every_session_of_a_page_is_run_by_a_test() -> None:
-    shown = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if steps(page)}
-    run = {"tutorial.md", "auditing.md", *(f"how-to/{reader}.md" for reader in ("analyst", "steward", "operator"))}
-    assert shown == run
+def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
+    pages = {page.relative_to(DOCS).as_posix(): page for page in DOCS.rglob("*.md")}
+    how_tos = {f"how-to/{reader}.md" for reader in ("analyst", "steward", "operator")}
+    assert {name for name, page in pages.items() if steps(page)} == {"tutorial.md", "auditing.md", *how_tos}
+    assert {name for name, page in pages.items() if blocks(page, "python")} == {"python.md", "estimators.md"}
+
+
+def test_every_document_that_a_page_shows_is_one() -> None:
+    shown = [(page.name, text) for page in DOCS.glob("*.md") for text in blocks(page, "json")]
+    assert {name for name, _ in shown} == set(SHOWN)
+    for name, text in shown:
+        TypeAdapter(SHOWN[name]).validate_json(text.replace("ds_...", f"ds_{'a' * 20}"))

@@ -50,17 +50,23 @@ def http() -> Iterator[str]:
     yield "# Every operation and every field\n\nThe OpenAPI document, `/openapi.json` of a running server, as a page.\n"
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            yield f"## {method.upper()} {path}\n\n{_cell(operation.get('description', operation['summary']))}\n"
-            rows = [_field(p["name"], p["schema"], p.get("required", False)) for p in operation.get("parameters", ())]
-            yield from _table(rows)
-            bodies = operation.get("requestBody", {}).get("content", {})
-            answers = (f"{code} {_type(_schema(answer))}".strip() for code, answer in operation["responses"].items())
-            yield "".join(f"Body, {kind}: {_type(body['schema'])}\n\n" for kind, body in bodies.items())
-            yield f"Answers: {', '.join(answers)}\n"
+            yield f"## {method.upper()} {path}\n"
+            yield from _operation(operation)
     for name, schema in sorted(document["components"]["schemas"].items()):
         yield f"## {name}\n\n{_cell(schema.get('description', ''))}\n"
         needed = schema.get("required", ())
         yield from _table([_field(key, value, key in needed) for key, value in schema.get("properties", {}).items()])
+
+
+def _operation(operation: dict[str, Any]) -> Iterator[str]:
+    yield _cell(operation.get("description", operation["summary"])) + "\n"
+    parameters = operation.get("parameters", ())
+    yield from _table([_field(each["name"], each["schema"], each.get("required", False)) for each in parameters])
+    for kind, body in operation.get("requestBody", {}).get("content", {}).items():
+        yield f"Body, {kind}: {_type(body['schema'])}\n"
+    answers = operation["responses"]
+    good = ", ".join(f"{code} {_type(_schema(answers[code]))}".strip() for code in answers if code < "4")
+    yield f"Answers {good}; refuses with {', '.join(code for code in answers if code >= '4')}.\n"
 
 
 def python() -> Iterator[str]:
