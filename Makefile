@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test coverage check bench paper peers machines linked pythons kills attack fuzz audit site advisories report image lock clean
+.PHONY: help demo serve quick test screenshots coverage check bench paper peers machines linked pythons kills attack fuzz audit site advisories report image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -40,6 +40,9 @@ quick: $(TESTING) ## the suite without what takes long: under a minute on two id
 
 test: $(TESTING) ## the whole suite, the heavy part aside
 	@$(SUITE)
+
+screenshots: $(TESTING) ## the pictures of the pages in docs/screenshots, by the tests in a browser
+	@SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest -q tests/pages
 
 coverage: $(TESTING) ## the whole suite, and which lines and branches it never ran
 	@$(BIN)/coverage erase

@@ -3,7 +3,6 @@
 Reference: Fetch Metadata (W3C) and RFC 6454 (Origin) for who sent a request; RFC 6265bis for SameSite; CSP level 3.
 """
 
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import Request, Response
@@ -97,13 +96,10 @@ def _set(request: Request, response: Response, value: str, seconds: int) -> None
 
 
 def _token(scope: Scope) -> bytes | None:
-    """What the cookie holds; nothing that no header could hold."""
-    sent = "; ".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie")
-    try:
-        found = SimpleCookie(sent).get(COOKIE)
-    except CookieError:
-        return None
-    token = "" if found is None else unquote(found.value)
+    """What the cookie holds; nothing if there are two, of which a neighboring site may have set one."""
+    sent = b";".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1").split(";")
+    mine = [value for name, _, value in (pair.strip().partition("=") for pair in sent) if name == COOKIE]
+    token = unquote(mine[0]) if len(mine) == 1 else ""
     return token.encode() if _is_sendable(token) else None
 
 

@@ -21,6 +21,7 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     expect(page.locator("#quote")).to_contain_text("target")  # what is still to be said
     page.get_by_label("Target").select_option("income")
     before = _share(page)
+    visitor.shoot("job")
     expect(page.locator("#positive option")).to_have_text(["by default", "low", "high"])
     epsilon = page.get_by_label("Epsilon", exact=False).first
     page.get_by_role("slider").press("ArrowRight")
@@ -75,7 +76,12 @@ def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, datase
     page.get_by_role("button", name="Charge and run").click()
     expect(page.get_by_role("status")).to_have_text("It is done.")
     expect(page.get_by_role("row", name=re.compile("^m "))).to_be_visible()
-    page.get_by_role("link", name="Jobs").click()
+    page.goto(f"/pages/datasets/{dataset}")
+    expect(page.get_by_role("region", name="Shares by method")).to_contain_text("counts")
+    expect(page.get_by_role("region", name="Shares by analyst")).to_contain_text("bootstrap")
+    visitor.shoot("budget")
+    visitor.check()
+    page.get_by_role("link", name="Jobs", exact=True).click()
     expect(page.get_by_role("region", name="Jobs")).to_contain_text("counts")
     visitor.check()
 

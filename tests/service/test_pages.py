@@ -95,6 +95,33 @@ def test_what_is_no_token_is_refused_in_a_sentence_and_kept_nowhere(shared: Serv
     assert not token or token not in answer.text
 
 
+@pytest.mark.parametrize("cookie", [f'a b; x="; purse_session={STEWARD}', f"purse_session={STEWARD};y=1"])
+def test_other_cookies_do_not_disturb_it(shared: Service, cookie: str) -> None:
+    assert visit(shared, None, "/pages", headers={"Cookie": cookie}).status_code == 200
+
+
+@pytest.mark.parametrize("more", [STEWARD, "other", ""])
+def test_of_two_sessions_none_counts(shared: Service, more: str) -> None:
+    """A neighboring site may set a cookie for ours: nobody is to work as somebody else unawares."""
+    cookie = f"purse_session={STEWARD}; purse_session={more}"
+    assert visit(shared, None, "/pages", headers={"Cookie": cookie}).status_code == 303
+
+
+def test_a_session_ends_with_its_token(shared: Service) -> None:
+    made = shared.call("steward", "POST", "/v1/tokens", json={"name": "brief", "role": "analyst"}).json()
+    assert visit(shared, made["token"], "/pages").status_code == 200
+    shared.call("steward", "DELETE", f"/v1/tokens/{made['id']}")
+    ended = visit(shared, made["token"], "/pages")
+    assert (ended.status_code, ended.headers["Location"]) == (303, "/pages/sign-in")
+    assert "Max-Age=0" in ended.headers["Set-Cookie"]
+    part = visit(shared, made["token"], "/pages", headers={"HX-Request": "true"})
+    assert part.headers["HX-Redirect"] == "/pages/sign-in"
+
+
+def test_the_cookie_is_nothing_to_the_interface(shared: Service) -> None:
+    assert visit(shared, STEWARD, "/v1/datasets").status_code == 401
+
+
 def test_no_token_is_in_a_page_or_in_a_log(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         pages = [sign_in(shared, STEWARD), *(visit(shared, STEWARD, path) for path in ("/pages", "/pages/nowhere"))]
@@ -167,16 +194,16 @@ def test_what_is_vendored_is_as_it_was_released() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_text(service: Service, name: str) -> None:
+def test_a_hostile_name_is_text(shared: Service, name: str) -> None:
     """Of a dataset, of a column, of a category and of a person: as it is, and never as a part of the page."""
     title = name if name.isprintable() else name.replace("\u202e", "")
     columns = [SPEC["columns"][0], SPEC["columns"][1] | {"categories": ["f", "m", name]}, SPEC["columns"][2]]
     columns[0] = columns[0] | {"name": name, "source": "age"}
-    made = service.upload(SPEC | {"name": title, "columns": columns})
+    made = shared.upload(SPEC | {"name": title, "columns": columns}, people(1000 + HOSTILE.index(name)))
     assert made.status_code == 201, made.text
-    steward = service.call("steward", "POST", "/v1/tokens", json={"name": title, "role": "steward"}).json()["token"]
+    steward = shared.call("steward", "POST", "/v1/tokens", json={"name": title, "role": "steward"}).json()["token"]
     for path in ("/pages", f"/pages/datasets/{made.json()['id']}"):
-        page = visit(service, steward, path).text
+        page = visit(shared, steward, path).text
         assert "<script>alert" not in page
         assert "<img" not in page
         assert f"<bdi>{title}</bdi>" in unescape(page)
@@ -197,29 +224,30 @@ def _parts(spec: dict[str, Any], file: bytes) -> dict[str, Any]:
     return {"data": {"spec": json.dumps(spec)}, "files": {"file": ("people.csv", file)}}
 
 
-def test_an_upload_is_the_interfaces_own(service: Service) -> None:
+def test_an_upload_is_the_interfaces_own(shared: Service) -> None:
     """Received as it arrives, under its rules: roles, parts, sizes, and a report that is told once."""
-    sent = _parts(SPEC, people())
-    made = visit(service, STEWARD, "/pages/upload", "POST", **sent)
+    sent = _parts(SPEC | {"name": "on a page"}, people(901))
+    made = visit(shared, STEWARD, "/pages/upload", "POST", **sent)
     assert made.status_code == 201
     assert "What became of the values" in made.text
-    again = visit(service, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "again"}, people()))
+    again = visit(shared, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "again"}, people(901)))
     assert (again.status_code, "already a dataset" in again.text) == (409, True)
-    more = visit(service, STEWARD, "/pages/upload", "POST", **(sent | {"data": {"spec": "{}", "more": "x"}}))
+    more = visit(shared, STEWARD, "/pages/upload", "POST", **(sent | {"data": {"spec": "{}", "more": "x"}}))
     assert more.status_code == 422
     for role in ("analyst", "auditor"):
-        assert visit(service, service.tokens[role], "/pages/upload", "POST", **sent).status_code == 403
-        assert visit(service, service.tokens[role], "/pages/upload").status_code == 403
-    [dataset] = service.call("steward", "GET", "/v1/datasets").json()["items"]
-    told = [visit(service, STEWARD, path).text for path in ("/pages", f"/pages/datasets/{dataset['id']}")]
+        assert visit(shared, shared.tokens[role], "/pages/upload", "POST", **sent).status_code == 403
+        assert visit(shared, shared.tokens[role], "/pages/upload").status_code == 403
+    found = shared.call("steward", "GET", "/v1/datasets").json()["items"]
+    [dataset] = [each for each in found if each["name"] == "on a page"]
+    told = [visit(shared, STEWARD, path).text for path in ("/pages", f"/pages/datasets/{dataset['id']}")]
     assert not any("What became of the values" in page for page in told)
 
 
-def test_how_long_an_upload_took_is_not_logged(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
     """It tells of the file, as at the interface."""
     with caplog.at_level(logging.INFO, logger="purse.access"):
-        visit(service, STEWARD, "/pages/upload", "POST", **_parts(SPEC, people()))
-        visit(service, STEWARD, "/pages")
+        visit(shared, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "untimed"}, people(902)))
+        visit(shared, STEWARD, "/pages")
     told = {record.getMessage() for record in caplog.records if "POST" in record.getMessage()}
     assert told == {"POST /pages/upload 201", "POST /v1/datasets 201"}
     assert any(record.getMessage().endswith(" ms") for record in caplog.records)
