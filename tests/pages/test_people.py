@@ -1,0 +1,233 @@
+"""What people do on the pages, in a real browser: look around, declare a file, let analysts in, ask for jobs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from purse import Client
+from tests.support.browser import Visitor
+from tests.support.live import Live
+from tests.support.service import SPEC, people
+
+PASTED = SPEC | {"name": "pasted"}
+ROWS = "patient;age;sex\n" + "\n".join(f"p{i // 2};{20 + i % 60},5;{'fm'[i % 2]}" for i in range(200)) + "\n"
+
+
+def test_a_person_signs_in_looks_around_and_signs_out(visitor: Visitor, server: Live, dataset: str) -> None:
+    page = visitor.page
+    page.context.clear_cookies()
+    visitor.sign_in(server.token)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Datasets")
+    visitor.check()
+    page.get_by_role("link", name="people").click()
+    expect(page).to_have_url(re.compile(rf"/pages/datasets/{dataset}$"))
+    expect(page.get_by_role("region", name="Columns as declared")).to_contain_text("0 to 100")
+    visitor.check()
+    [cookie] = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/pages")
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    assert page.context.cookies() == []
+    visitor.check()
+    page.goto(f"/pages/datasets/{dataset}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_nothing_needs_a_mouse(visitor: Visitor, dataset: str) -> None:
+    page = visitor.page
+    page.goto("/pages")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the page")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="people")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(rf"/pages/datasets/{dataset}$"))
+
+
+def test_a_steward_lets_an_analyst_in_for_a_part(visitor: Visitor, server: Live, dataset: str) -> None:
+    page = visitor.page
+    with Client(server.url, server.token) as client:
+        token = client.tokens.create("ada <b>", "analyst").token
+    page.goto(f"/pages/datasets/{dataset}")
+    page.get_by_role("link", name="Grants and allotments").click()
+    page.locator("#granted").fill("ada <b>")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Grants so far")).to_contain_text("ada <b>")
+    page.locator("#allotted").fill("ada <b>")
+    page.locator("#share").fill("0.25")
+    page.get_by_role("button", name="Allot", exact=True).click()
+    expect(page.get_by_role("region", name="Allotments so far")).to_contain_text("25 %")
+    visitor.check()
+    page.locator("#allotted").fill("nobody")
+    page.locator("#share").fill("0.25")
+    page.get_by_role("button", name="Allot", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("no such thing")
+    assert len(visitor.complaints) == 1  # the browser's own, of the 404
+    visitor.complaints.clear()
+    with Visitor.arrived(page.context.browser, server.url, token) as analyst:  # type: ignore[arg-type]
+        analyst.page.get_by_role("link", name="people").click()
+        expect(analyst.page.get_by_role("link", name="Grants")).to_have_count(0)
+    page.get_by_role("button", name="Take back the allotment of ada <b>").click()
+    expect(page.get_by_role("region", name="Allotments so far")).to_have_count(0)
+    page.get_by_role("button", name="Revoke the grant of ada <b>").click()
+    expect(page.get_by_role("region", name="Grants so far")).to_have_count(0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "hospital.csv"
+    made.write_bytes(ROWS.encode("latin-1"))
+    return made
+
+
+def _fill(page: Page, **said: str) -> None:
+    for name, value in said.items():
+        page.locator(f"[name='{name.replace('__', '.')}']").fill(value)
+
+
+def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file: Path) -> None:
+    page = visitor.page
+    page.get_by_role("link", name="Upload").click()
+    _fill(page, name="hospital", budget__epsilon="2", budget__delta="1e-6")
+    page.locator("summary", has_text="More of the dataset").click()
+    _fill(page, dialect__delimiter=";", unit__column="patient", unit__max_rows="2")
+    page.get_by_label("File").set_input_files(file)
+    expect(page.get_by_role("group", name="Column 3: sex")).to_be_visible()
+    page.get_by_role("button", name="Remove column 1").click()
+    age, sex = (page.get_by_role("group", name=re.compile(name)) for name in ("Column 1: age", "Column 2: sex"))
+    age.get_by_label("Lower").fill("0")
+    age.get_by_label("Upper").fill("100")
+    sex.get_by_label("Type").select_option("category")
+    sex.get_by_label("Categories").fill("f\nm")
+    sex.get_by_label("Categories").blur()
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"categories": '))
+    page.get_by_role("button", name="Upload and register").click()
+    report = page.get_by_role("region", name="What became of the values")
+    expect(report).to_contain_text("20,5")
+    expect(page.get_by_role("alert")).to_contain_text("do not parse")
+    report.scroll_into_view_if_needed()
+    visitor.shoot("upload")
+    assert all("422" in complaint for complaint in visitor.complaints)
+    visitor.complaints.clear()
+    page.get_by_label("Decimal").select_option(",")
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"decimal": ","'))
+    page.get_by_role("button", name="Upload and register").click()
+    expect(page.get_by_text("It is registered")).to_be_visible()
+    expect(report).to_contain_text("200")
+    visitor.check()
+    with Client(visitor.url, page.context.cookies()[0]["value"]) as client:
+        [made] = [each for each in client.datasets.list() if each.name == "hospital"]
+    assert (made.persons, made.unit.max_rows, [column.name for column in made.columns]) == (100, 2, ["age", "sex"])
+
+
+def test_a_declaration_may_be_pasted(visitor: Visitor, tmp_path: Path) -> None:
+    page = visitor.page
+    page.goto("/pages/upload")
+    declared = page.get_by_label("Declaration, as JSON")
+    declared.fill(json.dumps(PASTED | {"max_unparsed": {"age": 0.5}}))
+    page.get_by_role("button", name="Show it in the editor").click()
+    expect(page.get_by_role("alert")).to_contain_text("more than the editor can")
+    declared.fill(json.dumps(PASTED))
+    page.get_by_role("button", name="Show it in the editor").click()
+    expect(page.get_by_role("group", name="Column 3: income")).to_be_visible()
+    assert json.loads(declared.input_value()) == PASTED
+    (tmp_path / "people.csv").write_bytes(people(240))
+    page.get_by_label("File").set_input_files(tmp_path / "people.csv")
+    expect(page.get_by_role("group", name="Column 3: income")).to_be_visible()
+    page.get_by_role("button", name="Upload and register").click()
+    page.get_by_role("link", name="pasted").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("pasted")
+
+
+def _share(page: Page) -> float:
+    told = page.locator("#quote dd").first
+    expect(told).to_contain_text("of the budget")
+    return float(told.inner_text().split(" ")[0])
+
+
+def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Visitor, dataset: str) -> None:
+    page = visitor.page
+    page.goto(f"/pages/datasets/{dataset}")
+    page.get_by_role("link", name="New model").click()
+    expect(page.locator("#quote")).to_contain_text("target")  # what is still to be said
+    page.get_by_label("Target").select_option("income")
+    before = _share(page)
+    visitor.shoot("job")
+    expect(page.locator("#positive option")).to_have_text(["by default", "low", "high"])
+    epsilon = page.get_by_label("Epsilon", exact=False).first
+    page.get_by_role("slider").press("ArrowRight")
+    assert float(epsilon.input_value()) > 0.5
+    with page.expect_response(re.compile("/quote")):
+        page.get_by_role("slider").press("ArrowRight")
+    expect(page.locator("#quote dd").first).not_to_contain_text(f"{before:.3g} %")
+    assert _share(page) > before
+    noise = page.get_by_role("region", name="Noise of each query").locator("td").nth(1)
+    assert float(noise.inner_text().replace(",", "")) > 0
+    page.get_by_label("Method").select_option("dp_gd")
+    page.get_by_label("Steps").fill("7")
+    expect(page.locator("#quote")).to_contain_text("dp_gd")
+    page.get_by_label("Steps").fill("none")
+    expect(page.locator("#quote")).to_contain_text(re.compile(r"steps\s+Input should be"))
+    page.locator("#method-name").select_option("")
+    page.locator("summary", has_text="More choices").click()
+    visitor.check()
+    with Client(visitor.url, page.context.cookies()[0]["value"]) as client:
+        assert client.datasets.budget(dataset).share == 0
+
+
+def test_a_job_is_asked_for_by_keyboard_alone_and_its_end_is_told(visitor: Visitor, dataset: str) -> None:
+    page = visitor.page
+    page.goto(f"/pages/datasets/{dataset}/new?kind=model")
+    expect(page.locator("#quote .wrong")).to_be_visible()
+    reached = _tab_to(page, "target")
+    page.keyboard.type("income")  # a select takes the first that begins so
+    expect(page.locator("#quote strong").first).to_contain_text("%")
+    reached += _tab_to(page, "privacy.epsilon")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("0.7")
+    assert {"positive", "method.name"} <= set(reached)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/pages/jobs/job_"))
+    expect(page.get_by_role("status")).to_have_text("It is done.")
+    expect(page.get_by_role("region", name="Coefficients of encoded values")).to_contain_text("sex = f")
+    expect(page.get_by_text("epsilon 0.7 at delta")).to_be_visible()
+    visitor.check()
+    with page.expect_download() as receipt:
+        page.get_by_role("link", name="Receipt").click()
+    assert receipt.value.suggested_filename.endswith(".receipt.json")
+
+
+def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, dataset: str) -> None:
+    page = visitor.page
+    page.goto(f"/pages/datasets/{dataset}/new?kind=statistic")
+    page.get_by_label("Method").select_option("counts")
+    page.locator("summary", has_text="Columns").click()
+    page.get_by_role("checkbox", name="sex").check()
+    expect(page.locator("#quote dd").first).to_contain_text("of the budget")
+    page.get_by_role("button", name="Charge and run").click()
+    expect(page.get_by_role("status")).to_have_text("It is done.")
+    expect(page.get_by_role("row", name=re.compile("^m "))).to_be_visible()
+    page.goto(f"/pages/datasets/{dataset}")
+    expect(page.get_by_role("region", name="Shares by method")).to_contain_text("counts")
+    expect(page.get_by_role("region", name="Shares by analyst")).to_contain_text("bootstrap")
+    visitor.shoot("budget")
+    visitor.check()
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    expect(page.get_by_role("region", name="Jobs")).to_contain_text("counts")
+    visitor.check()
+
+
+def _tab_to(page: Page, name: str) -> list[str]:
+    """The names of the controls that Tab comes by on the way to this one."""
+    passed: list[str] = []
+    while len(passed) < 60:
+        page.keyboard.press("Tab")
+        passed.append(page.evaluate("document.activeElement.name || document.activeElement.tagName"))
+        if passed[-1] == name:
+            return passed
+    raise AssertionError(f"{name} is not reached: {passed}")
