@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.service.conftest import MakeService
-from tests.support.fuzz import Unchanged, fuzz
 from tests.support.service import Service
 
 # What takes long to draw or to answer; `make fuzz` tries these on their edges, too.
@@ -14,6 +13,8 @@ _DEAR = "post_(quotes|jobs|datasets|dataset_charges)"
 
 @pytest.mark.slow
 def test_the_interface_is_what_its_document_says(make_service: MakeService, tmp_path: Path) -> None:
+    from tests.support.fuzz import fuzz  # only whoever runs it loads the tool
+
     with make_service(tmp_path / "home") as service:
         found = fuzz(service, seed=1, examples=6, without_edges=_DEAR)
     assert not found.failures, "\n\n".join(f"{what}\n{sample}" for what, sample in found.failures.items())
@@ -23,6 +24,8 @@ def test_the_interface_is_what_its_document_says(make_service: MakeService, tmp_
 
 
 def test_what_lasts_is_watched(service: Service) -> None:
+    from tests.support.fuzz import Unchanged
+
     unchanged = Unchanged(service)
     assert unchanged.look()
     assert service.call("steward", "POST", "/v1/tokens", json={"name": "eve"}).status_code == 422
