@@ -84,6 +84,7 @@ def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatchin
 
     If nothing is charged on its ledger then, it is withdrawn: no longer a dataset, its name free, the same values may
     be registered again. Otherwise `data` is "deleted": ledger and receipts stay, and nothing more is answered of it.
+    Its kept-out part goes with it, and it is withdrawn only if nothing is charged on that part's ledger either.
     """
     told = service.erase(base, chosen, principal, dataset_id)
     dispatcher.wake()
