@@ -27,6 +27,7 @@ NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "Datasets", _ALL),
     ("/jobs", "Jobs", _ALL),
     ("/upload", "Upload", ("steward",)),
+    ("/receipts", "Check a receipt", _ALL),
 )
 """Path under /pages, its name, and the roles to which it leads anywhere."""
 

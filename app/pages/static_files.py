@@ -1,4 +1,7 @@
-"""Scripts, styles and pictures, under names that hold their content's digest: what has a name never changes."""
+"""Scripts, styles and pictures, under names that hold the digest of them all: what has a name never changes.
+
+One digest for all, so that a module finds another one beside it.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -32,16 +35,24 @@ def files() -> dict[str, File]:
     return {path.name: _read(path) for path in FOLDER.iterdir() if path.suffix in _KINDS}
 
 
+@cache
+def together() -> str:
+    """The digest of them all."""
+    digests = {name: file.digest for name, file in files().items()}
+    return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()[:16]
+
+
 def address(name: str) -> str:
-    """The path of a file under /pages; `KeyError` if there is none."""
-    return f"/static/{files()[name].digest[:16]}/{name}"
+    """The path of a file under /pages."""
+    assert name in files()
+    return f"/static/{together()}/{name}"
 
 
 @router.get("/{digest}/{name}")
 def read(request: Request, digest: str, name: str) -> Response:
     """The file, for whoever asks."""
     found = files().get(name)
-    if found is None or found.digest[:16] != digest:
+    if found is None or digest != together():
         raise ApiError("not_found")
     headers = {"ETag": f'"{found.digest}"', "Cache-Control": _FOR_GOOD}
     if headers["ETag"] in request.headers.get("if-none-match", ""):

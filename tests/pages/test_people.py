@@ -198,7 +198,7 @@ def test_a_job_is_asked_for_by_keyboard_alone_and_its_end_is_told(visitor: Visit
     expect(page.get_by_text("epsilon 0.7 at delta")).to_be_visible()
     visitor.check()
     with page.expect_download() as receipt:
-        page.get_by_role("link", name="Receipt").click()
+        page.get_by_role("link", name="Receipt", exact=True).click()
     assert receipt.value.suggested_filename.endswith(".receipt.json")
 
 

@@ -14,7 +14,7 @@ from httpx import Response
 from app.http.routing import routes
 from app.pages import session
 from app.pages.routers import PAGES
-from app.pages.static_files import FOLDER, address, files
+from app.pages.static_files import FOLDER, address, files, together
 from tests.service.conftest import MakeService
 from tests.support.service import SPEC, STEWARD, Service, people
 
@@ -178,7 +178,7 @@ def test_what_is_named_after_its_content_is_kept_for_good(shared: Service) -> No
         assert "immutable" in answer.headers["Cache-Control"]
         again = visit(shared, None, f"/pages{address(name)}", headers={"If-None-Match": answer.headers["ETag"]})
         assert (again.status_code, again.content) == (304, b"")
-    for path in ("0000000000000000/pages.css", f"{files()['pages.css'].digest[:16]}/VENDORED.md", "x/..%2fapi.py"):
+    for path in ("0000000000000000/pages.css", f"{together()}/VENDORED.md", "x/..%2fapi.py"):
         assert visit(shared, None, f"/pages/static/{path}").status_code == 404
 
 

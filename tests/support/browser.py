@@ -54,7 +54,7 @@ class Visitor:
                 visitor.page.goto(PREFIX)
             yield visitor
             assert visitor.elsewhere == []
-            assert visitor.complaints == []
+            assert visitor.complaints == [], visitor.complaints
         finally:
             context.close()
 

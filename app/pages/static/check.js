@@ -1,0 +1,110 @@
+// Files that a person drops here are read here: a receipt is checked against keys that it did not bring along, and no
+// request is made.
+
+import { curve } from "./chart.js";
+import { follow } from "./ledger.js";
+import { Invalid, gaussDelta, parse, verify } from "./receipt.js";
+
+const VERDICTS = new Map([[true, "holds"], [false, "does not hold"], [null, "is not computed here"]]);
+
+/** A new element with this text, and in it these. */
+export function made(name, text = "", inside = [], attributes = {}) {
+  const found = document.createElement(name);
+  found.textContent = text;
+  found.append(...inside);
+  for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
+  return found;
+}
+
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const read = async (file) => UTF8.decode(await file.arrayBuffer());
+
+/** What files hold, told apart by content: a receipt, keys, an exported ledger, or else what a receipt may be for. */
+export function sorted(texts) {
+  const found = {};
+  for (const text of texts) {
+    let value = null;
+    try {
+      value = parse(text);
+    } catch {
+      // lines, each of them JSON
+    }
+    const has = (key) => value !== null && typeof value === "object" && Object.hasOwn(value, key);
+    if (value === null || (has("sequence") && has("body"))) found.ledger = text;
+    else found[has("receipt") ? "receipt" : has("keys") ? "keys" : "model"] = text;
+  }
+  return found;
+}
+
+/** Whether a ledger that was followed holds the receipt's release, as one more of the checks. */
+async function inLedger(receipt, ledger) {
+  const is = ledger.heads.get(receipt.sequence) === receipt.hash;
+  const says = is ? `entry ${receipt.sequence} of this ledger is its release` : "this ledger does not hold its release";
+  return { what: "ledger", holds: is, says };
+}
+
+/** All that can be found of these texts; `Invalid` if one of them is malformed, or there is no receipt. */
+export async function found(texts, keys, ledger = null) {
+  const given = sorted(texts);
+  if (given.receipt === undefined) throw new Invalid("there is no receipt among these files");
+  const result = await verify(given.receipt, given.keys ?? keys, { model: given.model ?? null });
+  const lines = given.ledger?.split("\n").filter((line) => line.trim() !== "");
+  const followed = lines ? await follow(lines.map(parse)) : ledger;
+  if (followed) result.checks.push(await inLedger(result.receipt, followed));
+  const holds = result.checks.some((check) => check.holds === false) ? false : result.holds;
+  return { ...result, holds, own: given.keys !== undefined };
+}
+
+function show(output, { receipt, checks, holds, mu, own }) {
+  const verdict = { true: "The receipt holds.", null: "What was checked holds; not all is computed here." };
+  const row = (name, value) => made("tr", "", [made("th", name, [], { scope: "row" }), made("td", value)]);
+  const rows = checks.map(({ what, holds: is, says }) =>
+    made("tr", "", [made("th", what, [], { scope: "row" }), made("td", VERDICTS.get(is)), made("td", says)]),
+  );
+  const facts = [
+    ["dataset", receipt.dataset_name],
+    ["analyst", receipt.analyst],
+    ["job", receipt.job],
+    ["method", receipt.method.name],
+    ["states", `epsilon ${receipt.epsilon} at delta ${receipt.delta}, ${receipt.neighbors}`],
+    ["issued", receipt.issued_at],
+    ["keys", own ? "from the file that you gave" : "as this service publishes them now"],
+  ];
+  output.replaceChildren(
+    made("p", verdict[holds] ?? "The receipt does not hold.", [], { class: holds === false ? "wrong" : "note" }),
+    made("table", "", [made("tbody", "", rows)], { "aria-label": "Checks" }),
+    made("table", "", [made("tbody", "", facts.map(([name, value]) => row(name, value)))], { "aria-label": "Receipt" }),
+  );
+  if (holds === false || mu === null) return;
+  const place = made("div", "", [], { class: "chart", role: "img" });
+  place.setAttribute("aria-label", `delta against epsilon of this release alone, mu ${mu.toPrecision(4)}`);
+  output.append(made("p", "delta against epsilon, of this release alone:"), place);
+  curve(place, (epsilon) => gaussDelta(mu, epsilon), Math.max(2 * receipt.epsilon, 1e-3));
+}
+
+/** Checks what was given last, and says so in the form's output. */
+async function check(form, texts) {
+  const output = form.querySelector("output");
+  const turn = (form.turn = (form.turn ?? 0) + 1);
+  let told;
+  try {
+    const result = await found(await Promise.all(texts), form.dataset.keys, form.ledger);
+    told = () => show(output, result);
+  } catch (error) {
+    told = () => output.replaceChildren(made("p", `This cannot be checked: ${error.message}.`, [], { class: "wrong" }));
+  }
+  if (turn === form.turn) told();
+}
+
+for (const form of document.querySelectorAll("form[data-keys]")) {
+  const files = (list) => check(form, Array.from(list, read));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.querySelector("input[type=file]").addEventListener("change", (event) => files(event.target.files));
+  form.addEventListener("dragover", (event) => event.preventDefault());
+  form.addEventListener("drop", (event) => {
+    event.preventDefault();
+    files(event.dataTransfer.files);
+  });
+  const given = document.querySelector("[data-receipt]");
+  if (given) check(form, [given.textContent]);
+}

@@ -1,0 +1,199 @@
+// A dataset's ledger, followed entry by entry where it is read: the chain is unbroken from its first entry on, no
+// charge passed the filter, and shares are sums of exact integers. Thresholds are taken as they were registered:
+// `purse ledger verify` computes them again from the budget.
+
+import { Invalid, canonical, gaussDelta, isSound } from "./receipt.js";
+
+const GENESIS = "0".repeat(64);
+const UNIT = 2 ** 40; // charges are integers in units of 2^-40
+const UNKNOWN = "not recorded";
+const STEPS = {
+  charged: ["new"],
+  refunded: ["charged"],
+  started: ["charged", "started"],
+  ...{ released: ["started"], failed: ["started"], cancelled: ["started"] },
+}; // of a job, and after which it may come
+
+const numbers = (cost) => cost.map(BigInt);
+const plus = (a, b, sign = 1n) => a.map((each, i) => each + sign * b[i]);
+const ratio = (a, b) => Number((a * 10n ** 18n) / b) / 1e18;
+
+/** Where a ledger stands after the entries that were added, all of which follow from those before them. */
+export class Ledger {
+  sequence = 0;
+  hash = GENESIS;
+  filter = null; // {kind, epsilon, delta, orders, weights, thresholds, slack} as it was registered last
+  spent = [];
+  whole = false; // one job took all of the budget
+  lost = false; // entries were, and perhaps charges with them
+  live = new Map(); // by job, or by the entry's number: {at, analyst, method, cost} of what is charged
+  changes = []; // {at, analyst, method, cost, sign}, in order
+  heads = new Map(); // by sequence number, the hash
+  #stages = new Map(); // by job, its last step; "ended" after its end
+
+  /** Adds the next entry; `Invalid` if it does not hash to its hash, does not follow, or charges too much. */
+  async add(entry) {
+    const { sequence, kind, body, previous_hash: previous, hash } = entry;
+    if (!(await isSound(entry))) throw new Invalid(`entry ${sequence} does not hash to its hash`);
+    if (sequence !== this.sequence + 1 || previous !== this.hash || (sequence === 1) !== (kind === "opened")) {
+      throw new Invalid(`entry ${sequence} does not follow entry ${this.sequence}`);
+    }
+    this.#record(sequence, kind, body);
+    [this.sequence, this.hash] = [sequence, hash];
+    this.heads.set(sequence, hash);
+  }
+
+  #record(sequence, kind, body) {
+    if (Object.hasOwn(STEPS, kind)) this.#step(sequence, kind, body.job);
+    if (kind === "opened" || kind === "promised") this.#promise(body.filter);
+    else if (kind === "charged") {
+      const who = { analyst: body.analyst ?? UNKNOWN, method: body.method ?? UNKNOWN };
+      const own = body.epsilon <= this.filter.epsilon && body.delta <= this.filter.delta;
+      const mayTakeAll = own && this.live.size === 0 && !this.lost;
+      this.#charge(sequence, body.job, { ...who, at: body.at, cost: numbers(body.cost) }, body.whole, mayTakeAll);
+      this.whole = body.whole;
+    } else if (kind === "external") {
+      const who = { analyst: body.by, method: "ran elsewhere" };
+      this.#charge(sequence, sequence, { ...who, at: body.at, cost: numbers(body.cost) }, body.exceeds, true);
+      this.whole = false;
+    } else if (kind === "refunded") this.#refund(sequence, body);
+    else if (kind === "rolled_back") {
+      this.lost = true;
+      for (const job of this.#stages.keys()) this.#stages.set(job, "ended");
+    }
+  }
+
+  #step(sequence, kind, job) {
+    const stage = this.#stages.get(job) ?? "new";
+    if (!STEPS[kind].includes(stage)) throw new Invalid(`entry ${sequence} records what cannot have happened`);
+    this.#stages.set(job, kind === "charged" || kind === "started" ? kind : "ended");
+  }
+
+  #promise(rule) {
+    const thresholds = numbers(rule.thresholds);
+    this.filter = { ...rule, thresholds };
+    if (this.live.size === 0 && !this.lost) this.spent = thresholds.map(() => 0n);
+    else if (thresholds.length !== this.spent.length) throw new Invalid("a budget changed its filter after a charge");
+    this.whole &&= !this.#admits(this.spent);
+  }
+
+  #charge(sequence, key, charge, beyond, mayPass) {
+    const total = plus(this.spent, charge.cost);
+    if (charge.cost.length !== this.spent.length || charge.cost.some((each) => each < 0n) || this.live.has(key)) {
+      throw new Invalid(`entry ${sequence} is no charge of this ledger`);
+    }
+    const fits = !this.whole && this.#admits(total);
+    if (fits === beyond || (!fits && !mayPass)) {
+      throw new Invalid(`entry ${sequence} charges what the filter does not admit`);
+    }
+    this.live.set(key, charge);
+    this.changes.push({ ...charge, sign: 1n });
+    this.spent = total;
+  }
+
+  #refund(sequence, { job, cost, at }) {
+    const charge = this.live.get(job);
+    if (!charge || canonical(charge.cost.map(String)) !== canonical(cost)) {
+      throw new Invalid(`entry ${sequence} refunds what was not charged`);
+    }
+    this.live.delete(job);
+    this.changes.push({ ...charge, at, sign: -1n });
+    [this.spent, this.whole] = [plus(this.spent, charge.cost, -1n), false];
+  }
+
+  /** Whether some coordinate holds it, and the slack of approximations, which is the last, does too. */
+  #admits(total) {
+    const tops = this.filter.thresholds;
+    const within = total.map((each, i) => each <= tops[i]);
+    return within.slice(0, this.#curved).some(Boolean) && within.slice(this.#curved).every(Boolean);
+  }
+
+  /** How many coordinates are those of the privacy curve. */
+  get #curved() {
+    return this.spent.length - (this.filter.slack ? 1 : 0);
+  }
+
+  /** The part of the budget that a sum of charges is, on the coordinate with the most room left now. */
+  share(cost) {
+    if (this.whole) return cost.some((each) => each > 0n) ? 1 : 0;
+    const tops = this.filter.thresholds;
+    const parts = this.spent.slice(0, this.#curved).map((each, i) => ratio(each, tops[i]));
+    const widest = parts.indexOf(Math.min(...parts));
+    return ratio(cost[widest], tops[widest]);
+  }
+
+  /** `[[name, share, charges], ...]`, the largest first, by `analyst` or `method`; they add up to what is spent. */
+  shares(by) {
+    const sums = new Map();
+    for (const charge of this.live.values()) {
+      const [sum, jobs] = sums.get(charge[by]) ?? [this.spent.map(() => 0n), 0];
+      sums.set(charge[by], [plus(sum, charge.cost), jobs + 1]);
+    }
+    const found = [...sums].map(([name, [sum, jobs]]) => [name, this.share(sum), jobs]);
+    return found.sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  }
+
+  /** `{times, total, parts: [[name, shares]]}`: what was spent after each change, as parts of today's budget. */
+  history(by) {
+    const names = [...new Set(this.changes.map((change) => change[by]))];
+    const sums = new Map(names.map((name) => [name, this.spent.map(() => 0n)]));
+    const [times, total, parts] = [[], [], names.map((name) => [name, []])];
+    for (const change of this.changes) {
+      sums.set(change[by], plus(sums.get(change[by]), change.cost, change.sign));
+      times.push(Math.max(Date.parse(change.at) / 1000, times.at(-1) ?? 0));
+      for (const [name, shares] of parts) shares.push(this.share(sums.get(name)));
+      total.push(this.share([...sums.values()].reduce((a, b) => plus(a, b))));
+    }
+    return { times, total, parts };
+  }
+
+  /** delta at an epsilon of all that is spent, had the charges been fixed beforehand; null under `pure`. */
+  delta(epsilon) {
+    const { kind, orders, weights, slack } = this.filter;
+    if (this.live.size === 0 || kind === "pure") return null;
+    const spent = this.spent.map((each) => Number(each) / UNIT);
+    const renyi = (rho, a, weight, at) => Math.exp((a - 1) * (rho + Math.log1p(-1 / a) - at)) / (a * weight);
+    if (kind === "gdp") return gaussDelta(Math.sqrt(spent[0]), epsilon);
+    if (kind === "rdp") return slack + Math.min(...orders.map((a, k) => renyi(spent[k], a, weights[k], epsilon)), 1);
+    const off = slack * spent.at(-1);
+    const at = Math.max(0, epsilon + Math.log1p(-off));
+    const gaussian = gaussDelta(Math.sqrt(spent[0]), at);
+    return off + Math.min(gaussian, ...orders.map((a, k) => renyi(spent[k + 1], a, 1, at)), 1);
+  }
+
+  /** The least epsilon of all that is spent, at a delta; null as `delta`. */
+  epsilon(delta) {
+    if (this.filter.kind === "pure") return Number(this.spent[0]) / UNIT;
+    if (this.live.size === 0) return 0;
+    let [low, high] = [0, 1];
+    while (this.delta(high) > delta && high < 1e6) high *= 2;
+    if (this.delta(0) <= delta) return 0;
+    for (let k = 0; k < 60; k += 1) {
+      const middle = (low + high) / 2;
+      if (this.delta(middle) > delta) low = middle;
+      else high = middle;
+    }
+    return high;
+  }
+}
+
+/** The ledger of all these entries; `Invalid` as `Ledger.add`. */
+export async function follow(entries) {
+  const ledger = new Ledger();
+  for (const entry of entries) await ledger.add(entry);
+  return ledger;
+}
+
+/** What `follow` leads to, as JSON: for whoever is no page. */
+export async function told(entries, epsilons = [], delta = 1e-6) {
+  const ledger = await follow(entries);
+  return {
+    head: `${ledger.sequence}:${ledger.hash}`,
+    share: ledger.share(ledger.spent),
+    analysts: ledger.shares("analyst"),
+    methods: ledger.shares("method"),
+    history: ledger.history("analyst"),
+    deltas: epsilons.map((epsilon) => ledger.delta(epsilon)),
+    epsilon: ledger.epsilon(delta),
+  };
+}

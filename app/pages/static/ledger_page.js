@@ -1,0 +1,99 @@
+// The auditor's page: the whole ledger is fetched and followed here, and what the server says is compared with it.
+
+import { chart, curve } from "./chart.js";
+import { made } from "./check.js";
+import { Ledger } from "./ledger.js";
+import { HEAD, parse, wrongSignature } from "./receipt.js";
+
+const page = document.querySelector("[data-entries]");
+const at = (name) => page.querySelector(`[data-at=${name}]`);
+const percent = (share) => `${Number((100 * share).toPrecision(3))} %`;
+const near = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(Math.abs(a), Math.abs(b)) + 1e-12;
+
+/** The ledger after its last entry; what was followed is told on the way. */
+async function followed() {
+  const ledger = new Ledger();
+  for (let cursor = "0"; cursor !== null; ) {
+    const answer = await fetch(`${page.dataset.entries}?cursor=${cursor}`);
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    const { items, next } = parse(await answer.text());
+    for (const entry of items) await ledger.add(entry);
+    at("state").textContent = `${ledger.sequence} entries followed …`;
+    cursor = next;
+  }
+  return ledger;
+}
+
+/** What is compared with the server's words: `[what, here, there, whether they agree]`. */
+async function compared(ledger, said) {
+  const { signature, ...head } = said.head;
+  const wrong = await wrongSignature(head, signature, said.keys, HEAD);
+  const [share, isIn] = [ledger.share(ledger.spent), ledger.heads.get(head.sequence) === head.hash];
+  const rows = [
+    ["head", `${ledger.sequence}:${ledger.hash}`, `${head.sequence}:${head.hash}`, isIn],
+    ["head's signature", wrong ?? "made by a key of the service", "", wrong === null],
+    ["spent", percent(share), percent(said.budget.share), near(share, said.budget.share)],
+  ];
+  if (!ledger.whole) {
+    const epsilon = ledger.epsilon(said.budget.delta);
+    const there = said.budget.spent.epsilon;
+    rows.push(["spent epsilon", epsilon.toPrecision(6), there.toPrecision(6), near(epsilon, there)]);
+  }
+  for (const [name, part] of ledger.shares("analyst")) {
+    const there = said.budget.analysts.find((each) => each.analyst === name)?.share;
+    if (there !== undefined) rows.push([`share of ${name}`, percent(part), percent(there), near(part, there)]);
+  }
+  return rows;
+}
+
+function table(place, head, rows) {
+  const header = made("tr", "", head.map((name) => made("th", name, [], { scope: "col" })));
+  const line = ([first, ...rest]) =>
+    made("tr", "", [made("th", first, [], { scope: "row" }), ...rest.map((cell) => made("td", cell))]);
+  const body = rows.map(line);
+  place.replaceChildren(made("table", "", [made("thead", "", [header]), made("tbody", "", body)]));
+}
+
+function draw(ledger, budget) {
+  const shares = (by) => ledger.shares(by).map(([name, share, jobs]) => [name, String(jobs), percent(share)]);
+  table(at("analysts"), ["Analyst", "Charges", "Share"], shares("analyst"));
+  table(at("methods"), ["Method", "Charges", "Share"], shares("method"));
+  const { times, total, parts } = ledger.history("analyst");
+  if (times.length === 0) return;
+  const today = Math.max(Date.now() / 1000, times.at(-1));
+  const lines = [["all", total], ...parts].map(([name, values]) => [name, [...values, values.at(-1)]]);
+  const paths = uPlot.paths.stepped({ align: 1 });
+  chart(at("history"), [...times, today], lines, { axes: ["time", "share of the budget"], paths, time: true });
+  if (ledger.delta(1) === null) {
+    at("curve").replaceWith(made("p", `Every answer was pure: delta is 0 from epsilon ${ledger.epsilon(0)} on.`));
+  } else curve(at("curve"), (epsilon) => ledger.delta(epsilon), 2 * budget.epsilon);
+}
+
+function tick(ledger) {
+  for (const row of page.querySelectorAll("[data-sequence]")) {
+    const is = ledger.heads.get(Number(row.dataset.sequence)) === row.dataset.hash;
+    row.lastElementChild.textContent = is ? "follows" : "does not follow";
+  }
+}
+
+try {
+  const said = parse(page.dataset.said);
+  const ledger = await followed();
+  const rows = await compared(ledger, said);
+  const grown = ledger.sequence > said.head.sequence;
+  const bad = rows.filter(([what, , , agrees]) => !agrees && (!grown || what.startsWith("head")));
+  at("state").className = bad.length === 0 ? "note" : "wrong";
+  at("state").textContent =
+    bad.length > 0
+      ? `The ledger is followed, but the server says otherwise of: ${bad.map(([what]) => what).join(", ")}.`
+      : `All ${ledger.sequence} entries follow, hash by hash, from the first; no charge passed the filter` +
+        (grown ? ". It has grown since this page was made: load it again." : ", and the server says the same.");
+  const told = rows.map(([what, here, there, agrees]) => [what, here, there, agrees ? "agrees" : "differs"]);
+  table(at("compared"), ["What", "Computed here", "The server says", "Verdict"], told);
+  draw(ledger, said.budget);
+  tick(ledger);
+  document.querySelector("form[data-keys]").ledger = ledger;
+} catch (error) {
+  at("state").className = "wrong";
+  at("state").textContent = `The ledger does not hold, or could not be read: ${error.message}.`;
+}

@@ -1,0 +1,212 @@
+"""What an auditor does, in a real browser: follows a ledger, sees who has spent what, drops a receipt."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from accounting.records.chain import Entry, to_lines
+from accounting.records.receipt import sign
+from purse import Client
+from tests.support.browser import Visitor
+from tests.support.live import Live
+from tests.support.patience import PATIENCE
+from tests.support.receipts import KEY, KEYS, make
+from tests.support.service import SPEC, people
+from tests.unit.accounting.test_offline import relinked
+
+JOBS: dict[str, dict[str, Any]] = {
+    "ada": {"method": {"name": "dp_gd", "steps": 10}, "privacy": {"epsilon": 0.3}},
+    "bob": {"method": {"name": "dp_svrg"}, "privacy": {"epsilon": 0.2}},
+}
+
+
+@pytest.fixture(scope="module")
+def audited(server: Live, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A dataset, two analysts with a job each, an auditor; and the folders of what the analysts kept."""
+    kept = tmp_path_factory.mktemp("kept")
+    (kept / "people.csv").write_bytes(people())
+    found: dict[str, Any] = {"kept": kept}
+    with Client(server.url, server.token) as steward:
+        found["dataset"] = steward.datasets.upload(kept / "people.csv", spec=SPEC).id
+        found["auditor"] = steward.tokens.create("the auditor", "auditor").token
+        for name, asked in JOBS.items():
+            token = steward.tokens.create(name, "analyst").token
+            steward.datasets.grant(found["dataset"], name)
+            with Client(server.url, token) as analyst:
+                job = analyst.jobs.submit(dataset=found["dataset"], target="income", **asked)
+                (kept / name).mkdir()
+                (kept / name / "model.json").write_text(job.result(PATIENCE).model_dump_json())
+                job.receipt().save(kept / name)
+                found[name] = job.id
+    return found
+
+
+@pytest.fixture
+def auditor(browser: Browser, server: Live, audited: dict[str, Any]) -> Iterator[Page]:
+    """The auditor's page, the ledger before them."""
+    with Visitor.arrived(browser, server.url, audited["auditor"]) as arrived:
+        arrived.page.goto(f"/pages/datasets/{audited['dataset']}/ledger")
+        yield arrived.page
+
+
+def test_an_auditor_sees_each_share_and_the_browser_finds_it_again(
+    browser: Browser, server: Live, audited: dict[str, Any]
+) -> None:
+    """By clicks from the first page on; all numbers are those of the API, found again from the entries."""
+    with Visitor.arrived(browser, server.url, audited["auditor"]) as visitor:
+        page = visitor.page
+        page.get_by_role("link", name="people").click()
+        page.get_by_role("link", name="The ledger").click()
+        expect(page.locator("[data-at=state]")).to_have_text(
+            "All 7 entries follow, hash by hash, from the first; no charge passed the filter, "
+            "and the server says the same."
+        )
+        with Client(server.url, audited["auditor"]) as client:
+            budget = client.datasets.budget(audited["dataset"])
+        said = page.get_by_role("region", name="What was computed here")
+        expect(said.get_by_role("row")).to_have_count(1 + 4 + len(budget.analysts))
+        expect(said.get_by_role("cell", name="agrees")).to_have_count(4 + len(budget.analysts))
+        shares = page.get_by_role("region", name="Shares by analyst")
+        for analyst in budget.analysts:
+            row = shares.get_by_role("row", name=re.compile(f"^{analyst.analyst} "))
+            assert float(row.get_by_role("cell").last.inner_text().split(" ")[0]) == pytest.approx(
+                100 * analyst.share, rel=1e-2
+            )
+        expect(page.get_by_role("region", name="Shares by method")).to_contain_text("dp_gd")
+        entries = page.get_by_role("region", name="Entries")
+        expect(entries.get_by_role("cell", name="follows", exact=True)).to_have_count(7)
+        for label in ("The share of the budget that is spent", "delta against epsilon of all"):
+            drawn = page.get_by_role("img", name=label).locator("canvas")
+            assert drawn.evaluate("c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(Boolean)")
+        visitor.check()
+
+
+def test_a_receipt_is_dropped_on_the_ledger_and_recomputed(auditor: Page, audited: dict[str, Any]) -> None:
+    expect(auditor.locator("[data-at=state]")).to_contain_text("All 7 entries")
+    folder = audited["kept"] / "ada"
+    requests = _requests(auditor)
+    _give(auditor, folder / "receipt.json", folder / "keys.json", folder / "model.json")
+    expect(auditor.locator("output")).to_contain_text("The receipt holds.")
+    checks = auditor.get_by_role("table", name="Checks")
+    expect(checks.get_by_role("cell", name="holds", exact=True)).to_have_count(4)
+    expect(checks).to_contain_text("this ledger is its release")
+    expect(checks).to_contain_text("by exact_gaussian")
+    _give(auditor, audited["kept"] / "bob" / "receipt.json")
+    expect(auditor.locator("output")).to_contain_text("What was checked holds; not all is computed here.")
+    expect(checks).to_contain_text("needs `purse receipt verify`")
+    _give(auditor, _signed({"id": "rcpt_elsewhere"}), _text(KEYS))
+    expect(auditor.locator("output .wrong")).to_have_text("The receipt does not hold.")
+    expect(checks).to_contain_text("this ledger does not hold its release")
+    assert requests == []
+
+
+def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audited: dict[str, Any]) -> None:
+    """No request is made; what is changed, signed by others or no receipt is told; text stays text."""
+    page = visitor.page
+    page.get_by_role("link", name="Check a receipt").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Check a receipt")
+    visitor.check()
+    requests, output = _requests(page), page.locator("output")
+    kept = audited["kept"] / "ada"
+    genuine = json.loads((kept / "receipt.json").read_text())
+    files = {"receipt.json": kept / "receipt.json", "ledger.jsonl": audited["kept"] / "ledger.jsonl"}
+    with Client(visitor.url, visitor.page.context.cookies()[0]["value"]) as client:
+        files["ledger.jsonl"].write_bytes(
+            to_lines(Entry.from_json(e.model_dump()) for e in client.ledger(audited["dataset"]))
+        )
+    _give(page, *files.values())
+    expect(output).to_contain_text("The receipt holds.")
+    expect(page.get_by_role("row", name=re.compile("^keys "))).to_contain_text("as this service publishes them now")
+    expect(
+        page.get_by_role("img", name="delta against epsilon of this release alone").locator("canvas")
+    ).to_be_visible()
+    visitor.check()
+    changed = {**genuine, "receipt": genuine["receipt"] | {"epsilon": 0.1}}
+    for given, says in (
+        ([_text(changed)], "what was signed is another document"),
+        ([_text(genuine), _text(KEYS)], "no trusted key made this signature"),
+        ([_text(genuine), _text({"coefficients": [1]})], "the receipt is for another model"),
+        ([_text(genuine | {"keys": KEYS})], "the document holds a key that is not its own"),
+        ([_text(KEYS)], "there is no receipt among these files"),
+        ([b"\x00\xff"], "cannot be checked"),
+    ):
+        _give(page, kept / "receipt.json")
+        expect(output).to_contain_text("The receipt holds.")
+        _give(page, *given)
+        expect(output.locator(".wrong")).to_be_visible()
+        expect(output).to_contain_text(says)
+    page.evaluate(
+        """text => {
+        const dropped = new DataTransfer();
+        dropped.items.add(new File([text], "receipt.json"));
+        document.querySelector("form.drop").dispatchEvent(new DragEvent("drop", { dataTransfer: dropped }));
+    }""",
+        (kept / "receipt.json").read_text(),
+    )
+    expect(output).to_contain_text("The receipt holds.")
+    hostile = "<img src=x onerror=alert(1)>"
+    _give(page, _signed({"dataset_name": hostile}), _text(KEYS))
+    expect(page.get_by_role("cell", name=hostile)).to_be_visible()
+    assert requests == []
+
+
+def test_a_jobs_receipt_is_checked_as_it_is_shown(visitor: Visitor, audited: dict[str, Any]) -> None:
+    page = visitor.page
+    page.goto(f"/pages/jobs/{audited['ada']}")
+    page.get_by_role("link", name="Check the receipt").click()
+    expect(page.locator("output")).to_contain_text("The receipt holds.")
+    with page.expect_download() as keys:
+        page.get_by_role("link", name="Save keys.json").click()
+    assert json.loads(keys.value.path().read_text()) == json.loads((audited["kept"] / "ada/keys.json").read_text())
+    visitor.check()
+
+
+@pytest.mark.parametrize("forged", ["a charge", "a hash", "the end", "another ledger"])
+def test_a_ledger_that_was_changed_is_found(auditor: Page, forged: str) -> None:
+    """On its way here, or by the server: a smaller charge, with its hash and with all hashes anew; its end cut off."""
+
+    def forge(route: Route) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        entries = [Entry.from_json(each) for each in document["items"]]
+        smaller = replace(entries[1], body=entries[1].body | {"cost": ["1"] * len(entries[1].body["cost"])})
+        made = {
+            "a charge": [entries[0], smaller, *entries[2:]],
+            "a hash": [entries[0], replace(smaller, hash=smaller.digest()), *entries[2:]],
+            "the end": entries[:4],
+            "another ledger": relinked([entries[0], smaller, *entries[2:]]),
+        }[forged]
+        route.fulfill(response=answer, json=document | {"items": [entry.to_json() for entry in made]})
+
+    auditor.route("**/ledger/entries*", forge)
+    auditor.reload()
+    expect(auditor.locator("[data-at=state]")).to_have_text(
+        re.compile({"a charge": "entry 2 does not hash", "a hash": "entry 3 does not follow"}.get(forged, "of: head"))
+    )
+
+
+def _requests(page: Page) -> list[str]:
+    """Those that are made from now on."""
+    found: list[str] = []
+    page.on("request", lambda request: found.append(request.url))
+    return found
+
+
+def _give(page: Page, *files: Path | bytes) -> None:
+    given = [{"name": "file", "mimeType": "", "buffer": f if isinstance(f, bytes) else f.read_bytes()} for f in files]
+    page.get_by_label("Files to check").set_input_files(given)  # type: ignore[arg-type]
+
+
+def _text(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def _signed(change: dict[str, Any]) -> bytes:
+    built = make() | change
+    return _text({"receipt": built, "signature": sign(built, KEY)})
