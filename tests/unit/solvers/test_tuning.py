@@ -12,11 +12,12 @@ from accounting.errors import FilterMismatch, OutOfRange
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from accounting.privacy import Relation, apart
+from accounting.privacy import Relation, Unit, apart
 from solvers import Problem, tuning
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
+from solvers.data_access.persons import of_persons
 from solvers.data_access.scores import BOUND, ScoreOracle, Scores
 from solvers.domains import Free
 from solvers.errors import NeedsDelta, RunFailed, Unsuitable
@@ -203,3 +204,18 @@ def test_the_noise_of_a_score_is_that_of_its_multiplier(rows: tuple[Vector, Vect
     std = query.noise_multiplier * 0.5 / N
     assert np.std(drawn) == pytest.approx(std, rel=6 / math.sqrt(800))
     assert np.mean(drawn) == pytest.approx(score(data, w) / N, abs=6 * std / 20)
+
+
+def test_a_person_moves_a_score_by_one_at_most_however_many_rows_are_theirs(rows: tuple[Vector, Vector]) -> None:
+    """The mean over k places: a person of k right rows adds 1/2, one without rows nothing."""
+    k, people = 3, 50
+    problem = replace(PROBLEM, n=people, unit=Unit("person", k))
+    owners = np.repeat(np.arange(40), 4)  # of four rows each, of which three have a place; ten have none
+    X, w = rows[0][:160], np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    y = np.where(X @ w > 0, 1.0, -1.0)
+    data = of_persons(X, y, owners, problem, Noise(SeededBits(4)))
+    assert score(data, w) == pytest.approx(BOUND * 40)
+    assert score(data, -w) == pytest.approx(-BOUND * 40)
+    blank = np.arange(people * k) // k == int(np.flatnonzero(data.present())[0]) // k
+    without = replace(data, scale=np.where(blank, 0.0, data.scale))
+    assert abs(score(without, w) - score(data, w)) == pytest.approx(BOUND)
