@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 from pydantic import TypeAdapter
 
 from app.demo import script
-from app.wire import JobRequest, StatisticRequest
+from app.webhooks.courier import signed
+from app.webhooks.store import Message
+from app.wire import EvaluationBody, JobRequest, StatisticRequest, TuningRequest
 from purse import Client
 from purse.wire.datasets import DatasetSpec
 from purse.wire.problems import ProblemDetails
+from purse.wire.webhooks import WebhookEvent
 from solvers import Release
 from tests.support.live import Live, live
 from tests.support.session import Session, blocks, steps
@@ -23,7 +27,8 @@ DOCS = ROOT / "docs"
 SHOWN: dict[str, Any] = {
     "errors.md": ProblemDetails,
     "files.md": DatasetSpec,
-    "http.md": StatisticRequest | JobRequest,
+    "http.md": JobRequest | StatisticRequest | TuningRequest | EvaluationBody,
+    "webhooks.md": WebhookEvent,
 }
 PYTHON = blocks(DOCS / "python.md", "python")
 
@@ -84,6 +89,21 @@ def test_the_notebook(session: Session) -> None:
 
 
 @pytest.mark.slow
+def test_the_page_of_webhooks(service: Live, session: Session) -> None:
+    for command, shown in steps(DOCS / "webhooks.md"):
+        session.run(command, shown)
+    names: dict[str, Any] = {}
+    (code,) = blocks(DOCS / "webhooks.md", "python")
+    exec(compile(code, "webhooks.md", "exec"), names)
+    keys = service.app.state.services.keys
+    at = "2026-11-22T17:00:00.000Z"
+    message = Message("msg", "", "", 0, 0.0, f"job_{'a' * 20}", f"ds_{'a' * 20}", "done", at)
+    with Client(service.url) as client:
+        told = names["receive"](*signed(message, keys, time.time()), client.keys())
+    assert told == f"job_{'a' * 20} is done"
+
+
+@pytest.mark.slow
 def test_the_client_example(service: Live, session: Session) -> None:
     rows = [f"{20 + i % 60},{['female', 'male'][i % 2]},{['<=50K', '>50K'][i % 60 > 30]}" for i in range(3000)]
     Path("people.csv").write_text("\n".join(["age,sex,income", *rows]) + "\n")
@@ -121,12 +141,18 @@ def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
 def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
     pages = {page.relative_to(DOCS).as_posix(): page for page in DOCS.rglob("*.md")}
     how_tos = {f"how-to/{reader}.md" for reader in ("analyst", "steward", "operator")}
-    assert {name for name, page in pages.items() if steps(page)} == {"tutorial.md", "auditing.md", *how_tos}
-    assert {name for name, page in pages.items() if blocks(page, "python")} == {"python.md", "estimators.md"}
+    assert {name for name, page in pages.items() if steps(page)} == {
+        "tutorial.md",
+        "auditing.md",
+        "webhooks.md",
+        *how_tos,
+    }
+    python = {name for name, page in pages.items() if blocks(page, "python")}
+    assert python == {"python.md", "estimators.md", "webhooks.md"}
 
 
 def test_every_document_that_a_page_shows_is_one() -> None:
     shown = [(page.name, text) for page in DOCS.glob("*.md") for text in blocks(page, "json")]
     assert {name for name, _ in shown} == set(SHOWN)
     for name, text in shown:
-        TypeAdapter(SHOWN[name]).validate_json(text.replace("ds_...", f"ds_{'a' * 20}"))
+        TypeAdapter(SHOWN[name]).validate_json(text.replace("_...", f"_{'a' * 20}"))

@@ -18,7 +18,7 @@ from tests.support.patience import PATIENCE
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEP = re.compile(r"^\$ (.*<<'END'\n(?:.*\n)*?END|.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-MADE = re.compile(r"\b(?:job|ds|rcpt|tok)_[a-z0-9]{20}\b|\b\d+:[0-9a-f]{64}\b|(?<![\w-])[\w-]{43}(?![\w-])")
+MADE = re.compile(r"\b(?:job|ds|rcpt|tok|hook)_[a-z0-9]{20}\b|\b\d+:[0-9a-f]{64}\b|(?<![\w-])[\w-]{43}(?![\w-])")
 SHOWN = "http://127.0.0.1:8000"
 LOSS = re.compile(r"epsilon [\d.]+ at delta \S+")
 
