@@ -57,5 +57,9 @@ def test_every_parameter_is_bounded(tmp_path: Path) -> None:
     assert len(found) > 20
     for parameter in found:
         for schema in _leaves(parameter["schema"]):
-            bounds = {"null": {"type"}, "string": {"maxLength", "pattern", "enum"}, "integer": {"maximum"}}
+            bounds = {
+                "null": {"type"},
+                "string": {"maxLength", "pattern", "enum"},
+                "integer": {"maximum", "exclusiveMaximum"},
+            }
             assert bounds[schema["type"]] & set(schema), parameter
