@@ -1,6 +1,7 @@
 """Jobs: a form made from the schema, its price while it is filled in, and what becomes of it."""
 
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
 from app.pages import releases
+from app.pages.api import part as named
 from app.pages.forms import Field, Forms, document
 from app.pages.frame import PageRoute, Visit, Visiting
 from app.pages.session import PREFIX
@@ -16,14 +18,16 @@ from purse.wire.base import Identifier
 
 router = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 
-Kind = Literal["model", "statistic"]
+Kind = Literal["model", "statistic", "evaluation"]
 Asked = Annotated[Kind, Query()]
 Cursor = Annotated[str | None, Query(max_length=64)]
-_SCHEMAS: dict[Kind, str] = {"model": "JobRequest", "statistic": "StatisticRequest"}
-_PLACES: dict[Kind, str] = {"model": "/v1/jobs", "statistic": "/v1/statistics"}
-_FIRST = ("target", "positive", "features", "columns", "method", "privacy")
+_SCHEMAS: dict[Kind, str] = {
+    "model": "JobRequest",
+    "statistic": "StatisticRequest",
+    "evaluation": "EvaluationRequest",
+}
+_FIRST = ("model", "target", "positive", "features", "columns", "method", "privacy")
 _OVER = ("done", "failed", "cancelled")
-_RELEASES = {"model": "model", "statistic": "statistic", "profile": "profile"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,16 @@ class Sheet:
     @property
     def document(self) -> dict[str, Any]:
         """The request that it comes to."""
-        return {"dataset": self.dataset["id"]} | document(self.fields)
+        of = {} if self.kind == "evaluation" else {"dataset": self.dataset["id"]}
+        return of | document(self.fields)
+
+    async def submit(self, key: str) -> str:
+        """The id of the job that it becomes."""
+        body, headers = self.document, {"Idempotency-Key": key}
+        place = {"model": "/v1/jobs", "statistic": "/v1/statistics"}.get(self.kind)
+        if place is None:
+            place = f"/v1/models/{named(str(body.pop('model', '')))}/evaluations"
+        return str((await self.visit.api.send("POST", place, json=body, headers=headers)).json()["id"])
 
     def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """The form, or a part of it."""
@@ -67,9 +80,11 @@ class Sheet:
 
 
 @router.get("/datasets/{dataset_id}/new")
-async def new(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
-    """An empty form."""
-    sheet = await Sheet.of(visit, dataset_id, kind, {"privacy.epsilon": "0.5"})
+async def new(
+    visit: Visiting, dataset_id: Identifier, kind: Asked = "model", model: Identifier | None = None
+) -> Response:
+    """An empty form; of an evaluation with the job that released the model, on the kept-out part of its dataset."""
+    sheet = await Sheet.of(visit, dataset_id, kind, {"privacy.epsilon": "0.5", "model": model or ""})
     return sheet.page("job_form.html", problem=None)
 
 
@@ -95,12 +110,11 @@ async def submit(visit: Visiting, dataset_id: Identifier, kind: Asked = "model")
     """Reserves the budget and queues the job; the same form sent twice is one job."""
     filled = await visit.form()
     sheet = await Sheet.of(visit, dataset_id, kind, filled)
-    key = {"Idempotency-Key": filled.get("key") or str(uuid.uuid4())}
     try:
-        job = (await visit.api.send("POST", _PLACES[kind], json=sheet.document, headers=key)).json()
+        job = await sheet.submit(filled.get("key") or str(uuid.uuid4()))
     except ApiError as error:
         return sheet.page("job_form.html", error.status, problem=error.details())
-    return visit.go(f"/jobs/{job['id']}")
+    return visit.go(f"/jobs/{job}")
 
 
 @router.get("/jobs")
@@ -131,7 +145,7 @@ async def cancel(visit: Visiting, job_id: Identifier) -> Response:
 
 @router.get("/jobs/{job_id}/files/{name}")
 async def download(
-    visit: Visiting, job_id: Identifier, name: Literal["model", "statistic", "profile", "receipt"]
+    visit: Visiting, job_id: Identifier, name: Literal["model", "statistic", "profile", "evaluation", "receipt"]
 ) -> Response:
     """A release or its receipt, byte for byte as the interface gives it."""
     found = await visit.api.send("GET", f"/v1/jobs/{job_id}/{name}")
@@ -141,8 +155,11 @@ async def download(
 
 async def _known(visit: Visit, job_id: str) -> dict[str, Any]:
     job = await visit.api.get(f"/v1/jobs/{job_id}")
-    release = None
+    tables, kept_out = [], None
     if job["state"] == "done":
-        release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{_RELEASES[job['kind']]}")
-    tables = [] if release is None else releases.tables(job["kind"], release.content)
-    return {"job": job, "is_over": job["state"] in _OVER, "tables": tables}
+        release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{job['kind']}")
+        tables = releases.tables(job["kind"], release.content)
+    if job["state"] == "done" and job["kind"] == "model":
+        with suppress(ApiError):  # who has lost the grant keeps the model
+            kept_out = (await visit.api.get(f"/v1/datasets/{job['dataset']}"))["holdout"]
+    return {"job": job, "is_over": job["state"] in _OVER, "tables": tables, "kept_out": kept_out}

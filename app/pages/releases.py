@@ -7,6 +7,7 @@ from itertools import pairwise
 from app.pages.words import number
 from purse.model import Model, inputs
 from purse.wire.columns import CategoryColumn, Column
+from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Residuals, TwoClasses
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 from purse.wire.statistics import Axis, CountsResult, CovarianceResult, MeansResult, QuantilesResult, ReleasedStatistic
 
@@ -38,6 +39,8 @@ def tables(kind: str, content: bytes) -> list[Table]:
     match kind:
         case "statistic":
             return _statistic(ReleasedStatistic.model_validate_json(content))
+        case "evaluation":
+            return _evaluation(ReleasedEvaluation.model_validate_json(content))
         case "profile":
             return _profile(DatasetProfile.model_validate_json(content))
         case _:
@@ -75,6 +78,25 @@ def _statistic(found: ReleasedStatistic) -> list[Table]:
         case CovarianceResult() as spread:
             cells = [(name, *map(between, row)) for name, row in zip(spread.columns, spread.correlation, strict=True)]
             return [_table("Correlation", ("", *spread.columns), cells)]
+
+
+def _evaluation(found: ReleasedEvaluation) -> list[Table]:
+    measured: list[tuple[str, Measured | None]]
+    match found.result:
+        case TwoClasses() as two:
+            measured = [("accuracy", two.accuracy), ("AUC", two.auc), ("log loss", two.log_loss)]
+        case ManyClasses() as many:
+            recalls = zip(many.classes, many.recall, strict=True)
+            measured = [("accuracy", many.accuracy), *((f"recall of {name}", one) for name, one in recalls)]
+        case Residuals() as cut:
+            measured = [("mean squared error", cut.mean_squared_error), ("mean absolute", cut.mean_absolute_error)]
+    heads = ("measure", "value", "noise and sampling", "noise alone")
+    rows = [
+        (name, number(one.value), f"{one.low:.4g} to {one.high:.4g}", f"{one.noise_low:.4g} to {one.noise_high:.4g}")
+        for name, one in measured
+        if one is not None
+    ]
+    return [_table("On the kept-out part, each with about 95 of 100", heads, rows)]
 
 
 def _counts(found: CountsResult) -> list[Table]:

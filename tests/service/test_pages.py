@@ -16,7 +16,7 @@ from app.pages import session
 from app.pages.routers import PAGES
 from app.pages.static_files import FOLDER, address, files, together
 from tests.service.conftest import MakeService
-from tests.support.service import SPEC, STEWARD, Service, people
+from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 STYLE = f"/pages{address('pages.css')}"
 OURS = {"Sec-Fetch-Site": "same-origin"}
@@ -251,6 +251,24 @@ def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.L
     told = {record.getMessage() for record in caplog.records if "POST" in record.getMessage()}
     assert told == {"POST /pages/upload 201", "POST /v1/datasets 201"}
     assert any(record.getMessage().endswith(" ms") for record in caplog.records)
+
+
+@pytest.mark.slow
+def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> None:
+    dataset = shared.dataset(holdout=0.5)
+    job = shared.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
+    shared.finished(job)
+    [form] = re.findall(r'href="([^"]*kind=evaluation[^"]*)"', visit(shared, STEWARD, f"/pages/jobs/{job}").text)
+    sent = {"model": job, "privacy.epsilon": "1.5", "bins": "10"}
+    shown = visit(shared, STEWARD, unescape(form))
+    assert f'value="{job}"' in shown.text
+    place = unescape(form).split("/new")[0]
+    priced = visit(shared, STEWARD, f"{place}/quote?kind=evaluation", "POST", data=sent)
+    assert "of the budget" in priced.text
+    made = visit(shared, STEWARD, f"{place}/jobs?kind=evaluation", "POST", data=sent)
+    assert made.status_code == 303, made.text
+    shared.finished(made.headers["Location"].rpartition("/")[2])
+    assert "noise and sampling" in visit(shared, STEWARD, made.headers["Location"]).text
 
 
 def test_pages_are_limited_as_their_visitor_is(make_service: MakeService, tmp_path: Any) -> None:
