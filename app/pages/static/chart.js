@@ -1,7 +1,7 @@
 // Lines that suit the page: its colors, light and dark, and its width.
 
 /** Draws into `place`, whose `aria-label` says what is drawn. `lines` are `[name, values]`; `options` are uPlot's. */
-export function chart(place, x, lines, { axes, scales = {}, paths = null, time = false }) {
+export function chart(place, x, lines, { axes, paths = null, time = false }) {
   let plot = null;
   const draw = () => {
     const style = getComputedStyle(document.documentElement);
@@ -11,7 +11,7 @@ export function chart(place, x, lines, { axes, scales = {}, paths = null, time =
     plot = new uPlot(
       {
         ...{ width: place.clientWidth, height: 260, cursor: { drag: { x: false } }, legend: { live: false } },
-        scales: { x: { time }, ...scales },
+        scales: { x: { time } },
         axes: axes.map((label) => ({ label, stroke: color("ink"), grid: { stroke: color("line") }, labelSize: 24 })),
         series: [{}, ...drawn],
       },
@@ -25,9 +25,9 @@ export function chart(place, x, lines, { axes, scales = {}, paths = null, time =
   new ResizeObserver(() => requestAnimationFrame(fit)).observe(place);
 }
 
-/** `delta` at 200 epsilons up to `most`, drawn on a logarithmic scale down to 1e-15. */
+/** The logarithm of `delta` at 200 epsilons up to `most`, drawn down to 1e-15. */
 export function curve(place, delta, most) {
   const epsilons = Array.from({ length: 200 }, (_, k) => (most * (k + 1)) / 200);
-  const deltas = epsilons.map((epsilon) => delta(epsilon)).map((each) => (each >= 1e-15 ? each : null));
-  chart(place, epsilons, [["delta", deltas]], { axes: ["epsilon", "delta"], scales: { y: { distr: 3 } } });
+  const powers = epsilons.map(delta).map((each) => (each >= 1e-15 ? Math.log10(each) : null));
+  chart(place, epsilons, [["log10 delta", powers]], { axes: ["epsilon", "log10 delta"] });
 }

@@ -10,6 +10,8 @@ const at = (name) => page.querySelector(`[data-at=${name}]`);
 const percent = (share) => `${Number((100 * share).toPrecision(3))} %`;
 const near = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(Math.abs(a), Math.abs(b)) + 1e-12;
 
+const brief = ({ sequence, hash }) => `${sequence}:${hash.slice(0, 12)}…`;
+
 /** The ledger after its last entry; what was followed is told on the way. */
 async function followed() {
   const ledger = new Ledger();
@@ -30,7 +32,7 @@ async function compared(ledger, said) {
   const wrong = await wrongSignature(head, signature, said.keys, HEAD);
   const [share, isIn] = [ledger.share(ledger.spent), ledger.heads.get(head.sequence) === head.hash];
   const rows = [
-    ["head", `${ledger.sequence}:${ledger.hash}`, `${head.sequence}:${head.hash}`, isIn],
+    ["head", brief(ledger), brief(head), isIn],
     ["head's signature", wrong ?? "made by a key of the service", "", wrong === null],
     ["spent", percent(share), percent(said.budget.share), near(share, said.budget.share)],
   ];
@@ -61,12 +63,16 @@ function draw(ledger, budget) {
   const { times, total, parts } = ledger.history("analyst");
   if (times.length === 0) return;
   const today = Math.max(Date.now() / 1000, times.at(-1));
-  const lines = [["all", total], ...parts].map(([name, values]) => [name, [...values, values.at(-1)]]);
+  const percents = (values) => [...values, values.at(-1)].map((share) => 100 * share);
+  const lines = [["all", total], ...parts].map(([name, values]) => [name, percents(values)]);
   const paths = uPlot.paths.stepped({ align: 1 });
-  chart(at("history"), [...times, today], lines, { axes: ["time", "share of the budget"], paths, time: true });
+  chart(at("history"), [...times, today], lines, { axes: ["time", "% of the budget"], paths, time: true });
   if (ledger.delta(1) === null) {
     at("curve").replaceWith(made("p", `Every answer was pure: delta is 0 from epsilon ${ledger.epsilon(0)} on.`));
-  } else curve(at("curve"), (epsilon) => ledger.delta(epsilon), 2 * budget.epsilon);
+    return;
+  }
+  const most = Math.min(2 * budget.epsilon, 4 * ledger.epsilon(budget.delta));
+  curve(at("curve"), (epsilon) => ledger.delta(epsilon), most);
 }
 
 function tick(ledger) {
