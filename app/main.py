@@ -60,7 +60,7 @@ from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
-from app.quotes import calibrations
+from app.quotes import calibrations, forecasts
 from app.quotes import routes as quotes
 from app.settings import Settings, forget_secrets
 from app.stewardship import routes as stewardship
@@ -78,6 +78,7 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     sharing.router,
     uploads.router,
     twins.router,
+    forecasts.router,
     stewardship.router,
     webhooks.router,
     calibrations.router,

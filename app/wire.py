@@ -15,6 +15,8 @@ from accounting.records.outside import OutsideEvent
 from purse.wire import jobs
 from purse.wire.base import Delta, Epsilon, Identifier, Name, Title, Wire
 from purse.wire.datasets import MAX_COLUMNS
+from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
+from purse.wire.twins import TwinNumber, TwinSource
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
 from solvers.methods import Method, Run
@@ -115,6 +117,56 @@ class JobRequest(Wire):
     ] = None
     slope_limit: AskedSlopeLimit = None
     row_norm: AskedRowNorm = None
+
+
+class ForecastPrivacy(Wire):
+    """The promises to be tried."""
+
+    epsilons: Annotated[
+        tuple[Epsilon, ...],
+        Field(min_length=1, max_length=MOST_EPSILONS, description="Each is tried, the least first."),
+    ] = EPSILONS
+    delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
+
+
+class ForecastRequest(JobRequest):
+    """A job that is not run: what accuracy to expect of it at which epsilon. Only dataset and target are required."""
+
+    privacy: Annotated[ForecastPrivacy, Field(description="What is tried.")] = ForecastPrivacy()  # type: ignore[assignment]
+    source: Annotated[
+        TwinSource | None,
+        Field(
+            description="By what the twin's rows are drawn; if null, the latest released profile, else the declaration."
+        ),
+    ] = None
+    signal: Annotated[
+        float,
+        Field(
+            ge=0.01,
+            le=0.99,
+            description="How strongly the target depends on the other columns, which nothing public says: how far the "
+            "best model is from a constant answer (0) to a perfect one (1), in accuracy or in variance explained.",
+        ),
+    ] = 0.5
+    runs: Annotated[int, Field(ge=3, le=MOST_TRIES, description="Of the method at each epsilon, with fresh noise.")] = (
+        10
+    )
+    twin: TwinNumber = 0
+    wanted: Annotated[
+        float | None,
+        Field(gt=0, lt=1, description="An accuracy, or for a number an r2: which epsilon is it to be had at?"),
+    ] = None
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """Those to be tried, the least first."""
+        return tuple(sorted(set(self.privacy.epsilons)))
+
+    @property
+    def job(self) -> JobRequest:
+        """The job at the least of them."""
+        own = {name: getattr(self, name) for name in JobRequest.model_fields if name != "privacy"}
+        return JobRequest(**own, privacy=JobPrivacy(epsilon=self.epsilons[0], delta=self.privacy.delta))
 
 
 class StatisticRequest(Wire):

@@ -31,6 +31,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "ours": ("ours", "report", False),
     "preparation": ("ours", "preparation", False),
     "profiles": ("profiles", "report", False),
+    "forecast": ("forecast", "report", False),
     "trials": ("trials", "report", False),
     "partitions": ("partitions", "report", False),
     "load": ("load", "report", False),

@@ -264,12 +264,7 @@ def solve(
 def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
     """What a quote promises, of the data, as `solve` has it: for who charges the quote in between."""
     problem, planned = quote.problem, quote.release
-    if (persons is not None) != problem.unit.is_person:
-        raise Unsuitable("persons are named where the problem's unit is one, and there alone")
-    if persons is None:
-        data = Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)
-    else:
-        data = of_persons(X, y, persons, problem, Noise())
+    data = data_of(problem, X, y, persons)
     coefficients, transcript = run(quote.method, problem, data, planned, preparation=quote.preparation)
     return Release(
         coefficients,
@@ -283,3 +278,12 @@ def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
         quote.method,
         quote.preparation,
     )
+
+
+def data_of(problem: Problem, X: Any, y: Any, persons: Any = None) -> Data:
+    """The data of a problem, from what `solve` takes."""
+    if (persons is not None) != problem.unit.is_person:
+        raise Unsuitable("persons are named where the problem's unit is one, and there alone")
+    if persons is None:
+        return Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)
+    return of_persons(X, y, persons, problem, Noise())

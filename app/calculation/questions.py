@@ -1,6 +1,7 @@
 """What may be asked, and its answer: both are JSON on their way, both are functions of public facts alone."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
@@ -20,8 +21,12 @@ from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
 from accounting.plan import Query, ReleasePlan
 from accounting.privacy import Privacy, Relation
 from accounting.records import receipt as receipts
+from app.calculation.forecasts import Forecasted, forecast
 from app.calculation.pace import pace
+from app.sources.design import Design
+from app.sources.twins import Source, Twin
 from solvers import tuning
+from solvers.elsewhere import needs_one_machine
 from solvers.errors import NeedsDelta
 from solvers.methods import Method
 from solvers.preparation import Asked
@@ -99,6 +104,29 @@ class Calibrated:
 
 
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the runs of a request on a public twin come to, at each epsilon.
+
+    Parameters
+    ----------
+    price : of the request, at any epsilon
+    design, twin : the matrix, and what its rows are drawn by
+    epsilons, runs, seed, signal : see `ForecastRequest`
+    is_apart : the dataset's records are on many machines
+    """
+
+    price: Price
+    design: Design
+    twin: Twin
+    epsilons: tuple[float, ...]
+    runs: int
+    seed: int
+    signal: float
+    is_apart: bool = False
+    kind: Literal["forecast"] = "forecast"
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """No answer, for a reason that the caller may hear: a code of `app.http.errors`, and a sentence."""
 
@@ -107,8 +135,8 @@ class Refused:
     kind: Literal["refused"] = "refused"
 
 
-Question = Price | Recompute | Calibrate
-Answer = Priced | Recomputed | Calibrated | Refused
+Question = Price | Recompute | Calibrate | Forecast
+Answer = Priced | Recomputed | Calibrated | Forecasted | Refused
 
 QUESTION: TypeAdapter[Question] = TypeAdapter(Annotated[Question, Field(discriminator="kind")])
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])
@@ -118,7 +146,9 @@ def answer(question: Question) -> Answer:
     """The answer, calculated here and now."""
     match question:
         case Price():
-            return _price(question)
+            return _answered(question.rule, lambda: _price(question))
+        case Forecast():
+            return forecasted(question, (question.twin, question.twin))
         case Recompute():
             return _recompute(question)
         case Calibrate():
@@ -130,13 +160,12 @@ def too_long(seconds: int) -> Refused:
     return Refused("out_of_range", f"The calculation takes more than {seconds} CPU seconds, the most allowed here.")
 
 
-def _price(question: Price) -> Answer:
+def _answered(rule: Filter, work: Callable[[], Answer]) -> Answer:
+    """The answer, or why there is none."""
     try:
-        planned = _plan(question)
-        cost = _cost(question.rule, planned)
-        seconds = pace().seconds(planned.gradient_evaluations, planned.release.plan, question.problem)
+        return work()
     except NeedsDelta as error:  # under `pure` no other delta can be asked for: method and dataset do not go together
-        pure = question.rule.kind == "pure"
+        pure = rule.kind == "pure"
         return Refused("method_filter_mismatch" if pure else "unsupported_combination", sentence(error))
     except FilterMismatch as error:
         return Refused("method_filter_mismatch", sentence(error))
@@ -144,7 +173,28 @@ def _price(question: Price) -> Answer:
         return Refused("out_of_range", sentence(error))
     except (AccountingError, ValueError) as error:
         return Refused("unsupported_combination", sentence(error))
-    return Priced(planned, cost, seconds)
+
+
+def _price(question: Price) -> Answer:
+    planned = _plan(question)
+    cost = _cost(question.rule, planned)
+    return Priced(planned, cost, pace().seconds(planned.gradient_evaluations, planned.release.plan, question.problem))
+
+
+def forecasted(question: Forecast, sources: tuple[Source, Source]) -> Answer:
+    """The answer from rows of the first source to train on, and of the second to score on."""
+    return _answered(question.price.rule, lambda: _forecast(question, sources))
+
+
+def _forecast(question: Forecast, sources: tuple[Source, Source]) -> Answer:
+    planned, price = {}, question.price
+    for epsilon in question.epsilons:
+        planned[epsilon] = quote = _plan(replace(price, privacy=Privacy(epsilon, price.privacy.delta)))
+        _cost(price.rule, quote)  # or why it cannot be charged
+        why = needs_one_machine(quote.method, quote.met) if question.is_apart else None
+        if why is not None:
+            return Refused("method_needs_one_machine", f"{quote.method.name}: {why}. Name another method.")
+    return forecast(question.design, planned, sources, question.seed, question.signal, question.runs)
 
 
 def _plan(question: Price) -> solvers.Quote:

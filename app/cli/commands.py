@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "upload": "Register a file as a dataset, under declared bounds and a budget.",
     "datasets": "The datasets that this token may see, the newest first; of one of them its columns, as declared.",
     "budget": "What is spent of a dataset's budget and what remains.",
+    "forecast": "What accuracy to expect at which epsilon, tried on a public twin.",
     "twin": "A file of rows to try code on, drawn by what is public of a dataset.",
     "quote": "What a job would cost. Touches no data, charges nothing.",
     "submit": "Charge the budget and train a private model.",
@@ -121,10 +122,11 @@ def _load(name: str) -> Callable[..., None] | typer.Typer:
 
             command = getattr(jobs, name)
             return command
-        case "twin":
-            from app.cli.forecasts import twin
+        case "forecast" | "twin":
+            from app.cli import forecasts
 
-            return twin
+            command = getattr(forecasts, name)
+            return command
         case "tune":
             from app.cli.tunings import tune
 

@@ -1,4 +1,4 @@
-"""Counts as bars: on a terminal, and as SVG."""
+"""Counts as bars, on a terminal and as SVG; spreads of scores as bars."""
 
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
@@ -14,6 +14,16 @@ def bars(labels: Sequence[str], values: Sequence[float], within: float) -> Itera
     for label, value in zip(labels, values, strict=True):
         sure, may = (round(_WIDTH * max(0.0, end) / most) for end in (value, value + within))
         yield f"{label:<{widest}}  {value:>12.0f}  {'█' * sure}{'░' * (may - sure)}"
+
+
+def curve(
+    labels: Sequence[str], spreads: Sequence[tuple[float, float, float]], least: float, most: float
+) -> Iterator[str]:
+    """A line for each (low, median, high), between two ends: dark up to the low, lighter to the median and the high."""
+    scale, widest = _WIDTH / max(most - least, 1e-300), max(len(label) for label in labels)
+    for label, spread in zip(labels, spreads, strict=True):
+        low, median, high = (round(scale * min(max(end - least, 0.0), most - least)) for end in spread)
+        yield f"{label:<{widest}}  {'█' * low}{'▓' * (median - low)}{'░' * (high - median)}".rstrip()
 
 
 def drawn(title: str, labels: Sequence[str], values: Sequence[float], within: float) -> str:

@@ -16,7 +16,7 @@ from app.sources import twins
 from app.sources.twins import Twin
 from purse.wire.base import Identifier
 from purse.wire.problems import Violation
-from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, Seed, TwinSource
+from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, TwinNumber, TwinSource
 
 TWINS_EACH, TWINS = 2, 8  # made at once, for one caller and for all: each takes a thread now and then
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
@@ -42,7 +42,7 @@ def twin(
     _place: Annotated[None, Depends(place)],
     dataset_id: Identifier,
     rows: Annotated[int, Query(ge=1, le=MOST_TWIN_ROWS, description="How many rows.")] = 1000,
-    seed: Seed = 0,
+    number: TwinNumber = 0,
     source: Annotated[
         TwinSource | None,
         Query(description="By what rows are drawn; if left out, the latest released profile, else the declaration."),
@@ -58,7 +58,7 @@ def twin(
     if rows * len(drawn.laws) > MOST_TWIN_VALUES:
         most = MOST_TWIN_VALUES // len(drawn.laws)
         raise ApiError("out_of_range", f"With these columns a twin has at most {most} rows.")
-    file = twins.csv_file(drawn, seed, rows, found.spec.unit)
+    file = twins.csv_file(drawn, number, rows, found.spec.unit)
     return StreamingResponse(file, headers={"Content-Type": f"text/csv; charset={drawn.dialect.encoding}"})
 
 
@@ -69,7 +69,7 @@ def of(
     job = None if source == "declaration" else profiles.latest(connection, dataset.id)
     known = None if job is None else profiles.get(connection, dataset.id, job)
     if known is not None:
-        return Twin(twins.profiled(known.document), dataset.spec.dialect), "profile"
+        return Twin(twins.profiled(known.document.columns), dataset.spec.dialect), "profile"
     if source == "profile":
         wrong = Violation(where=where, what="cannot be had: no profile was released of this dataset yet")
         raise ApiError("invalid_request", "See `violations`.", violations=[wrong])

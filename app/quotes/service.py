@@ -25,8 +25,8 @@ async def price(database: Database, settings: Settings, pool: Pool, principal: P
     ApiError
         not_found, too_many_requests, overloaded, and what `pricing` raises.
     """
-    asked = await run_in_threadpool(_asked, database, settings, principal, request)
-    return pricing.priced(asked, await pool.answer(principal.id, asked.question))
+    found = await run_in_threadpool(asked, database, settings, principal, request)
+    return pricing.priced(found, await pool.answer(principal.id, found.question))
 
 
 async def quote(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Quote:
@@ -35,7 +35,8 @@ async def quote(database: Database, settings: Settings, pool: Pool, principal: P
     return await run_in_threadpool(_quoted, database, principal, priced)
 
 
-def _asked(database: Database, settings: Settings, principal: Principal, request: Requested) -> Asked:
+def asked(database: Database, settings: Settings, principal: Principal, request: Requested) -> Asked:
+    """The question that a request comes to; raises as `price`, but for what only an answer says."""
     with database.read() as connection:
         if isinstance(request, EvaluationRequest):
             return _evaluation(connection, settings, principal, request)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.sources.matrix import Floats, code_count, codes, open_coded, widths
 from purse.wire.columns import CategoryColumn, Column
@@ -165,8 +166,12 @@ class Design:
         place = stored.places[self.target_position]
         if not isinstance(self.target, CategoryColumn):
             return np.array(stored.numbers[:, place])
-        known = codes(stored, place, width)
-        known[known >= len(self.target.categories)] = 0  # a missing target is its first category
+        return self.labels(codes(stored, place, width))
+
+    def labels(self, known: NDArray[Any]) -> Floats:
+        """y of a category target's codes."""
+        assert isinstance(self.target, CategoryColumn)
+        known = np.where(known >= len(self.target.categories), 0, known)  # a missing target is its first category
         if self.positive is None:
             return known.astype(float)
         return np.where(known == self.positive, 1.0, -1.0)

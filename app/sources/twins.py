@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from purse.prediction import encode
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import PersonUnit
 from purse.wire.files import PLAIN, Dialect
-from purse.wire.profiles import DatasetProfile
+from purse.wire.profiles import ColumnProfile
 
 Floats = NDArray[np.float64]
 _GOLDEN, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -74,10 +74,10 @@ def declared(columns: Sequence[Column]) -> tuple[Law, ...]:
     return tuple(_declared(column) for column in columns)
 
 
-def profiled(profile: DatasetProfile) -> tuple[Law, ...]:
+def profiled(columns: Sequence[ColumnProfile]) -> tuple[Law, ...]:
     """As the released counts say, negative ones being none; as declared where they say nothing."""
     laws = []
-    for told in profile.columns:
+    for told in columns:
         counts = np.maximum(told.counts, 0.0)
         total = float(counts.sum())
         known = Law(told.column, tuple((counts / total).tolist()), tuple(told.edges or ())) if total > 0 else None
@@ -90,6 +90,39 @@ def _declared(column: Column) -> Law:
         count = len(column.categories)
         return Law(column, (*[1 / count] * count, 0.0))
     return Law(column, (0.5, 0.5), (column.lower, column.lower / 2 + column.upper / 2, column.upper))
+
+
+class Source(Protocol):
+    """Where a twin's rows come from."""
+
+    def codes(self, seed: int, rows: range) -> Floats:
+        """(rows, declared columns): numbers and categories as they are stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Rows of a public sample, drawn whole and again and again.
+
+    Parameters
+    ----------
+    rows : (m, declared columns), coded
+    """
+
+    rows: Floats
+
+    @property
+    def parted(self) -> "tuple[Sample, Sample]":
+        """Every fifth row apart, to score on what was not trained on; `ValueError` if there are fewer than five."""
+        is_fifth = np.arange(1, len(self.rows) + 1) % 5 == 0
+        if not is_fifth.any():
+            raise ValueError("a sample has five rows at least")
+        return Sample(self.rows[~is_fifth]), Sample(self.rows[is_fifth])
+
+    def codes(self, seed: int, rows: range) -> Floats:
+        """Some of them."""
+        found: Floats = self.rows[(uniform(seed, "rows", rows) * len(self.rows)).astype(np.int64)]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +217,7 @@ def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=twin.dialect.delimiter, lineterminator="\r\n", **quoting)
     banned = frozenset() if quote else frozenset(twin.dialect.delimiter + "\r\n")
-    people = [] if unit is None else [f"person {p + 1}" for p in owners(seed, rows, unit.max_rows).tolist()]
+    people = [] if unit is None else [f"person {p + 1}" for p in owners(seed, rows, unit.max_rows)[:rows].tolist()]
     writer.writerow([*([unit.column] if unit else []), *twin.names])
     for start in range(0, rows, _AT_ONCE):
         some = range(start, min(rows, start + _AT_ONCE))
@@ -196,10 +229,10 @@ def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -
         text.truncate()
 
 
-def owners(seed: int, rows: int, most: int) -> NDArray[np.int64]:
-    """For each row whose it is: person p has 1 to `most` of them, each as likely."""
-    sizes = 1 + (uniform(seed, "persons", range(rows)) * most).astype(np.int64)
-    return np.repeat(np.arange(rows), sizes)[:rows]
+def owners(seed: int, persons: int, most: int) -> NDArray[np.int64]:
+    """For each row of so many persons whose it is: everybody has 1 to `most`, each as likely."""
+    sizes = 1 + (uniform(seed, "persons", range(persons)) * most).astype(np.int64)
+    return np.repeat(np.arange(persons), sizes)
 
 
 def _is_dated(own: list[tuple[int, Law]]) -> bool:

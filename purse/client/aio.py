@@ -7,7 +7,7 @@ async with AsyncClient("http://127.0.0.1:8000", token="...") as purse:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -22,6 +22,7 @@ from purse.receipts import Receipt
 from purse.wire.allotments import Allotment
 from purse.wire.base import Order, Page
 from purse.wire.datasets import BudgetStatus, Dataset, DatasetState, Registered
+from purse.wire.forecasts import AccuracyForecast
 from purse.wire.grants import Grant
 from purse.wire.jobs import Quote
 from purse.wire.outside import Calibration, ExternalCharged
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from purse.frames import Rows
+
+_FORECAST = 600.0  # seconds of silence: it may wait for others' and take a minute
 
 
 @final
@@ -90,6 +93,29 @@ class AsyncClient:
         else:
             request = request_of(await self._sender.identify(dataset), target, privacy, rest)
         return await self._sender.send(post(at("quotes"), request, Quote, repeatable=True))
+
+    async def forecast(
+        self,
+        /,
+        *,
+        dataset: Dataset | str,
+        target: str,
+        epsilons: Sequence[float] | None = None,
+        delta: float | None = None,
+        **rest: Any,
+    ) -> AccuracyForecast:
+        """What accuracy to expect at which epsilon: the job runs many times on a public twin; no data is touched.
+
+        Parameters
+        ----------
+        epsilons : six from 0.1 to 4 if None
+        rest : more of the job, as for `quote`; source, signal, runs, twin, wanted
+        """
+        asked = {"epsilons": None if epsilons is None else list(epsilons), "delta": delta}
+        privacy = {key: value for key, value in asked.items() if value is not None}
+        request = request_of(await self._sender.identify(dataset), target, privacy, rest)
+        call = post(at("forecasts"), request, AccuracyForecast, repeatable=True)
+        return await self._sender.send(replace(call, timeout=_FORECAST))
 
     async def calibrate(self, /, mechanism: object, *, epsilon: float, **rest: Any) -> Calibration:
         """The least noise for a target; no dataset has a part in it.
@@ -192,15 +218,16 @@ class AsyncDatasets:
         return await self._sender.send(get(await self._sender.of(dataset, "budget"), BudgetStatus))
 
     async def twin(
-        self, dataset: Dataset | str, *, rows: int = 1000, seed: int = 0, source: TwinSource | None = None
+        self, dataset: Dataset | str, *, rows: int = 1000, number: int = 0, source: TwinSource | None = None
     ) -> bytes:
         """A CSV file, in the dialect declared, of rows to try code on: drawn by what is public, no data has a part.
 
         Parameters
         ----------
+        number : which of the twins: the same number gives the same rows
         source : "declaration", or "profile", the latest that was released; that where there is one, if None
         """
-        asked = {"rows": str(rows), "seed": str(seed)} | ({"source": source} if source else {})
+        asked = {"rows": str(rows), "number": str(number)} | ({"source": source} if source else {})
         path = await self._sender.of(dataset, "twin")
         return await self._sender.send(Call("GET", path, bytes, params=asked, repeatable=True))
 

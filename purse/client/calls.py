@@ -33,7 +33,9 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request and the reader of its answer; `repeatable` if sending it twice is as good as once."""
+    """One request and the reader of its answer; `repeatable` if sending it twice is as good as once; `timeout` if it
+    may be silent for longer than others.
+    """
 
     method: str
     path: str
@@ -43,6 +45,7 @@ class Call(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False
     upload: Upload | None = None
+    timeout: float | None = None
 
 
 def at(*parts: str) -> str:

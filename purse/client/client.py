@@ -200,6 +200,7 @@ class Client:
 
     close = _run(AsyncClient.close)
     quote = _run(AsyncClient.quote)
+    forecast = _run(AsyncClient.forecast)
     calibrate = _run(AsyncClient.calibrate)
     ledger = _run(AsyncClient.ledger)
     ledger_head = _run(AsyncClient.ledger_head)

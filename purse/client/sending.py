@@ -230,6 +230,8 @@ def _patience(error: ProblemError) -> float:
 def _arguments(call: Call[Any]) -> dict[str, Any]:
     """The keyword arguments of httpx's `request`."""
     arguments: dict[str, Any] = {"params": dict(call.params), "headers": dict(call.headers)}
+    if call.timeout is not None:
+        arguments["timeout"] = call.timeout
     return arguments | ({"content": call.body} if call.upload is None else _multipart(call.upload))
 
 

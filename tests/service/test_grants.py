@@ -27,11 +27,13 @@ NOWHERE = {("POST", "/v1/calibrations")} | {rule for rule in RULES if "/v1/webho
 PROFILE: dict[str, Any] = {"method": {"name": "profile"}, "privacy": {"epsilon": 0.2}}
 # These name a dataset in their body.
 TUNING: dict[str, Any] = {"target": "income", "candidates": [{}], "privacy": {"epsilon": 0.2}}
+FORECAST: dict[str, Any] = {"target": "income", "privacy": {"epsilons": [1.0]}, "method": {"name": "dp_gd", "steps": 2}}
 BODIES = {
     ("POST", "/v1/quotes"): JOB,
     ("POST", "/v1/jobs"): JOB,
     ("POST", "/v1/statistics"): PROFILE,
     ("POST", "/v1/tunings"): TUNING,
+    ("POST", "/v1/forecasts"): FORECAST,
 }
 EVALUATION = {
     ("POST", "/v1/models/{job_id}/evaluations"): {"privacy": {"epsilon": 0.2}}

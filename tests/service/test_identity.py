@@ -67,6 +67,7 @@ RULES = {
     ("GET", "/v1/datasets/{dataset_id}/ledger"): {"steward", "auditor"},
     ("GET", "/v1/datasets/{dataset_id}/ledger/head"): ALL,
     ("POST", "/v1/quotes"): {"steward", "analyst"},
+    ("POST", "/v1/forecasts"): ALL,
     ("POST", "/v1/jobs"): {"steward", "analyst"},
     ("POST", "/v1/statistics"): {"steward", "analyst"},
     ("POST", "/v1/tunings"): {"steward", "analyst"},
@@ -88,6 +89,7 @@ RULES = {
 # With which part of a token: to read is to GET, all else is what stewards alone do, except
 SCOPED = {
     ("POST", "/v1/calibrations"): {"read"},
+    ("POST", "/v1/forecasts"): {"read"},
     ("POST", "/v1/quotes"): {"quote"},
     ("POST", "/v1/jobs"): {"quote", "submit"},
     ("POST", "/v1/statistics"): {"quote", "submit"},

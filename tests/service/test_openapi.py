@@ -238,7 +238,7 @@ def test_what_makes_something_says_where_it_is_and_what_may_pass_says_when_to_as
 # What changes with every request, or belongs to nobody else's cache: lists, states, and what is made by asking.
 CHANGING = (
     r"/v1/(tokens|datasets|jobs|uploads)$|/v1/(datasets|jobs|uploads)/\{\w+\}$|"
-    r"/(events|head|ledger|grants|allotments)$|/(grants|allotments)/|^/(health|metrics)"
+    r"/(events|head|ledger|grants|allotments|twin)$|/(grants|allotments)/|^/(health|metrics)"
 )
 
 

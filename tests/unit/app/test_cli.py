@@ -115,6 +115,7 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "demo",
         "evaluate",
         "fit",
+        "forecast",
         "grant list",
         "grant revoke",
         "grant set",
@@ -198,6 +199,35 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     code, out, err = run("receipt", "verify", str(folder / "receipt.json"), "--model", str(folder / "model.json"))
     assert (code, err) == (0, "")
     assert "is the one released" in out
+
+
+@pytest.mark.slow
+def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
+    run: Run, people: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    steps = tmp_path / "steps.json"
+    steps.write_text('{"method": {"name": "dp_gd", "steps": 5}}')
+    ways = ("-t", "income", "-e", "0.5", "-e", "2", "--runs", "3", "--with", str(steps), "--wanted", "0.99")
+    found = _document(run("forecast", name, *ways, "--json"))
+    assert [each["epsilon"] for each in found["at"]] == [0.5, 2.0]
+    assert found["wanted"] == {"score": 0.99, "epsilon": None}
+    code, told, err = run("forecast", name, *ways, "--signal", "0.3")
+    assert (code, err) == (0, "")
+    assert "no epsilon that was tried is enough" in told
+    assert "epsilon 0.5  " in told
+    assert "strength 0.3 was planted" in told
+    here = ("forecast", "--spec", str(spec), "--records", "401", *ways)
+    assert "public sample" in run(*here, "--sample", str(file))[1]
+    assert _document(run(*here, "--json"))["at"][0]["method"] == "dp_gd"
+    assert run(*here, "--preparation", "nonsense")[2].startswith("purse: invalid_request: ")
+    for wrong in ((name, "--records", "9"), ("--spec", str(spec)), (name, "--from", "data")):
+        assert run("forecast", "-t", "income", *wrong)[0] == 1
+    twin = tmp_path / "twin.csv"
+    assert _document(run("twin", name, "--rows", "20", "--out", str(twin), "--json"))["rows"] == 20
+    assert run("check", str(twin), "--spec", str(spec))[0] == 0
+    assert _document(run("budget", name, "--json"))["jobs"] == 0
 
 
 @pytest.mark.slow

@@ -1,0 +1,238 @@
+"""Expected accuracy against epsilon: the real method, many times, on rows of a public twin. No data is touched.
+
+The method is resolved and its noise calibrated for the dataset's own n. Where all its answers are Gaussian ones about
+all rows, a run may take fewer, n' of them, with multipliers n'/n times as large: the noise of each answer, multiplier
+times bound over the number of records, is then that of the run on n (but for what rounding adds to bounds), and what is
+lost is that n' rows tell less than n do. Any other method runs on n rows, or not at all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.errors import OutOfRange
+from accounting.mechanisms import Gaussian
+from app.calculation.planted import Planted
+from app.sources import twins
+from app.sources.design import Design
+from app.sources.twins import Floats, Source, Twin
+from purse.prediction import number_scale
+from solvers.data_access.data import Data
+from solvers.data_access.frames import framed
+from solvers.data_access.sums import gradient_sum
+from solvers.doors import Standardised
+from solvers.losses.smoothing import smoothed
+from solvers.preparation import ByProfile, Declared
+from solvers.preparation.moments import Moments
+from solvers.preparation.private import ROW_NORM
+from solvers.problem import Problem, Vector
+from solvers.solve import Quote, data_of, release
+
+TEST_ROWS = 10_000
+_USUAL_WORK, _MOST_WORK = 3e9, 8e9  # values that all gradients meet together: some ten seconds, some thirty
+_RECORD, _ANSWER, _DRAW = 8, 5e4, 100  # values that a record, an answer and a coordinate's noise cost beside these
+_MOST_VALUES = 2e7  # of a twin
+_FEWEST = 1000  # records, if there are as many: fewer tell too little
+_STEPS, _SMOOTHING = 300, 0.01
+_LESS = "ask for fewer epsilons or runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What the runs at one epsilon came to: for each accuracy, or r2; and for numbers the rmse in the target's unit."""
+
+    epsilon: float
+    method: str
+    scores: tuple[float, ...]
+    rmse: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasted:
+    """A forecast as far as it is numbers."""
+
+    at: tuple[Scored, ...]
+    records: int
+    constant: float
+    optimum: float
+    kind: Literal["forecasted"] = "forecasted"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Rows that a run is trained on and rows that it is scored on.
+
+    Parameters
+    ----------
+    rows : by feature, coded
+    y : targets as the method takes them
+    persons : whose each row is, where a person is the unit
+    test, test_y : as rows and y
+    """
+
+    rows: dict[str, Floats]
+    y: Floats
+    persons: NDArray[np.int64] | None
+    test: dict[str, Floats]
+    test_y: Floats
+
+
+def forecast(
+    design: Design, planned: dict[float, Quote], sources: tuple[Source, Source], seed: int, signal: float, runs: int
+) -> Forecasted:
+    """Scores of so many runs at each epsilon.
+
+    Parameters
+    ----------
+    planned : for each epsilon what would run
+    sources : of rows to train on, and of those to score on
+
+    Raises
+    ------
+    OutOfRange
+        if the runs would take too long.
+    """
+    problem = next(iter(planned.values())).problem
+    records = _affordable(list(planned.values()), runs)
+    trial = _drawn(design, problem, records, sources, seed, signal)
+    found, score = [], scorer(design, trial)
+    for epsilon, quote in planned.items():
+        small = _scaled(quote, records)
+        told = [score(release(small, trial.rows, trial.y, trial.persons).coefficients) for _ in range(runs)]
+        scores, rmse = (tuple(part) for part in zip(*told, strict=True))
+        found.append(Scored(epsilon, quote.method.name, scores, () if design.classes else rmse))
+    last = next(reversed(planned.values()))
+    least = best(replace(last.problem, n=records), isinstance(last.preparation, Declared), trial)
+    return Forecasted(tuple(found), records, _constant(design, trial.test_y), score(least)[0])
+
+
+def _affordable(planned: list[Quote], runs: int) -> int:
+    """How many records a run takes: n, or fewer where the noise can be that of n."""
+    problem = planned[0].problem
+    n, k, columns = problem.n, problem.unit.places, problem.columns
+    assert columns is not None
+    evaluations = runs * sum(quote.gradient_evaluations / n for quote in planned) + _STEPS * k
+    answers = runs * sum(query.answers for quote in planned for query in quote.release.plan.queries)
+    each = evaluations * problem.outputs * (_RECORD + len(columns.widths))
+
+    def within(work: float) -> int:
+        room = max(0.0, work - answers * (_ANSWER + _DRAW * problem.size))
+        return int(min(n, room / each, _MOST_VALUES / (k * (1 + len(columns.widths)))))
+
+    if all(_is_scalable(quote) for quote in planned):
+        found = max(within(_USUAL_WORK), min(_FEWEST, within(_MOST_WORK)))
+        if found < min(n, _FEWEST):
+            raise OutOfRange(f"these runs take more than a forecast may: {_LESS}, or fewer features")
+        return found
+    if within(_MOST_WORK) < n:
+        names = ", ".join(sorted({quote.method.name for quote in planned}))
+        raise OutOfRange(
+            f"{names} on {n} records takes more than a forecast may, and its noise is tied to n, so that it cannot be "
+            f"tried on fewer: {_LESS}, or for a method of full gradients, such as adaptive_gd or dp_gd"
+        )
+    return n
+
+
+def _is_scalable(quote: Quote) -> bool:
+    gaussian = all(isinstance(query.mechanism, Gaussian) for query in quote.release.plan.queries)
+    return gaussian and quote.method.door in ("oracle", "standardised")
+
+
+def _scaled(quote: Quote, records: int) -> Quote:
+    """The same run on fewer records, with the noise of its answers about all."""
+    n, plan = quote.problem.n, quote.release.plan
+    if records == n:
+        return quote
+    queries = tuple(replace(q, noise_multiplier=q.noise_multiplier * records / n) for q in plan.queries)
+    scaled = replace(quote.release, plan=replace(plan, queries=queries))
+    return replace(quote, problem=replace(quote.problem, n=records), release=scaled)
+
+
+def _drawn(
+    design: Design, problem: Problem, records: int, sources: tuple[Source, Source], seed: int, signal: float
+) -> Trial:
+    persons = twins.owners(seed, records, problem.unit.places) if problem.unit.is_person else None
+    rows = range(records if persons is None else len(persons))
+    fresh, (train, test) = range(rows.stop, rows.stop + TEST_ROWS), sources
+    planted = Planted.of(train, design, seed, signal) if isinstance(train, Twin) else None
+    parts: list[tuple[dict[str, Floats], Floats]] = []
+    for source, some in ((train, rows), (test, fresh)):
+        codes = source.codes(seed, some)
+        own = codes[:, design.target_position]
+        seen = own if design.classes is None else design.labels(own)
+        y = seen if planted is None else planted.targets(codes, some)
+        features = {f.name: codes[:, p] for f, p in zip(design.features, design.positions, strict=True)}
+        parts.append((features, y))
+    return Trial(*parts[0], persons, *parts[1])
+
+
+def scorer(design: Design, trial: Trial) -> Callable[[Vector], tuple[float, float]]:
+    """(accuracy, 0) of a model on the fresh rows, or (r2, rmse)."""
+    y, starts = trial.test_y, design.columns.starts.tolist()
+    half = 1.0 if design.classes else abs(number_scale(design.target)[1])
+
+    def score(w: Vector) -> tuple[float, float]:
+        weights = w.reshape(design.outputs, design.d)
+        margins = np.repeat(weights[:, -1:], len(y), axis=1)
+        for (column, start), width in zip(zip(trial.test.values(), starts, strict=True), design.widths, strict=True):
+            margins += weights[:, start + column.astype(int)] if width > 1 else weights[:, start, None] * column
+        if design.outputs > 1:
+            return float((np.argmax(margins, axis=0) == y).mean()), 0.0
+        if design.classes:
+            return float(((margins[0] > 0) == (y > 0)).mean()), 0.0
+        mse = float(((margins[0] - y) ** 2).mean())
+        return 1 - mse / max(float(y.var()), 1e-300), half * mse**0.5
+
+    return score
+
+
+def _constant(design: Design, y: Floats) -> float:
+    """The score of the best constant answer."""
+    return float(np.unique(y, return_counts=True)[1].max() / len(y)) if design.classes else 0.0
+
+
+def best(problem: Problem, is_declared: bool, trial: Trial) -> Vector:
+    """The least mean loss + r over the domain, without noise and with whole slopes, as near as accelerated steps come.
+
+    In the twin's own standardised columns, or those declared where the runs take these; a loss that is not smooth by
+    its smooth form.
+    """
+    problem = replace(problem, loss=smoothed(problem.loss, _SMOOTHING), slope_limit=1.0)
+    data, frame = data_of(problem, trial.rows, trial.y, trial.persons), None
+    if not is_declared and problem.d > 1:
+        frame = ByProfile(_moments(problem, trial.rows)).frame(
+            cast(Standardised, None), problem
+        )  # whom known moments ask nothing
+        assert frame is not None
+        data = framed(data, frame, ROW_NORM)
+    w = _descended(data)
+    return w if frame is None else frame.raw(w.reshape(-1, problem.d)).ravel()
+
+
+def _descended(data: Data) -> Vector:
+    met = data.problem
+    w = v = met.start
+    t = 1.0
+    for _ in range(_STEPS):
+        gradient = gradient_sum(data, slice(0, met.places), v) / met.places
+        before, w = w, met.prox(v - gradient / met.L, 1 / met.L)
+        ahead = (1 + (1 + 4 * t * t) ** 0.5) / 2
+        v, t = (w, 1.0) if gradient @ (w - before) > 0 else (w + (t - 1) / ahead * (w - before), ahead)
+    return w
+
+
+def _moments(problem: Problem, rows: dict[str, Floats]) -> Moments:
+    """Of the twin's rows, without noise."""
+    assert problem.columns is not None
+    center, variances = [], []
+    for column, width in zip(rows.values(), problem.columns.widths, strict=True):
+        shares = (
+            np.bincount(column.astype(int), minlength=width) / len(column) if width > 1 else column.mean(keepdims=True)
+        )
+        center.append(shares)
+        variances.append(shares * (1 - shares) if width > 1 else column.var(keepdims=True))
+    m, v = np.concatenate(center), np.concatenate(variances)
+    return Moments(tuple(m.tolist()), tuple(v.tolist()), (1 / len(next(iter(rows.values()))),) * len(m))

@@ -1,0 +1,126 @@
+"""How near forecasts come on a real dataset: each source's against what the method does on the data themselves.
+
+The RAND Health Insurance Experiment (app/demo), every fifth row kept out: half of these to score the data's own models
+on, half as the public sample. The signal is what the data's best model without noise is worth, which an analyst has to
+guess; the last two lines are by half and by twice of that.
+"""
+
+import csv
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from accounting import Privacy
+from app.calculation.forecasts import Trial, best, scorer
+from app.demo import data
+from app.jobs import profiles
+from app.quotes.forecasts import here, sampled
+from app.settings import Settings
+from app.sources.design import Design, Table
+from app.sources.spec import JobSpec
+from app.sources.twins import Law, Sample, Twin, profiled
+from app.wire import ForecastRequest
+from purse.wire.datasets import Budget, DatasetSpec
+from purse.wire.forecasts import EPSILONS
+from solvers import Problem, plan
+from solvers.losses import Logistic, Squared
+from solvers.selection import Auto
+from solvers.solve import data_of, release, run
+from solvers.statistics import Profile
+
+DELTA = 1e-6
+TARGETS = (data.TARGET, "income")
+PRICE = 0.2  # of the profile
+
+
+@dataclass(frozen=True)
+class Case:
+    """A target on the data, and how to ask for it."""
+
+    spec: DatasetSpec
+    design: Design
+    problem: Problem
+    trial: Trial
+
+
+def report(seeds: int) -> None:
+    """Print for each target the median over runs on the data, then each forecast and how far it is from that."""
+    spec = data.spec(Budget(epsilon=5.0, delta=DELTA)).settled()
+    uploaded, kept = data.split(data.rows())
+    rows, test, sample = (coded(some, spec) for some in (uploaded, kept[::2], kept[1::2]))
+    for target in TARGETS:
+        case = case_of(spec, target, rows, test)
+        signal, optimum, truth = truth_of(case, seeds)
+        laws = profile_of(spec, rows)
+        ways: list[tuple[str, Sample | Twin | None, float]] = [
+            ("declaration", None, signal),
+            (f"profile of {PRICE:g}", Twin(laws, spec.dialect), signal),
+            ("public sample", sample, signal),
+            ("profile, half the signal", Twin(laws, spec.dialect), signal / 2),
+            ("profile, twice the signal", Twin(laws, spec.dialect), min(0.99, 2 * signal)),
+        ]
+        kind = "accuracy" if case.design.classes else "r2"
+        runs = f"{seeds} runs at each epsilon; signal {signal:.3f}"
+        print(f"\n{target}: {kind}, n = {len(rows.rows)}, delta {DELTA:g}, {runs}")
+        print(f"{'':<28}{'optimum':>10}" + "".join(f"{f'eps {e:g}':>10}" for e in EPSILONS))
+        print(f"{'the data':<28}{optimum:>10.3f}" + "".join(f"{score:>10.3f}" for score in truth))
+        for name, drawn, strength in ways:
+            body = ForecastRequest(dataset="d", target=target, signal=strength, runs=max(3, seeds))
+            found = here(spec, len(rows.rows), body, Settings(), drawn)
+            medians = [each.score.median for each in found.at]
+            print(f"{name:<28}{found.optimum:>10.3f}" + "".join(f"{score:>10.3f}" for score in medians))
+            lost = [(found.optimum - m) - (optimum - t) for m, t in zip(medians, truth, strict=True)]
+            away = [m - t for m, t in zip(medians, truth, strict=True)]
+            print(f"{'  away from the data':<38}" + "".join(f"{value:>+10.3f}" for value in away))
+            print(f"{'  in what noise takes away':<38}" + "".join(f"{value:>+10.3f}" for value in lost), flush=True)
+
+
+def coded(rows: list[data.Row], spec: DatasetSpec) -> Sample:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.csv"
+        with file.open("w", newline="") as opened:
+            writer = csv.DictWriter(opened, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        return sampled(file, spec)
+
+
+def case_of(spec: DatasetSpec, target: str, rows: Sample, test: Sample) -> Case:
+    design = Design.of(spec, ForecastRequest(dataset="d", target=target).job)
+    loss = Logistic() if design.classes else Squared()
+    problem = Problem(loss, n=len(rows.rows), d=design.d, row_norm=design.row_norm, columns=design.columns)
+    parts = []
+    for some in (rows.rows, test.rows):
+        own = some[:, design.target_position]
+        y = own if design.classes is None else design.labels(own)
+        parts.append(({f.name: some[:, p] for f, p in zip(design.features, design.positions, strict=True)}, y))
+    (X, y), (tested, wanted) = parts
+    return Case(spec, design, problem, Trial(X, y, None, tested, wanted))
+
+
+def truth_of(case: Case, seeds: int, epsilons: Sequence[float] = EPSILONS) -> tuple[float, float, list[float]]:
+    """The signal, the score of the best model without noise, and the median of private ones at each epsilon."""
+    trial, score = case.trial, scorer(case.design, case.trial)
+    optimum = score(best(case.problem, False, trial))[0]
+    constant = np.unique(trial.test_y, return_counts=True)[1].max() / len(trial.test_y) if case.design.classes else 0.0
+    medians = []
+    for epsilon in epsilons:
+        quote = plan(Auto(), case.problem, Privacy(epsilon, DELTA))
+        medians.append(
+            float(np.median([score(release(quote, trial.rows, trial.y).coefficients)[0] for _ in range(seeds)]))
+        )
+    return float((optimum - constant) / (1 - constant)), optimum, medians
+
+
+def profile_of(spec: DatasetSpec, rows: Sample) -> tuple[Law, ...]:
+    """By the counts of a profile that is released once."""
+    table = Table.of(spec)
+    problem = Problem(Squared(), n=len(rows.rows), d=table.d, row_norm=table.row_norm, columns=table.columns)
+    quote = plan(Profile(), problem, Privacy(PRICE, DELTA))
+    X = {column.name: rows.rows[:, j] for j, column in enumerate(spec.columns)}
+    answers, _ = run(quote.method, problem, data_of(problem, X, np.zeros(len(rows.rows))), quote.release)
+    job = JobSpec(design=table, problem=problem, method=Profile(), release_plan=quote.release)
+    return profiled(profiles.columns(job, answers))
