@@ -80,15 +80,14 @@ def python() -> Iterator[str]:
             if (inspect.isclass(found) or inspect.isfunction(found)) and not found.__module__.startswith("typing"):
                 yield f"### `{package}.{name}`\n\n````python\n{name}{_signature(found)}\n````\n"
                 yield f"````text\n{inspect.getdoc(found) or ''}\n````\n"
-                methods = (
-                    {m: f for m, f in vars(found).items() if inspect.isfunction(f) and m[0] != "_"}
-                    if inspect.isclass(found)
-                    else {}
-                )
-                yield "".join(
-                    f"- `{m}{_signature(f)}`: {_cell((inspect.getdoc(f) or '').partition(chr(10))[0])}\n"
-                    for m, f in methods.items()
-                )
+                yield "".join(_methods(found))
+
+
+def _methods(found: Any) -> Iterator[str]:
+    for name, method in vars(found).items() if inspect.isclass(found) else ():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            promise = (inspect.getdoc(method) or "").partition("\n")[0]
+            yield f"- `{name}{_signature(method)}`: {_cell(promise)}\n"
 
 
 def _signature(found: Any) -> str:
