@@ -9,7 +9,7 @@ from app.jobs.measures import Counted, Floats, Weights
 from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, NumberColumn
-from purse.wire.evaluations import Calibration, ManyClasses, Residuals, Threshold, TwoClasses
+from purse.wire.evaluations import CalibrationBin, ManyClasses, Residuals, Threshold, TwoClasses
 from solvers.losses import Logistic
 from solvers.statistics import Evaluation
 
@@ -74,7 +74,7 @@ def _losses(edges: Floats) -> Weights:
     return Weights(least, (least + most) / 2, most)
 
 
-def _calibration(counted: Counted, edges: Floats) -> list[Calibration]:
+def _calibration(counted: Counted, edges: Floats) -> list[CalibrationBin]:
     bins, found = len(edges) - 1, []
     for group in np.array_split(np.arange(bins), min(_GROUPS, bins)):
         here = np.isin(np.arange(bins), group).astype(float)
@@ -82,7 +82,7 @@ def _calibration(counted: Counted, edges: Floats) -> list[Calibration]:
         share = counted.share(positive, both)
         records = float(both @ counted.settled)
         low, high = float(edges[group[0]]), float(edges[group[-1] + 1])
-        found.append(Calibration(low=low, high=high, records=records, positive=share))
+        found.append(CalibrationBin(low=low, high=high, records=records, positive=share))
     return found
 
 

@@ -7,7 +7,7 @@ from app.jobs.intervals import Rows, edges_of, interval, mean_of, quantile, scal
 from app.sources.design import Table
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, NumberColumn
-from purse.wire.models import Moments
+from purse.wire.models import ReleasedMoments
 from purse.wire.profiles import ColumnProfile
 from solvers.statistics import Profile
 
@@ -26,7 +26,7 @@ def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
     assert layout is not None
     for column, start, width in zip(table.features, layout.starts.tolist(), layout.widths, strict=True):
         own = moments.at(range(start, start + width))
-        told = Moments(center=list(own.center), variances=list(own.variances), noise=list(own.noise))
+        told = ReleasedMoments(center=list(own.center), variances=list(own.variances), noise=list(own.noise))
         if isinstance(column, CategoryColumn):
             shares, std = rows.n * np.array(own.center), problem.n * stds["means"]
             found.append(
@@ -39,7 +39,7 @@ def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
 
 
 def _number(
-    column: NumberColumn, told: Moments, counts: NDArray[np.float64], stds: dict[str, float], rows: Rows
+    column: NumberColumn, told: ReleasedMoments, counts: NDArray[np.float64], stds: dict[str, float], rows: Rows
 ) -> ColumnProfile:
     edges = edges_of(column, len(counts))
     (m,), (v,), (noise,) = told.center, told.variances, told.noise

@@ -1,6 +1,9 @@
 """The OpenAPI document, complete: bodies that are read by hand, and every error that a route may answer with."""
 
+import json
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -54,6 +57,7 @@ def document(app: FastAPI, routers: Sequence[APIRouter], root_path: str = "") ->
             operation = found["paths"][route.path_format][method.lower()]
             operation["operationId"] = operation_id(method.lower(), route.path_format)
             _complete(operation, calls, named, () if route.path in UNLIMITED else ("too_many_requests", "overloaded"))
+            _exemplify(operation)
     _stream(found["paths"])
     connect(found["paths"])
     return found
@@ -75,6 +79,20 @@ def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], 
     for status, response in responses(*codes).items():
         _merge(operation["responses"].setdefault(str(status), response), response)
     operation["responses"] = dict(sorted(operation["responses"].items()))
+
+
+def _exemplify(operation: Schema) -> None:
+    """A request and its answer, as both once were (tests/support/examples.py)."""
+    told = _examples().get(operation["operationId"], {})
+    for what, of in (("request", operation.get("requestBody", {})), ("response", answer(operation))):
+        for content in of.get("content", {}).values() if what in told else ():
+            content["example"] = told[what]
+
+
+@cache
+def _examples() -> dict[str, Schema]:
+    found: dict[str, Schema] = json.loads((Path(__file__).parent / "examples.json").read_text("utf-8"))
+    return found
 
 
 def _merge(known: Schema, more: Schema) -> None:

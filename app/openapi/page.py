@@ -1,5 +1,6 @@
-"""The OpenAPI document as one HTML page: no script, nothing loaded from elsewhere."""
+"""The OpenAPI document as one HTML page, where a request can be tried by one script of our own."""
 
+import json
 from html import escape
 from typing import Any
 
@@ -8,8 +9,12 @@ _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
 h2{margin-top:2.5rem;border-bottom:1px solid #ccc}h3{margin:2rem 0 .3rem}code{background:#f3f3f3;padding:.1em .3em}
 table{border-collapse:collapse;margin:.5rem 0}td,th{text-align:left;vertical-align:top;padding:.2rem .8rem .2rem 0}
-b.m{display:inline-block;min-width:4.5rem}small{color:#666}
-@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}code{background:#2a2a2a}small{color:#999}}
+b.m{display:inline-block;min-width:4.5rem}small{color:#595959}code,td,pre{overflow-wrap:anywhere}
+h1,h3,summary,output{overflow-wrap:anywhere}label{display:block;margin:.3rem 0}a{color:#0645ad}
+input,textarea{max-width:100%;box-sizing:border-box}textarea{width:100%;min-height:8rem}
+textarea,output{font:14px/1.4 monospace}output{display:block;white-space:pre-wrap}
+@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}code{background:#2a2a2a}
+small{color:#aaa}a{color:#8ab4f8}}
 """
 
 
@@ -26,9 +31,12 @@ def page(document: Node) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f"<h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
+        f'<script src="docs/try.js" defer></script>'
+        f"<main><h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
         f'<p>{escape(info.get("description", ""))}</p><p>For programs: <a href="openapi.json">openapi.json</a></p>'
-        f"{routes}<h2>Schemas</h2>{schemas}</html>"
+        '<p data-try hidden><label>Token <input id="token" type="password" autocomplete="off" size="60"></label>'
+        "Kept by this page until it is closed. What is tried below is sent to this service with it, and done.</p>"
+        f"{routes}<h2>Schemas</h2>{schemas}</main></html>"
     )
 
 
@@ -45,8 +53,37 @@ def _operation(method: str, path: str, operation: Node) -> str:
     return (
         f'<h3><b class="m">{method.upper()}</b> <code>{escape(path)}</code></h3>'
         f"<p>{escape(operation.get('summary', ''))}. {escape(operation.get('description', ''))}</p>"
-        f"<table>{''.join(rows)}</table>"
+        f"<table>{''.join(rows)}</table>{_form(method, path, operation)}"
     )
+
+
+def _form(method: str, path: str, operation: Node) -> str:
+    """What the script sends: shown where the script runs, for what answers at once."""
+    if any("text/event-stream" in response.get("content", {}) for response in operation["responses"].values()):
+        return ""
+    fields = [
+        f'<label>{escape(p["name"])} <input name="{escape(p["name"])}" data-in="{p["in"]}"'
+        f"{' required' if p.get('required') else ''}></label>"
+        for p in operation.get("parameters", ())
+    ]
+    for media, content in operation.get("requestBody", {}).get("content", {}).items():
+        example = content.get("example")
+        if media.startswith("multipart/"):
+            fields.append(_text("spec", example["spec"]))
+        elif media == "application/json":
+            fields.append(_text("body", example))
+        if media != "application/json":
+            fields.append('<label>file <input name="file" type="file"></label>')
+    asked = f'data-method="{method.upper()}" data-path="{escape(path)}"'
+    return (
+        f"<details data-try hidden><summary>Try {method.upper()} {escape(path)}</summary><form {asked}>"
+        f'{"".join(fields)}<button>Send</button><output aria-live="polite"></output></form></details>'
+    )
+
+
+def _text(name: str, example: Any) -> str:
+    written = json.dumps(example, indent=2, ensure_ascii=False)
+    return f'<label>{name} <textarea name="{name}" spellcheck="false">{escape(written)}</textarea></label>'
 
 
 def _schema(name: str, node: Node) -> str:

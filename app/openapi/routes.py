@@ -1,6 +1,7 @@
 """This interface, described: public, and free of anybody's data."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
@@ -8,14 +9,27 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from app.http import conditional
 from app.openapi.page import page
 
+_SCRIPT = Path(__file__).parent / "try.js"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
 router = APIRouter(tags=["operations"])
 
 
 @router.get("/docs", summary="This interface, to read", response_class=HTMLResponse, responses=conditional.RESPONSES)
 def docs(request: Request, if_none_match: conditional.IfNoneMatch = None) -> Response:
-    """The OpenAPI document as one page; it runs no script and loads nothing from elsewhere."""
+    """The OpenAPI document as one page, where a request can be tried; nothing is loaded from elsewhere."""
     made = _once(request, "docs", lambda: page(request.app.openapi()).encode())
-    return conditional.respond(made, if_none_match, media_type="text/html")
+    answer = conditional.respond(made, if_none_match, media_type="text/html")
+    answer.headers["Content-Security-Policy"] = _POLICY
+    return answer
+
+
+@router.get("/docs/try.js", include_in_schema=False)
+def script(if_none_match: conditional.IfNoneMatch = None) -> Response:
+    """What that page runs."""
+    return conditional.respond(_SCRIPT.read_bytes(), if_none_match, media_type="text/javascript")
 
 
 @router.get("/openapi.json", include_in_schema=False)

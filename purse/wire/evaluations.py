@@ -45,7 +45,7 @@ class Threshold(Wire):
     false_positive_rate: Annotated[Measured, Field(description="Of the negatives; the ROC's place.")]
 
 
-class Calibration(Wire):
+class CalibrationBin(Wire):
     """Records whose scores lie close together."""
 
     low: Annotated[float, Field(description="The lowest score.")]
@@ -70,7 +70,7 @@ class TwoClasses(Wire):
         Measured | None, Field(description="Mean -ln P(class), P clamped to [0.01, 0.99]; null if scores are no P.")
     ]
     thresholds: Annotated[list[Threshold], Field(description="The ROC, at each end of a bin within (0, 1).")]
-    calibration: Annotated[list[Calibration] | None, Field(description="By score; null if scores are no P.")]
+    calibration: Annotated[list[CalibrationBin] | None, Field(description="By score; null if scores are no P.")]
 
 
 class ManyClasses(Wire):

@@ -30,7 +30,7 @@ class PrivacyStatement(Wire):
     numerics: Annotated[Literal["exactly rounded"], Field(description="How noise was made.")] = "exactly rounded"
 
 
-class Moments(Wire):
+class ReleasedMoments(Wire):
     """Moments of encoded values, each with noise of known std, as they were released."""
 
     center: Annotated[list[float], Field(description="m, the noisy mean of each encoded value.")]
@@ -46,7 +46,7 @@ class Moments(Wire):
     ]
 
 
-class ProfileUse(Moments):
+class ProfileUse(ReleasedMoments):
     """The profile that rows were standardised by, and its moments, in the order of the model's encoded values."""
 
     job: Annotated[Identifier, Field(description="The job that released it.")]

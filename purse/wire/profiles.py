@@ -6,7 +6,7 @@ from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Wire
 from purse.wire.columns import Column
-from purse.wire.models import Moments, PrivacyStatement
+from purse.wire.models import PrivacyStatement, ReleasedMoments
 
 
 class Interval(Wire):
@@ -48,7 +48,7 @@ class ColumnProfile(Wire):
         ),
     ] = None
     quantiles: Annotated[list[QuantileEstimate] | None, Field(description="Of a number, from its counts.")] = None
-    moments: Annotated[Moments, Field(description="Of the column's encoded values, which jobs standardise by.")]
+    moments: Annotated[ReleasedMoments, Field(description="Of the column's encoded values, which jobs standardise by.")]
 
 
 class DatasetProfile(Wire):

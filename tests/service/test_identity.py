@@ -30,6 +30,7 @@ PUBLIC = {
     ("GET", "/health/live"),
     ("GET", "/health/ready"),
     ("GET", "/docs"),
+    ("GET", "/docs/try.js"),
     ("GET", "/openapi.json"),
     ("GET", "/v1/keys"),
     ("POST", "/v1/receipts/verify"),

@@ -182,5 +182,6 @@ def _exemplified(document: Schema, dataset: str) -> Schema:
     for operation in (operation for operations in document["paths"].values() for operation in operations.values()):
         bodies = good.get(operation["operationId"], ())
         for content in operation.get("requestBody", {}).get("content", {}).values():
+            content.pop("example", None)
             content["examples"] = {str(place): {"value": body} for place, body in enumerate(bodies)}
     return document

@@ -1,0 +1,64 @@
+// Sends what a form of this page says, and shows the answer as text. Nothing is kept when the page is closed.
+"use strict";
+
+const root = location.pathname.replace(/\/docs\/?$/, "");
+const MOST = 100000; // characters of an answer that are shown
+
+for (const part of document.querySelectorAll("[data-try]")) part.hidden = false;
+for (const form of document.querySelectorAll("form[data-path]")) {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send(form);
+  });
+}
+
+async function send(form) {
+  const shown = form.querySelector("output");
+  shown.textContent = "sent ...";
+  try {
+    const answer = await fetch(...asked(form));
+    const told = ["Location", "Retry-After", "ETag"].map((name) => [name, answer.headers.get(name)]);
+    const headers = told.filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${value}\n`);
+    const body = pretty(await answer.text()).slice(0, MOST);
+    shown.textContent = `${answer.status}\n${headers.join("")}\n${body}`;
+  } catch {
+    shown.textContent = "no answer from the server";
+  }
+}
+
+function asked(form) {
+  const headers = {};
+  const query = new URLSearchParams();
+  let path = form.dataset.path;
+  for (const { name, value, dataset } of form.querySelectorAll("[data-in]")) {
+    if (value === "") continue;
+    if (dataset.in === "path") path = path.replace(`{${name}}`, encodeURIComponent(value));
+    else if (dataset.in === "query") query.append(name, value);
+    else headers[name] = value;
+  }
+  const token = document.getElementById("token").value.trim();
+  if (token !== "") headers.Authorization = `Bearer ${token}`;
+  const request = { method: form.dataset.method, headers, body: body(form, headers), credentials: "omit" };
+  return [`${root}${path}${query.size ? `?${query}` : ""}`, { ...request, cache: "no-store", redirect: "error" }];
+}
+
+function body(form, headers) {
+  const { body: written, spec, file } = form.elements;
+  if (spec) {
+    const parts = new FormData();
+    parts.append("spec", spec.value);
+    parts.append("file", file.files[0] ?? new Blob([]));
+    return parts;
+  }
+  if (file) return file.files[0];
+  if (written) headers["Content-Type"] = "application/json";
+  return written?.value;
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,66 @@
+"""The examples of the OpenAPI document are what was asked and answered: they suit their schemas, and go well today."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.support.examples import FILE, tell
+from tests.support.service import Service
+
+EXAMPLES = json.loads(FILE.read_text())
+RESPONSES = ("200", "201", "202")
+
+
+@pytest.fixture(scope="module")
+def document(shared: Service) -> dict[str, Any]:
+    found: dict[str, Any] = shared.client.get("/openapi.json").json()
+    return found
+
+
+def _contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What has a body: of which operation, request or response, and its content."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            good = [operation["responses"].get(status, {}) for status in RESPONSES]
+            for what, of in (("request", operation.get("requestBody", {})), *(("response", one) for one in good)):
+                for media, content in of.get("content", {}).items():
+                    if media in ("application/json", "multipart/form-data"):
+                        yield operation["operationId"], what, content
+
+
+def test_every_body_and_every_answer_has_an_example_that_suits_its_schema(document: dict[str, Any]) -> None:
+    """Who adds a route adds it to the story, and runs `python -m tests.support.examples`."""
+    found = list(_contents(document))
+    assert [(name, what) for name, what, content in found if "example" not in content] == []
+    for name, what, content in found:
+        schema = content["schema"] | {"components": document["components"]}
+        wrong = [error.message for error in Draft202012Validator(schema).iter_errors(content["example"])]
+        assert wrong == [], (name, what)
+        assert content["example"] == EXAMPLES[name][what]
+    assert {name for name, _, _ in found} == set(EXAMPLES)
+
+
+def test_no_example_holds_a_secret() -> None:
+    assert set(FILE.read_text().split('"token": "')[1:]) != set()
+    assert all(part.startswith("purse_" + "x" * 43) for part in FILE.read_text().split('"token": "')[1:])
+
+
+@pytest.mark.slow
+def test_the_story_goes_well_and_is_what_is_shown(service: Service) -> None:
+    told = tell(service)
+    assert set(told) == set(EXAMPLES), "run: python -m tests.support.examples"
+    for name, of in told.items():
+        assert set(of) == set(EXAMPLES[name])
+        for what, body in of.items():
+            assert set(body) == set(EXAMPLES[name][what]), (name, what)
+    shown = EXAMPLES["post_datasets"]["request"]["spec"]
+    again = shown | {"name": "as shown"}
+    dataset = service.upload(again, b"age,sex,income\n" + b"37,f,low\n52,m,high\n" * 300)
+    assert dataset.status_code == 201, dataset.text
+    for name in ("quotes", "jobs", "statistics"):
+        asked = EXAMPLES[f"post_{name}"]["request"] | {"dataset": dataset.json()["id"]}
+        answer = service.call("steward", "POST", f"/v1/{name}", json=asked)
+        assert answer.is_success, answer.text

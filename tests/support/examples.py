@@ -1,0 +1,142 @@
+"""The examples of the OpenAPI document: one story, told to a running service, and what it answered.
+
+`python -m tests.support.examples` writes them to app/openapi/examples.json; a test tells the story again.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from app.openapi.links import operation_id
+from tests.support.service import SPEC, Service, people
+
+FILE = Path(__file__).parents[2] / "app/openapi/examples.json"
+CENSUS: dict[str, Any] = SPEC | {"name": "census", "holdout": 0.2}
+_ROWS = 400
+_SHOWN = ("age,sex,income", "37,f,low", "52,m,high")  # of the file
+Told = dict[str, dict[str, Any]]
+
+
+class Story:
+    """What was asked and answered, by the operation's name."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.told = service, dict[str, dict[str, Any]]()
+
+    def ask(self, method: str, path: str, body: Any = None, who: str = "steward", **names: str) -> Any:
+        """The answer, which is a good one."""
+        options = {} if body is None else {"json": body}
+        answer = self.service.call(who, method, path.format(**names), **options)
+        assert answer.is_success, (path, answer.text)
+        said = answer.json() if answer.content else None
+        self._note(method, path, body, said)
+        return said
+
+    def finished(self, job: Any) -> str:
+        """The job, once it is done."""
+        assert self.service.finished(job["id"])["state"] == "done"
+        return str(job["id"])
+
+    def _note(self, method: str, path: str, body: Any, said: Any) -> None:
+        of = {"request": body, "response": said}
+        self.told.setdefault(
+            operation_id(method.lower(), path), {name: value for name, value in of.items() if value is not None}
+        )
+
+
+def tell(service: Service) -> Told:
+    """A census is registered, shared, priced, asked, charged and audited."""
+    story = Story(service)
+    ask = story.ask
+    files = {"file": ("census.csv", people(_ROWS))}
+    made = service.call("steward", "POST", "/v1/datasets", data={"spec": json.dumps(CENSUS)}, files=files)
+    assert made.status_code == 201, made.text
+    story._note("POST", "/v1/datasets", {"spec": CENSUS, "file": "\n".join(_SHOWN) + "\n"}, made.json())
+    dataset = made.json()["id"]
+    ada = ask("POST", "/v1/tokens", {"name": "ada", "role": "analyst"})
+    service.tokens["ada"] = ada["token"]
+    of_ada = {"dataset_id": dataset, "analyst": "ada"}
+    for what, body in (("grants", None), ("allotments", {"share": 0.9, "mode": "shared"})):
+        ask("PUT", f"/v1/datasets/{{dataset_id}}/{what}/{{analyst}}", body, **of_ada)
+        ask("GET", f"/v1/datasets/{{dataset_id}}/{what}/{{analyst}}", **of_ada)
+        ask("GET", f"/v1/datasets/{{dataset_id}}/{what}", dataset_id=dataset)
+    ask("POST", "/v1/webhooks", {"url": "https://hooks.example/jobs"}, "ada")
+    hook = ask("GET", "/v1/webhooks", who="ada")["items"][0]["id"]
+    ask("GET", "/v1/webhooks/{webhook_id}", who="ada", webhook_id=hook)
+    _ask_for_releases(story, dataset)
+    ask("GET", "/v1/datasets")
+    for path in ("", "/budget", "/ledger/head"):
+        ask("GET", f"/v1/datasets/{{dataset_id}}{path}", dataset_id=dataset)
+    chain = service.call("steward", "GET", f"/v1/datasets/{dataset}/ledger", params={"limit": 3}).json()
+    story._note("GET", "/v1/datasets/{dataset_id}/ledger", None, chain)
+    event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
+    charge = {"label": "survey of 2025", "event": event}
+    ask("POST", "/v1/datasets/{dataset_id}/charges", charge, dataset_id=dataset)
+    target = {"mechanism": {"name": "gaussian"}, "count": 10, "epsilon": 1.0, "delta": 1e-6}
+    ask("POST", "/v1/calibrations", target)
+    ask("PATCH", "/v1/datasets/{dataset_id}", {"frozen": True}, dataset_id=dataset)
+    ask("DELETE", "/v1/datasets/{dataset_id}", dataset_id=dataset)
+    begun = service.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "1000"})
+    story._note("POST", "/v1/uploads", None, begun.json())
+    ask("GET", "/v1/uploads")
+    ask("GET", "/v1/uploads/{upload_id}", upload_id=begun.json()["id"])
+    ask("GET", "/v1/tokens")
+    ask("POST", "/v1/tokens/{token_id}/rotate", token_id=ada["id"])
+    for path in ("/health/live", "/health/ready", "/v1/keys"):
+        ask("GET", path)
+    return story.told
+
+
+def _ask_for_releases(story: Story, dataset: str) -> None:
+    ask = story.ask
+    model = {"dataset": dataset, "target": "income", "privacy": {"epsilon": 0.5}}
+    ask("POST", "/v1/quotes", model, "ada")
+    tried = {"epsilons": [0.5, 2.0]}
+    ask("POST", "/v1/forecasts", {"dataset": dataset, "target": "income", "privacy": tried, "runs": 3}, "ada")
+    job = story.finished(ask("POST", "/v1/jobs", model, "ada"))
+    ask("GET", "/v1/jobs/{job_id}", who="ada", job_id=job)
+    ask("GET", "/v1/jobs/{job_id}/model", who="ada", job_id=job)
+    receipt = ask("GET", "/v1/jobs/{job_id}/receipt", who="auditor", job_id=job)
+    ask("POST", "/v1/receipts/verify", receipt)
+    measured = ask(
+        "POST", "/v1/models/{job_id}/evaluations", {"bins": 2, "privacy": {"epsilon": 0.5}}, "ada", job_id=job
+    )
+    ask("GET", "/v1/jobs/{job_id}/evaluation", who="ada", job_id=story.finished(measured))
+    ways = [{"regularizer": {"name": "l2", "strength": strength}} for strength in (0.001, 0.1)]
+    tuning = {"dataset": dataset, "target": "income", "candidates": ways, "privacy": {"epsilon": 1.0}}
+    story.finished(ask("POST", "/v1/tunings", tuning, "ada"))
+    counts = {"dataset": dataset, "columns": ["sex", "income"], "method": {"name": "counts"}} | {
+        "privacy": {"epsilon": 0.2}
+    }
+    counted = story.finished(ask("POST", "/v1/statistics", counts, "ada"))
+    ask("GET", "/v1/jobs/{job_id}/statistic", who="ada", job_id=counted)
+    profile = {"dataset": dataset, "method": {"name": "profile", "bins": 4}, "privacy": {"epsilon": 0.2}}
+    profiled = story.service.call("ada", "POST", "/v1/statistics", json=profile).json()
+    ask("GET", "/v1/jobs/{job_id}/profile", who="ada", job_id=story.finished(profiled))
+    listed = story.service.call("ada", "GET", "/v1/jobs", params={"limit": 1}).json()
+    story._note("GET", "/v1/jobs", None, listed)
+    story.service.engine.gate.clear()
+    waiting = story.service.call("ada", "POST", "/v1/jobs", json=model).json()["id"]
+    ask("DELETE", "/v1/jobs/{job_id}", who="ada", job_id=waiting)
+    story.service.engine.gate.set()
+
+
+def _without_secrets(node: Any) -> Any:
+    """Tokens end with the service that made them, and are shown to nobody all the same."""
+    match node:
+        case dict():
+            return {k: "purse_" + "x" * 43 if k == "token" else _without_secrets(v) for k, v in node.items()}
+        case list():
+            return [_without_secrets(value) for value in node]
+        case _:
+            return node
+
+
+if __name__ == "__main__":
+    from tests.service.conftest import made
+
+    with tempfile.TemporaryDirectory() as folder, made(Path(folder) / "home") as service:
+        told = _without_secrets(tell(service))
+        lines = (f"{json.dumps(name)}: {json.dumps(of, ensure_ascii=False)}" for name, of in sorted(told.items()))
+        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
