@@ -105,6 +105,19 @@ async def quote(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") 
     return sheet.page("quote.html", quote=priced, problem=None)
 
 
+@router.post("/datasets/{dataset_id}/forecast")
+async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
+    """What accuracy to expect of the model at several epsilons, tried on a public twin; touches no data."""
+    sheet = await Sheet.of(visit, dataset_id, "model", await visit.form())
+    asked = sheet.document
+    asked["privacy"] = {name: value for name, value in asked["privacy"].items() if name == "delta"}
+    try:
+        told = (await visit.api.send("POST", "/v1/forecasts", json=asked)).json()
+    except ApiError as error:
+        return sheet.page("forecast.html", forecast=None, problem=error.details())
+    return sheet.page("forecast.html", forecast=told, problem=None)
+
+
 @router.post("/datasets/{dataset_id}/jobs")
 async def submit(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
     """Reserves the budget and queues the job; the same form sent twice is one job."""

@@ -157,6 +157,8 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     expect(page.locator("#quote")).to_contain_text("target")  # what is still to be said
     page.get_by_label("Target").select_option("income")
     before = _share(page)
+    page.get_by_role("button", name="Forecast the accuracy").click()
+    expect(page.get_by_role("region", name="Expected accuracy").get_by_role("row")).to_have_count(7)
     visitor.shoot("job")
     expect(page.locator("#positive option")).to_have_text(["by default", "low", "high"])
     epsilon = page.get_by_label("Epsilon", exact=False).first
