@@ -51,8 +51,8 @@ class Api:
 
     async def passed(self, method: str, path: str) -> httpx.Response:
         """The visitor's own body, as it arrives, to a route that reads it."""
-        kept = ("content-type", "content-length")
-        headers = {name: self.request.headers[name] for name in kept if name in self.request.headers}
+        kept = (b"content-type", b"content-length")
+        headers = dict(pair for pair in self.request.headers.raw if pair[0] in kept)
         return _let(await self._sent(method, path, content=_chunks(self.request), headers=headers))
 
     async def _sent(self, method: str, path: str, **content: Any) -> httpx.Response:

@@ -238,4 +238,4 @@ def _number(text: str) -> int | float | str:
         return text
     if not math.isfinite(value):
         return text
-    return int(value) if text.strip().lstrip("+-").isdecimal() else value
+    return int(text) if text.strip().lstrip("+-").isdecimal() else value

@@ -59,7 +59,7 @@ class Sheet:
 
     async def submit(self, key: str) -> str:
         """The id of the job that it becomes."""
-        body, headers = self.document, {"Idempotency-Key": key}
+        body, headers = self.document, {b"Idempotency-Key": key.encode()}
         place = {"model": "/v1/jobs", "statistic": "/v1/statistics"}.get(self.kind)
         if place is None:
             place = f"/v1/models/{named(str(body.pop('model', '')))}/evaluations"

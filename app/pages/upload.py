@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import HTMLResponse
 
+from app.http.errors import ApiError
 from app.pages.forms import Field, Forms, document, filled
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
@@ -46,12 +47,14 @@ class Editor:
     def of(cls, visit: Visit, said: dict[str, str]) -> "Editor":
         """The schema's fields, with what was filled in."""
         forms = Forms(visit.request.app.openapi()["components"]["schemas"])
-        columns = []
-        for number in _numbers(said):
+        numbers, columns = _numbers(said), []
+        if len(numbers) > _MOST_COLUMNS:
+            raise ApiError("too_large", f"The editor takes at most {_MOST_COLUMNS} columns: paste the declaration.")
+        for number in numbers:
             kind = said.get(f"columns.{number}.type") or "number"
             place = f"columns.{number}"
             columns.append((kind, forms.fields(_TYPES.get(kind, "NumberColumn"), said, {}, prefix=f"{place}.")))
-        names = [said[f"columns.{number}.name"] for number in _numbers(said)]
+        names = [said[f"columns.{number}.name"] for number in numbers]
         return cls(forms.fields("DatasetSpec", said, {"targets": names}, ("columns",)), columns)
 
     @property
@@ -116,12 +119,13 @@ def _pasted(visit: Visit, text: str) -> HTMLResponse:
     """The editor with this declaration in it, where it holds all of that; else why it does not."""
     try:
         found = json.loads(text)
+        made = Editor.of(visit, filled(found)) if isinstance(found, dict) else None
     except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict):
-        made = Editor.of(visit, filled(found))
-        if made.document == found:
-            return made.page(visit, "editor.html")
+        found = made = None
+    except ApiError:
+        made = None
+    if made is not None and made.document == found:
+        return made.page(visit, "editor.html")
     why = "This is no JSON object." if found is None else "This says more than the editor can: send it as it is."
     answer = visit.page("note.html", note=why)
     answer.headers.update({"HX-Retarget": "#note", "HX-Reswap": "innerHTML"})

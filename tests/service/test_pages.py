@@ -253,6 +253,35 @@ def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.L
     assert any(record.getMessage().endswith(" ms") for record in caplog.records)
 
 
+def test_what_no_header_can_hold_is_refused_like_any_other(shared: Service) -> None:
+    dataset = shared.dataset()
+    sent = {"key": "\u00e9", "target": "income", "privacy.epsilon": "0.1"}
+    assert visit(shared, STEWARD, f"/pages/datasets/{dataset}/jobs", "POST", data=sent).status_code == 422
+    odd = {"Content-Type": "multipart/form-data; boundary=\xe9".encode("latin-1")}
+    assert visit(shared, STEWARD, "/pages/upload", "POST", content=b"x", headers=odd).status_code in (415, 422)
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "",
+        "[]",
+        "{",
+        '{"a":' * 900 + "1" + "}" * 900,
+        '{"columns": [' + '{"name": "x"},' * 400 + '{"name": "y"}]}',
+        "NaN",
+    ],
+)
+def test_a_declaration_that_is_none_of_the_editors_is_told(shared: Service, pasted: str) -> None:
+    answer = visit(shared, STEWARD, "/pages/upload/editor", "POST", data={"step": "paste", "spec": pasted})
+    assert (answer.status_code, answer.headers["HX-Retarget"]) == (200, "#note")
+
+
+def test_the_editor_is_bounded(shared: Service) -> None:
+    columns = {f"columns.{i}.name": f"c{i}" for i in range(301)}
+    assert visit(shared, STEWARD, "/pages/upload/spec", "POST", data=columns).status_code == 413
+
+
 @pytest.mark.slow
 def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> None:
     dataset = shared.dataset(holdout=0.5)
