@@ -22,7 +22,8 @@ def browser() -> Iterator[Browser]:
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with sync_playwright() as playwright:
         try:
-            started = playwright.chromium.launch(executable_path=found, args=[*FLAGS, *QUIET])
+            patience = 1e3 * PATIENCE  # milliseconds
+            started = playwright.chromium.launch(executable_path=found, args=[*FLAGS, *QUIET], timeout=patience)
         except Error as why:
             pytest.skip(f"no Chromium: {why.message.splitlines()[0]}")
         yield started
