@@ -17,13 +17,16 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test screenshots coverage check bench paper peers machines linked pythons kills attack fuzz audit site advisories report image lock clean
+.PHONY: help demo story serve quick test screenshots coverage check bench paper peers machines linked pythons kills attack fuzz audit site advisories report image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 demo: $(RUNTIME) ## a real dataset, two private models, their receipts, a refusal; then stops
 	@$(BIN)/purse demo
+
+story: $(RUNTIME) ## a hospital's file as it is: checked, asked, evaluated, audited, refused; then stops
+	@$(BIN)/python -P -m app.demo.story
 
 serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./purse-data)
 	@$(BIN)/purse serve

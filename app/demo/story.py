@@ -1,0 +1,118 @@
+"""`make story`: a hospital's file as it is, from a look at it to a refusal, and what an auditor finds alone.
+
+Everything goes through the interface and the commands that anybody has. The file is made up by a rule, so that nobody
+is in it; it has what such files have: semicolons, latin-1, decimal commas, several rows of a patient.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from app.demo.server import serving
+from purse import Client, ProblemError, load
+from purse.wire.evaluations import TwoClasses
+from purse.wire.statistics import CountsResult
+from purse.wire.tokens import Role
+
+EPSILONS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
+TARGET: Final = "intensiv"
+SPEC: Final[Mapping[str, Any]] = {
+    "name": "Aufenthalte",
+    "columns": [
+        {"name": "alter", "type": "number", "lower": 0, "upper": 110},
+        {"name": "kosten", "type": "number", "lower": 0, "upper": 20_000},
+        {"name": "station", "type": "category", "categories": ["Chirurgie", "Geriatrie", "Säuglinge"]},
+        {"name": TARGET, "type": "category", "categories": ["nein", "ja"]},
+    ],
+    "targets": [TARGET],
+    "unit": {"column": "patient", "max_rows": 2},
+    "budget": {"epsilon": 3.0, "delta": 1e-6},
+    "holdout": 0.2,
+    "dialect": {"delimiter": ";", "encoding": "windows-1252", "decimal": ",", "thousands": "."},
+}
+_MODEL: Final[dict[str, Any]] = {"target": TARGET, "positive": "ja", "privacy": {"epsilon": 2.0}}
+_PEOPLE: Final[Mapping[str, Role]] = {"ada": "analyst", "bob": "analyst", "the auditor": "auditor"}
+
+
+def stays(patients: int = 4000) -> bytes:
+    """Two stays of each patient; the older are more often in intensive care."""
+    lines = ["patient;name;alter;kosten;station;intensiv"]
+    for i in range(2 * patients):
+        age, spread = i // 2 * 37 % 100, i * 7919 % 61
+        station = "Säuglinge" if age < 3 else ("Chirurgie", "Geriatrie")[age > 65]
+        cost = f"{1 + i % 9}.{i * 37 % 1000:03d},{i % 100:02d}"
+        lines.append(f"P{i // 2};Müller {i // 2};{age};{cost};{station};{'ja' if age + spread > 80 else 'nein'}")
+    return ("\r\n".join(lines) + "\r\n").encode("latin-1")
+
+
+def tell(url: str, token: str, folder: Path) -> dict[str, Any]:
+    """The story at a server, told on stdout; its numbers.
+
+    Parameters
+    ----------
+    url, token : of a server, and of its steward
+    folder : for files
+    """
+    file = folder / "aufenthalte.csv"
+    file.write_bytes(stays())
+    wrong = _checked(file, dict(SPEC) | {"dialect": {"delimiter": ";", "encoding": "windows-1252"}})
+    print(f"purse check, with the decimal comma forgotten, would refuse the file for: {', '.join(wrong)}")
+    print(f"  and with it for: {', '.join(_checked(file, SPEC)) or 'nothing'}")
+    with Client(url, token) as steward:
+        dataset = steward.datasets.upload(file, spec=SPEC)
+        people = {name: steward.tokens.create(name, role).token for name, role in _PEOPLE.items()}
+        for name in ("ada", "bob"):
+            steward.datasets.grant(dataset.id, name)
+    print(f"{dataset.name}: {dataset.persons} patients to train on; a patient is the unit, epsilon 3 the budget")
+    with Client(url, people["ada"]) as ada, Client(url, people["bob"]) as bob:
+        for epsilon in EPSILONS:
+            quote = ada.quote(dataset=dataset.id, **_MODEL | {"privacy": {"epsilon": epsilon}})
+            print(f"  before spending: a model at epsilon {epsilon:g} takes {quote.share:.1%} of the budget")
+        counted = bob.jobs.submit(dataset=dataset.id, method="counts", columns=["station"], privacy=0.3).statistic()
+        assert isinstance(counted.result, CountsResult)
+        print(f"bob buys counts: {', '.join(f'{count:.0f}' for count in counted.result.counts)}")
+        job = ada.jobs.submit(dataset=dataset.id, **_MODEL)
+        model = job.result(progress=False)
+        measured = job.evaluate(privacy=2.0).evaluation(progress=False).result
+        assert isinstance(measured, TwoClasses)
+        auc = measured.auc
+        print(f"ada buys a model: AUC {auc.value:.3f}, 95 % [{auc.low:.3f}, {auc.high:.3f}] on patients kept out")
+        job.receipt().save(folder)
+        refused = _refused(ada, dataset.id)
+    with Client(url, people["the auditor"]) as auditor:
+        budget = auditor.datasets.budget(dataset.id)
+        ledger = list(auditor.ledger(dataset.id))
+    shares = {analyst.analyst: analyst.share for analyst in budget.analysts}
+    found = load(folder / "receipt.json", folder / "keys.json").verify(model=model, ledger=ledger)
+    print(f"the auditor sees {', '.join(f'{name} {share:.1%}' for name, share in shares.items())} of the budget,")
+    print(f"  and recomputes ada's receipt alone: epsilon {found.recomputed_epsilon:.4g} by {found.accountant}")
+    print(f"one more model is refused: {refused}")
+    return {"dataset": dataset.id, "auditor": people["the auditor"], "wrong": wrong, "shares": shares,
+            "auc": auc.model_dump(), "recomputed": found.recomputed_epsilon, "refused": refused}  # fmt: skip
+
+
+def _checked(file: Path, spec: Mapping[str, Any]) -> list[str]:
+    """The columns for which `purse check` says that a server would refuse the file."""
+    declared = file.with_suffix(".json")
+    declared.write_text(json.dumps(spec))
+    command = [sys.executable, "-P", "-m", "app.cli", "check", str(file), "--spec", str(declared), "--json"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    refused: list[str] = json.loads(said.stdout)["refused"]
+    return refused
+
+
+def _refused(analyst: Client, dataset: str) -> str:
+    try:
+        analyst.jobs.submit(dataset=dataset, **_MODEL)
+    except ProblemError as error:
+        return error.code
+    raise RuntimeError("a job was admitted beyond the budget")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="purse-story-") as made, serving(Path(made)) as (where, secret):
+        tell(where, secret, Path(made))
