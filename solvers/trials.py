@@ -58,7 +58,7 @@ class Trial(Strict):
 
     Parameters
     ----------
-    method : resolved
+    method : as it runs, every field filled in
     regularizer, domain : what it minimizes with, and over
     preparation : how rows are prepared before the method
     slope_limit : the share of the loss's slope bound that slopes are shortened to

@@ -27,10 +27,14 @@ class Code:
 CODES: Mapping[str, Code] = {
     "malformed_request": Code(400, "This is not an HTTP request", "Its bytes break the rules of HTTP/1.1."),
     "invalid_request": Code(
-        422, "The request is not valid", "Not the JSON, the field or the type that the schema names."
+        422,
+        "The request is not valid",
+        "It is not the JSON, the field or the type that the schema names; `violations` says where.",
     ),
     "out_of_range": Code(
-        422, "A number is out of range", "Not finite, or outside the range in which the theorems and the numerics hold."
+        422,
+        "A number is out of range",
+        "It is not finite, or outside the range in which theory and numerics hold: `violations` names both.",
     ),
     "unsupported_combination": Code(
         422, "This combination is not covered", "The detail names the assumption of the theory that fails."
@@ -45,19 +49,37 @@ CODES: Mapping[str, Code] = {
         "The method needs all rows on one machine",
         "The dataset is kept as partitions; the detail names what the method does with its rows.",
     ),
-    "unreadable_file": Code(422, "The file cannot be read", "It is empty, damaged, ragged or not what it says it is."),
+    "unreadable_file": Code(
+        422,
+        "The file cannot be read",
+        "It is empty, damaged, ragged or not what it says it is; `purse check` shows where, before it is sent.",
+    ),
     "unparsed_values": Code(
         422,
         "Too many values do not parse as declared",
         "Of a column more than `max_unparsed`; `report` says what the file has instead, and what probably helps.",
     ),
     "unauthenticated": Code(
-        401, "A valid bearer token is needed", "No token, an unknown one, or one that was revoked or has expired."
+        401,
+        "A valid bearer token is needed",
+        "There is no token, an unknown one, or one that was revoked or has expired: ask a steward for another.",
     ),
-    "forbidden": Code(403, "Not allowed to this role", "The token is valid; its role, or its scopes, may not do this."),
-    "not_found": Code(404, "There is no such thing", "Unknown to the service, or not to be seen with this token."),
+    "forbidden": Code(
+        403,
+        "Not allowed to this role",
+        "The token is valid; its role, or its scopes, may not do this: ask a steward for one that may.",
+    ),
+    "not_found": Code(
+        404,
+        "There is no such thing",
+        "It is unknown to the service, or not to be seen with this token: look at the id, or ask for a grant.",
+    ),
     "method_not_allowed": Code(405, "The path does not know this method", "The Allow header names those it knows."),
-    "request_timeout": Code(408, "The request arrives too slowly", "Its head or its body kept the service waiting."),
+    "request_timeout": Code(
+        408,
+        "The request arrives too slowly",
+        "Its head or its body kept the service waiting; send it again, and a large file in parts.",
+    ),
     "budget_exhausted": Code(
         409, "The dataset's budget does not admit this", "Nothing was charged; `remaining` says what would fit."
     ),
@@ -69,7 +91,7 @@ CODES: Mapping[str, Code] = {
     "idempotency_conflict": Code(
         409, "This Idempotency-Key stands for another request", "Use a new key for a new request."
     ),
-    "name_taken": Code(409, "The name is taken", "Choose another one."),
+    "name_taken": Code(409, "The name is taken", "It stands for something else already; choose another one."),
     "duplicate_dataset": Code(
         409,
         "These values are already a dataset",
@@ -106,8 +128,10 @@ CODES: Mapping[str, Code] = {
     "unsupported_version": Code(
         412, "This version of the protocol is not spoken here", "`Tus-Version` names the one that is."
     ),
-    "too_large": Code(413, "The request is too large", "The detail names the limit."),
-    "unsupported_media_type": Code(415, "The content type is not one of those taken here", "The detail names it."),
+    "too_large": Code(413, "The request is too large", "Send less of it: the detail names the limit."),
+    "unsupported_media_type": Code(
+        415, "The content type is not one of those taken here", "Send it as the type that the detail names."
+    ),
     "upload_busy": Code(
         423, "The upload is in use", "Another request writes, registers or deletes it; try again when that is over."
     ),

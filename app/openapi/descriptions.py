@@ -28,8 +28,15 @@ def describe(schemas: dict[str, Schema]) -> None:
                 node.setdefault("description", known[field])
             elif "const" in node:
                 node.setdefault("description", f"{node['const']}, the name that chooses this one.")
+            if node.get("description"):
+                node["description"] = sentence(node["description"])
             if isinstance(node.get("default"), dict):
                 node["description"] += f" If left out: `{json.dumps(node.pop('default'))}`."
+
+
+def sentence(text: str) -> str:
+    """With a full stop where there is none; a docstring's list does without."""
+    return text if text.endswith((".", ":", "?")) else f"{text}."
 
 
 def parameters(docstring: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ class Allotment(Wire):
     mode: Annotated[Mode, Field(description="shared: a cap; reserved: kept for this analyst.")]
     share: Annotated[float, Field(description="Of the budget: what the analyst's jobs may use of it together.")]
     epsilon: Annotated[float, Field(description="What that guarantees at this delta.")]
-    delta: Annotated[float, Field(description="delta")]
+    delta: Annotated[float, Field(description="Its delta.")]
     used: Annotated[float, Field(description="The part of the allotment that is spent.")]
     set_by: Annotated[Name, Field(description="The steward who set it.")]
     set_at: Timestamp

@@ -213,8 +213,8 @@ class Amendment(Wire):
 class PrivacyLoss(Wire):
     """An (epsilon, delta) statement."""
 
-    epsilon: Annotated[float, Field(description="epsilon")]
-    delta: Annotated[float, Field(description="delta")]
+    epsilon: Annotated[float, Field(description="Its epsilon.")]
+    delta: Annotated[float, Field(description="Its delta.")]
 
 
 class AnalystSpend(Wire):
@@ -230,8 +230,8 @@ class AnalystSpend(Wire):
 class Promise(Wire):
     """What was promised, and since when: of what was released before the next promise, it holds whatever came after."""
 
-    epsilon: Annotated[float, Field(description="epsilon")]
-    delta: Annotated[float, Field(description="delta")]
+    epsilon: Annotated[float, Field(description="Its epsilon.")]
+    delta: Annotated[float, Field(description="Its delta.")]
     since: Timestamp
 
 

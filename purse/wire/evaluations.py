@@ -37,9 +37,9 @@ class Threshold(Wire):
 
     threshold: Annotated[float, Field(description="An end of a bin, from 0 to 1.")]
     true_positives: Annotated[float, Field(description="Noisy; as many as the cells that it adds up make it.")]
-    false_positives: Annotated[float, Field(description="Noisy.")]
-    true_negatives: Annotated[float, Field(description="Noisy.")]
-    false_negatives: Annotated[float, Field(description="Noisy.")]
+    false_positives: Annotated[float, Field(description="Noisy number of them.")]
+    true_negatives: Annotated[float, Field(description="Noisy number of them.")]
+    false_negatives: Annotated[float, Field(description="Noisy number of them.")]
     accuracy: Annotated[Measured, Field(description="Share of records that are called what they are.")]
     true_positive_rate: Annotated[Measured, Field(description="Of the positives; the ROC's height.")]
     false_positive_rate: Annotated[Measured, Field(description="Of the negatives; the ROC's place.")]

@@ -23,7 +23,7 @@ class Spread(Wire):
 class ExpectedScore(Wire):
     """What the method's runs on the twin came to at one epsilon."""
 
-    epsilon: Annotated[float, Field(description="epsilon")]
+    epsilon: Annotated[float, Field(description="Its epsilon.")]
     method: Annotated[str, Field(description="The method, as a quote at this epsilon resolves it.")]
     score: Annotated[Spread, Field(description="The measure on fresh rows of the twin.")]
     rmse: Annotated[

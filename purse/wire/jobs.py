@@ -96,7 +96,7 @@ class Prepared(Wire):
         Literal["declared", "by_method", "private", "profile"],
         Field(description="declared, private, profile, or by_method: the method standardises privately by itself."),
     ]
-    reason: Annotated[str, Field(description="Why.")]
+    reason: Annotated[str, Field(description="Why rows are prepared so.")]
     statement: Annotated[str, Field(description="What it means, and what regularizer and domain act on.")]
     profile: Annotated[UsedProfile | None, Field(description="The profile, if rows are standardised by one.")] = None
 
@@ -111,7 +111,7 @@ class Quote(Wire):
         Prepared | None, Field(description="How rows are prepared; null for a job priced before there was a choice.")
     ] = None
     epsilon: Annotated[float, Field(description="What the accountant certifies at delta.")]
-    delta: Annotated[float, Field(description="delta")]
+    delta: Annotated[float, Field(description="Its delta.")]
     neighbors: Neighbors = REPLACE_ONE
     meaning: Meaning = None
     elsewhere: Other = None

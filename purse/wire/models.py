@@ -12,8 +12,8 @@ from purse.wire.neighbors import Neighbors
 class PrivacyStatement(Wire):
     """The promise under which the model was released; the receipt proves it."""
 
-    epsilon: Annotated[float, Field(description="epsilon")]
-    delta: Annotated[float, Field(description="delta")]
+    epsilon: Annotated[float, Field(description="Its epsilon.")]
+    delta: Annotated[float, Field(description="Its delta.")]
     neighbors: Neighbors
     rows: Annotated[int | None, Field(description="n, public, of rows.", exclude_if=lambda n: n is None)] = None
     persons: Annotated[int | None, Field(description="n, public, of persons.", exclude_if=lambda n: n is None)] = None

@@ -274,3 +274,15 @@ def test_who_has_what_was_released_is_told_so(shared: Service) -> None:
         assert (other.status_code, other.content) == (200, first.content)
     tag = shared.call("analyst", "GET", f"/v1/jobs/{job}/model").headers["ETag"]
     assert shared.call(None, "GET", f"/v1/jobs/{job}/model", headers={"If-None-Match": tag}).status_code == 401
+
+
+def test_every_field_says_what_it_is_in_sentences(document: dict[str, Any]) -> None:
+    fields = [
+        (f"{name}.{field}", node["description"])
+        for name, schema in document["components"]["schemas"].items()
+        for field, node in schema.get("properties", {}).items()
+    ]
+    assert len(fields) > 300
+    assert [name for name, text in fields if not text.endswith((".", "?"))] == []
+    assert [name for name, text in fields if len(text.split()) < 2] == []
+    assert [name for name, text in fields if len(re.findall(r"[.?!] (?=[A-Z`])", text)) > 2] == [], "at most three"

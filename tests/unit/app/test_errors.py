@@ -119,3 +119,14 @@ def test_responses_group_codes_by_status() -> None:
     examples = found[422]["content"][MEDIA_TYPE]["examples"]
     assert set(examples) == {"invalid_request", "out_of_range"}
     assert all(CODES[code].title in found[422]["description"] for code in examples)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_says_what_is_wrong_and_what_to_know_in_two_sentences_at_most(code: str) -> None:
+    """The title says what; the meaning why, or what to do."""
+    title, meaning = CODES[code].title, CODES[code].meaning
+    assert title[0].isupper()
+    assert not title.endswith(".")
+    assert meaning.endswith(".")
+    assert 3 <= len(meaning.split()) <= 40
+    assert meaning.count(". ") <= 1
