@@ -18,7 +18,7 @@ from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy, apart
 from solvers.data_access.data import Data
 from solvers.data_access.scores import ScoreOracle
-from solvers.errors import NeedsDelta, RunFailed, SolverError
+from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
 from solvers.solve import AS_DECLARED, Limits, Quote, parted
 from solvers.solve import plan as plan_one
@@ -100,6 +100,10 @@ def run(
 ) -> tuple[Vector, Plan]:
     """The chosen run's candidate, its score and its coefficients, (2 + size,), and the transcript. Every run is made.
 
+    Parameters
+    ----------
+    on_answer : called with the number of runs made; stops all by what is no `Exception`, which would end one run alone
+
     Raises
     ------
     RunFailed
@@ -131,7 +135,9 @@ def _tried(
     noise: Noise,
     on_answer: Callable[[int], None] | None,
 ) -> tuple[float, Vector]:
-    """One run's score and coefficients; a run that fails has a score below all others and releases nothing."""
+    """One run's score and coefficients; a run that fails, whatever raised, has a score below all others and releases
+    nothing: an error that came out of any run but the chosen would tell of it. The machine's own faults come out.
+    """
     problem = trial.problem(base)
     last, rest = parted(trial.plan, {SCORE})
     try:
@@ -145,5 +151,7 @@ def _tried(
             trial.preparation,
         )
         return ScoreOracle(problem, data.seen_by(problem), last, noise).score(SCORE, w), w
-    except SolverError:
+    except (OSError, MemoryError):
+        raise
+    except Exception:
         return -math.inf, np.zeros(problem.size)

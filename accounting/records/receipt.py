@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
-from accounting.privacy import REPLACE_ONE, Unit
+from accounting.privacy import REPLACE_ONE, Unit, apart
 from accounting.records.chain import Entry, Head, from_lines, to_lines, verify_whole
 from accounting.records.documents import fields, parse
 from accounting.records.signing import (
@@ -217,6 +217,7 @@ def recompute(receipt: Receipt) -> Recomputation:
     from accounting.accountants import ACCOUNTANTS
 
     plan = plan_of(check(receipt))
+    _check_runs(receipt["method"], plan)
     if not _same(receipt["event"], plan.event()):
         raise ReceiptInvalid("the queries and the event tree differ")
     best: Recomputation | None = None
@@ -240,6 +241,27 @@ def plan_of(receipt: Receipt) -> "Plan":
         return plan_from_json({"queries": receipt["queries"]} | own)
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
+
+
+def _check_runs(method: dict[str, Any], plan: "Plan") -> None:
+    """`ReceiptInvalid` unless a choice's runs are those of the method, each (sum mu^2)-GDP within what the choice says
+    of one: its price speaks of no others.
+    """
+    from accounting.mechanisms import Selection
+    from accounting.records.codec import plan_from_json
+
+    chosen = [query for query in plan.queries if isinstance(query.mechanism, Selection)]
+    if not chosen and "trials" not in method:
+        return
+    try:
+        (choice,), repeats = chosen, method["repeats"]
+        trials = [plan_from_json(trial["plan"]) for trial in method["trials"]]
+        spent = [trial.gdp() for trial in trials if trial.relation == plan.relation]
+        runs, most = choice.mechanism.answers, apart(plan.relation) / choice.noise_multiplier
+    except (AccountingError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ReceiptInvalid("the runs that were chosen among are not all stated") from error
+    if runs != repeats * len(spent) or any(mu is None or not mu <= most * (1 + _FEW) for mu in spent):
+        raise ReceiptInvalid("a run costs more than the choice allows, or they are not as many")
 
 
 def _within(found: Recomputation, stated: float) -> bool:

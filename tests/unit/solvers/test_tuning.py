@@ -1,18 +1,22 @@
 """Tunings: every run is made, none costs more than the choice allows, and a record moves a score by what is said."""
 
+import copy
 import math
 from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from accounting import Privacy
-from accounting.errors import FilterMismatch, OutOfRange
+from accounting.errors import FilterMismatch, OutOfPlan, OutOfRange, ReceiptInvalid
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Relation, Unit, apart
+from accounting.records import receipt
+from accounting.records.codec import plan_to_json
 from solvers import Problem, tuning
 from solvers.columns import Columns
 from solvers.data_access import inputs
@@ -29,6 +33,7 @@ from solvers.regularizers import L2
 from solvers.solve import Limits, Quote
 from solvers.solve import run as run_one
 from solvers.trials import Candidate, Candidates, Tuning
+from tests.support.receipts import make
 from tests.support.seeded import SeededBits
 
 LAYOUT = Columns((1, 3, 1), ((-1.0, 1.0), (-1.0, 1.0)))
@@ -114,6 +119,59 @@ def test_a_run_that_fails_is_the_worst_of_all_and_if_it_is_chosen_nothing_is_rel
                 ends.append(-1)
     assert made == 12 * 6
     assert set(ends) == {-1, 1}  # the sixth run is of the second candidate
+
+
+@pytest.mark.parametrize("error", [OutOfPlan("x"), np.linalg.LinAlgError(), IndexError()])
+def test_whatever_a_run_raises_ends_that_run_alone(error: Exception, rows: tuple[Vector, Vector]) -> None:
+    """An error that came out of any run but the chosen one would be an answer about it, which nothing pays for."""
+    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    made = 0
+
+    def failing(*given: object) -> object:
+        nonlocal made
+        made += 1
+        if made == 1:
+            raise error
+        return run_one(*given)  # type: ignore[arg-type]
+
+    with patch.object(tuning, "run_one", failing):
+        output, _ = tuning.run(tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(3)))
+    assert made == 6
+    assert np.isfinite(output).all()
+
+
+@pytest.mark.parametrize("error", [OSError(), MemoryError(), KeyboardInterrupt()])
+def test_a_fault_of_the_machine_or_a_stop_ends_all_runs(error: BaseException, rows: tuple[Vector, Vector]) -> None:
+    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    with patch.object(tuning, "run_one", side_effect=error), pytest.raises(type(error)):
+        tuning.run(tuned(quote), PROBLEM, data, quote.release)
+
+
+def test_a_receipt_of_runs_that_cost_more_than_the_choice_says_is_refused() -> None:
+    """Whoever signs it: the choice's price speaks of as many runs, each of which costs no more than it says."""
+    quote = tuning.plan(ASKED, PROBLEM, PRIVACY)
+    told = TypeAdapter(Tuning).dump_python(tuned(quote), mode="json")
+    release = quote.release
+    honest = {
+        **make(),
+        "epsilon": release.epsilon,
+        "delta": release.delta,
+        "queries": plan_to_json(release.plan)["queries"],
+        "event": release.plan.event(),
+        "method": told,
+    }
+    assert receipt.recompute(honest).epsilon <= release.epsilon * (1 + 1e-9)
+    dear = copy.deepcopy(told)
+    dear["trials"][1]["plan"]["queries"][0]["noise_multiplier"] *= 0.9
+    other = copy.deepcopy(told)
+    other["trials"][0]["plan"]["neighbors"] = "zero_out"
+    wrongs = [dear, other, told | {"repeats": 2}, told | {"trials": told["trials"][:1]}, told | {"trials": None}]
+    wrongs += [told | {"repeats": "3"}, told | {"trials": [{}, {}]}, {"name": "tuning"}]
+    for wrong in wrongs:
+        with pytest.raises(ReceiptInvalid, match=r"\bruns?\b"):
+            receipt.recompute(honest | {"method": wrong})
+    with pytest.raises(ReceiptInvalid, match=r"\bruns?\b"):
+        receipt.recompute(make() | {"method": told})
 
 
 def test_a_plan_of_less_noise_or_of_fewer_runs_is_refused(rows: tuple[Vector, Vector]) -> None:
