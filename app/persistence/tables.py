@@ -225,7 +225,7 @@ _QUEUE = (jobs.c.state, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number)
 sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=QUEUED, postgresql_where=QUEUED)
 
 # Where an analyst wants to be told that a job is over (app.webhooks). `busy_until` is the lease, in seconds since 1970,
-# of the server that is sending there.
+# of the server that is sending there, or when the last one let it go.
 webhooks = sa.Table(
     "webhooks",
     metadata,

@@ -49,7 +49,11 @@ class Courier:
             messages = store.claim(connection, clock.wall(), _AT_ONCE)
         if not messages:
             return 0
-        taken = asyncio.run(self._all(messages))
+        loop = asyncio.new_event_loop()
+        try:
+            taken = loop.run_until_complete(self._all(messages))
+        finally:
+            loop.close()  # `asyncio.run` would wait for names that are still looked up, as long as their servers like
         with self._database.write() as connection:
             for message, is_taken in zip(messages, taken, strict=True):
                 store.settle(connection, message, is_taken, clock.wall(), self._database.timestamp())

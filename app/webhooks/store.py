@@ -55,28 +55,33 @@ def is_due(connection: sa.Connection, now: float) -> bool:
 
 
 def claim(connection: sa.Connection, now: float, most: int) -> list[Message]:
-    """At most so many messages that are due, each of another webhook, which is nobody else's until its lease ends."""
+    """At most so many messages that are due, each of another webhook, which is nobody else's until its lease ends.
+
+    Webhooks take turns: first are those that were let go longest ago, however many messages wait for the others.
+    """
     of = ("id", "webhook_id", "attempts")
-    columns = (*(deliveries.c[name] for name in of), webhooks.c.url, jobs.c.dataset_id, jobs.c.state)
-    due = sa.select(*columns, jobs.c.id.label("job"), jobs.c.finished_at).join_from(deliveries, webhooks).join(jobs)
-    due = due.where(deliveries.c.due <= now, webhooks.c.busy_until <= now).order_by(deliveries.c.due, jobs.c.number)
-    found: dict[str, Message] = {}
-    for row in connection.execute(due.limit(10 * most)):
+    columns = (*(deliveries.c[name] for name in of), webhooks.c.url, webhooks.c.busy_until)
+    place = sa.func.row_number().over(partition_by=webhooks.c.id, order_by=(deliveries.c.due, jobs.c.number))
+    of_job = (jobs.c.id.label("job"), jobs.c.dataset_id, jobs.c.state, jobs.c.finished_at)
+    due = sa.select(*columns, *of_job, place.label("place")).join_from(deliveries, webhooks).join(jobs)
+    first = due.where(deliveries.c.due <= now, webhooks.c.busy_until <= now).subquery()
+    turns = sa.select(first).where(first.c.place == 1).order_by(first.c.busy_until, first.c.webhook_id)
+    found: list[Message] = []
+    for row in connection.execute(turns.limit(10 * most)):
         if len(found) == most:
             break
         free = (webhooks.c.id == row.webhook_id) & (webhooks.c.busy_until <= now)
-        taken = sa.update(webhooks).where(free).values(busy_until=now + LEASE)
-        if row.webhook_id not in found and connection.execute(taken).rowcount:
-            of_job = (row.job, row.dataset_id, row.state, row.finished_at)
-            found[row.webhook_id] = Message(row.id, row.webhook_id, row.url, row.attempts, now + LEASE, *of_job)
-    return list(found.values())
+        if connection.execute(sa.update(webhooks).where(free).values(busy_until=now + LEASE)).rowcount:
+            job = (row.job, row.dataset_id, row.state, row.finished_at)
+            found.append(Message(row.id, row.webhook_id, row.url, row.attempts, now + LEASE, *job))
+    return found
 
 
 def settle(connection: sa.Connection, message: Message, is_taken: bool, now: float, at: str) -> None:
     """What has become of an attempt; nothing, if its lease is over or its webhook is gone."""
     held = (webhooks.c.id == message.webhook) & (webhooks.c.busy_until == message.lease)
     how = {"delivered_at": at, "failures": 0} if is_taken else {"failures": webhooks.c.failures + 1}
-    if not connection.execute(sa.update(webhooks).where(held).values(busy_until=0.0, **how)).rowcount:
+    if not connection.execute(sa.update(webhooks).where(held).values(busy_until=now, **how)).rowcount:
         return
     this = deliveries.c.id == message.id
     if is_taken or message.attempts == len(DELAYS):

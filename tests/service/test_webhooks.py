@@ -217,7 +217,8 @@ def test_of_an_answer_only_the_status_counts(world: World, receiver: Receiver) -
     assert courier.step() == 1
     assert _waiting(world) == []
     with world.database.read() as connection:
-        assert connection.execute(sa.select(webhooks.c.failures, webhooks.c.busy_until)).one() == (0, 0.0)
+        found = connection.execute(sa.select(webhooks.c.failures, webhooks.c.busy_until)).one()
+    assert found == (0, world.clock.wall())
 
 
 def test_one_server_at_a_time_sends_to_a_webhook(world: World) -> None:
@@ -246,6 +247,46 @@ def test_one_server_at_a_time_sends_to_a_webhook(world: World) -> None:
     with world.database.write() as connection:
         store.delete(connection, first.webhook)
     assert {row.webhook_id for row in _waiting(world)} == {second.webhook}
+
+
+def test_webhooks_take_turns_whatever_waits_for_one_of_them(world: World) -> None:
+    """A receiver that is slow, with any number of messages before it, holds nobody else's for more than a turn."""
+    slow, job = _hook(world), world.release(world.dataset())
+    with world.database.write() as connection:
+        before = connection.execute(sa.select(deliveries)).one()._asdict()
+        connection.execute(sa.insert(deliveries), [before | {"id": f"msg_{i}"} for i in range(100)])
+        other = store.add(connection, world.analyst.id, "https://other.example/", world.database.timestamp())
+        last = before | {"id": "msg_of_other", "webhook_id": other, "job_id": job, "due": world.clock.wall()}
+        connection.execute(sa.insert(deliveries), last)
+    turns = []
+    for _ in range(3):
+        with world.database.write() as connection:
+            [message] = store.claim(connection, world.clock.wall(), 1)
+            store.settle(connection, message, False, world.clock.wall(), "at")
+        turns.append(message.webhook)
+        world.clock.pass_(1.0)
+    assert turns.index(other) <= 1
+    assert slow in turns
+
+
+def test_a_name_that_nobody_answers_for_holds_no_other_message(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver's own name server may let a look-up hang for as long as it likes."""
+    answered, done = threading.Event(), threading.Event()
+
+    def never(*_: Any, **__: Any) -> list[Any]:
+        answered.wait(5)
+        done.set()
+        return []
+
+    _told_of_one(world, "https://hooks.example/")
+    monkeypatch.setattr(socket, "getaddrinfo", never)
+    monkeypatch.setattr(places, "_SECONDS", 0.05)
+    try:
+        assert _courier(world).step() == 1
+        assert not done.is_set()
+    finally:
+        answered.set()
+    assert done.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("address", INSIDE.split())
