@@ -217,7 +217,7 @@ def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=twin.dialect.delimiter, lineterminator="\r\n", **quoting)
     banned = frozenset() if quote else frozenset(twin.dialect.delimiter + "\r\n")
-    people = [] if unit is None else [f"person {p + 1}" for p in owners(seed, rows, unit.max_rows)[:rows].tolist()]
+    people = [] if unit is None else [f"person {p + 1}" for p in owners(seed, rows, unit.max_rows, rows).tolist()]
     writer.writerow([*([unit.column] if unit else []), *twin.names])
     for start in range(0, rows, _AT_ONCE):
         some = range(start, min(rows, start + _AT_ONCE))
@@ -229,10 +229,14 @@ def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -
         text.truncate()
 
 
-def owners(seed: int, persons: int, most: int) -> NDArray[np.int64]:
-    """For each row of so many persons whose it is: everybody has 1 to `most`, each as likely."""
+def owners(seed: int, persons: int, most: int, rows: int | None = None) -> NDArray[np.int64]:
+    """For each row of so many persons whose it is, or for the first `rows` alone: everybody has 1 to `most`, each as
+    likely.
+    """
     sizes = 1 + (uniform(seed, "persons", range(persons)) * most).astype(np.int64)
-    return np.repeat(np.arange(persons), sizes)
+    if rows is not None:
+        sizes = sizes[: np.searchsorted(np.cumsum(sizes), rows) + 1]
+    return np.repeat(np.arange(len(sizes)), sizes)[:rows]
 
 
 def _is_dated(own: list[tuple[int, Law]]) -> bool:

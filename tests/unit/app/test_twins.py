@@ -1,5 +1,6 @@
 """Twins: drawn by what is public, the same everywhere, and read back as they were drawn."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,17 @@ def test_a_file_is_read_back_as_what_was_drawn(dialect: dict[str, Any], tmp_path
     np.testing.assert_array_equal(read, twin.codes(3, range(2100)))
     lost = {column.name: column.unparsed for column in tally.report.columns if column.name != "is_f"}
     assert set(lost.values()) == {0.0}, "every value is as declared"
+
+
+def test_persons_are_made_for_the_rows_that_are_asked_for_alone() -> None:
+    """Not all rows of as many persons: at 4,096 each these were 2,000 times as many."""
+    np.testing.assert_array_equal(twins.owners(5, 2000, 7, 2000), twins.owners(5, 2000, 7)[:2000])
+    tracemalloc.start()
+    try:
+        assert len(twins.owners(5, 20_000, 4096, 20_000)) == 20_000
+        assert tracemalloc.get_traced_memory()[1] < 100 * 20_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_same_seed_gives_the_same_rows_and_another_seed_others() -> None:
