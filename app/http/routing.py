@@ -28,7 +28,8 @@ def dependants(route: APIRoute) -> Iterator[Dependant]:
 
 def own_path(scope: Scope) -> str:
     """What was asked for, as our routes name it: without the prefix, which a proxy takes away or leaves."""
-    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+    path, prefix = str(scope["path"]), scope.get("root_path", "")
+    return path.removeprefix(prefix) if f"{path}/".startswith(f"{prefix}/") else path
 
 
 def allowed(known: Iterable[APIRoute], path: str) -> set[str]:

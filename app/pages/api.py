@@ -65,8 +65,8 @@ class Api:
 
 
 def part(name: str) -> str:
-    """A name as one part of a path."""
-    return quote(name, safe="")
+    """A name as one part of a path; its dots are written out, or `..` would be followed to another place."""
+    return quote(name, safe="").replace(".", "%2E")
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:

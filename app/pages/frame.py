@@ -146,7 +146,8 @@ def _refused(request: Request, error: ApiError) -> Response:
     visit = Visit(request, getattr(request.state, "visitor", None))
     if error.code == "unauthenticated":
         answer = visit.go("/sign-in")
-        session.end(request, answer)
+        if session.COOKIE in request.cookies:  # another site's link shows none, and is not to sign anybody out
+            session.end(request, answer)
         return answer
     template = "problem_part.html" if visit.is_partial else "problem.html"
     answer = visit.page(template, error.status, problem=error.details())

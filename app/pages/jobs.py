@@ -65,8 +65,8 @@ class Sheet:
             place = f"/v1/models/{named(str(body.pop('model', '')))}/evaluations"
         return str((await self.visit.api.send("POST", place, json=body, headers=headers)).json()["id"])
 
-    def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-        """The form, or a part of it."""
+    def page(self, template: str, status: int = 200, key: str | None = None, **context: Any) -> HTMLResponse:
+        """The form, or a part of it; `key` is that of a request that may have been done, else a fresh one."""
         return self.visit.page(
             template,
             status,
@@ -74,7 +74,7 @@ class Sheet:
             kind=self.kind,
             first=[field for field in self.fields if field.name in _FIRST],
             more=[field for field in self.fields if field.name not in _FIRST],
-            key=str(uuid.uuid4()),
+            key=key or str(uuid.uuid4()),
             **context,
         )
 
@@ -123,10 +123,12 @@ async def submit(visit: Visiting, dataset_id: Identifier, kind: Asked = "model")
     """Reserves the budget and queues the job; the same form sent twice is one job."""
     filled = await visit.form()
     sheet = await Sheet.of(visit, dataset_id, kind, filled)
+    key = filled.get("key") or str(uuid.uuid4())
     try:
-        job = await sheet.submit(filled.get("key") or str(uuid.uuid4()))
+        job = await sheet.submit(key)
     except ApiError as error:
-        return sheet.page("job_form.html", error.status, problem=error.details())
+        kept = None if error.code == "idempotency_conflict" else key
+        return sheet.page("job_form.html", error.status, kept, problem=error.details())
     return visit.go(f"/jobs/{job}")
 
 

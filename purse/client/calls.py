@@ -49,7 +49,15 @@ class Call(Generic[T]):
 
 
 def at(*parts: str) -> str:
-    """A path of version 1; no part of it can leave its place."""
+    """A path of version 1; no part of it can leave its place.
+
+    Raises
+    ------
+    ValueError
+        for `.` and `..`, which a client or a proxy would follow to another place: what is named so has an id.
+    """
+    if any(part in (".", "..") for part in parts):
+        raise ValueError("a name that is a step in a path is none that can be asked for: say the id")
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from httpx import Response
 
+from app.http.errors import ApiError
 from app.http.routing import routes
 from app.pages import session
+from app.pages.jobs import Sheet
 from app.pages.routers import PAGES
 from app.pages.static_files import FOLDER, address, files, together
 from tests.service.conftest import MakeService
@@ -98,6 +100,14 @@ def test_what_is_no_token_is_refused_in_a_sentence_and_kept_nowhere(shared: Serv
 @pytest.mark.parametrize("cookie", [f'a b; x="; purse_session={STEWARD}', f"purse_session={STEWARD};y=1"])
 def test_other_cookies_do_not_disturb_it(shared: Service, cookie: str) -> None:
     assert visit(shared, None, "/pages", headers={"Cookie": cookie}).status_code == 200
+
+
+def test_a_link_of_another_site_signs_nobody_out(shared: Service) -> None:
+    """A browser shows no strict cookie then: the answer must not take it away."""
+    led = visit(shared, None, "/pages", headers={"Sec-Fetch-Site": "cross-site"})
+    assert (led.headers["Location"], led.headers.get("Set-Cookie")) == ("/pages/sign-in", None)
+    assert 'href="/pages">go on</a>' in visit(shared, None, "/pages/sign-in").text
+    assert "Max-Age=0" in visit(shared, "of-nobody", "/pages").headers["Set-Cookie"]
 
 
 @pytest.mark.parametrize("more", [STEWARD, "other", ""])
@@ -298,6 +308,37 @@ def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> 
     assert made.status_code == 303, made.text
     shared.finished(made.headers["Location"].rpartition("/")[2])
     assert "noise and sampling" in visit(shared, STEWARD, made.headers["Location"]).text
+
+
+@pytest.mark.parametrize("name", [".", "..", "../..", "x/../.."])
+def test_a_name_never_becomes_a_step_in_a_path(shared: Service, name: str) -> None:
+    """Or to withdraw somebody's grant would delete the dataset."""
+    made = shared.upload(SPEC | {"name": f"steps {name}".replace("/", " ")}, people(1100 + len(name))).json()["id"]
+    for form in ("grants", "grants/revoke", "allotments", "allotments/revoke"):
+        sent = {"analyst": name, "epsilon": "0.1"}
+        answer = visit(shared, STEWARD, f"/pages/datasets/{made}/people/{form}", "POST", data=sent)
+        assert answer.status_code == 404, form
+    assert shared.call("steward", "GET", f"/v1/datasets/{made}").json()["data"] == "stored"
+
+
+def test_a_form_that_may_have_been_done_is_sent_again_under_its_key(
+    shared: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no answer came, a second click must not charge a second time."""
+
+    async def lost(*_: Any) -> str:
+        raise ApiError("database_unavailable")
+
+    place = f"/pages/datasets/{shared.dataset()}/jobs?kind=statistic"
+    with monkeypatch.context() as patched:
+        patched.setattr(Sheet, "submit", lost)
+        page = visit(shared, STEWARD, place, "POST", data={"key": "the-first-click"})
+    assert (page.status_code, 'name="key" value="the-first-click"' in page.text) == (503, True)
+    fixed = {"method.name": "means", "privacy.epsilon": "0.1", "key": "the-first-click"}
+    jobs = {visit(shared, STEWARD, place, "POST", data=fixed).headers["Location"] for _ in range(2)}
+    assert len(jobs) == 1
+    other = visit(shared, STEWARD, place, "POST", data=fixed | {"privacy.epsilon": "0.2"})
+    assert (other.status_code, 'value="the-first-click"' in other.text) == (409, False)
 
 
 def test_pages_are_limited_as_their_visitor_is(make_service: MakeService, tmp_path: Any) -> None:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 
 from app.http.protocol import Limits
+from app.http.routing import own_path
 from app.http.server import configured
 from app.settings import Settings
 from purse import Client
@@ -43,6 +44,13 @@ def test_a_proxy_may_take_the_prefix_away_or_leave_it(behind: Service, prefix: s
     assert 'route="/health/live"' in told
     assert 'route="/purse' not in told, "a route is its template, whatever stands before it"
     assert behind.client.get("/elsewhere/health/live").status_code == 404
+
+
+def test_a_path_that_only_begins_like_the_prefix_is_whole() -> None:
+    """Or pages would be pages to the routes, and none to what guards them."""
+    for path, own in (("/pages", "/pages"), ("/p", ""), ("/p/pages", "/pages"), ("/p/p/x", "/p/x")):
+        assert own_path({"type": "http", "path": path, "root_path": "/p"}) == own
+    assert own_path({"type": "http", "path": "/pages", "root_path": ""}) == "/pages"
 
 
 def test_the_client_takes_an_address_with_a_prefix(tmp_path: Path) -> None:

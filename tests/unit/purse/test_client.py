@@ -41,6 +41,7 @@ from purse import (
 )
 from purse.client import client as client_module
 from purse.client import sending
+from purse.client.calls import at
 from purse.client.events import EventStream
 from purse.prediction import encode
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -868,3 +869,11 @@ def test_a_refused_stream_is_the_servers_problem_on_an_event_loop_too() -> None:
 
     with pytest.raises(ProblemError, match="no such job"):
         asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("step", [".", ".."])
+def test_a_name_that_is_a_step_in_a_path_is_asked_for_nowhere(step: str) -> None:
+    """Or to withdraw such a person's grant would delete the dataset."""
+    with pytest.raises(ValueError, match="say the id"):
+        at("datasets", "ds_a", "grants", step)
+    assert at("datasets", "ds_a", "grants", "a.b/..") == "/v1/datasets/ds_a/grants/a.b%2F.."
