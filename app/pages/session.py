@@ -84,12 +84,13 @@ def end(request: Request, response: Response) -> None:
 
 
 def _set(request: Request, response: Response, value: str, seconds: int) -> None:
+    urls = (str(request.url), request.headers.get("origin", ""))  # a proxy that is not trusted does not hide https
     response.set_cookie(
         COOKIE,
         value,
         max_age=seconds,
         path=request.scope.get("root_path", "") + PREFIX,
-        secure=request.url.scheme == "https",
+        secure=any(url.startswith("https://") for url in urls),
         httponly=True,
         samesite="strict",
     )

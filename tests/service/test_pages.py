@@ -88,6 +88,12 @@ def test_the_cookie_is_for_https_alone_where_that_is_and_for_the_prefix(
         assert "; Secure" in sign_in(service, STEWARD).headers["Set-Cookie"]
 
 
+def test_the_cookie_is_for_https_alone_behind_a_proxy_that_is_not_trusted(shared: Service) -> None:
+    """The browser's own word for where it is."""
+    assert "; Secure" in sign_in(shared, STEWARD, headers={"Origin": "https://purse.example"}).headers["Set-Cookie"]
+    assert "; Secure" not in sign_in(shared, STEWARD, headers={"Origin": "http://testserver"}).headers["Set-Cookie"]
+
+
 @pytest.mark.parametrize("token", ["", "a-guess", "a b", "\u00e9", "x" * 5000])
 def test_what_is_no_token_is_refused_in_a_sentence_and_kept_nowhere(shared: Service, token: str) -> None:
     answer = sign_in(shared, token)
