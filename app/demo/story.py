@@ -69,9 +69,14 @@ def tell(url: str, token: str, folder: Path) -> dict[str, Any]:
             steward.datasets.grant(dataset.id, name)
     print(f"{dataset.name}: {dataset.persons} patients to train on; a patient is the unit, epsilon 3 the budget")
     with Client(url, people["ada"]) as ada, Client(url, people["bob"]) as bob:
-        for epsilon in EPSILONS:
-            quote = ada.quote(dataset=dataset.id, **_MODEL | {"privacy": {"epsilon": epsilon}})
-            print(f"  before spending: a model at epsilon {epsilon:g} takes {quote.share:.1%} of the budget")
+        expected = ada.forecast(dataset=dataset.id, target=TARGET, positive="ja", epsilons=EPSILONS, runs=5)
+        print("what accuracy to expect, tried on a public twin that nobody is in:")
+        for at in expected.at:
+            quote = ada.quote(dataset=dataset.id, **_MODEL | {"privacy": {"epsilon": at.epsilon}})
+            score = f"{at.score.median:.3f}, between {at.score.low:.3f} and {at.score.high:.3f}"
+            print(
+                f"  before spending: epsilon {at.epsilon:g} takes {quote.share:.1%} of the budget; accuracy of {score}"
+            )
         counted = bob.jobs.submit(dataset=dataset.id, method="counts", columns=["station"], privacy=0.3).statistic()
         assert isinstance(counted.result, CountsResult)
         print(f"bob buys counts: {', '.join(f'{count:.0f}' for count in counted.result.counts)}")
@@ -91,8 +96,16 @@ def tell(url: str, token: str, folder: Path) -> dict[str, Any]:
     print(f"the auditor sees {', '.join(f'{name} {share:.1%}' for name, share in shares.items())} of the budget,")
     print(f"  and recomputes ada's receipt alone: epsilon {found.recomputed_epsilon:.4g} by {found.accountant}")
     print(f"one more model is refused: {refused}")
-    return {"dataset": dataset.id, "auditor": people["the auditor"], "wrong": wrong, "shares": shares,
-            "auc": auc.model_dump(), "recomputed": found.recomputed_epsilon, "refused": refused}  # fmt: skip
+    return {
+        "dataset": dataset.id,
+        "auditor": people["the auditor"],
+        "wrong": wrong,
+        "shares": shares,
+        "expected": [at.score.median for at in expected.at],
+        "auc": auc.model_dump(),
+        "recomputed": found.recomputed_epsilon,
+        "refused": refused,
+    }
 
 
 def _checked(file: Path, spec: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,8 @@ def test_the_story_ends_where_an_auditor_finds_it_again_in_a_browser(
 ) -> None:
     told = story.tell(server.url, server.token, tmp_path)
     assert told["wrong"] == ["kosten"]
+    assert len(told["expected"]) == 6
+    assert told["expected"][-1] > 0.6, "noise is small at epsilon 3"
     assert told["auc"]["low"] > 0.5, "better than chance, noise and sampling counted"
     assert told["recomputed"] == pytest.approx(2.0, rel=1e-2)
     assert told["refused"] == "budget_exhausted"
