@@ -97,28 +97,28 @@ async def work(chosen: Work) -> None:
         os.environ.update(ONE_THREAD)  # before a child loads a numeric library
         dask.config.set(QUIET | {"temporary-directory": str(chosen.scratch)})
         told, security = _told(), chosen.channel.security("worker")
-        await asyncio.gather(*(_slot(chosen, security, told) for _ in range(chosen.slots)))
+        places = [Place(chosen.data, chosen.scratch / f"slot-{k}") for k in range(chosen.slots)]
+        await asyncio.gather(*(_slot(chosen, place, security, told) for place in places))
 
 
 def clear(scratch: Path) -> None:
     """Removes what attempts and Dask have left in a scratch folder, and nothing else that may be there."""
-    for left in (path for ours in ("job_*-*", "dask-scratch-space*") for path in scratch.glob(ours)):
+    for left in (path for ours in ("slot-*", "job_*-*", "dask-scratch-space*") for path in scratch.glob(ours)):
         shutil.rmtree(left, ignore_errors=True)
 
 
-async def _slot(chosen: Work, security: Security, told: asyncio.Event) -> None:
+async def _slot(chosen: Work, place: Place, security: Security, told: asyncio.Event) -> None:
     """One worker process and its nanny, which starts it again when it was lost; both again when the scheduler was."""
     while not told.is_set():
         try:
-            await _life(chosen, security, told)
+            await _life(chosen, place, security, told)
         except (OSError, TimeoutError, RuntimeError) as error:  # RuntimeError is Dask's for what does not start
             _log.warning("not joined: %s", error.__cause__ or error)
         with suppress(TimeoutError):
             await asyncio.wait_for(told.wait(), _AGAIN)
 
 
-async def _life(chosen: Work, security: Security, told: asyncio.Event) -> None:
-    place = Place(chosen.data, chosen.scratch)
+async def _life(chosen: Work, place: Place, security: Security, told: asyncio.Event) -> None:
     nanny = Nanny(
         chosen.scheduler,
         nthreads=1,

@@ -1,6 +1,7 @@
 """What a Dask worker runs for us: one attempt of one job, and requests to stop it coming in."""
 
 import asyncio
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -22,9 +23,14 @@ _place: list[Place] = []
 
 
 def prepare(place: Place | None) -> None:
-    """Once, as the worker starts: no words, and where it has the data, if it is no child of the server."""
+    """Once, as the worker starts: no words, and where it has the data, if it is no child of the server.
+
+    What a process before it, which was killed, has left of the data in its scratch folder goes.
+    """
     quiet()
     _place[:] = [] if place is None else [place]
+    if place is not None and place.scratch is not None:
+        shutil.rmtree(place.scratch, ignore_errors=True)
 
 
 class Stopped(BaseException):

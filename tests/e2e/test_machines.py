@@ -59,7 +59,7 @@ def test_jobs_outlive_their_servers_and_orderly_stops_cost_nothing(installation:
 
 def _begun(installation: Installation, job: str, attempt: int) -> Server:
     """The server that has this attempt, once it has begun on the worker."""
-    until((installation.scratch("worker-1") / f"{job}-{attempt}").exists)
+    until((installation.scratch("worker-1") / "slot-0" / f"{job}-{attempt}").exists)
     holder = installation.holder(job, attempt)
     assert holder is not None
     return holder

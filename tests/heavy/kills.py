@@ -215,7 +215,7 @@ class Chaos:
         log = "".join(server.log(None) for server in self.installed.servers)
         self.counts["late answers refused"] = len(_REFUSED.findall(log))
         scratches = [self.installed.home / "scratch", *map(self.installed.scratch, self.installed.machines)]
-        until(lambda: not [path for scratch in scratches for path in scratch.glob("job_*")], 30)
+        until(lambda: not [path for scratch in scratches for path in scratch.rglob("job_*")], 30)
         return states
 
 

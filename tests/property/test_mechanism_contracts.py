@@ -20,7 +20,7 @@ from accounting.charges import NEVER, UNIT, share
 from accounting.divergences import randomized_response
 from accounting.errors import CodecError, OutOfRange
 from accounting.filter import Filter
-from accounting.mechanisms import Mechanism, SvrgStep
+from accounting.mechanisms import Gaussian, Mechanism, Selection, SvrgStep
 from accounting.mechanisms.mechanism import AbstractMechanism
 from accounting.noise import Noise
 from accounting.numbers import finite
@@ -107,7 +107,7 @@ def test_a_receipt_of_it_recomputes_and_no_other_event_does(member: type[Any], d
     if not epsilon <= 100:
         return
     release = ReleasePlan(plan, epsilon, 1e-6, accountant.name, accountant.version)
-    built = parse(canonical(make(release_plan=release, transcript=plan)))
+    built = parse(canonical(make(release_plan=release, transcript=plan, **_runs(plan.queries[0]))))
     assert recompute(built).epsilon <= epsilon * (1 + 1e-9)
     places = list(_leaves(built["event"], ()))
     assert len(places) >= 2
@@ -116,6 +116,14 @@ def test_a_receipt_of_it_recomputes_and_no_other_event_does(member: type[Any], d
         other = f"{value}_" if isinstance(value, str) else value * (1 + 1e-6) + (type(value) is int)
         with pytest.raises(ValueError, match="differ"):
             recompute(built | {"event": _replaced(built["event"], place, other)})
+
+
+def _runs(query: PlannedQuery) -> dict[str, Any]:
+    """The method of a receipt, where it has to say what was chosen among: runs that cost what the choice allows."""
+    if not isinstance(query.mechanism, Selection):
+        return {}
+    run = {"plan": plan_to_json(plan_of(Gaussian(), query.noise_multiplier, 1))}
+    return {"method": {"name": "tuning", "repeats": query.mechanism.runs, "trials": [run]}}
 
 
 @every_mechanism

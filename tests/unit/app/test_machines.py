@@ -88,10 +88,24 @@ class TestCertificates:
 
 def test_a_worker_clears_away_its_own_and_nothing_else(tmp_path: Path) -> None:
     """Review: told to work in a folder that others have, it deleted whatever there had a hyphen in its name."""
-    for name in ("job_1-2", "dask-scratch-space", "somebody-elses"):
+    for name in ("slot-0", "job_1-2", "dask-scratch-space", "somebody-elses"):
         (tmp_path / name).mkdir()
     joining.clear(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["somebody-elses"]
+
+
+def test_what_a_killed_process_left_of_the_data_goes_as_the_next_one_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random faults: a worker without memory left an attempt's rows on its disk until its machine joined anew."""
+    monkeypatch.setattr(task, "quiet", lambda: None)
+    monkeypatch.setattr(task, "_place", [])
+    left, neighbor = tmp_path / "slot-0" / "job_1-1", tmp_path / "slot-1" / "job_2-1"
+    for folder in (left, neighbor):
+        folder.mkdir(parents=True)
+    task.prepare(Place(scratch=tmp_path / "slot-0"))
+    assert not left.exists()
+    assert neighbor.exists(), "another process is at work there"
 
 
 def test_a_machine_has_the_folders_of_the_same_names(tmp_path: Path) -> None:
