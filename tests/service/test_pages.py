@@ -27,11 +27,13 @@ HOSTILE = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "abc
 
 
 def visit(service: Service, token: str | None, path: str, method: str = "GET", **options: Any) -> Response:
-    """One request of a browser whose cookie holds the token."""
+    """One request of a browser whose cookie holds the token, and which keeps nothing from one request to the next."""
     headers = {"Accept": "text/html"} | (OURS if method != "GET" else {}) | options.pop("headers", {})
     if token is not None:
         headers["Cookie"] = f"{session.COOKIE}={token}"
-    return service.client.request(method, path, headers=headers, follow_redirects=False, **options)
+    answer = service.client.request(method, path, headers=headers, follow_redirects=False, **options)
+    service.client.cookies.clear()
+    return answer
 
 
 def sign_in(service: Service, token: str, **options: Any) -> Response:
