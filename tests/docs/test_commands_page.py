@@ -37,6 +37,7 @@ def _interrupted(_url: str) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_it_ends_as_the_table_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = {}
     for arguments in (["--version"], ["model", "job_a", "--url", "nowhere", "--json"], ["model"], ["datasets"]):

@@ -51,6 +51,7 @@ def _leaves(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _leaves(choice)
 
 
+@pytest.mark.slow
 def test_every_parameter_is_bounded(tmp_path: Path) -> None:
     paths = create_app(Settings(home=tmp_path)).openapi()["paths"]
     found = [p for path in paths.values() for operation in path.values() for p in operation.get("parameters", ())]

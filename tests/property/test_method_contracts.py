@@ -184,6 +184,7 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
         assert {name for name, _, _ in counted.bounds} <= set(Counter(bounds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", [*ASKED, DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40)], ids=lambda method: str(method.name)
 )

@@ -123,6 +123,7 @@ def test_batches_slots_and_draws_hold_whole_persons(monkeypatch: pytest.MonkeyPa
     assert not whole_persons(held_by_person(monkeypatch), honest)
 
 
+@pytest.mark.slow
 def test_without_the_permutation_one_person_s_rows_move_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files of the same persons, whose first one has lost a row: with the same draws for the same persons, numbers
     by first appearance put others elsewhere. The law of who stands where is the same for both only by the permutation.

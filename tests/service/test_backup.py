@@ -40,6 +40,7 @@ def _restored(world: World, backup: Path) -> World:
     return World.at(home, epoch_file=world.settings.epoch_file)
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_living_service_starts_elsewhere_with_all_it_had(tmp_path: Path) -> None:
     world = _lived(tmp_path)
     with world.database.write():  # a server that is writing is no obstacle

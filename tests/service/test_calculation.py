@@ -98,6 +98,7 @@ def test_a_calculation_that_takes_too_long_is_refused_and_says_by_which_limit(ca
     assert f"{SECONDS} CPU seconds" in found.detail
 
 
+@pytest.mark.slow
 def test_a_calculation_ends_when_its_caller_leaves(calculators: ForkedCalculators) -> None:
     async def leave() -> None:
         task = asyncio.create_task(asked(calculators, DEAR))

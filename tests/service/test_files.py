@@ -71,6 +71,7 @@ def test_a_hospitals_file_is_registered_as_it_is(shared: Service) -> None:
     assert nobody.json()["detail"] == "Line 16 says nothing in 'patient', which must say whose it is."
 
 
+@pytest.mark.slow
 def test_nobody_but_the_uploader_is_told(make_service: MakeService, tmp_path: Path) -> None:
     """Neither another steward, the auditor and the analyst, nor the log, the metrics and the disk."""
     written: list[str] = []

@@ -23,6 +23,7 @@ def test_the_interface_is_what_its_document_says(make_service: MakeService, tmp_
     assert all(found.statuses[status] for status in well), "not only refusals were seen"
 
 
+@pytest.mark.slow
 def test_what_lasts_is_watched(service: Service) -> None:
     from tests.support.fuzz import Unchanged
 

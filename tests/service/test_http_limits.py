@@ -280,6 +280,7 @@ def test_streams_end_when_the_token_is_revoked(steward: httpx.Client, dataset: s
     assert steward.get(path, headers=headers).status_code == 401
 
 
+@pytest.mark.slow
 def test_streams_are_so_many_for_one_caller_and_no_more(steward: httpx.Client, dataset: str) -> None:
     _, headers = _analyst(steward, dataset)
     path = _job(steward, dataset, headers)

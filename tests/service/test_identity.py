@@ -201,6 +201,7 @@ def _make(service: Service, name: str, role: str, **more: Any) -> dict[str, Any]
 
 
 class TestAnIdentity:
+    @pytest.mark.slow
     def test_has_its_tokens_jobs_under_any_of_them(self, service: Service) -> None:
         """Two of one name are one analyst: the same jobs, keys and spending, and after every token of it is gone."""
         dataset = service.dataset()
@@ -280,6 +281,7 @@ class TestATokensLife:
             assert (refused.status_code, refused.json()["code"]) == (422, "out_of_range")
             assert refused.json()["violations"][0]["where"] == "body.lifetime"
 
+    @pytest.mark.slow
     def test_is_bounded_when_one_that_had_no_end_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
         with make_service(tmp_path, clock=HeldClock()) as service:
             endless, short = (_make(service, "ada", "analyst", lifetime=end) for end in (None, 60))

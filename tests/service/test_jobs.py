@@ -185,6 +185,7 @@ def test_a_last_iterate_needs_steps_that_contract(shared: Service, changes: dict
     assert word in answer.json()["detail"]
 
 
+@pytest.mark.slow
 def test_phases_on_disjoint_rows_are_one_query_of_many_answers(shared: Service) -> None:
     """Each of them has the whole budget, and the receipt states the cost of one."""
     method = {"name": "localization", "phases": 5}

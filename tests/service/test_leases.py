@@ -83,6 +83,7 @@ class TestOrderlyStops:
         world.tell()
         assert (world.job(job).state, world.job(job).error, world.job(job).attempt) == ("failed", "worker_lost", 5)
 
+    @pytest.mark.slow
     def test_of_a_workers_machine_cost_none_either(self, world: World) -> None:
         """Handed back at points of the grid, however often: a step's time is nobody's. Then two lost ones are two."""
         job = world.submit(world.dataset()).id
@@ -116,6 +117,7 @@ class TestOrderlyStops:
 
 
 class TestDrain:
+    @pytest.mark.slow
     def test_claims_nothing_more_and_ends_at_a_point_of_the_grid(self, tmp_path: Path) -> None:
         """That an attempt had ended was to be seen by when its server did."""
         clock = HeldClock()
@@ -340,6 +342,7 @@ class TestEndsAcrossMachines:
         here.step()
         assert world.job(job).state == "done"
 
+    @pytest.mark.slow
     def test_when_that_one_is_dead_it_is_over(self, world: World) -> None:
         job, _ = self._ended(world)
         there = World.at(world.settings.home, SetClock("another boot"))

@@ -303,6 +303,7 @@ def test_every_query_of_the_dashboard_and_of_the_alerts_asks_for_what_is_there(s
         assert set(re.findall(r'(?:reason|state)[!=]~?"([^"]*)"', query)) <= {"draining", "queued|running"}
 
 
+@pytest.mark.slow
 def test_a_monitors_token_is_for_the_metrics_alone(make_service: MakeService, tmp_path: Path) -> None:
     token = "monitor-" + "m" * 32
     with make_service(tmp_path, metrics_token=SecretStr(token)) as service:
@@ -323,6 +324,7 @@ def test_a_monitors_token_is_for_the_metrics_alone(make_service: MakeService, tm
         assert "purse_jobs{" not in told.text
 
 
+@pytest.mark.slow
 def test_metrics_time_requests_prices_and_jobs_and_nothing_that_brings_data(service: Service) -> None:
     dataset = service.dataset()
     body = JOB | {"dataset": dataset}

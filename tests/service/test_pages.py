@@ -271,6 +271,7 @@ def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.L
     assert any(record.getMessage().endswith(" ms") for record in caplog.records)
 
 
+@pytest.mark.slow
 def test_what_no_header_can_hold_is_refused_like_any_other(shared: Service) -> None:
     dataset = shared.dataset()
     sent = {"key": "\u00e9", "target": "income", "privacy.epsilon": "0.1"}
@@ -349,6 +350,7 @@ def test_a_form_that_may_have_been_done_is_sent_again_under_its_key(
     assert (other.status_code, 'value="the-first-click"' in other.text) == (409, False)
 
 
+@pytest.mark.slow
 def test_pages_are_limited_as_their_visitor_is(make_service: MakeService, tmp_path: Any) -> None:
     """A cookie counts for its identity, the page's own questions too; guessing tokens counts for the address."""
     with make_service(tmp_path, caller_rate=1.0, stranger_rate=1.0) as service:

@@ -72,6 +72,7 @@ def test_the_same_values_are_known_again_in_either_form(parted: Service) -> None
     assert sorted(store(parted).iterdir()) == before  # what is refused leaves nothing in the place
 
 
+@pytest.mark.slow
 def test_a_damaged_partition_ends_the_attempt_and_marks_the_dataset(parted: Service) -> None:
     dataset = parted.dataset(storage="partitions")
     broken = store(parted) / dataset / "00000001.numbers.npy"

@@ -25,6 +25,7 @@ def behind(make_service: MakeService, tmp_path_factory: pytest.TempPathFactory) 
         yield service
 
 
+@pytest.mark.slow
 def test_every_link_has_the_prefix(behind: Service) -> None:
     document = behind.client.get("/purse/openapi.json").json()
     assert document["servers"] == [{"url": "/purse"}]
@@ -53,6 +54,7 @@ def test_a_path_that_only_begins_like_the_prefix_is_whole() -> None:
     assert own_path({"type": "http", "path": "/pages", "root_path": ""}) == "/pages"
 
 
+@pytest.mark.slow
 def test_the_client_takes_an_address_with_a_prefix(tmp_path: Path) -> None:
     with live(tmp_path, root_path="/purse") as server, Client(f"{server.url}/purse", server.token) as client:
         assert client.datasets.list() == []

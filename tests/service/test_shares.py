@@ -21,6 +21,7 @@ def _run(service: Service, role: str, dataset: str, epsilon: float) -> tuple[dic
     return service.finished(made.json()["id"]), quoted
 
 
+@pytest.mark.slow
 def test_a_small_job_reads_truthfully(shared: Service) -> None:
     """One job of epsilon .01 used to show .49 of 2 spent, though thousands of it fit."""
     dataset = shared.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
@@ -67,6 +68,7 @@ def test_a_receipt_of_a_reserved_part_states_no_share_of_the_whole(shared: Servi
     assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_and_what_takes_all(shared: Service) -> None:
     dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
     body = JOB | {"dataset": dataset}

@@ -16,6 +16,7 @@ from tests.support.service import JOB
 _TRACE, _SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
+@pytest.mark.slow
 def test_a_span_holds_codes_and_is_part_of_its_callers_trace(
     make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

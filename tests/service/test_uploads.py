@@ -90,6 +90,7 @@ def _cut(service: Service, path: str, at: int, pieces: list[bytes]) -> int:
     return max(statuses)
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_any_byte_at_which_it_broke_off_and_becomes_the_same_dataset(shared: Service) -> None:
     file = people(60)
     path = _begun(shared, len(file))
@@ -265,6 +266,7 @@ async def _at_once(_driver: object, _seconds: float) -> None:
     """Nobody waits in tests."""
 
 
+@pytest.mark.slow
 def test_our_client_sends_a_large_file_in_parts_and_goes_on(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,7 @@ def test_a_receiver_trusts_no_other_message(world: World) -> None:
         world.keys.sign_message(b"eyJhbGciOiJFZDI1NTE5In0.e30")  # what a JWS would sign
 
 
+@pytest.mark.slow
 def test_what_is_not_taken_is_sent_again_later_and_later_and_then_given_up(world: World, receiver: Receiver) -> None:
     _told_of_one(world, receiver.url)
     receiver.answers = [500, 404, 301, 199 + 200, 503, 500, 500, 500, 500]
@@ -249,6 +250,7 @@ def test_one_server_at_a_time_sends_to_a_webhook(world: World) -> None:
     assert {row.webhook_id for row in _waiting(world)} == {second.webhook}
 
 
+@pytest.mark.slow
 def test_webhooks_take_turns_whatever_waits_for_one_of_them(world: World) -> None:
     """A receiver that is slow, with any number of messages before it, holds nobody else's for more than a turn."""
     slow, job = _hook(world), world.release(world.dataset())

@@ -185,6 +185,7 @@ def test_sets_of_large_and_of_small_loss_both_count(order: int) -> None:
     assert found == pytest.approx(mu, rel=1e-3)
 
 
+@pytest.mark.slow
 @given(
     u=st.floats(1e-9, 0.6),
     ratio=st.floats(0.1, 1.0),

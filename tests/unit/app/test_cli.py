@@ -305,6 +305,7 @@ def test_a_tuning_is_priced_and_submitted(run: Run, people: tuple[Path, Path, st
     assert (code, "name a candidate" in said) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
     file, spec, name = people
     _document(run("upload", str(file), "--spec", str(spec), "--json"))

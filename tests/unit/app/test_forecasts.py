@@ -78,6 +78,7 @@ def test_a_method_whose_noise_is_tied_to_n_runs_on_n_rows_or_not_at_all() -> Non
     assert forecasts._affordable([few], 10) == 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "signal"), [("well", 0.2), ("site", 0.7), ("income", 0.5)])
 def test_the_planted_relation_is_as_strong_as_it_says(target: str, signal: float) -> None:
     """The best answer to the true scores, on 20,000 rows: within five stds, and 0.02 for what a pilot has settled."""

@@ -62,6 +62,7 @@ def test_the_newest_step_is_the_one_that_a_start_looks_for(tmp_path: Path) -> No
     database.close()
 
 
+@pytest.mark.slow
 def test_autogenerate_finds_no_difference(tmp_path: Path) -> None:
     database = _migrated(tmp_path)
     assert _differences(database, metadata) == []

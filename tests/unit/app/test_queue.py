@@ -22,6 +22,7 @@ ANALYSTS = ("ada", "bob", "eve", "joe")
 STEPS = st.lists(st.tuples(st.lists(st.sampled_from(ANALYSTS), max_size=8), st.integers(0, 3)), max_size=40)
 
 
+@pytest.mark.slow
 @given(slots=st.integers(1, 5), steps=STEPS)
 def test_while_one_waits_no_other_begins_two_jobs_without_having_had_fewer_running(
     slots: int, steps: list[tuple[list[str], int]]

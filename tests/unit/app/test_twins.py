@@ -69,6 +69,7 @@ def test_the_same_seed_gives_the_same_rows_and_another_seed_others() -> None:
     assert uniform(7, "age", range(2)).tolist() == UNIFORM, "on every machine"
 
 
+@pytest.mark.slow
 def test_columns_are_as_their_laws_say_and_nothing_goes_together() -> None:
     """Within five stds, or Kolmogorov's 2.6 / sqrt(n): of random numbers a few in a million would not be."""
     twin, _ = _twin({})

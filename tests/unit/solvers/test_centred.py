@@ -123,6 +123,7 @@ def test_a_centred_change_is_the_mean_change_of_what_the_batch_holds(loss: Loss)
     assert whole == pytest.approx(problem.L * reach / SIZE, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_it_is_unbiased_over_batches() -> None:
     data, anchor, moved = drawn(Logistic(), 4)
     found, noise, _ = asked(data)

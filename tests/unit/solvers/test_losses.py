@@ -67,6 +67,7 @@ class Exact:
         return getattr(mpmath, {"pow": "power"}.get(name, name))
 
 
+@pytest.mark.slow
 def test_the_loops_exponential_is_the_exponential() -> None:
     """Within one unit in the last place, out to where it stays what it is; not a number of none."""
     x = np.concatenate(

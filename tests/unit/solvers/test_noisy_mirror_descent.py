@@ -74,6 +74,7 @@ def seen(form: Form, slots: int, n: int, uses: int, seed: int = 1) -> NDArray[np
     return np.array(found) * mechanism.normalizer(n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_each_record_is_in_one_slot_of_a_use_at_most(form: Form) -> None:
     n, slots, uses = 24, 4, 300

@@ -35,6 +35,7 @@ def test_each_person_has_its_first_rows_in_places_of_its_own() -> None:
     assert sorted(map(tuple, found.tolist())) == [(-1, -1, -1), (-1, -1, -1), (0, 2, 3), (1, 6, -1), (4, -1, -1)]
 
 
+@pytest.mark.slow
 def test_every_order_of_persons_is_as_likely_whatever_the_file_s() -> None:
     """Six orders, 6,000 draws of each of two numberings: 6 stds of a count are 173."""
     noise = Noise(SeededBits(2))
