@@ -24,6 +24,11 @@ Url = Annotated[str, typer.Option("--url", envvar="PURSE_URL", help="The server;
 Home = Annotated[
     Path | None, typer.Option("--home", envvar="PURSE_HOME", help="Where state lives; ./purse-data if unset.")
 ]
+Wait = Annotated[bool, typer.Option("--wait", help="Stay until it is finished.")]
+Key = Annotated[
+    str | None, typer.Option("--idempotency-key", help="The same key never charges twice; made up if left out.")
+]
+Quoted = Annotated[bool, typer.Option("--quote", help="What it would cost; charges nothing.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss epsilon, 0.001 to 100.")]
 Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Privacy slack delta; the dataset's if left out.")]
 Dataset = Annotated[str, typer.Argument(help="A dataset's id or name.")]

@@ -7,7 +7,21 @@ from typing import Annotated, Any
 import typer
 
 from accounting.privacy import Unit
-from app.cli.common import DEFAULT_URL, Delta, Epsilon, Job, Json, Url, connect, emit, facts, note, table, write_json
+from app.cli.common import (
+    DEFAULT_URL,
+    Delta,
+    Epsilon,
+    Job,
+    Json,
+    Quoted,
+    Url,
+    connect,
+    emit,
+    facts,
+    note,
+    table,
+    write_json,
+)
 from app.cli.jobs import show_quote
 from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Residuals, TwoClasses
 from purse.wire.neighbors import lines
@@ -23,7 +37,7 @@ def evaluate(
     clip: Annotated[
         float | None, typer.Option(help="Of residuals, in halves of the target's declared range: 0.5 if left out.")
     ] = None,
-    quote: Annotated[bool, typer.Option("--quote", help="What it would cost; charges nothing.")] = False,
+    quote: Quoted = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this file, as JSON.")] = None,
     url: Url = DEFAULT_URL,
     json: Json = False,

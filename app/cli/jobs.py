@@ -13,8 +13,10 @@ from app.cli.common import (
     Epsilon,
     Job,
     Json,
+    Key,
     OldestFirst,
     Url,
+    Wait,
     connect,
     emit,
     facts,
@@ -118,10 +120,8 @@ def submit(
     positive: Positive = None,
     more: More = None,
     preparation: Preparation = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is finished.")] = False,
-    key: Annotated[
-        str | None, typer.Option("--idempotency-key", help="The same key never charges twice; made up if left out.")
-    ] = None,
+    wait: Wait = False,
+    key: Key = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:

@@ -14,6 +14,7 @@ from app.cli.common import (
     Delta,
     Epsilon,
     Json,
+    Quoted,
     Refusal,
     Url,
     connect,
@@ -40,7 +41,6 @@ from purse.wire.statistics import (
 Columns = Annotated[list[str] | None, typer.Argument(help="Declared columns; all if none is named.")]
 Some = Annotated[list[str], typer.Argument(help="Declared columns.")]
 Bins = Annotated[int | None, typer.Option(help="How many equal parts a number's declared range is counted in.")]
-Quoted = Annotated[bool, typer.Option("--quote", help="What it would cost; charges nothing.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this file, as JSON.")]
 Svg = Annotated[Path | None, typer.Option("--svg", help="Draw the counts into this file.")]
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Delta, Epsilon, Json, Url, connect, emit, read_json
+from app.cli.common import DEFAULT_URL, Dataset, Delta, Epsilon, Json, Key, Quoted, Url, Wait, connect, emit, read_json
 from app.cli.jobs import Positive, Target, show_job, show_quote
 from purse.names import METHODS
 
@@ -28,11 +28,9 @@ def tune(
     ] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="How often each is tried; 2 if left out.")] = None,
     positive: Positive = None,
-    quote: Annotated[bool, typer.Option("--quote", help="What it would cost; charges nothing.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is finished.")] = False,
-    key: Annotated[
-        str | None, typer.Option("--idempotency-key", help="The same key never charges twice; made up if left out.")
-    ] = None,
+    quote: Quoted = False,
+    wait: Wait = False,
+    key: Key = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
