@@ -16,17 +16,23 @@ from solvers import kernels
 OURS = ("accounting", "solvers", "purse", "app")
 # The extras, and what loops are compiled with, which the image is without.
 OPTIONAL = ("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing")
-OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn")
+OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "purse.estimators")
 
 
 def main() -> None:
+    found = modules()
+    loops = len(kernels.ENTRIES)
+    _libraries()
+    print(f"   {found} imports, {loops} loops, Parquet, S3, PostgreSQL, TLS: all there", flush=True)
+
+
+def modules() -> int:
+    """Loads all that any module of ours imports, but for what is optional; how many names."""
     needed = {name for package in OURS for file in _files(package) for name in _imports(file)}
     found = [name for name in sorted(needed) if not name.replace(":", ".").startswith(OPTIONAL)]
     for name in found:
         _load(*name.split(":"))
-    loops = len(kernels.ENTRIES)
-    _libraries()
-    print(f"   {len(found)} imports, {loops} loops, Parquet, S3, PostgreSQL, TLS: all there", flush=True)
+    return len(found)
 
 
 def _files(package: str) -> Iterator[Path]:
