@@ -3,13 +3,16 @@
 import ctypes
 import runpy
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from psutil import _psutil_linux
 
-PRUNE = Path(__file__).parents[2] / "docker/prune.py"
+ROOT = Path(__file__).parents[2]
+PRUNE = ROOT / "docker/prune.py"
+EXTRAS = ("onnx", "onnxruntime", "opentelemetry.exporter", "opentelemetry.sdk", "sklearn")
 
 
 def test_what_is_cut_is_smaller_and_loads(
@@ -30,3 +33,13 @@ def test_what_is_cut_is_smaller_and_loads(
     assert [path.name for path in kept.iterdir()] == ["_natype.py"]
     assert cut.stat().st_size < library.stat().st_size
     assert ctypes.PyDLL(str(cut)).PyInit__psutil_linux
+
+
+@pytest.mark.slow
+def test_what_the_last_step_of_the_image_loads_is_there_without_the_extras() -> None:
+    """Review: the estimators came, and no image could be built."""
+    code = f"import runpy, sys; sys.modules.update(dict.fromkeys({EXTRAS})); "
+    code += f"print(runpy.run_path({str(ROOT / 'docker/smoke.py')!r})['modules']())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert int(done.stdout.split()[-1]) > 100
