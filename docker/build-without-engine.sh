@@ -65,7 +65,7 @@ say "run: read-only root, /tmp in memory, a volume on /data, its own network"
 container=$(builder from privy-purse)
 root=$(builder mount "$container")
 say "its largest parts, in MB"
-(cd "$root" && du -sm usr opt/venv/lib/python3*/site-packages/* | sort -rn | head -9)
+(cd "$root" && du -sm usr opt/venv/lib/python3*/site-packages/* | sort -rn | sed -n 1,9p)
 builder inspect --type image privy-purse >"$work/image.json"
 chmod 0700 "$work/volume"
 python3 docker/as_engine.py "$work/image.json" "$root" "$work/volume"
