@@ -6,7 +6,7 @@ own default holds; what cannot be read as the schema's type is passed on as it i
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -72,7 +72,7 @@ class Forms:
         schema: str,
         filled: Mapping[str, str],
         options: Mapping[str, Sequence[str]],
-        without: Sequence[str] = (),
+        without: Container[str] = (),
         prefix: str = "",
     ) -> list[Field]:
         """The fields of a schema.

@@ -32,12 +32,13 @@ _OVER = ("done", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A form for a job on one dataset, as far as it is filled in."""
+    """A form for a job on one dataset, as far as it is filled in; `tried` is what a forecast takes beside it."""
 
     visit: Visit
     dataset: dict[str, Any]
     kind: Kind
     fields: list[Field]
+    tried: list[Field]
 
     @classmethod
     async def of(cls, visit: Visit, dataset_id: str, kind: Kind, filled: dict[str, str]) -> "Sheet":
@@ -49,7 +50,8 @@ class Sheet:
         if target is not None and target["type"] == "category":
             options["positive"] = target["categories"]
         forms = Forms(visit.request.app.openapi()["components"]["schemas"])
-        return cls(visit, dataset, kind, forms.fields(_SCHEMAS[kind], filled, options, ("dataset",)))
+        tried = forms.fields("ForecastRequest", filled, {}, forms.schemas["JobRequest"]["properties"])
+        return cls(visit, dataset, kind, forms.fields(_SCHEMAS[kind], filled, options, ("dataset",)), tried)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -74,6 +76,7 @@ class Sheet:
             kind=self.kind,
             first=[field for field in self.fields if field.name in _FIRST],
             more=[field for field in self.fields if field.name not in _FIRST],
+            tried=self.tried,
             key=key or str(uuid.uuid4()),
             **context,
         )
@@ -107,9 +110,9 @@ async def quote(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") 
 
 @router.post("/datasets/{dataset_id}/forecast")
 async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
-    """What accuracy to expect of the model at several epsilons, tried on a public twin; touches no data."""
+    """What accuracy to expect of the model at which epsilon, tried on a public twin; touches no data."""
     sheet = await Sheet.of(visit, dataset_id, "model", await visit.form())
-    asked = sheet.document
+    asked = sheet.document | document(sheet.tried)
     asked["privacy"] = {name: value for name, value in asked["privacy"].items() if name == "delta"}
     try:
         told = (await visit.api.send("POST", "/v1/forecasts", json=asked)).json()
