@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import uvicorn
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 import accounting
@@ -31,8 +31,8 @@ from app.http.guards import Guarded
 from app.http.middleware import Observed
 from app.http.places import Places
 from app.http.protocol import Limits
-from app.http.queries import refuse_unknown
 from app.http.rates import Limited
+from app.http.routing import routes
 from app.http.server import configured
 from app.identity import routes as tokens
 from app.identity.home import open_database
@@ -171,7 +171,6 @@ def create_app(
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(refuse_unknown)],
     )
     application.state.metrics = metrics
     application.state.refused = None
@@ -182,8 +181,7 @@ def create_app(
     application.add_middleware(Observed, tell=tellers(metrics, traces), root_path=settings.root_path)
     handlers.install(application, (*ROUTERS, *PAGES))
     application.add_exception_handler(Unavailable, _wait)
-    for router in (*ROUTERS, *PAGES):
-        application.include_router(router)
+    application.router.routes.extend(routes((*ROUTERS, *PAGES)))  # as they are: `include_router` analyses each again
     _describe(application, settings.root_path)
     return application
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool
 
 from app.datasets import folders, service, spool
@@ -14,6 +14,7 @@ from app.http import conditional
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require, settings
 from app.ledger.routes import Keys
 from app.persistence.session import Database
@@ -23,7 +24,7 @@ from purse.wire.datasets import BudgetStatus, Dataset, Registered
 from purse.wire.receipts import LedgerHead
 
 UPLOADS_EACH, UPLOADS = 4, 16  # received at once, of one steward and of all: each has its file on the disk
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 
 _FORM = {
     "type": "object",

@@ -2,19 +2,20 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
 from app.datasets import allotments, grants
 from app.http.body import json_body
 from app.http.errors import responses
 from app.http.lists import Paging, paging
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from purse.wire.allotments import Allotment, AllotmentRequest
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.grants import Grant
 
-router = APIRouter(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
+router = strict_router(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 
 Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]

@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
 from app.datasets import profiles, store
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, responses
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from app.sources import twins
@@ -19,7 +20,7 @@ from purse.wire.problems import Violation
 from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, TwinNumber, TwinSource
 
 TWINS_EACH, TWINS = 2, 8  # made at once, for one caller and for all: each takes a thread now and then
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from email.utils import formatdate
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from app.datasets import spool
@@ -12,6 +12,7 @@ from app.datasets.spool import Spooled
 from app.datasets.upload import blocks
 from app.http.errors import ApiError, responses
 from app.http.location import Locate
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, require, settings
 from app.persistence.clock import stamp
 from app.settings import Settings
@@ -40,7 +41,7 @@ async def _spoken(request: Request, response: Response) -> AsyncIterator[None]:
         raise
 
 
-router = APIRouter(prefix="/v1/uploads", tags=["datasets"], dependencies=[Depends(_spoken)])
+router = strict_router(prefix="/v1/uploads", tags=["datasets"], dependencies=[Depends(_spoken)])
 Chosen = Annotated[Settings, Depends(settings)]
 Owner = Annotated[Principal, Depends(require("steward", scope="manage"))]
 

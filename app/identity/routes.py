@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Depends, Query, Response
 
 from app.http.body import json_body
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
+from app.http.queries import strict_router
 from app.identity import service
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
@@ -15,7 +16,7 @@ from app.settings import Settings
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
-router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
+router = strict_router(prefix="/v1/tokens", tags=["tokens"])
 
 Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]

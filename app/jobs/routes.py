@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import Depends, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
@@ -18,6 +18,7 @@ from app.http.conditional import IfNoneMatch
 from app.http.errors import responses
 from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require, settings
 from app.jobs import events, service
 from app.jobs.changes import Changes
@@ -38,7 +39,7 @@ from purse.wire.statistics import ReleasedStatistic
 
 _LOG = logging.getLogger("purse.jobs")
 STREAMS_EACH = 8  # open at once, of one caller
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = strict_router(prefix="/v1", tags=["jobs"])
 
 
 class Waker(Protocol):

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from accounting.records.entries import EntryKind
 from app.calculation.dependencies import pool
@@ -12,6 +12,7 @@ from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
 from app.http.lists import NUMBER, Paging, paging
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require
 from app.ledger import service
 from app.ledger.keys import SigningKeys
@@ -19,7 +20,7 @@ from app.persistence.session import Database
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
 
-router = APIRouter(prefix="/v1", tags=["ledger and receipts"])
+router = strict_router(prefix="/v1", tags=["ledger and receipts"])
 
 
 async def signing_keys(request: Request) -> SigningKeys:

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from app.http import conditional
+from app.http.queries import strict_router
 from app.openapi.page import page
 
 _SCRIPT = Path(__file__).parent / "try.js"
@@ -14,7 +15,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-router = APIRouter(tags=["operations"])
+router = strict_router(tags=["operations"])
 
 
 @router.get("/docs", summary="This interface, to read", response_class=HTMLResponse, responses=conditional.RESPONSES)

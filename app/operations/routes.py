@@ -3,10 +3,11 @@
 import hmac
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials
 
 from app.http.errors import ApiError, responses
+from app.http.queries import strict_router
 from app.http.rates import CALLER
 from app.identity.dependencies import bearer, caller, require, settings
 from app.operations.metrics import CONTENT_TYPE
@@ -14,7 +15,7 @@ from app.operations.readiness import REASONS
 from app.settings import Settings
 from purse.wire.health import Health
 
-router = APIRouter(tags=["operations"])
+router = strict_router(tags=["operations"])
 
 READER = require("steward", "auditor")
 

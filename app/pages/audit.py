@@ -2,15 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import HTMLResponse
 
+from app.http.queries import strict_router
 from app.pages.frame import PageRoute, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
 _SHOWN, _FETCHED = 50, 500  # entries: on a page, and at once for what follows them
-router = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+router = strict_router(
+    prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
+)
 
 Cursor = Annotated[str, Query(pattern="^[0-9]{1,15}$")]
 

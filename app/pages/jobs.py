@@ -5,10 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
+from app.http.queries import strict_router
 from app.pages import releases
 from app.pages.api import part as named
 from app.pages.forms import Field, Forms, document
@@ -16,7 +17,9 @@ from app.pages.frame import PageRoute, Visit, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+router = strict_router(
+    prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
+)
 
 Kind = Literal["model", "statistic", "evaluation"]
 Asked = Annotated[Kind, Query()]

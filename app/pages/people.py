@@ -2,17 +2,18 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
+from app.http.queries import strict_router
 from app.pages.api import part
 from app.pages.forms import Forms, document
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
-router = APIRouter(
+router = strict_router(
     prefix=f"{PREFIX}/datasets/{{dataset_id}}/people",
     include_in_schema=False,
     route_class=PageRoute,

@@ -3,18 +3,19 @@
 from collections import Counter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
 from app.http.handlers import respond
+from app.http.queries import strict_router
 from app.pages import session
 from app.pages.api import Api
 from app.pages.frame import PageRoute, Passing, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+router = strict_router(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 
 Cursor = Annotated[str | None, Query(max_length=64)]
 

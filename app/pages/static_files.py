@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from app.http.errors import ApiError
+from app.http.queries import strict_router
 from app.pages.session import PREFIX
 
 FOLDER = Path(__file__).parent / "static"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FOR_GOOD = "public, max-age=31536000, immutable"
 
-router = APIRouter(prefix=f"{PREFIX}/static", include_in_schema=False)
+router = strict_router(prefix=f"{PREFIX}/static", include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
+from app.http.queries import strict_router
 from app.pages.forms import Field, Forms, document, filled
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
@@ -21,7 +22,7 @@ _FIRST = ("name", "budget")
 _MOST_COLUMNS = 300  # in the editor; a declaration that is pasted may have all that the interface takes
 
 
-router = APIRouter(
+router = strict_router(
     prefix=f"{PREFIX}/upload",
     include_in_schema=False,
     route_class=PageRoute,

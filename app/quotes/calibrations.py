@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
 from accounting.privacy import Privacy
 from app.calculation.dependencies import pool
@@ -11,11 +11,12 @@ from app.calculation.questions import Calibrate, Calibrated, Refused
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import ApiError, responses
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, require
 from app.wire import CalibrationRequest
 from purse.wire.outside import Calibration
 
-router = APIRouter(prefix="/v1", tags=["calculator"])
+router = strict_router(prefix="/v1", tags=["calculator"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 Calculations = Annotated[Pool, Depends(pool)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
 from accounting.records.events import Opened
@@ -20,6 +20,7 @@ from app.datasets.store import DatasetRow
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import ApiError, responses
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
 from app.quotes import pricing, service
@@ -32,7 +33,7 @@ from app.wire import ForecastRequest
 from purse.wire.datasets import DatasetSpec
 from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Source, Spread, Wanted
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = strict_router(prefix="/v1", tags=["jobs"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 Calculations = Annotated[Pool, Depends(pool)]
 _RESTS: dict[Source, str] = {

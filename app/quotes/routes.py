@@ -2,20 +2,21 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
 from app.calculation.dependencies import pool
 from app.calculation.pool import Pool
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
 from app.quotes import service
 from app.settings import Settings
 from app.wire import AnyRequest, Quote
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = strict_router(prefix="/v1", tags=["jobs"])
 
 REFUSALS = (
     "not_found",

@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 
 from app.datasets.routes import Base, Chosen, Manager
 from app.http.body import json_body
 from app.http.errors import responses
 from app.http.location import Locate
+from app.http.queries import strict_router
 from app.jobs.routes import Waker, waker
 from app.stewardship import charges, service
 from app.wire import ExternalCharge
@@ -15,7 +16,7 @@ from purse.wire.base import Identifier
 from purse.wire.datasets import Amendment, Dataset
 from purse.wire.outside import ExternalCharged
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 Dispatching = Annotated[Waker, Depends(waker)]
 
 

@@ -4,12 +4,13 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Depends, Query, Response
 
 from app.http.body import json_body
 from app.http.errors import ApiError, responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
+from app.http.queries import strict_router
 from app.identity import store as identity
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
@@ -20,7 +21,7 @@ from purse.wire.base import Identifier, Name, Page
 from purse.wire.problems import Violation
 from purse.wire.webhooks import Webhook, WebhookRequest
 
-router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+router = strict_router(prefix="/v1/webhooks", tags=["webhooks"])
 
 Base = Annotated[Database, Depends(database)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]

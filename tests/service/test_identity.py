@@ -12,11 +12,13 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from pydantic import SecretStr
 
+from app.http.queries import refuse_unknown
 from app.http.routing import dependants, routes
 from app.identity import service as service_of_tokens
 from app.identity.dependencies import Require
 from app.main import ROUTERS, create_app
 from app.operations.routes import READER, monitor
+from app.pages.routers import PAGES
 from app.settings import Settings
 from purse.wire.tokens import SCOPES, Scope
 from tests.service.conftest import MakeService
@@ -125,6 +127,10 @@ def test_every_route_is_public_by_name_or_has_a_rule() -> None:
     """A new route fails here until somebody has decided who may call it."""
     found = {(method, route.path) for method, route in EVERY}
     assert found == PUBLIC | set(RULES)
+
+
+def test_every_route_refuses_what_it_does_not_know() -> None:
+    assert all(refuse_unknown in [each.call for each in dependants(route)] for route in routes((*ROUTERS, *PAGES)))
 
 
 @pytest.mark.parametrize(("method", "route"), EVERY, ids=_named)
