@@ -257,10 +257,11 @@ def _check_runs(method: dict[str, Any], plan: "Plan") -> None:
         (choice,), repeats = chosen, method["repeats"]
         trials = [plan_from_json(trial["plan"]) for trial in method["trials"]]
         spent = [trial.gdp() for trial in trials if trial.relation == plan.relation]
-        runs, most = choice.mechanism.answers, apart(plan.relation) / choice.noise_multiplier
+        is_all = choice.mechanism.answers == repeats * len(spent)
+        most = apart(plan.relation) / choice.noise_multiplier * (1 + _FEW)
     except (AccountingError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ReceiptInvalid("the runs that were chosen among are not all stated") from error
-    if runs != repeats * len(spent) or any(mu is None or not mu <= most * (1 + _FEW) for mu in spent):
+    if not is_all or any(mu is None or not mu <= most for mu in spent):
         raise ReceiptInvalid("a run costs more than the choice allows, or they are not as many")
 
 

@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import math
 import shutil
 import struct
 from collections.abc import Iterator
@@ -20,10 +21,20 @@ from joserfc import jws
 
 from accounting import Unit
 from accounting.errors import CodecError, ReceiptInvalid
-from accounting.mechanisms import Exponential, Gaussian, Laplace, LastIterate, Parallel, PoissonGaussian
+from accounting.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    LastIterate,
+    Parallel,
+    PoissonGaussian,
+    Selection,
+    SvrgStep,
+)
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.records import receipt
 from accounting.records.chain import Entry, link
+from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical, parse
 from accounting.records.statement import Statement
 from app.pages.static_files import FOLDER
@@ -106,6 +117,50 @@ def test_epsilon_is_found_again_under_both_relations(
         assert found["recomputed"] == pytest.approx(stated, rel=1e-11)
         assert (found["holds"], receipt.verify(signed(built), KEYS).holds) == (holds, holds)
         assert found["reason"] == (None if holds else "the events cost more than the stated epsilon")
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "zero_out"])
+def test_the_runs_of_a_choice_are_as_many_and_as_cheap_as_it_says(module: AbstractModule, neighbors: Any) -> None:
+    """As in Python, whoever signs: runs of Gaussian answers hold, one that costs more or is not stated is refused."""
+    plan = Plan((PlannedQuery("selection", 1, Selection(4), 50.0),), neighbors)
+
+    def verified(method: Any, plan: Plan = plan) -> tuple[Any, bool]:
+        built = make() | told(plan, 100.0, 1e-6) | {"method": method}
+        try:
+            held = receipt.recompute(built).epsilon < 100
+        except ReceiptInvalid:
+            held = False
+        return checked(module, document(built)), held
+
+    def trial(z: float, of: Any = neighbors, *more: PlannedQuery) -> dict[str, Any]:
+        return {"plan": plan_to_json(Plan((PlannedQuery("score", 2, Gaussian(), z), *more), of))}
+
+    least = 50.0 * math.sqrt(2)
+    steps = PlannedQuery("steps", 1, SvrgStep(10, 10), 1e6)
+    good: dict[str, Any] = {"name": "tuning", "repeats": 2, "trials": [trial(least), trial(100.0)]}
+    found, held = verified(good)
+    checks = {check["what"]: (check["holds"], check["says"]) for check in found["checks"]}
+    assert held
+    assert checks["runs"] == (True, "each of its 4 runs costs no more than the choice says of one")
+    assert checks["epsilon"] == (None, "not recomputed here: selection needs `purse receipt verify`")
+    other = "zero_out" if neighbors == "replace_one" else "replace_one"
+    once = PlannedQuery("batch", 1, PoissonGaussian(0.5), 1e6)
+    nothing: list[Any] = [None, [], {}, [{}, {}], [None, None], "ab", [{"plan": 1}] * 2]
+    wrongs: list[dict[str, Any]] = [
+        good | {"trials": [trial(least), trial(least * (1 - 1e-6))]},
+        good | {"trials": [trial(least), trial(100.0, other)]},
+        good | {"trials": [trial(least), trial(100.0, neighbors, once)]},
+        good | {"trials": [trial(least)]},
+        *(good | {"repeats": repeats} for repeats in (1, 3, "2", None)),
+        *(good | {"trials": trials} for trials in nothing),
+        {"name": "tuning"},
+    ]
+    for wrong in wrongs:
+        assert verified(wrong) == (None, False), wrong
+    alone = Plan((PlannedQuery("a", 1, Gaussian(), 50.0),), neighbors)
+    assert verified(good, alone) == (None, False)
+    unknown, held = verified(good | {"trials": [trial(least), trial(100.0, neighbors, steps)]})
+    assert {check["what"]: check["holds"] for check in unknown["checks"]}["runs"] is None, "said, and not guessed"
 
 
 def told(plan: Plan, epsilon: float, delta: float) -> dict[str, Any]:

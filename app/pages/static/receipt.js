@@ -1,6 +1,5 @@
 // A receipt, checked where it is read: a key that the reader trusts signed exactly RFC8785(receipt), and epsilon
 // follows from its queries, where they are Gaussian or pure.
-//
 // One module without dependencies and without requests, for a page, a saved file and Node. What it cannot compute it
 // says; `purse receipt verify` computes all. The arithmetic of docs/proofs/gaussian.md is written a second time on
 // purpose: an error in one of the two shows as a difference.
@@ -9,8 +8,7 @@ export class Invalid extends Error {} // malformed, whoever made it
 export class Unsupported extends Error {} // this browser lacks Ed25519, or the page did not come by https
 
 export const [RECEIPT, HEAD] = ["privy-purse-receipt", "privy-purse-head"];
-const MOST_KEYS = 256;
-const [LONGEST, DEEPEST] = [200_000, 200]; // characters of a signature; levels of a document
+const [MOST_KEYS, LONGEST, DEEPEST] = [256, 200_000, 200]; // of a set; characters of a signature; levels of a document
 const FEW = 1e-9; // relative: another processor's last digits, of numbers that were computed
 
 const refuse = (why) => {
@@ -93,9 +91,7 @@ export async function sha256(text) {
 }
 
 /** A key's RFC 7638 name; the name that a key set gives it is not believed. */
-async function thumbprint(x) {
-  return encode64(await digest(canonical({ crv: "Ed25519", kty: "OKP", x })));
-}
+const thumbprint = async (x) => encode64(await digest(canonical({ crv: "Ed25519", kty: "OKP", x })));
 
 /** The keys of a JWK Set, public; what is no Ed25519 key is passed over when it is looked at. */
 function keyList(trusted) {
@@ -160,32 +156,22 @@ const isUnit = (unit) => {
 };
 const isProfile = (said) => fields(said, ["job", "sha256"], "profile") && TEXT(said.job) && SHA256(said.sha256);
 
-// Every field of a receipt, and what it must be.
+// Every field of a receipt, and what it must be
 const STATEMENT = {
-  id: TEXT,
-  dataset: TEXT,
-  dataset_name: TEXT,
-  analyst: TEXT,
-  job: TEXT,
+  ...{ id: TEXT, dataset: TEXT, dataset_name: TEXT, analyst: TEXT, job: TEXT },
+  ...{ accountant: TEXT, accountant_version: TEXT, numerics: (value) => value === "exactly rounded" },
   neighbors: (value) => value === "replace_one" || value === "zero_out",
   epsilon: between(0, 100),
   delta: between(0, 1e-2),
-  accountant: TEXT,
-  accountant_version: TEXT,
-  numerics: (value) => value === "exactly rounded",
   method: (value) => isObject(value) && NAME(value.name),
   event: isObject,
   queries: (value) => Array.isArray(value) && value.length > 0,
-  model_sha256: SHA256,
-  sequence: COUNT,
-  previous_hash: SHA256,
-  hash: SHA256,
+  ...{ model_sha256: SHA256, sequence: COUNT, previous_hash: SHA256, hash: SHA256 },
   issued_at: matches(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$/),
   profile: optional(isProfile),
   share: optional(between(0, 1)),
   unit: (value) => value === undefined || isUnit(value),
-  rows: optional(COUNT),
-  persons: optional(COUNT),
+  ...{ rows: optional(COUNT), persons: optional(COUNT) },
 };
 const OPTIONAL = ["profile", "share", "unit", "rows", "persons"];
 
@@ -218,10 +204,8 @@ function mills(x) {
 }
 
 /** delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), of N(0, 1) against N(mu, 1).
- *
  * With x = epsilon/mu - mu/2 and y = x + mu it is phi(x) (mills(x) - mills(y)), e^epsilon phi(y) being phi(x): no
- * exponential overflows, and small deltas keep their digits.
- */
+ * exponential overflows, and small deltas keep their digits. */
 export function gaussDelta(mu, epsilon) {
   if (mu === 0) return 0;
   const [x, y] = [epsilon / mu - mu / 2, epsilon / mu + mu / 2];
@@ -259,6 +243,7 @@ function effectiveSteps({ steps, contraction }) {
 // it is not recomputed here; its event; and, as `own`, what a query says of it beside what all queries say.
 const gaussian = (z) => ({ type: "GaussianDpEvent", noise_multiplier: z });
 const sampled = (rate, event) => ({ type: "PoissonSampledDpEvent", sampling_probability: rate, event });
+const best = (runs, event) => ({ type: "SelectionDpEvent", runs, event });
 const pure = (event) => ({ own: {}, epsilon: (q, k) => k / q.noise_multiplier, event });
 const MECHANISMS = {
   gaussian: { own: {}, mu: (q, k) => k / q.noise_multiplier, event: (q) => gaussian(q.noise_multiplier) },
@@ -271,15 +256,16 @@ const MECHANISMS = {
   },
   poisson_gaussian: {
     own: { rate: between(1e-9, 1) },
-    mu: (q, k) => (q.rate === 1 ? k / q.noise_multiplier : null),
+    mu: (q, k) => q.rate === 1 && k / q.noise_multiplier,
     event: (q) => sampled(q.rate, gaussian(q.noise_multiplier)),
   },
   parallel: {
     own: { parts: whole(1, 100_000), each: (each) => each?.name === "gaussian" || each?.name === "laplace" },
-    mu: (q, k) => MECHANISMS[q.each.name].mu?.(q, k) ?? null,
-    epsilon: (q, k) => MECHANISMS[q.each.name].epsilon?.(q, k) ?? null,
+    mu: (q, k) => MECHANISMS[q.each.name].mu?.(q, k),
+    epsilon: (q, k) => MECHANISMS[q.each.name].epsilon?.(q, k),
     event: (q) => MECHANISMS[q.each.name].event(q),
   },
+  selection: { own: { runs: whole(2, 256) }, event: (q) => best(q.runs, gaussian(q.noise_multiplier)) },
 };
 const OF_A_QUERY = { name: NAME, count: whole(1, 1e9), mechanism: NAME, noise_multiplier: between(1e-3, 1e12) };
 
@@ -293,39 +279,57 @@ function query(said) {
   return said;
 }
 
-/** What the queries of a receipt cost at its delta, as far as it is known here.
- *
- * `{epsilon, accountant, mu}`, or `{mechanisms}`: those that are not recomputed here. A Gaussian composition is exact:
- * mu^2 is the sum of count * mu_i^2. Pure epsilons add up. `Invalid` if the event tree is not that of the queries.
- */
-export function recompute({ queries, event, neighbors, delta }) {
-  if (queries.length > 64 || new Set(queries.map((q) => q?.name)).size < queries.length) {
-    refuse("a plan holds 1 to 64 queries of distinct names");
-  }
-  const plan = queries.map(query);
-  const unknown = plan.filter((q) => !Object.hasOwn(MECHANISMS, q.mechanism));
-  if (unknown.length === 0) {
+/** The queries of a plan; `Invalid` if they are none. */
+function planned(queries) {
+  const names = new Set(Array.isArray(queries) ? queries.map((q) => q?.name) : []);
+  if (names.size < 1 || names.size > 64 || names.size < queries.length) refuse("a plan holds 1 to 64 distinct queries");
+  return queries.map(query);
+}
+
+const isKnown = (q) => Object.hasOwn(MECHANISMS, q.mechanism);
+const cost = (currency, q, k) => (isKnown(q) && MECHANISMS[q.mechanism][currency]?.(q, k)) || NaN;
+/** mu^2 = sum of count * mu_i^2; NaN if not all answers are Gaussian. */
+const muOf = (plan, k) => Math.sqrt(plan.reduce((sum, q) => sum + q.count * cost("mu", q, k) ** 2, 0));
+
+/** Whether a choice's runs, null if there is no choice, are those of the method and each within what it says of one,
+ * for its price speaks of no others: `[holds, says]`. */
+function chosen({ method, neighbors }, plan, k) {
+  const choices = plan.filter((q) => q.mechanism === "selection");
+  if (choices.length === 0 && !Object.hasOwn(method, "trials")) return null;
+  const [{ runs, noise_multiplier: z } = {}, { trials, repeats }] = [choices[0], method];
+  const isStated = choices.length === 1 && Array.isArray(trials) && Number.isSafeInteger(repeats);
+  if (!isStated || runs !== repeats * trials.length) refuse("the runs that were chosen among are not all stated");
+  const plans = trials.map((trial) => {
+    const { queries, neighbors: own } = fields(trial?.plan, ["queries"], "a run's plan", ["neighbors"]);
+    return own === (neighbors === "zero_out" ? neighbors : undefined) ? planned(queries) : refuse("a run's neighbors");
+  });
+  const known = plans.filter((each) => each.every(isKnown));
+  if (known.some((each) => !(muOf(each, k) <= (k / z) * (1 + FEW)))) refuse("a run costs more than the choice allows");
+  if (known.length < plans.length) return [null, "not recomputed here: a run needs `purse receipt verify`"];
+  return [true, `each of its ${runs} runs costs no more than the choice says of one`];
+}
+
+/** What the queries of a receipt cost at its delta, as far as it is known here: exactly if Gaussian, a sum if pure.
+ * `{epsilon, accountant, mu}`, or `{mechanisms}`: those that are not recomputed here; and of runs what `chosen` finds.
+ * `Invalid` if the event tree is not that of the queries. */
+export function recompute(receipt) {
+  const { event, neighbors, delta } = receipt;
+  const [plan, k] = [planned(receipt.queries), neighbors === "zero_out" ? 1 : 2];
+  if (plan.every(isKnown)) {
     const uses = plan.map((q) => [q.count, MECHANISMS[q.mechanism].event(q)]);
     const events = uses.map(([count, one]) => (count === 1 ? one : { type: "SelfComposedDpEvent", count, event: one }));
     const tree = events.length === 1 ? events[0] : { type: "ComposedDpEvent", events };
     if (!same(event, tree)) refuse("the queries and the event tree differ");
   }
-  const k = neighbors === "zero_out" ? 1 : 2;
-  const costs = (currency) => plan.map((q) => MECHANISMS[q.mechanism]?.[currency]?.(q, k) ?? null);
-  const [mus, epsilons] = [costs("mu"), costs("epsilon")];
-  const isKnown = (cost) => cost !== null;
-  if (delta >= 1e-12 && mus.every(isKnown)) {
-    const mu = Math.sqrt(plan.reduce((sum, q, i) => sum + q.count * mus[i] * mus[i], 0));
-    return { epsilon: gaussEpsilon(mu, delta), accountant: "exact_gaussian", mu };
-  }
-  if (epsilons.every(isKnown)) {
-    const epsilon = plan.reduce((sum, q, i) => sum + q.count * epsilons[i], 0);
-    return { epsilon: epsilon * (1 + 1e-14), accountant: "pure", mu: null };
-  }
-  if (delta < 1e-12 && mus.some(isKnown)) refuse("no accountant covers these queries at this delta");
-  const isOpen = (q, i) => !isKnown(mus[i]) && !isKnown(epsilons[i]);
+  const [runs, mu] = [chosen(receipt, plan, k), muOf(plan, k)];
+  if (delta >= 1e-12 && mu > 0) return { epsilon: gaussEpsilon(mu, delta), accountant: "exact_gaussian", mu, runs };
+  const epsilon = plan.reduce((sum, q) => sum + q.count * cost("epsilon", q, k), 0);
+  if (epsilon > 0) return { epsilon: epsilon * (1 + 1e-14), accountant: "pure", mu: null, runs };
+  const isGaussian = (q) => cost("mu", q, k) > 0;
+  if (delta < 1e-12 && plan.some(isGaussian)) refuse("no accountant covers these queries at this delta");
+  const isOpen = (q) => !isGaussian(q) && !(cost("epsilon", q, k) > 0);
   const open = plan.some(isOpen) ? plan.filter(isOpen) : plan; // Gaussian and pure ones together
-  return { mechanisms: [...new Set(open.map((q) => q.mechanism))] };
+  return { mechanisms: [...new Set(open.map((q) => q.mechanism))], runs };
 }
 
 /** Whether they are one JSON value, but for another platform's last digits; a count is exact. */
@@ -354,13 +358,11 @@ async function isRelease(receipt, entry) {
   return isHere && entry.kind === "released" && says(entry.body, ["job", "model_sha256"]);
 }
 
-/** What was found of a receipt.
+/** What was found of a receipt: `holds` is true if all was checked and holds, null if something could not be checked,
+ * else false, and `reason` says the first thing that does not hold. `checks` say it one by one: `{what, holds, says}`.
  *
  * Parameters are texts as files hold them: the receipt `{receipt, signature}`; the trusted JWK Set, from another source
  * than the receipt; perhaps the ledger's entry of its release, and the model, profile or statistic that it is for.
- *
- * `holds` is true if all was checked and holds, null if all that was checked holds and something could not be, else
- * false, and `reason` says the first thing that does not hold. `checks` say the same one by one: `{what, holds, says}`.
  */
 export async function verify(receiptText, keysText, { entry = null, model = null } = {}) {
   const document = fields(parse(receiptText), ["receipt", "signature"], "the document");
@@ -370,7 +372,9 @@ export async function verify(receiptText, keysText, { entry = null, model = null
   const note = (what, holds, says) => checks.push({ what, holds, says });
   const wrong = await wrongSignature(receipt, document.signature, parse(keysText));
   note("signature", wrong === null, wrong ?? "a key that you trust signed exactly this receipt");
-  if (wrong === null) note("epsilon", ...within(receipt, found));
+  const spent = wrong === null && recompute(receipt);
+  if (spent) note("epsilon", ...within(receipt, spent, found));
+  if (spent?.runs) note("runs", ...spent.runs);
   if (entry !== null) {
     const is = await isRelease(receipt, parse(entry));
     note("ledger", is, is ? "the entry is this release and hashes to its hash" : "the entry is not this release");
@@ -385,16 +389,12 @@ export async function verify(receiptText, keysText, { entry = null, model = null
 }
 
 /** Whether the queries cost no more than is stated: `[holds, says]`; a sum that is not tight decides nothing. */
-function within(receipt, found) {
-  const cost = recompute(receipt);
-  if (cost.mechanisms) {
-    return [null, `not recomputed here: ${cost.mechanisms.join(", ")} needs \`purse receipt verify\``];
-  }
-  Object.assign(found, { recomputed: cost.epsilon, mu: cost.mu });
-  const at = `epsilon ${cost.epsilon} at delta ${receipt.delta}`;
-  if (cost.epsilon <= receipt.epsilon * (1 + FEW)) return [true, `the queries cost ${at}, by ${cost.accountant}`];
-  if (cost.accountant === "pure" && receipt.delta > 0) {
-    return [null, `not recomputed here: less than the sum ${cost.epsilon} needs \`purse receipt verify\``];
-  }
+function within(receipt, { mechanisms, epsilon, accountant, mu }, found) {
+  const open = (what) => [null, `not recomputed here: ${what} needs \`purse receipt verify\``];
+  if (mechanisms) return open(mechanisms.join(", "));
+  Object.assign(found, { recomputed: epsilon, mu });
+  const says = `the queries cost epsilon ${epsilon} at delta ${receipt.delta}, by ${accountant}`;
+  if (epsilon <= receipt.epsilon * (1 + FEW)) return [true, says];
+  if (accountant === "pure" && receipt.delta > 0) return open(`less than the sum ${epsilon}`);
   return [false, "the events cost more than the stated epsilon"];
 }
