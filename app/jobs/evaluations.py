@@ -23,13 +23,14 @@ def result(spec: JobSpec, answers: Floats) -> tuple[TwoClasses | ManyClasses | R
     assert isinstance(method, Evaluation)
     assert isinstance(design, Design)
     std = stds_of(method, problem, spec.release_plan.plan)["scores"]
-    counted = Counted(answers, std, None if problem.unit.is_person else problem.n)
+    places = problem.unit.places
+    counted = Counted(answers, std, None if problem.unit.is_person else problem.n, places)
     if not isinstance(design.target, CategoryColumn):
-        return _residuals(method, design, counted), std
+        return _residuals(method, design, counted), places * std
     classes = list(design.classes or ())
     if design.outputs > 1:
-        return _many(classes, counted), std
-    return _two(method.bins, classes, counted, isinstance(problem.loss, Logistic)), std
+        return _many(classes, counted), places * std
+    return _two(method.bins, classes, counted, isinstance(problem.loss, Logistic)), places * std
 
 
 def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) -> TwoClasses:
@@ -39,7 +40,7 @@ def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) 
         name="two_classes",
         classes=classes,
         edges=edges.tolist(),
-        counts=counted.cells.reshape(2, bins).tolist(),
+        counts=counted.told.reshape(2, bins).tolist(),
         accuracy=thresholds[bins // 2 - 1].accuracy,
         auc=counted.auc(bins),
         log_loss=counted.mean(_losses(edges), (-math.log(1 - CLAMP), -math.log(CLAMP))) if is_probability else None,
@@ -56,7 +57,7 @@ def _threshold(counted: Counted, bins: int, at: int, threshold: float) -> Thresh
         "true_negatives": (1 - above, nowhere),
         "false_negatives": (nowhere, 1 - above),
     }
-    told = {name: float(np.concatenate(part) @ counted.settled) for name, part in parts.items()}
+    told = {name: counted.rows(np.concatenate(part)) for name, part in parts.items()}
     return Threshold(
         threshold=threshold,
         **told,
@@ -80,7 +81,7 @@ def _calibration(counted: Counted, edges: Floats) -> list[CalibrationBin]:
         here = np.isin(np.arange(bins), group).astype(float)
         both, positive = np.concatenate((here, here)), np.concatenate((np.zeros(bins), here))
         share = counted.share(positive, both)
-        records = float(both @ counted.settled)
+        records = counted.rows(both)
         low, high = float(edges[group[0]]), float(edges[group[-1] + 1])
         found.append(CalibrationBin(low=low, high=high, records=records, positive=share))
     return found
@@ -94,7 +95,7 @@ def _many(classes: list[str], counted: Counted) -> ManyClasses:
     return ManyClasses(
         name="many_classes",
         classes=classes,
-        counts=counted.cells.reshape(k, k).tolist(),
+        counts=counted.told.reshape(k, k).tolist(),
         accuracy=counted.share(right.ravel(), np.ones(k * k)),
         recall=[counted.share((right * row).ravel(), row.ravel()) for row in rows],
     )
@@ -110,7 +111,7 @@ def _residuals(method: Evaluation, design: Design, counted: Counted) -> Residual
     return Residuals(
         name="residuals",
         edges=edges.tolist(),
-        counts=counted.cells.tolist(),
+        counts=counted.told.tolist(),
         clip=clip,
         mean_squared_error=counted.mean(squares, (0.0, clip**2)),
         mean_absolute_error=counted.mean(Weights(near, middle, far), (0.0, clip)),

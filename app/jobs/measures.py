@@ -65,16 +65,27 @@ class Counted:
     cells : as released
     std : of each one's noise
     n : their sum, if that is public
+    places : k, what a row adds 1/k of: a person's rows, of which there are k at most, together add 1 at most
     """
 
     cells: Floats
     std: float
     n: int | None
+    places: int = 1
+
+    @property
+    def told(self) -> Floats:
+        """How many rows there are in each cell, as released."""
+        return self.places * self.cells
 
     @property
     def settled(self) -> Floats:
         """With the sum that is known."""
         return self.cells if self.n is None else self.cells + (self.n - self.cells.sum()) / len(self.cells)
+
+    def rows(self, cells: Floats) -> float:
+        """How many rows there are in some cells together."""
+        return self.places * float(cells @ self.settled)
 
     def share(self, part: Floats, whole: Floats) -> Measured:
         """Records in some cells, of those in these and more: t (1 - t) b.H is what sampling adds, both 0/1."""

@@ -23,31 +23,37 @@ def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
     stds = stds_of(method, problem, spec.release_plan.plan)
     rows = Rows(problem.n * share, problem.n * stds["means"] if problem.unit.is_person else 0.0)
     found, numbers, layout = [], iter(counts), problem.columns
+    places = problem.unit.places  # a person's rows count 1/k each in the answers, and 1 in what is told of them
     assert layout is not None
     for column, start, width in zip(table.features, layout.starts.tolist(), layout.widths, strict=True):
         own = moments.at(range(start, start + width))
         told = ReleasedMoments(center=list(own.center), variances=list(own.variances), noise=list(own.noise))
         if isinstance(column, CategoryColumn):
-            shares, std = rows.n * np.array(own.center), problem.n * stds["means"]
+            shares, std = places * rows.n * np.array(own.center), places * problem.n * stds["means"]
             found.append(
                 ColumnProfile(column=column, counts=shares.tolist(), counts_noise_std=float(std), moments=told)
             )
         else:
             stds["mean"] = problem.n * stds["means"] / rows.n
-            found.append(_number(column, told, next(numbers), stds, rows))
+            found.append(_number(column, told, next(numbers), stds, rows, places))
     return found
 
 
 def _number(
-    column: NumberColumn, told: ReleasedMoments, counts: NDArray[np.float64], stds: dict[str, float], rows: Rows
+    column: NumberColumn,
+    told: ReleasedMoments,
+    counts: NDArray[np.float64],
+    stds: dict[str, float],
+    rows: Rows,
+    places: int,
 ) -> ColumnProfile:
     edges = edges_of(column, len(counts))
     (m,), (v,), (noise,) = told.center, told.variances, told.noise
     roots = np.sqrt(np.maximum(rows.around(v, noise), 0.0))
     return ColumnProfile(
         column=column,
-        counts=counts.tolist(),
-        counts_noise_std=stds["histograms"],
+        counts=(places * counts).tolist(),
+        counts_noise_std=places * stds["histograms"],
         edges=edges.tolist(),
         mean=mean_of(column, rows.around(m, stds["mean"])),
         std=interval(scale_of(column)[1] * roots),

@@ -56,11 +56,12 @@ def _rows(spec: JobSpec, answers: Answers) -> Rows:
 
 
 def _counts(spec: JobSpec, method: Counts, table: Table, answers: Answers) -> CountsResult:
-    std = stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
+    places = spec.problem.unit.places  # a person's rows count 1/k each in the answer, and 1 in what is told of it
+    std = places * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
     return CountsResult(
         name="counts",
         axes=[_axis(column, method.bins) for column in table.features],
-        counts=answers.tolist(),
+        counts=(places * answers).tolist(),
         noise_std=std,
         within=WIDE * std,
     )

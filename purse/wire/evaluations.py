@@ -8,10 +8,7 @@ from purse.wire.base import Identifier, Name, Sha256, Wire
 from purse.wire.models import PrivacyStatement
 
 _EDGES = Field(description="Ends of the bins, one more than bins.")
-_COUNTS = Field(
-    description="Noisy number of records in each cell, may be negative; where a person is the unit, a row counts "
-    "1/max_rows."
-)
+_COUNTS = Field(description="Noisy number of rows in each cell, may be negative.")
 
 
 class Measured(Wire):

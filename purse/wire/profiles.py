@@ -30,10 +30,7 @@ class ColumnProfile(Wire):
     column: Annotated[Column, Field(description="The declaration that it was released under.")]
     counts: Annotated[
         list[float],
-        Field(
-            description="Noisy number of rows of each declared category and last of other; or in each bin. Where a "
-            "person is the unit, a row counts 1/max_rows."
-        ),
+        Field(description="Noisy number of rows of each declared category and last of other; or in each bin."),
     ]
     counts_noise_std: Annotated[float, Field(description="Of each of them.")]
     edges: Annotated[

@@ -24,9 +24,7 @@ class CountsResult(Wire):
 
     name: Annotated[Literal["counts"], Field(description="By its name.")]
     axes: Annotated[list[Axis], Field(description="The columns, the last one's parts side by side in `counts`.")]
-    counts: Annotated[
-        list[float], Field(description="A number a cell; where a person is the unit, a row counts 1/max_rows.")
-    ]
+    counts: Annotated[list[float], Field(description="A number a cell; of rows, where a person is the unit too.")]
     noise_std: Annotated[float, Field(description="Of each of them.")]
     within: Annotated[float, Field(description="Each count is this close to the exact one in 95 of 100 releases.")]
 

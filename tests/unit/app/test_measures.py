@@ -109,6 +109,19 @@ def test_persons_whose_rows_are_alike_are_not_more_sure_than_they_are() -> None:
     assert (told_of.high - told_of.low) / (rows.high - rows.low) == pytest.approx(math.sqrt(10), rel=0.05)
 
 
+def test_counts_are_of_rows_though_a_persons_rows_weigh_as_one_record() -> None:
+    """What is told of cells is ten times as much where a row adds a tenth; no share changes."""
+    one, many = (Counted(CHANCES * 100, 2.0, None, places) for places in (1, 10))
+    assert many.told == pytest.approx(10 * one.told)
+    mine, its = (evaluations._two(BINS, ["a", "b"], counted, True) for counted in (one, many))
+    assert np.array(its.counts) == pytest.approx(10 * np.array(mine.counts))
+    assert its.thresholds[3].true_positives == pytest.approx(10 * mine.thresholds[3].true_positives)
+    assert its.calibration is not None
+    assert mine.calibration is not None
+    assert its.calibration[2].records == pytest.approx(10 * mine.calibration[2].records)
+    assert (its.accuracy, its.auc, its.log_loss) == (mine.accuracy, mine.auc, mine.log_loss)
+
+
 def test_residuals_and_classes_are_told_in_their_units() -> None:
     """Squared and absolute errors lie within what bins hide; of classes, what is said rightly."""
     rng = np.random.default_rng(4)

@@ -106,7 +106,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 @pytest.mark.slow
 def test_intervals_of_persons_hold_the_truth_as_often_though_the_number_of_rows_is_noisy() -> None:
-    """Of the rows that are there, half of 3,000 persons' places; counts are of rows that weigh 1/k."""
+    """Of the rows that are there, half of 3,000 persons' places; counts are of rows."""
     n, k, runs = 3000, 2, 150
     row = dataset(n)
     declared = {"name": "d", "columns": COLUMNS[:2], "budget": {"epsilon": 3.0, "delta": 1e-6}}
@@ -125,7 +125,7 @@ def test_intervals_of_persons_hold_the_truth_as_often_though_the_number_of_rows_
             assert told.mean is not None
             assert told.quantiles is not None
             own = values[present]
-            assert abs(sum(told.counts) - len(own) / k) < 6 * told.counts_noise_std * math.sqrt(len(told.counts))
+            assert abs(sum(told.counts) - len(own)) < 6 * told.counts_noise_std * math.sqrt(len(told.counts))
             found = {"mean": (told.mean, own.mean())} | {
                 f"{q.share}": (q.at, np.quantile(own, q.share)) for q in told.quantiles
             }

@@ -61,6 +61,17 @@ def test_a_cross_table_has_the_columns_asked_for_in_their_order_and_units() -> N
     assert table[2] == pytest.approx(np.zeros(4), abs=6 * found.noise_std)
 
 
+def test_counts_of_persons_are_of_rows() -> None:
+    """As a table of the file would have it, and no person's rows divided by how many there may be."""
+    present = RNG.random(N) < 0.5
+    spec = spec_of({"name": "counts"}, ["sex"], 90.0, N // 4, unit={"column": "who", "max_rows": 4})
+    found = told(spec, ["sex"], present=present)
+    exact = [*np.bincount(SEX[present], minlength=2), 0]
+    assert found.noise_std == 4 * stds_of(spec.method, spec.problem, spec.release_plan.plan)["cells"]
+    assert found.counts == pytest.approx(exact, abs=6 * found.noise_std)
+    assert 6 * found.noise_std < min(exact[:2]) / 4  # so that no other unit would pass
+
+
 def test_covariances_are_in_the_columns_units() -> None:
     found = told(spec_of({"name": "covariance"}, ["paid", "age"], 90.0), ["paid", "age"])
     assert isinstance(found, CovarianceResult)
