@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Schema = Mapping[str, Any]
-Kind = Literal["number", "integer", "text", "numbers", "lines", "flag", "choice", "choices", "union", "group"]
+Kind = Literal["number", "integer", "text", "numbers", "lines", "flag", "choice", "choices", "union", "group", "list"]
 _REF = "#/components/schemas/"
-_DEEPEST = 6
+_DEEPEST, _MOST_ITEMS = 6, 1000
 _LEFT_OUT = "If left out: "  # as descriptions tell a default that is an object
 
 
@@ -24,7 +24,7 @@ class Field:
     Parameters
     ----------
     name : its place in the document
-    kind : what is filled in; of a union the name of a member, whose own fields are `parts`
+    kind : what is filled in; of a union the name of a member, whose own fields are `parts`; of a list a group for each
     hint : what it means
     required : whether the document lacks something without it
     value : what was filled in
@@ -127,6 +127,14 @@ class Forms:
             common |= {"value": value, "default": "".join(default)}
             return Field(name, "union", **common, options=tuple(named), parts=parts)
         [first, *_] = kinds
+        items = list(self._kinds(first["items"])) if first.get("type") == "array" else []
+        if [item.get("type") for item in items] == ["object"]:
+            found = numbers(filled, name)[: first.get("maxItems", _MOST_ITEMS) + 1]  # one too many is told
+            each = (f"{name}.{number}" for number in found)
+            groups = (
+                Field(at, "group", parts=tuple(self._of(items[0], f"{at}.", filled, options, depth - 1))) for at in each
+            )
+            return Field(name, "list", **common, parts=tuple(groups))
         if first.get("type") == "object":
             inner = tuple(self._of(first, f"{name}.", filled, options, depth - 1))
             return Field(name, "group", **common, parts=inner)
@@ -153,11 +161,24 @@ def document(fields: Sequence[Field]) -> dict[str, Any]:
             inner = document(field.parts)
             if inner or field.required:
                 found[key] = inner
+        elif field.kind == "list" and (field.parts or field.required):
+            found[key] = [document(group.parts) for group in field.parts]
         elif field.value and field.kind == "union":
             found[key] = {"name": field.value, **document(field.parts)}
         elif field.value:
             found[key] = _read(field)
     return found
+
+
+def numbers(said: Mapping[str, str], place: str) -> list[int]:
+    """Of the members of a list of which anything is filled in, in order."""
+    found = (name.removeprefix(f"{place}.").partition(".") for name in said if name.startswith(f"{place}."))
+    return sorted({int(number) for number, dot, _ in found if dot and number.isdecimal() and len(number) < 6})
+
+
+def without(said: Mapping[str, str], place: str) -> dict[str, str]:
+    """What is filled in elsewhere than in this group."""
+    return {name: value for name, value in said.items() if not name.startswith(f"{place}.")}
 
 
 def filled(found: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

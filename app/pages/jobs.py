@@ -12,7 +12,7 @@ from app.http.errors import ApiError
 from app.http.queries import strict_router
 from app.pages import releases
 from app.pages.api import part as named
-from app.pages.forms import Field, Forms, document
+from app.pages.forms import Field, Forms, document, numbers, without
 from app.pages.frame import PageRoute, Visit, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
@@ -21,15 +21,17 @@ router = strict_router(
     prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
 )
 
-Kind = Literal["model", "statistic", "evaluation"]
+Kind = Literal["model", "tuning", "statistic", "evaluation"]
 Asked = Annotated[Kind, Query()]
 Cursor = Annotated[str | None, Query(max_length=64)]
 _SCHEMAS: dict[Kind, str] = {
     "model": "JobRequest",
+    "tuning": "TuningRequest",
     "statistic": "StatisticRequest",
     "evaluation": "EvaluationRequest",
 }
-_FIRST = ("model", "target", "positive", "features", "columns", "method", "privacy")
+_FIRST = ("model", "target", "positive", "features", "columns", "method", "candidates", "repeats", "privacy")
+_LISTED = {"candidates.0.method.name": "", "candidates.1.method.name": ""}  # a tuning begins with two
 _OVER = ("done", "failed", "cancelled")
 
 
@@ -65,7 +67,7 @@ class Sheet:
     async def submit(self, key: str) -> str:
         """The id of the job that it becomes."""
         body, headers = self.document, {b"Idempotency-Key": key.encode()}
-        place = {"model": "/v1/jobs", "statistic": "/v1/statistics"}.get(self.kind)
+        place = {"model": "/v1/jobs", "statistic": "/v1/statistics", "tuning": "/v1/tunings"}.get(self.kind)
         if place is None:
             place = f"/v1/models/{named(str(body.pop('model', '')))}/evaluations"
         return str((await self.visit.api.send("POST", place, json=body, headers=headers)).json()["id"])
@@ -90,14 +92,20 @@ async def new(
     visit: Visiting, dataset_id: Identifier, kind: Asked = "model", model: Identifier | None = None
 ) -> Response:
     """An empty form; of an evaluation with the job that released the model, on the kept-out part of its dataset."""
-    sheet = await Sheet.of(visit, dataset_id, kind, {"privacy.epsilon": "0.5", "model": model or ""})
+    sheet = await Sheet.of(visit, dataset_id, kind, {"privacy.epsilon": "0.5", "model": model or ""} | _LISTED)
     return sheet.page("job_form.html", problem=None)
 
 
 @router.post("/datasets/{dataset_id}/fields")
 async def fields(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
-    """The form again, with the fields of what was chosen."""
-    return (await Sheet.of(visit, dataset_id, kind, await visit.form())).page("job_fields.html")
+    """The form again, with the fields of what was chosen; of a list one more or one less."""
+    said = await visit.form()
+    step, _, place = said.pop("step", "").partition(":")
+    if step == "add":
+        said[f"{place}.{max(numbers(said, place), default=-1) + 1}.method.name"] = ""
+    if step == "remove":
+        said = without(said, place)
+    return (await Sheet.of(visit, dataset_id, kind, said)).page("job_fields.html")
 
 
 @router.post("/datasets/{dataset_id}/quote")

@@ -48,6 +48,10 @@ def tables(kind: str, content: bytes) -> list[Table]:
 
 
 def _model(model: Model) -> list[Table]:
+    if (best := model.tuning) is not None:
+        rows = [(f"candidate {best.candidate + 1}", number(best.score), number(best.noise_std))]
+        chosen = _table(f"The best of {best.runs} runs that counted", ("chosen", "score", "std of its noise"), rows)
+        return [chosen, *_model(model.model_copy(update={"tuning": None}))]
     heads = (f"coefficient for {model.target.name}", "value")
     named = model.named
     classes = {name: of for name, of in named.items() if isinstance(of, dict)}

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
 from app.http.queries import strict_router
-from app.pages.forms import Field, Forms, document, filled
+from app.pages.forms import Field, Forms, document, filled, numbers, without
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
 from purse.wire.files import FileReport
@@ -48,14 +48,14 @@ class Editor:
     def of(cls, visit: Visit, said: dict[str, str]) -> "Editor":
         """The schema's fields, with what was filled in."""
         forms = Forms(visit.request.app.openapi()["components"]["schemas"])
-        numbers, columns = _numbers(said), []
-        if len(numbers) > _MOST_COLUMNS:
+        found, columns = numbers(said, "columns"), []
+        if len(found) > _MOST_COLUMNS:
             raise ApiError("too_large", f"The editor takes at most {_MOST_COLUMNS} columns: paste the declaration.")
-        for number in numbers:
+        for number in found:
             kind = said.get(f"columns.{number}.type") or "number"
             place = f"columns.{number}"
             columns.append((kind, forms.fields(_TYPES.get(kind, "NumberColumn"), said, {}, prefix=f"{place}.")))
-        names = [said[f"columns.{number}.name"] for number in numbers]
+        names = _names(said)
         return cls(forms.fields("DatasetSpec", said, {"targets": names}, ("columns",)), columns)
 
     @property
@@ -97,12 +97,12 @@ async def editor(visit: Visiting) -> Response:
     if step == "paste":
         return _pasted(visit, pasted)
     if step == "remove":
-        said = {name: value for name, value in said.items() if not name.startswith(f"columns.{which}.")}
+        said = without(said, f"columns.{which}")
     wanted = said.pop("header", "").split("\n") if step == "header" else [""] if step == "add" else []
-    known = {said[f"columns.{number}.name"] for number in _numbers(said)}
+    known = _names(said)
     if step == "header":
         said = {name: value for name, value in said.items() if not _is_blank(name, said)}
-    begin = max(_numbers(said), default=-1) + 1
+    begin = max(numbers(said, "columns"), default=-1) + 1
     fresh = [name.strip() for name in wanted if name.strip() not in known or step == "add"]
     said |= {f"columns.{begin + i}.name": name for i, name in enumerate(fresh[:_MOST_COLUMNS])}
     return Editor.of(visit, said).page(visit, "editor.html")
@@ -133,10 +133,9 @@ def _pasted(visit: Visit, text: str) -> HTMLResponse:
     return answer
 
 
-def _numbers(said: dict[str, str]) -> list[int]:
+def _names(said: dict[str, str]) -> list[str]:
     """Of the columns that are there."""
-    parts = (name.split(".") for name in said if name.startswith("columns.") and name.endswith(".name"))
-    return sorted(int(part[1]) for part in parts if len(part) == 3 and part[1].isdecimal() and len(part[1]) < 6)
+    return [said.get(f"columns.{number}.name", "") for number in numbers(said, "columns")]
 
 
 def _is_blank(name: str, said: dict[str, str]) -> bool:

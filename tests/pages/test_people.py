@@ -229,6 +229,32 @@ def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, datase
     visitor.check()
 
 
+def test_the_best_of_several_models_is_bought_at_one_price(visitor: Visitor, dataset: str) -> None:
+    """Its runs are told before it is charged, and its receipt says them again, which the browser checks."""
+    page = visitor.page
+    page.goto(f"/pages/datasets/{dataset}")
+    page.get_by_role("link", name="Best of several models").click()
+    page.get_by_role("button", name="Add a candidate").click()
+    expect(page.get_by_role("group", name="Candidate 3")).to_be_visible()
+    page.get_by_role("button", name="Remove candidate 1").click()
+    expect(page.get_by_role("group", name="Candidate 3")).to_have_count(0)
+    second = page.get_by_role("group", name="Candidate 2")
+    second.get_by_label("Method").select_option("dp_gd")
+    second.get_by_label("Steps").fill("3")
+    page.get_by_label("Target").select_option("income")
+    expect(page.locator("#quote")).to_contain_text("4: 2 candidates, each tried 2 times (")
+    expect(second.get_by_label("Steps")).to_have_value("3")
+    expect(page.locator("#quote strong").first).to_contain_text("%")
+    visitor.shoot("tuning")
+    visitor.check()
+    page.get_by_role("button", name="Charge and run").click()
+    expect(page.get_by_role("status")).to_have_text("It is done.")
+    expect(page.get_by_role("region", name="The best of 4 runs")).to_contain_text("candidate ")
+    page.get_by_role("link", name="Check the receipt").click()
+    expect(page.get_by_role("row", name=re.compile("^runs holds"))).to_contain_text("each of its 4 runs")
+    expect(page.locator("output")).to_contain_text("What was checked holds; not all is computed here.")
+
+
 def _tab_to(page: Page, name: str) -> list[str]:
     """The names of the controls that Tab comes by on the way to this one."""
     passed: list[str] = []

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from app.main import create_app
-from app.pages.forms import Field, Forms, document
+from app.pages.forms import Field, Forms, document, without
 from app.settings import Settings
-from app.wire import JobRequest, StatisticRequest
+from app.wire import JobRequest, StatisticRequest, TuningRequest
 
 TARGET = {"target": "age", "privacy.epsilon": "0.5"}
 
@@ -23,7 +23,11 @@ def _by_name(fields: list[Field]) -> dict[str, Field]:
 
 
 def test_every_field_of_a_request_is_in_its_form(forms: Forms) -> None:
-    for schema, model in (("JobRequest", JobRequest), ("StatisticRequest", StatisticRequest)):
+    for schema, model in (
+        ("JobRequest", JobRequest),
+        ("StatisticRequest", StatisticRequest),
+        ("TuningRequest", TuningRequest),
+    ):
         assert {field.name for field in forms.fields(schema, {}, {"features": [], "columns": []})} == set(
             model.model_fields
         )
@@ -32,6 +36,19 @@ def test_every_field_of_a_request_is_in_its_form(forms: Forms) -> None:
 def test_what_is_empty_is_left_to_the_interface(forms: Forms) -> None:
     fields = forms.fields("JobRequest", TARGET | {"slope_limit": "", "method.name": ""}, {"features": ["age"]})
     assert document(fields) == {"target": "age", "privacy": {"epsilon": 0.5}}
+
+
+def test_a_list_has_a_group_for_each_member_and_none_is_lost(forms: Forms) -> None:
+    said = TARGET | {
+        "candidates.3.method.name": "",
+        "candidates.10.method.name": "dp_gd",
+        "candidates.10.method.steps": "7",
+    }
+    found = document(forms.fields("TuningRequest", said, {"features": []}))
+    assert found["candidates"] == [{}, {"method": {"name": "dp_gd", "steps": 7}}]
+    assert document(forms.fields("TuningRequest", without(said, "candidates"), {}))["candidates"] == []
+    many = TARGET | {f"candidates.{i}.slope_limit": "0.5" for i in range(300)}
+    assert len(document(forms.fields("TuningRequest", many, {}))["candidates"]) == 257, "one more than is taken"
 
 
 @pytest.mark.parametrize("part", ["loss", "regularizer", "domain", "method", "preparation"])
