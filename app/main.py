@@ -21,7 +21,7 @@ import solvers
 from app.calculation.calculators import Calculators, ForkedCalculators
 from app.calculation.pool import Pool
 from app.datasets import routes as datasets
-from app.datasets import sharing, twins, uploads
+from app.datasets import samples, sharing, twins, uploads
 from app.datasets.budgets import Answers
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
@@ -78,6 +78,7 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     sharing.router,
     uploads.router,
     twins.router,
+    samples.router,
     forecasts.router,
     stewardship.router,
     webhooks.router,

@@ -16,7 +16,7 @@ from purse.wire import jobs
 from purse.wire.base import Delta, Epsilon, Identifier, Name, Title, Wire
 from purse.wire.datasets import MAX_COLUMNS
 from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
-from purse.wire.twins import TwinNumber, TwinSource
+from purse.wire.twins import USUAL_SOURCE, TwinNumber, TwinSource
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
 from solvers.methods import Method, Run
@@ -135,9 +135,7 @@ class ForecastRequest(JobRequest):
     privacy: Annotated[ForecastPrivacy, Field(description="What is tried.")] = ForecastPrivacy()  # type: ignore[assignment]
     source: Annotated[
         TwinSource | None,
-        Field(
-            description="By what the twin's rows are drawn; if null, the latest released profile, else the declaration."
-        ),
+        Field(description=f"By what the twin's rows are drawn; if null, {USUAL_SOURCE}."),
     ] = None
     signal: Annotated[
         float,

@@ -18,7 +18,7 @@ from accounting.mechanisms import Gaussian
 from app.calculation.planted import Planted
 from app.sources import twins
 from app.sources.design import Design
-from app.sources.twins import Floats, Source, Twin
+from app.sources.twins import Floats, Twin
 from purse.prediction import number_scale
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
@@ -81,14 +81,14 @@ class Trial:
 
 
 def forecast(
-    design: Design, planned: dict[float, Quote], sources: tuple[Source, Source], seed: int, signal: float, runs: int
+    design: Design, planned: dict[float, Quote], twin: Twin, seed: int, signal: float, runs: int
 ) -> Forecasted:
     """Scores of so many runs at each epsilon.
 
     Parameters
     ----------
     planned : for each epsilon what would run
-    sources : of rows to train on, and of those to score on
+    twin : of rows to train on, and of those to score on
 
     Raises
     ------
@@ -97,7 +97,7 @@ def forecast(
     """
     problem = next(iter(planned.values())).problem
     records = _affordable(list(planned.values()), runs)
-    trial = _drawn(design, problem, records, sources, seed, signal)
+    trial = _drawn(design, problem, records, twin, seed, signal)
     found, score = [], scorer(design, trial)
     for epsilon, quote in planned.items():
         small = _scaled(quote, records)
@@ -151,13 +151,11 @@ def _scaled(quote: Quote, records: int) -> Quote:
     return replace(quote, problem=replace(quote.problem, n=records), release=scaled)
 
 
-def _drawn(
-    design: Design, problem: Problem, records: int, sources: tuple[Source, Source], seed: int, signal: float
-) -> Trial:
+def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int, signal: float) -> Trial:
     persons = twins.owners(seed, records, problem.unit.places) if problem.unit.is_person else None
     rows = range(records if persons is None else len(persons))
-    fresh, (train, test) = range(rows.stop, rows.stop + TEST_ROWS), sources
-    planted = Planted.of(train, design, seed, signal) if isinstance(train, Twin) else None
+    fresh, (train, test) = range(rows.stop, rows.stop + TEST_ROWS), twin.parted
+    planted = Planted.of(twin, design, seed, signal) if twin.sample is None else None
     parts: list[tuple[dict[str, Floats], Floats]] = []
     for source, some in ((train, rows), (test, fresh)):
         codes = source.codes(seed, some)

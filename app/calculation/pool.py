@@ -1,6 +1,7 @@
 """Who may calculate when: few at once, equal questions together, fair between callers, forgotten when nobody waits."""
 
 import asyncio
+import hashlib
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
@@ -68,15 +69,16 @@ class Pool:
             too_many_requests, overloaded.
         """
         text = QUESTION.dump_json(question)
-        known = self._known.get(text)
+        key = hashlib.sha256(text).digest()  # a question may hold a sample: megabytes
+        known = self._known.get(key)
         if known is not None:
-            self._known.move_to_end(text)
+            self._known.move_to_end(key)
             self._priced(None)
             return known
-        flight = self._flights.get(text)
+        flight = self._flights.get(key)
         if flight is None:
             self._places.take(who)
-            flight = self._flights[text] = _Flight(asyncio.create_task(self._calculate(who, text)))
+            flight = self._flights[key] = _Flight(asyncio.create_task(self._calculate(who, text, key)))
             flight.task.add_done_callback(lambda _: self._places.leave(who))
         flight.waiting += 1
         try:
@@ -87,10 +89,10 @@ class Pool:
             flight.waiting -= 1
             if not flight.waiting:
                 flight.task.cancel()
-                if self._flights.get(text) is flight:
-                    del self._flights[text]
+                if self._flights.get(key) is flight:
+                    del self._flights[key]
 
-    async def _calculate(self, who: str, text: bytes) -> Answer:
+    async def _calculate(self, who: str, text: bytes, key: bytes) -> Answer:
         turn = _Turn(who, asyncio.Event())
         self._queue.append(turn)
         self._grant()
@@ -105,7 +107,7 @@ class Pool:
             else:
                 self._queue.remove(turn)
             self._grant()
-        self._known[text] = found
+        self._known[key] = found
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return found

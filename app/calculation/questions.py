@@ -24,7 +24,7 @@ from accounting.records import receipt as receipts
 from app.calculation.forecasts import Forecasted, forecast
 from app.calculation.pace import pace
 from app.sources.design import Design
-from app.sources.twins import Source, Twin
+from app.sources.twins import Twin
 from solvers import tuning
 from solvers.elsewhere import needs_one_machine
 from solvers.errors import NeedsDelta
@@ -148,7 +148,7 @@ def answer(question: Question) -> Answer:
         case Price():
             return _answered(question.rule, lambda: _price(question))
         case Forecast():
-            return forecasted(question, (question.twin, question.twin))
+            return forecasted(question)
         case Recompute():
             return _recompute(question)
         case Calibrate():
@@ -181,12 +181,12 @@ def _price(question: Price) -> Answer:
     return Priced(planned, cost, pace().seconds(planned.gradient_evaluations, planned.release.plan, question.problem))
 
 
-def forecasted(question: Forecast, sources: tuple[Source, Source]) -> Answer:
-    """The answer from rows of the first source to train on, and of the second to score on."""
-    return _answered(question.price.rule, lambda: _forecast(question, sources))
+def forecasted(question: Forecast) -> Answer:
+    """The scores of the real method's runs on rows of the twin."""
+    return _answered(question.price.rule, lambda: _forecast(question))
 
 
-def _forecast(question: Forecast, sources: tuple[Source, Source]) -> Answer:
+def _forecast(question: Forecast) -> Answer:
     planned, price = {}, question.price
     for epsilon in question.epsilons:
         planned[epsilon] = quote = _plan(replace(price, privacy=Privacy(epsilon, price.privacy.delta)))
@@ -194,7 +194,7 @@ def _forecast(question: Forecast, sources: tuple[Source, Source]) -> Answer:
         why = needs_one_machine(quote.method, quote.met) if question.is_apart else None
         if why is not None:
             return Refused("method_needs_one_machine", f"{quote.method.name}: {why}. Name another method.")
-    return forecast(question.design, planned, sources, question.seed, question.signal, question.runs)
+    return forecast(question.design, planned, question.twin, question.seed, question.signal, question.runs)
 
 
 def _plan(question: Price) -> solvers.Quote:

@@ -36,6 +36,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "budget": "What is spent of a dataset's budget and what remains.",
     "forecast": "What accuracy to expect at which epsilon, tried on a public twin.",
     "twin": "A file of rows to try code on, drawn by what is public of a dataset.",
+    "sample": "Name a public file of rows like a dataset's, for twins and forecasts to draw from.",
     "quote": "What a job would cost. Touches no data, charges nothing.",
     "submit": "Charge the budget and train a private model.",
     "tune": "Train models in several ways at one price, and keep the best.",
@@ -127,6 +128,10 @@ def _load(name: str) -> Callable[..., None] | typer.Typer:
 
             command = getattr(forecasts, name)
             return command
+        case "sample":
+            from app.cli.samples import group
+
+            return group
         case "tune":
             from app.cli.tunings import tune
 

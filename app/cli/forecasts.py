@@ -16,7 +16,8 @@ from purse.wire.twins import TwinSource
 Rows = Annotated[int, typer.Option(help="How many rows.")]
 Number = Annotated[int, typer.Option(help="Which of the twins: the same number gives the same rows.")]
 Source = Annotated[
-    str | None, typer.Option("--from", help="declaration or profile; the latest profile, if there is one, if left out.")
+    str | None,
+    typer.Option("--from", help="sample, profile or declaration; the first of these that there is, if left out."),
 ]
 
 
@@ -164,8 +165,8 @@ def twin(
 ) -> None:
     """A file of rows to try code on, drawn by what is public of a dataset. Touches no data, charges nothing.
 
-    Columns, ranges, categories and the file's dialect are as declared; columns are drawn one by one, so that nothing
-    in it relates one to another.
+    Columns, ranges, categories and the file's dialect are as declared. Of a public sample rows are drawn whole; else
+    columns are drawn one by one, so that nothing relates one to another.
 
     \b
     Example:
@@ -177,13 +178,13 @@ def twin(
     emit(
         {"written": str(out), "rows": rows, "number": number},
         json,
-        lambda: note(f"wrote {out}: {rows} rows, none real"),
+        lambda: note(f"wrote {out}: {rows} rows, none of them of the data"),
     )
 
 
 def source_of(given: str | None) -> TwinSource | None:
     """The source that an option names."""
     match given:
-        case None | "declaration" | "profile":
+        case None | "declaration" | "profile" | "sample":
             return given
-    raise Refusal("--from is declaration or profile")
+    raise Refusal("--from is sample, profile or declaration")

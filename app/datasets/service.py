@@ -3,7 +3,8 @@
 import hashlib
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,18 +127,25 @@ def _read(
     """n, the fingerprint of the file's rows, and what became of its values, for its sender alone."""
     from app.sources import holdout, ingest, persons  # late: Arrow, which no start should wait for
 
-    reading, tally = ingest.Reading.of(spec, most_bytes)
+    how, tally = ingest.Reading.of(spec, most_bytes)
+    with reading(spec):
+        if place is not None:
+            found = partitions.ingest(file, how, folder, place)
+        elif spec.unit is not None:
+            found = persons.ingest_persons(file, how, spec.unit, folder, spec.holdout)
+        elif spec.holdout is not None:
+            found = holdout.ingest_parts(file, how, folder, spec.holdout)
+        else:
+            found = ingest.ingest(file, how, folder), fingerprint(folder)
+    return *found, tally.report
+
+
+@contextmanager
+def reading(spec: DatasetSpec) -> Iterator[None]:
+    """Inside the block a file is read by this declaration, one of few at once; `ApiError` for what is wrong with it."""
     try:
         with _reading:
-            if place is not None:
-                found = partitions.ingest(file, reading, folder, place)
-            elif spec.unit is not None:
-                found = persons.ingest_persons(file, reading, spec.unit, folder, spec.holdout)
-            elif spec.holdout is not None:
-                found = holdout.ingest_parts(file, reading, folder, spec.holdout)
-            else:
-                found = ingest.ingest(file, reading, folder), fingerprint(folder)
-        return *found, tally.report
+            yield
     except Unparsed as error:
         raise ApiError("unparsed_values", error.detail, report=error.report) from None
     except Mismatch as error:

@@ -19,7 +19,7 @@ from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.persistence.dialect import json_at
-from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, stored_values
+from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, samples, stored_values
 from purse.wire.base import Name
 from purse.wire.datasets import DatasetSpec, DatasetState
 from purse.wire.tokens import Role
@@ -238,7 +238,10 @@ def rename(connection: sa.Connection, row: DatasetRow, name: str) -> None:
 
 
 def empty(connection: sa.Connection, dataset_id: str, data: Data) -> None:
-    """Notes that the values are gone, or on their way; a family that is all withdrawn gives its name back."""
+    """Notes that the values are gone, or on their way, and deletes the public sample beside them; a family that is all
+    withdrawn gives its name back.
+    """
+    connection.execute(sa.delete(samples).where(samples.c.dataset_id == dataset_id))
     connection.execute(sa.update(datasets).where(datasets.c.id == dataset_id).values(data=data))
     of_it = sa.select(datasets.c.ledger_id).where(datasets.c.id == dataset_id).scalar_subquery()
     if connection.scalar(sa.select(datasets.c.id).where(datasets.c.ledger_id == of_it, THERE).limit(1)) is None:

@@ -1,4 +1,4 @@
-"""A dataset's public twin: rows for trying code, from its declaration or its released profile; no record has a part."""
+"""A dataset's public twin: rows for trying code, by what is public of it alone; no record has a part."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from fastapi import Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
-from app.datasets import profiles, store
+from app.datasets import profiles, samples, store
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
@@ -17,7 +17,7 @@ from app.sources import twins
 from app.sources.twins import Twin
 from purse.wire.base import Identifier
 from purse.wire.problems import Violation
-from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, TwinNumber, TwinSource
+from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, USUAL_SOURCE, TwinNumber, TwinSource
 
 TWINS_EACH, TWINS = 2, 8  # made at once, for one caller and for all: each takes a thread now and then
 router = strict_router(prefix="/v1/datasets", tags=["datasets"])
@@ -46,12 +46,13 @@ def twin(
     number: TwinNumber = 0,
     source: Annotated[
         TwinSource | None,
-        Query(description="By what rows are drawn; if left out, the latest released profile, else the declaration."),
+        Query(description=f"By what rows are drawn; if left out, {USUAL_SOURCE}."),
     ] = None,
 ) -> StreamingResponse:
     """Rows with the columns, the ranges and the categories declared, as a file to try code on; nothing is charged.
 
-    Columns are drawn one by one: nothing in a twin relates one to another. No data is touched.
+    Columns are drawn one by one, and nothing relates one to another; but of a public sample rows are drawn whole. No
+    data is touched.
     """
     with base.read() as connection:
         found = store.visible(connection, dataset_id, principal)
@@ -66,12 +67,16 @@ def twin(
 def of(
     connection: sa.Connection, dataset: DatasetRow, source: TwinSource | None, where: str
 ) -> tuple[Twin, TwinSource]:
-    """The twin of a dataset, and by what it is drawn; `ApiError` invalid_request if there is no profile to draw by."""
-    job = None if source == "declaration" else profiles.latest(connection, dataset.id)
+    """The twin of a dataset, and by what it is drawn; `ApiError` invalid_request if there is nothing of that kind."""
+    laws, dialect = twins.declared(dataset.spec.columns), dataset.spec.dialect
+    if source in (None, "sample") and (rows := samples.rows_of(connection, dataset)) is not None:
+        return Twin(laws, dialect, rows), "sample"
+    job = profiles.latest(connection, dataset.id) if source in (None, "profile") else None
     known = None if job is None else profiles.get(connection, dataset.id, job)
     if known is not None:
-        return Twin(twins.profiled(known.document.columns), dataset.spec.dialect), "profile"
-    if source == "profile":
-        wrong = Violation(where=where, what="cannot be had: no profile was released of this dataset yet")
-        raise ApiError("invalid_request", "See `violations`.", violations=[wrong])
-    return Twin(twins.declared(dataset.spec.columns), dataset.spec.dialect), "declaration"
+        return Twin(twins.profiled(known.document.columns), dialect), "profile"
+    if source in (None, "declaration"):
+        return Twin(laws, dialect), "declaration"
+    why = "no profile was released of" if source == "profile" else "no public sample is attached to"
+    wrong = Violation(where=where, what=f"cannot be had: {why} this dataset yet")
+    raise ApiError("invalid_request", "See `violations`.", violations=[wrong])

@@ -127,6 +127,18 @@ stored_values = sa.Table(
     sa.Column("damaged_at", sa.String(40)),
 )
 
+# Rows of a public file that a steward vouches for, never a dataset's; `packed` as `app.sources.twins.Sample` has them.
+samples = sa.Table(
+    "samples",
+    metadata,
+    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), primary_key=True),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("packed", sa.Text, nullable=False),
+    sa.Column("published", sa.String(200), nullable=False),
+    sa.Column("attached_by", sa.String(200), nullable=False),
+    sa.Column("attached_at", sa.String(40), nullable=False),
+)
+
 ledger_entries = sa.Table(
     "ledger_entries",
     metadata,

@@ -31,12 +31,13 @@ from app.sources.design import Design
 from app.sources.twins import Sample, Twin, declared
 from app.wire import ForecastRequest
 from purse.wire.datasets import DatasetSpec
-from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Source, Spread, Wanted
+from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread, Wanted
+from purse.wire.twins import TwinSource
 
 router = strict_router(prefix="/v1", tags=["jobs"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 Calculations = Annotated[Pool, Depends(pool)]
-_RESTS: dict[Source, str] = {
+_RESTS: dict[TwinSource, str] = {
     "declaration": "Rows are drawn by the declaration alone: numbers evenly between their bounds, categories all as "
     "likely. The data may be spread otherwise.",
     "profile": "Each column is spread as the released profile says, by itself: how columns go together is not in it.",
@@ -83,12 +84,11 @@ def here(
     event = Opened(body.dataset, records, opened(spec.budget), None, spec.protected, spec.neighbors)
     state, _ = advance(None, event, "now")
     row = DatasetRow(body.dataset, body.dataset, spec.name, records, spec.settled(), "", state, "now")
-    twin = drawn if isinstance(drawn, Twin) else Twin(declared(row.spec.columns), spec.dialect)
+    sample = drawn if isinstance(drawn, Sample) else None
+    by: TwinSource = "sample" if sample else "profile" if drawn else "declaration"
+    twin = drawn if isinstance(drawn, Twin) else Twin(declared(row.spec.columns), spec.dialect, sample)
     question = _question(pricing.ask(row, body.job, chosen), twin, body)
-    if isinstance(drawn, Sample):
-        told = _told(question, forecasted(question, drawn.parted), body, "sample")
-    else:
-        told = _told(question, forecasted(question, (twin, twin)), body, "profile" if drawn else "declaration")
+    told = _told(question, forecasted(question), body, by)
     return told.model_copy(update={"dataset": None})
 
 
@@ -97,10 +97,12 @@ def sampled(file: Path, spec: DatasetSpec) -> Sample:
     from app.sources.ingest import Reading, encoded  # late: Arrow, which no start should wait for
 
     reading, _ = Reading.of(spec.settled())
-    return Sample(np.concatenate(list(encoded(file, reading))))
+    return Sample.of(np.concatenate(list(encoded(file, reading))))
 
 
-def _asked(base: Database, chosen: Settings, principal: Principal, body: ForecastRequest) -> tuple[Forecast, Source]:
+def _asked(
+    base: Database, chosen: Settings, principal: Principal, body: ForecastRequest
+) -> tuple[Forecast, TwinSource]:
     asked = service.asked(base, chosen, principal, body.job)
     with base.read() as connection:
         twin, by = twins.of(connection, asked.dataset, body.source, "body.source")
@@ -113,7 +115,7 @@ def _question(asked: Asked, twin: Twin, body: ForecastRequest) -> Forecast:
     return Forecast(asked.question, asked.design, twin, *ways, asked.dataset.spec.storage == "partitions")
 
 
-def _told(question: Forecast, found: Answer, body: ForecastRequest, by: Source) -> AccuracyForecast:
+def _told(question: Forecast, found: Answer, body: ForecastRequest, by: TwinSource) -> AccuracyForecast:
     """The answer in words and spreads."""
     if isinstance(found, Refused):
         raise ApiError(found.code, found.detail)
@@ -166,7 +168,7 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(median=median, low=low, high=high)
 
 
-def _rests_on(question: Forecast, found: Forecasted, by: Source) -> list[str]:
+def _rests_on(question: Forecast, found: Forecasted, by: TwinSource) -> list[str]:
     problem = question.price.problem
     said = [_RESTS[by]]
     if by != "sample":

@@ -1,35 +1,37 @@
-"""A public twin of a dataset: rows drawn from its declaration, or from a released profile.
+"""A public twin of a dataset: rows drawn from its declaration, from a released profile, or from a public sample.
 
     twin = f(public facts, seed);   the value in row i of a field is F^-1(u), u = splitmix64(seed, field, i) / 2^64
 
-Every column is drawn by itself, so nothing relates one to another. No dataset is opened: what is private has no part in
-it. Numbers of a profile are uniform within its bins; by declaration alone they are uniform between their bounds, and
-categories are all as likely.
+Every column is drawn by itself, so nothing relates one to another; but rows of a sample are drawn whole. No dataset is
+opened: what is private has no part in it. Numbers of a profile are uniform within its bins; by declaration alone they
+are uniform between their bounds, and categories are all as likely.
 """
 
+import base64
 import codecs
 import csv
 import hashlib
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from purse.prediction import encode
+from purse.prediction import encode, number_scale
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import PersonUnit
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.profiles import ColumnProfile
+from purse.wire.twins import FEWEST_SAMPLED
 
 Floats = NDArray[np.float64]
 _GOLDEN, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _AT_ONCE = 1000  # rows of a file
-_DIGITS = 3  # decimal places of a number beyond the first digit of its range
+_DIGITS, _EXACT = 3, 12  # decimal places of a number beyond the first digit of its range; of one that was coded
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,9 @@ class Law:
             ones: Floats = np.where(edges[which] + edges[which + 1] > lower + upper, upper, lower)
             return ones
         inside = (u - ends[which]) / np.maximum(np.array(self.weights)[which], 1e-300)
-        x = edges[which] + np.clip(inside, 0.0, 1.0) * (edges[which + 1] - edges[which])
-        places = _DIGITS - math.floor(math.log10(upper - lower))
-        found: Floats = np.clip(np.round(x, places) if abs(places) < 16 else x, lower, upper)
-        return found
+        return _rounded(
+            self.column, edges[which] + np.clip(inside, 0.0, 1.0) * (edges[which + 1] - edges[which]), _DIGITS
+        )
 
 
 def declared(columns: Sequence[Column]) -> tuple[Law, ...]:
@@ -92,36 +93,45 @@ def _declared(column: Column) -> Law:
     return Law(column, (0.5, 0.5), (column.lower, column.lower / 2 + column.upper / 2, column.upper))
 
 
-class Source(Protocol):
-    """Where a twin's rows come from."""
-
-    def codes(self, seed: int, rows: range) -> Floats:
-        """(rows, declared columns): numbers and categories as they are stored."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows of a public sample, drawn whole and again and again.
+    """Rows of a public sample, drawn whole and again and again. Make one with `Sample.of`.
 
     Parameters
     ----------
-    rows : (m, declared columns), coded
+    packed : the coded rows: little-endian doubles in base64, row by row
+    width : how many columns are declared
     """
 
-    rows: Floats
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True}
+
+    packed: str
+    width: int
+
+    @staticmethod
+    def of(rows: Floats) -> "Sample":
+        """Of these coded rows, (m, declared columns)."""
+        return Sample(base64.b64encode(rows.astype("<f8").tobytes()).decode(), rows.shape[1])
+
+    @property
+    def rows(self) -> Floats:
+        """(m, declared columns), coded."""
+        found: Floats = np.frombuffer(base64.b64decode(self.packed), "<f8").reshape(-1, self.width)
+        return found
 
     @property
     def parted(self) -> "tuple[Sample, Sample]":
         """Every fifth row apart, to score on what was not trained on; `ValueError` if there are fewer than five."""
-        is_fifth = np.arange(1, len(self.rows) + 1) % 5 == 0
+        rows = self.rows
+        is_fifth = np.arange(1, len(rows) + 1) % FEWEST_SAMPLED == 0
         if not is_fifth.any():
-            raise ValueError("a sample has five rows at least")
-        return Sample(self.rows[~is_fifth]), Sample(self.rows[is_fifth])
+            raise ValueError(f"a sample has {FEWEST_SAMPLED} rows at least")
+        return Sample.of(rows[~is_fifth]), Sample.of(rows[is_fifth])
 
     def codes(self, seed: int, rows: range) -> Floats:
         """Some of them."""
-        found: Floats = self.rows[(uniform(seed, "rows", rows) * len(self.rows)).astype(np.int64)]
+        known = self.rows
+        found: Floats = known[(uniform(seed, "rows", rows) * len(known)).astype(np.int64)]
         return found
 
 
@@ -133,12 +143,22 @@ class Twin:
     ----------
     laws : of the declared columns, in their order
     dialect : how the file would be written
+    sample : rows that are drawn in the place of what the laws say
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
     laws: tuple[Law, ...]
     dialect: Dialect = field(default=PLAIN)
+    sample: Sample | None = None
+
+    @property
+    def parted(self) -> "tuple[Twin, Twin]":
+        """What to train on, and what to score on; raises as `Sample.parted`."""
+        if self.sample is None:
+            return self, self
+        train, test = self.sample.parted
+        return replace(self, sample=train), replace(self, sample=test)
 
     @property
     def names(self) -> list[str]:
@@ -147,18 +167,20 @@ class Twin:
 
     def codes(self, seed: int, rows: range) -> Floats:
         """What would be stored of these rows."""
+        if self.sample is not None:
+            return self.sample.codes(seed, rows)
         found = np.empty((len(rows), len(self.laws)))
         for own in self._fields:
-            values = self._values(own, seed, rows)
+            values = self._values(own, seed, rows, None)
             for j, law in own:
                 found[:, j] = self._code(law.column, values, own[0][1].column)
         return found
 
     def texts(self, seed: int, rows: range) -> list[list[str]]:
         """What the file would say: for each of its columns the values of these rows."""
-        found = []
+        found, drawn = [], None if self.sample is None else self.sample.codes(seed, rows)
         for own in self._fields:
-            texts = _texts(own[0][1].column, self._values(own, seed, rows))
+            texts = _texts(own[0][1].column, self._values(own, seed, rows, drawn))
             is_number = isinstance(own[0][1].column, NumberColumn) and not _is_dated(own)
             found.append([t.replace(".", self.dialect.decimal) for t in texts] if is_number else texts)
         return found
@@ -170,15 +192,19 @@ class Twin:
         placed = sorted(enumerate(self.laws), key=lambda pair: order[pair[1].column.of])
         return [list(own) for _, own in groupby(placed, key=lambda pair: pair[1].column.of)]
 
-    def _values(self, own: list[tuple[int, Law]], seed: int, rows: range) -> "Floats | list[str]":
-        """Numbers, or codes, as the first law says; dates as text."""
+    def _values(self, own: list[tuple[int, Law]], seed: int, rows: range, drawn: Floats | None) -> "Floats | list[str]":
+        """Numbers, or codes, as the first law says, or the sample's rows that were drawn; dates as text."""
+
+        def values(j: int, law: Law, stream: str) -> Floats:
+            return law.drawn(uniform(seed, stream, rows)) if drawn is None else _meant(law.column, drawn[:, j])
+
         if not _is_dated(own):
-            return own[0][1].drawn(uniform(seed, own[0][1].column.of, rows))
+            return values(*own[0], own[0][1].column.of)
         from app.sources.dates import written  # late: Arrow
 
         parts = {
-            law.column.date: _number(law, law.drawn(uniform(seed, f"{law.column.of}/{law.column.date}", rows)))
-            for _, law in own
+            law.column.date: _number(law, values(j, law, f"{law.column.of}/{law.column.date}"))
+            for j, law in own
             if law.column.date is not None
         }
         return written(parts, self.dialect.date_format, len(rows))
@@ -237,6 +263,21 @@ def owners(seed: int, persons: int, most: int, rows: int | None = None) -> NDArr
     if rows is not None:
         sizes = sizes[: np.searchsorted(np.cumsum(sizes), rows) + 1]
     return np.repeat(np.arange(len(sizes)), sizes)[:rows]
+
+
+def _meant(column: Column, codes: Floats) -> Floats:
+    """The numbers that these codes stand for, to some digits; codes of categories as they are."""
+    if isinstance(column, CategoryColumn):
+        return codes
+    middle, half = number_scale(column)
+    return _rounded(column, middle + half * codes, _EXACT)
+
+
+def _rounded(column: NumberColumn, x: Floats, digits: int) -> Floats:
+    """Between the bounds, to so many decimal places beyond the first digit of their range."""
+    places = digits - math.floor(math.log10(column.upper - column.lower))
+    found: Floats = np.clip(np.round(x, places) if abs(places) < 16 else x, column.lower, column.upper)
+    return found
 
 
 def _is_dated(own: list[tuple[int, Law]]) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 import httpx
 
 from purse.client import parts
-from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, register, say, upload
+from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, reader, register, say, upload
 from purse.client.jobs import AsyncJobs, in_full, request_of
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
 from purse.model import Model
@@ -28,7 +28,7 @@ from purse.wire.jobs import Quote
 from purse.wire.outside import Calibration, ExternalCharged
 from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, VerificationReport
 from purse.wire.tokens import NewToken, Role, Scope, Token
-from purse.wire.twins import TwinSource
+from purse.wire.twins import AttachedSample, PublicSample, TwinSource
 from purse.wire.webhooks import Webhook
 
 if TYPE_CHECKING:
@@ -225,11 +225,34 @@ class AsyncDatasets:
         Parameters
         ----------
         number : which of the twins: the same number gives the same rows
-        source : "declaration", or "profile", the latest that was released; that where there is one, if None
+        source : "sample", the public one that the steward attached; "profile", the latest that was released;
+            "declaration"; the first of these that there is, if None
         """
         asked = {"rows": str(rows), "number": str(number)} | ({"source": source} if source else {})
         path = await self._sender.of(dataset, "twin")
         return await self._sender.send(Call("GET", path, bytes, params=asked, repeatable=True))
+
+    async def attach_sample(self, dataset: Dataset | str, file: Source, *, published: str) -> AttachedSample:
+        """Rows of a public file, a frame as well, that twins and forecasts are drawn from now on. You vouch for it.
+
+        Parameters
+        ----------
+        published : where; every analyst with a grant is told, and may have the rows
+        """
+        with parts.opened(file) as source:
+            body, path = source.read(), await self._sender.of(dataset, "sample")
+        headers, params = {"Content-Type": "application/octet-stream"}, {"published": published}
+        return await self._sender.send(
+            Call("PUT", path, reader(AttachedSample), body, params, headers, repeatable=True)
+        )
+
+    async def sample(self, dataset: Dataset | str) -> PublicSample:
+        """What the steward says of the public sample that is attached; its rows are a `twin`'s."""
+        return await self._sender.send(get(await self._sender.of(dataset, "sample"), PublicSample))
+
+    async def delete_sample(self, dataset: Dataset | str) -> None:
+        """From now on there is none."""
+        await self._sender.send(Call("DELETE", await self._sender.of(dataset, "sample"), nothing))
 
     async def grant(self, dataset: Dataset | str, analyst: str) -> Grant:
         """From now on the analyst of this name or id sees the dataset and spends on it."""

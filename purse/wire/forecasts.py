@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Wire
-from purse.wire.twins import TwinNumber
+from purse.wire.twins import TwinNumber, TwinSource
 
 MOST_TRIES, MOST_EPSILONS = 50, 12
-Source = Literal["declaration", "profile", "sample"]
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -53,7 +52,7 @@ class AccuracyForecast(Wire):
         Literal["accuracy", "r2"],
         Field(description="accuracy: the share of rows whose class is right; r2: of a number's variance explained."),
     ]
-    source: Annotated[Source, Field(description="By what the twin's rows were drawn.")]
+    source: Annotated[TwinSource, Field(description="By what the twin's rows were drawn.")]
     signal: Annotated[
         float | None,
         Field(description="The relation that was planted, see the request; null for a sample, which has its own."),

@@ -5,8 +5,10 @@ import sys
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from tests.support.service import Service
+from app.persistence.tables import samples
+from tests.support.service import SPEC, Service, people
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,79 @@ def test_a_twin_follows_the_released_profile(shared: Service) -> None:
     assert abs(old / 400 - share) < 0.1
     assert _twin(shared, dataset, rows=400) == _twin(shared, dataset, rows=400, source="profile")
     assert _twin(shared, dataset, rows=400) != _twin(shared, dataset, rows=400, source="declaration")
+
+
+def test_a_public_sample_is_what_twins_and_forecasts_draw_from(shared: Service) -> None:
+    """Incomes are those of the sample's ages; no other column of its file, and no other row, is in what is drawn."""
+    dataset = shared.dataset()
+    path = f"/v1/datasets/{dataset}/sample"
+    assert shared.call("analyst", "GET", path).status_code == 404
+    rows = [f"{age / 8},,{'high' if age > 400 else 'low'},secret" for age in range(8, 800, 8)]
+    made = shared.attach(dataset, "\n".join(["age,sex,income,note", *rows]).encode(), "Census 2019")
+    assert made.status_code == 200, made.text
+    assert made.json()["report"]["columns"][1]["outcomes"][0]["what"] == "missing"
+    told = shared.call("analyst", "GET", path).json()
+    assert (told["rows"], told["published"], told["attached_by"]) == (99, "Census 2019", "bootstrap")
+    drawn = _twin(shared, dataset, rows=300)
+    assert drawn == _twin(shared, dataset, rows=300, source="sample")
+    assert {float(row["age"]) for row in drawn} <= set(range(1, 100))
+    assert all((row["income"] == "high") == (float(row["age"]) > 50) and row["sex"] == "" for row in drawn)
+    assert set(drawn[0]) == {"age", "sex", "income"}
+    found = _forecast(shared, dataset)
+    assert (found["source"], found["signal"]) == ("sample", None)
+    assert found["optimum"] > 0.9
+    assert _forecast(shared, dataset, source="declaration")["signal"] == 0.6
+    assert shared.attach(dataset, None, "Census 2020").json()["rows"] == 100, "the newer in its place"
+    assert shared.call("steward", "DELETE", path).status_code == 204
+    assert shared.call("steward", "DELETE", path).status_code == 404
+    refused = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin", params={"source": "sample"})
+    assert refused.json()["violations"][0]["what"] == "cannot be had: no public sample is attached to this dataset yet"
+
+
+def test_a_sample_goes_with_its_datasets_values(shared: Service) -> None:
+    dataset = shared.dataset()
+    assert shared.attach(dataset).status_code == 200
+    assert shared.call("steward", "DELETE", f"/v1/datasets/{dataset}").status_code == 200
+    with shared.database.read() as connection:
+        assert connection.scalar(sa.select(samples.c.rows).where(samples.c.dataset_id == dataset)) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        (b"age,sex,income\n" + b"1,f,low\n" * 4, "unreadable_file"),
+        (b"age,sex\n1,f\n", "invalid_request"),
+        (b"age,sex,income\n" + b"1,f,low\n" * (2**18 // 3 + 1), "too_large"),
+        (b"age,sex,income\n" + b"old,f,low\n" * 9, "unparsed_values"),
+        (b"x" * (2**24 + 1), "too_large"),
+    ],
+    ids=["few rows", "a column less", "many values", "no numbers", "many bytes"],
+)
+def test_what_is_no_sample_is_refused_and_leaves_the_one_before(
+    shared: Service, dataset: str, file: bytes, code: str
+) -> None:
+    before = shared.attach(dataset).json()
+    spec = f"/v1/datasets/{dataset}/sample"
+    assert shared.attach(dataset, file).json()["code"] == code
+    told = shared.call("steward", "GET", spec).json()
+    assert told == {key: before[key] for key in told}
+    assert shared.call("steward", "DELETE", spec).status_code == 204
+
+
+def test_nothing_says_whether_a_sample_is_the_data(shared: Service) -> None:
+    """The same values as the dataset's are taken as any others are: an answer to that would tell of the data."""
+    file = people(200)
+    dataset = shared.upload(SPEC | {"name": "sampled"}, file + b"1,f,low\n").json()["id"]
+    answers = [shared.attach(dataset, rows).json() for rows in (file + b"1,f,low\n", file + b"2,f,low\n")]
+    for answer in answers:
+        del answer["attached_at"]
+    assert answers[0] == answers[1]
+    upload = shared.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "10"}).json()["id"]
+    for named in ({"upload": upload}, {"file": "people.csv"}, {"sha256": "0" * 64}):
+        headers = {"Content-Type": "application/octet-stream"}
+        asked = {"params": {"published": "here"} | named, "content": file, "headers": headers}
+        assert shared.call("steward", "PUT", f"/v1/datasets/{dataset}/sample", **asked).status_code == 422
+    assert shared.call("steward", "DELETE", f"/v1/uploads/{upload}").status_code == 204
 
 
 @pytest.mark.parametrize("asked", [{"rows": 0}, {"rows": 100_001}, {"number": -1}, {"source": "data"}, {"rwos": 5}])
@@ -110,6 +185,11 @@ def test_no_file_of_the_data_is_opened_and_nothing_is_charged(service: Service) 
     try:
         _twin(service, dataset, rows=10)
         _forecast(service, dataset)
+        assert service.attach(dataset).status_code == 200
+        assert service.call("analyst", "GET", f"/v1/datasets/{dataset}/sample").status_code == 200
+        assert _forecast(service, dataset)["source"] == "sample"
+        _twin(service, dataset, rows=10, source="sample")
+        assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}/sample").status_code == 204
     finally:
         _watching.clear()
     kept = list(service.home.rglob("*.npy"))

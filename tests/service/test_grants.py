@@ -66,6 +66,7 @@ def case(shared: Service) -> Case:
     for name in ("stranger", "friend"):
         shared.analyst(name)
         shared.analysts.remove(name)
+    assert shared.attach(dataset).status_code == 200
     shared.grant(dataset, "friend")
     shared.grant(shared.dataset(), "stranger")
     return Case(shared, dataset, *jobs)

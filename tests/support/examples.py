@@ -73,6 +73,9 @@ def tell(service: Service) -> Told:
     event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
     charge = {"label": "survey of 2025", "event": event}
     ask("POST", "/v1/datasets/{dataset_id}/charges", charge, dataset_id=dataset)
+    sample = service.attach(dataset, published="Census 2019, public file").json()
+    story._note("PUT", "/v1/datasets/{dataset_id}/sample", None, sample)
+    ask("GET", "/v1/datasets/{dataset_id}/sample", dataset_id=dataset)
     target = {"mechanism": {"name": "gaussian"}, "count": 10, "epsilon": 1.0, "delta": 1e-6}
     ask("POST", "/v1/calibrations", target)
     ask("PATCH", "/v1/datasets/{dataset_id}", {"frozen": True}, dataset_id=dataset)

@@ -143,6 +143,9 @@ def test_the_commands_are_those_of_the_contract_and_no_stubs() -> None:
         "receipt ask",
         "receipt get",
         "receipt verify",
+        "sample delete",
+        "sample set",
+        "sample show",
         "scheduler",
         "serve",
         "submit",
@@ -227,6 +230,12 @@ def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
     twin = tmp_path / "twin.csv"
     assert _document(run("twin", name, "--rows", "20", "--out", str(twin), "--json"))["rows"] == 20
     assert run("check", str(twin), "--spec", str(spec))[0] == 0
+    said = _document(run("sample", "set", name, str(twin), "--published", "Census 2019", "--json"))
+    assert (said["rows"], said["published"]) == (20, "Census 2019")
+    assert "Census 2019" in run("sample", "show", name)[1]
+    assert _document(run("forecast", name, *ways, "--from", "sample", "--json"))["source"] == "sample"
+    assert _document(run("sample", "delete", name, "--json"))["deleted"]
+    assert run("sample", "show", name)[0] == 1
     assert _document(run("budget", name, "--json"))["jobs"] == 0
 
 

@@ -154,5 +154,5 @@ def test_a_sample_is_scored_on_rows_apart(tmp_path: Path) -> None:
     found = _here("well", 1000, sample, spec)
     assert (found.source, found.signal) == ("sample", None)
     assert found.optimum > 0.9
-    with pytest.raises(ValueError, match="five rows"):
-        _ = Sample(sample.rows[:4]).parted
+    with pytest.raises(ValueError, match="5 rows"):
+        _ = Sample.of(sample.rows[:4]).parted

@@ -10,7 +10,7 @@ import pytest
 from app.sources import ingest, twins
 from app.sources.ingest import Reading
 from app.sources.persons import People
-from app.sources.twins import Law, Twin, uniform
+from app.sources.twins import Law, Sample, Twin, uniform
 from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.datasets import DatasetSpec, PersonUnit
 
@@ -48,6 +48,20 @@ def test_a_file_is_read_back_as_what_was_drawn(dialect: dict[str, Any], tmp_path
     np.testing.assert_array_equal(read, twin.codes(3, range(2100)))
     lost = {column.name: column.unparsed for column in tally.report.columns if column.name != "is_f"}
     assert set(lost.values()) == {0.0}, "every value is as declared"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_samples_rows_are_written_as_they_were_read(dialect: dict[str, Any], tmp_path: Path) -> None:
+    """To a few roundings of a double: what was coded is decoded, written with 12 digits and coded again."""
+    twin, spec = _twin(dialect)
+    rows = twin.codes(3, range(500))
+    drawn = Twin(twin.laws, twin.dialect, Sample.of(rows))
+    file = tmp_path / "twin.csv"
+    file.write_bytes(b"".join(twins.csv_file(drawn, 8, 2100)))
+    read = np.concatenate(list(ingest.encoded(file, Reading.of(spec)[0])))
+    np.testing.assert_allclose(read, drawn.codes(8, range(2100)), atol=1e-12)
+    assert {*map(tuple, np.round(read, 9))} <= {*map(tuple, np.round(rows, 9))}
+    assert {*map(tuple, drawn.parted[1].codes(1, range(900)))} == {*map(tuple, rows[4::5])}
 
 
 def test_persons_are_made_for_the_rows_that_are_asked_for_alone() -> None:
