@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 import httpx
 
 from purse.client import parts
-from purse.client.calls import Call, Source, Spec, act, at, get, nothing, post, reader, register, say, upload
+from purse.client.calls import Call, Source, Spec, act, at, get, naming, nothing, post, reader, register, say, upload
 from purse.client.jobs import AsyncJobs, in_full, request_of
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
 from purse.model import Model
@@ -183,7 +183,7 @@ class AsyncDatasets:
         resume : the upload of an earlier call that did not end well, as the note on its error named it: what the server
             has of the file is not sent again
         """
-        with parts.opened(file) as source:
+        with parts.opened(file) as source, naming(spec):
             size = parts.length(source)
             if resume is None and (size is None or size <= parts.PART):
                 return await self._sender.send(upload(source, spec))

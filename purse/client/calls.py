@@ -1,7 +1,9 @@
 """One request of the API and how its answer is read. No I/O."""
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -9,6 +11,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from purse.errors import ProblemError
 from purse.frames import Frame
 from purse.wire.datasets import DatasetSpec, Registered
 
@@ -18,6 +21,7 @@ Spec = DatasetSpec | Mapping[str, Any]
 Source = str | Path | BinaryIO | Frame
 
 MEDIA_TYPES = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
+_COLUMN = re.compile(r"^spec\.columns\.([0-9]+)(?:\.(?:number|category)\b)?")
 _ANYTHING: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
 
 
@@ -98,6 +102,28 @@ def nothing(_body: bytes) -> None:
 def register(upload: str, spec: Spec) -> Call[Registered]:
     """Makes a dataset of an upload that is complete."""
     return Call("POST", at("datasets"), reader(Registered), upload=Upload(_json(spec), upload, None, None))
+
+
+@contextmanager
+def naming(spec: Spec) -> Iterator[None]:
+    """A refusal of this declaration says its columns' names, which no server repeats, in the place of positions."""
+    try:
+        yield
+    except ProblemError as error:
+        columns = spec.columns if isinstance(spec, DatasetSpec) else spec.get("columns")
+        names = _ANYTHING.dump_python(columns, mode="json") if isinstance(columns, list) else []
+
+        def name(found: re.Match[str]) -> str:
+            at = int(found[1])
+            said = names[at].get("name") if at < len(names) and isinstance(names[at], dict) else None
+            return f"{said!r}" if isinstance(said, str) else found[0]
+
+        told = [v.model_copy(update={"where": _COLUMN.sub(name, v.where)}) for v in error.violations]
+        rest: Any = {"remaining": error.remaining, "report": error.report, "retry_after": error.retry_after}
+        named = ProblemError(error.code, error.status, error.detail, violations=told, **rest)
+        for note in getattr(error, "__notes__", ()):
+            named.add_note(note)
+        raise named from None
 
 
 def upload(file: BinaryIO, spec: Spec) -> Call[Registered]:

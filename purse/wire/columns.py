@@ -1,6 +1,9 @@
 """Columns as they are declared: public bounds and categories, and how a value is coded."""
 
-from typing import Annotated, Literal, Self
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -9,6 +12,9 @@ from purse.wire.files import DatePart
 
 MAX_CATEGORIES = 2**17
 _LARGEST = 1e150
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
+_SECONDS = {"days": 86400, "seconds": 1}
+_ON_AXIS = ("lower", "upper", "default", "origin")
 
 Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
 
@@ -33,6 +39,9 @@ DateOf = Annotated[
 
 class NumberColumn(Wire):
     """A numeric column. Values outside [lower, upper] are clamped to it; the bounds are public.
+
+    Where `date` is days or seconds, lower, upper, default and origin may be said as ISO dates: "2020-01-31", or for
+    seconds "2020-01-31T12:30". Each is the number of that date from then on.
 
     Its code is ((x - lower) - (upper - x)) / (upper - lower), in [-1, 1]; with an origin (x - origin) / scale, clamped
     to [-1, 1].
@@ -99,6 +108,17 @@ class NumberColumn(Wire):
     def _is_step(self) -> bool:
         return self.lower == round(self.lower) and self.upper == self.lower + 1
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_dates(cls, said: Any) -> Any:
+        """Numbers in the place of ISO dates."""
+        if not isinstance(said, Mapping) or not any(isinstance(said.get(end), str) for end in _ON_AXIS):
+            return said
+        return {
+            **said,
+            **{k: _since_1970(k, said[k], said.get("date")) for k in _ON_AXIS if isinstance(said.get(k), str)},
+        }
+
     @model_validator(mode="after")
     def _bounds(self) -> Self:
         if not self.lower < self.upper:
@@ -110,6 +130,22 @@ class NumberColumn(Wire):
         if self.scale is not None and self.origin is None:
             raise ValueError("scale goes with an origin")
         return self
+
+
+def _since_1970(end: str, text: str, date: object) -> float:
+    """The days or seconds of an ISO date."""
+    seconds = _SECONDS.get(str(date))
+    if seconds is None:
+        raise ValueError(f"{end} must be a number; a date goes with a `date` of days or seconds")
+    try:
+        if not _ISO.fullmatch(text):
+            raise ValueError
+        found = (datetime.fromisoformat(text) - datetime(1970, 1, 1)).total_seconds() / seconds
+    except ValueError:
+        raise ValueError(f"{end} must be a number or an ISO date such as 2020-01-31") from None
+    if found != round(found):
+        raise ValueError(f"{end} must be a date without a time, where days are stored")
+    return found
 
 
 class CategoryColumn(Wire):

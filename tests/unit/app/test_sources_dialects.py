@@ -4,6 +4,7 @@ import csv
 import datetime as dt
 import gzip
 import io
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,51 @@ def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], wh
     fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
     with pytest.raises(ValueError, match=what):
         DatasetSpec.model_validate(fields | wrong)
+
+
+@pytest.mark.parametrize(
+    ("date", "said", "number"),
+    [
+        ("days", "2020-01-01", 18262),
+        ("days", "0001-01-01", -719_162),
+        ("days", "9999-12-31", 2_932_896),
+        ("seconds", "1970-01-02", 86_400),
+        ("seconds", "2020-02-29T12:30", 1_582_979_400),
+        ("seconds", "1969-12-31T23:59:59", -1),
+    ],
+)
+def test_a_bound_said_as_a_date_is_the_number_of_that_date(date: str, said: str, number: int) -> None:
+    """The same column, byte for byte, and the number that a value of that date is read as."""
+    told = {"name": "x", "type": "number", "lower": -1e6 * 86_400, "upper": 1e7 * 86_400, "date": date}
+    ends = ("lower", "upper", "default", "origin")
+    for end in ends:
+        read = [NumberColumn.model_validate_json(json.dumps(told | {end: v}), strict=True) for v in (said, number)]
+        assert read[0].model_dump_json() == read[1].model_dump_json()
+        assert getattr(read[0], end) == number
+    form = "%Y-%m-%d" + ("T%H:%M:%S" if said.count(":") == 2 else "T%H:%M" if "T" in said else "")
+    assert dates.read([said], form, read[0].date or "days").tolist() == [number]
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"date": "days", "lower": "2020-13-01"}, "lower must be a number or an ISO date"),
+        ({"date": "days", "upper": "18262"}, "upper must be a number or an ISO date"),
+        ({"date": "days", "lower": "2020-W01-1"}, "lower must be a number or an ISO date"),
+        ({"date": "seconds", "lower": "2020-01-01T00:00+01:00"}, "lower must be a number or an ISO date"),
+        ({"date": "days", "default": "2020-01-01T12:00"}, "default must be a date without a time"),
+        (
+            {"date": "year", "lower": "2020-01-01"},
+            "lower must be a number; a date goes with a `date` of days or seconds",
+        ),
+        ({"lower": "2020-01-01"}, "lower must be a number; a date goes with"),
+        ({"date": "days", "lower": "2021-01-01", "upper": "2020-01-01"}, "lower must be below upper"),
+    ],
+)
+def test_a_bound_that_is_no_date_is_refused(fields: dict[str, Any], what: str) -> None:
+    told = {"name": "x", "type": "number", "lower": 0, "upper": 20_000} | fields
+    with pytest.raises(ValueError, match=what):
+        NumberColumn.model_validate_json(json.dumps(told), strict=True)
 
 
 def test_columns_that_say_nothing_of_their_file_are_written_as_they_ever_were() -> None:

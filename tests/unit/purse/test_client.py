@@ -210,6 +210,24 @@ def test_problem_document_becomes_problem_error() -> None:
         assert [violation.where for violation in wrong.value.violations] == ["body.privacy.epsilon"]
 
 
+def test_a_refused_declaration_names_its_columns_and_no_positions() -> None:
+    places = (
+        "spec.columns.1.number",
+        "spec.columns.0.category.categories",
+        "spec.columns.7.name",
+        "spec.budget.epsilon",
+    )
+    violations = [{"where": where, "what": "is wrong"} for where in places]
+    spec = {"columns": [{"name": "sex", "type": "category"}, {"name": "admitted", "type": "number"}]}
+    with (
+        _client(lambda _: _problem("invalid_request", 422, violations=violations)) as purse,
+        pytest.raises(ProblemError, match="'admitted': is wrong") as refused,
+    ):
+        purse.datasets.upload(BytesIO(b"x"), spec=spec)
+    told = ["'admitted'", "'sex'.categories", "spec.columns.7.name", "spec.budget.epsilon"]
+    assert [violation.where for violation in refused.value.violations] == told
+
+
 def test_an_error_that_is_no_problem_document_is_said_to_be_one() -> None:
     with _client(lambda _request: httpx.Response(502, text="<html>proxy</html>")) as purse:
         with pytest.raises(ProblemError) as failed:
