@@ -1,19 +1,59 @@
-"""The hospital's story at a real server, and its auditor in a real browser."""
+"""The hospital's story at a real server, its steward and its auditor in a real browser."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from app.demo import story
+from purse import Client
 from tests.support.browser import Visitor
 from tests.support.live import Live
 
 
-def test_the_story_ends_where_an_auditor_finds_it_again_in_a_browser(
+def _declare(page: Page, file: Path) -> str:
+    """On a page, the patient as unit and a budget, columns by the names in the file's first line; the dataset's id."""
+    page.get_by_role("link", name="Upload").click()
+    page.locator("summary", has_text="More of the dataset").click()
+    page.get_by_label("Encoding").select_option(story.SPEC["dialect"]["encoding"])
+    said = {"dialect": story.SPEC["dialect"], "unit": story.SPEC["unit"], "budget": story.SPEC["budget"]}
+    fields = {f"{part}.{name}": value for part, of in said.items() for name, value in of.items() if name != "encoding"}
+    for name, value in ({"name": story.SPEC["name"], "holdout": story.SPEC["holdout"]} | fields).items():
+        control = page.locator(f"[name='{name}']")
+        (control.select_option if control.evaluate("c => c.tagName") == "SELECT" else control.fill)(str(value))
+    page.get_by_label("File").set_input_files(file)
+    for undeclared in ("patient", "name"):
+        expect(page.get_by_role("group", name=f"Column 1: {undeclared}")).to_be_visible()
+        page.get_by_role("button", name="Remove column 1").click()
+    for number, column in enumerate(story.SPEC["columns"], 1):
+        group = page.get_by_role("group", name=f"Column {number}: {column['name']}")
+        if column["type"] == "category":
+            group.get_by_label("Type").select_option("category")
+            group.get_by_label("Categories").fill("\n".join(column["categories"]))
+        else:
+            group.get_by_label("Lower").fill(str(column["lower"]))
+            group.get_by_label("Upper").fill(str(column["upper"]))
+    page.locator("summary", has_text="Targets").click()
+    page.get_by_role("checkbox", name=story.TARGET).check()
+    declared = page.get_by_label("Declaration, as JSON")
+    expect(declared).to_have_value(re.compile('"targets": '))
+    assert json.loads(declared.input_value()) == story.SPEC
+    page.get_by_role("button", name="Upload and register").click()
+    report = page.get_by_role("region", name="What became of the values")
+    expect(report.get_by_role("row", name="kosten")).to_have_text(re.compile(r"kosten\s*8,000\s*–\s*0 %"))
+    return str(page.get_by_role("link", name=story.SPEC["name"]).get_attribute("href")).rpartition("/")[2]
+
+
+def test_the_story_begins_on_a_page_and_ends_where_an_auditor_finds_it_again(
     browser: Browser, server: Live, tmp_path: Path
 ) -> None:
-    told = story.tell(server.url, server.token, tmp_path)
+    def register(_: Client, file: Path) -> str:
+        with Visitor.arrived(browser, server.url, server.token) as steward:
+            return _declare(steward.page, file)
+
+    told = story.tell(server.url, server.token, tmp_path, register)
     assert told["wrong"] == ["kosten"]
     assert len(told["expected"]) == 6
     assert told["expected"][-1] > 0.6, "noise is small at epsilon 3"
