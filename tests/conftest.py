@@ -4,6 +4,7 @@ import gc
 import logging
 import math
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,10 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.register_profile("suite", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("suite")
 
+
+# Each process that a test starts reads what another has compiled: without that, a second of CPU for each server.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 gc.disable()  # what is imported and collected stays: looking for garbage in it is a third of collecting the suite
 

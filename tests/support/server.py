@@ -20,7 +20,7 @@ from tests.support.patience import PATIENCE
 from tests.support.service import STEWARD
 from tests.support.world import check_books
 
-_START = "from app.main import serve; from app.settings import Settings; serve(Settings())"
+_START = "from app.cli import main; main(['serve'])"
 _ROOT = Path(__file__).resolve().parents[2]
 
 
