@@ -6,13 +6,16 @@ that no two of them take the same one.
 """
 
 import logging
+import multiprocessing
+import os
+import sys
 import threading
 import time
 from contextlib import suppress
 from typing import Any
 
 import dask
-from distributed import Client, Future, LocalCluster, scheduler
+from distributed import Client, Future, LocalCluster, scheduler, utils
 from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 from distributed.core import Status
@@ -47,6 +50,21 @@ QUIET: dict[str, Any] = {
 }
 
 
+def prepare() -> None:
+    """This process has quiet workers that are forks of one, which has loaded what they need (`app.worker.warm`).
+
+    For good, as a worker that is replaced later is one, too. That one inherits the environment: a worker computes in
+    one thread, and no folder in the working directory stands in for a package.
+    """
+    dask.config.set(QUIET)
+    if sys.platform == "darwin":  # whose system libraries start threads of their own: each worker begins anew
+        return
+    os.environ.update(ONE_THREAD | {"PYTHONSAFEPATH": "1"})
+    dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+    utils._forkserver_preload_set = True  # Dask would load what we do not use, here as well
+    multiprocessing.set_forkserver_preload(["app.worker.warm"])
+
+
 class DaskEngine:
     """Attempts as Dask tasks that are never retried by Dask: a lost worker is ours to count.
 
@@ -59,7 +77,7 @@ class DaskEngine:
         forget_secrets()  # for good: a worker that is replaced later inherits the environment too
         self._settings, self._local = settings, settings.workers
         self._looked, self._whole = 0.0, time.monotonic()
-        dask.config.set(QUIET)  # for good, too: so does the configuration
+        prepare()
         self._cluster = None if settings.scheduler is not None else _cluster(settings)
         try:
             self._client = self._connected(_START)
