@@ -6,13 +6,12 @@ the answer tells. Where a part of the budget is reserved, an analyst's answer is
 """
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from fastapi.concurrency import run_in_threadpool
 
 from accounting.records.allotments import Standing
 from accounting.records.ledger import spent_epsilon
@@ -21,6 +20,7 @@ from app.datasets import store
 from app.datasets.store import DatasetRow, Spend
 from app.http.conditional import tag_of
 from app.http.errors import ApiError
+from app.http.rates import Recent
 from app.identity.store import Principal
 from app.ledger import allotments as allotted
 from app.ledger import store as ledger
@@ -48,28 +48,17 @@ class Answers:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: OrderedDict[tuple[str, ...], tuple[object, Answer]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known = Recent[tuple[object, Answer]](_MOST)
 
-    def budget(self, dataset_id: str, principal: Principal) -> Answer:
+    async def budget(self, dataset_id: str, principal: Principal) -> Answer:
         """How the budget stands now; `ApiError` not_found, and whether it is one is looked up each time."""
-        who = (principal.id, principal.role, dataset_id)
-        question, values = _asked(principal), {"dataset": dataset_id, "who": principal.id}
+        who = f"{principal.id} {principal.role} {dataset_id}"
         known = self._known.get(who)
-        if known is not None and known[0] == _seen(self._database.ask(question, values), principal):
+        if known is not None and known[0] == _seen(await self._database.ask(*_asked(dataset_id, principal)), principal):
             return known[1]
-        with self._database.read() as connection:  # one snapshot of what is seen and what is told
-            seen = _seen(connection.execute(question, values).all(), principal)
-            found = status(connection, store.visible(connection, dataset_id, principal), principal)
-        body = found.model_dump_json().encode()
-        answer = Answer(body, tag_of(body))
-        if seen is None:
-            return answer
-        with self._lock:
-            self._known[who] = seen, answer
-            self._known.move_to_end(who)
-            if len(self._known) > _MOST:
-                self._known.popitem(last=False)
+        seen, answer = await run_in_threadpool(_made, self._database, dataset_id, principal)
+        if seen is not None:
+            self._known.put(who, (seen, answer))
         return answer
 
 
@@ -90,8 +79,18 @@ _ASKED = _statement()
 _GRANTED = _ASKED.where(store.by_grant(sa.bindparam("who"), datasets.c.id))
 
 
-def _asked(principal: Principal) -> sa.Select[Any]:
-    return _GRANTED if principal.role == "analyst" and not principal.datasets else _ASKED
+def _asked(dataset_id: str, principal: Principal) -> tuple[sa.Select[Any], dict[str, str]]:
+    question = _GRANTED if principal.role == "analyst" and not principal.datasets else _ASKED
+    return question, {"dataset": dataset_id, "who": principal.id}
+
+
+def _made(database: Database, dataset_id: str, principal: Principal) -> tuple[object, Answer]:
+    """An answer, and all that it is made of, of one snapshot."""
+    with database.read() as connection:
+        seen = _seen(connection.execute(*_asked(dataset_id, principal)).all(), principal)
+        found = status(connection, store.visible(connection, dataset_id, principal), principal)
+    body = found.model_dump_json().encode()
+    return seen, Answer(body, tag_of(body))
 
 
 def _seen(rows: Sequence[Sequence[Any]], principal: Principal) -> object:

@@ -141,7 +141,7 @@ async def answers(request: Request) -> Answers:
     summary="Read a dataset's budget",
     responses=responses("not_found") | conditional.RESPONSES,
 )
-def budget(
+async def budget(
     told: Annotated[Answers, Depends(answers)],
     principal: Anyone,
     dataset_id: Identifier,
@@ -151,7 +151,7 @@ def budget(
 
     With the `ETag` of an answer before as `If-None-Match` it is a 304 until there is something else to tell.
     """
-    answer = told.budget(dataset_id, principal)
+    answer = await told.budget(dataset_id, principal)
     return conditional.respond(answer.body, if_none_match, answer.tag)
 
 

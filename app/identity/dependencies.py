@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.http.errors import ApiError
@@ -53,7 +52,7 @@ async def caller(
     sign_on: SignOn | None = request.app.state.services.sign_on
     arrived = None if sign_on is None else await sign_on.read(credentials.credentials)
     base = await database(request)
-    principal = await run_in_threadpool(service.known, base, arrived or credentials.credentials)
+    principal = await service.known(base, arrived or credentials.credentials)
     if principal is None:
         raise ApiError("unauthenticated", headers=_CHALLENGE)
     request.scope[CALLER] = principal.id

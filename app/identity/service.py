@@ -4,6 +4,7 @@ from datetime import datetime
 from pathlib import Path
 
 import sqlalchemy as sa
+from fastapi.concurrency import run_in_threadpool
 
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -21,7 +22,7 @@ from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 TOKEN_FILE = "steward-token"
 
 
-def known(database: Database, shown: Arrival | str) -> Principal | None:
+async def known(database: Database, shown: Arrival | str) -> Principal | None:
     """Whose this token is; None if it is nobody's. A person who signs on for the first time becomes an identity.
 
     Raises
@@ -30,16 +31,10 @@ def known(database: Database, shown: Arrival | str) -> Principal | None:
         forbidden if none of a person's groups has a role.
     """
     if isinstance(shown, str):
-        return store.find(database, shown)
+        return await store.find(database, shown)
     if shown.role is None:
         raise ApiError("forbidden", "None of your groups has a role here.")
-    with database.read() as connection:
-        principal = store.arrived(connection, shown, shown.role)
-    if principal is not None:
-        return principal
-    with database.write(alone="names") as connection:
-        store.welcome(connection, shown, shown.role, database.timestamp())
-        return store.arrived(connection, shown, shown.role)
+    return await run_in_threadpool(_arrived, database, shown, shown.role)
 
 
 def create(database: Database, request: TokenRequest, longest: int | None = None) -> NewToken:
@@ -141,6 +136,16 @@ def own(database: Database, name: str, role: Role) -> NewToken:
         free = store.free_name(connection, name, role)
         token = store.add(connection, free, role, secret, database.timestamp())
     return NewToken(**token.model_dump(), token=secret)
+
+
+def _arrived(database: Database, shown: Arrival, role: Role) -> Principal | None:
+    with database.read() as connection:
+        principal = store.arrived(connection, shown, role)
+    if principal is not None:
+        return principal
+    with database.write(alone="names") as connection:
+        store.welcome(connection, shown, role, database.timestamp())
+        return store.arrived(connection, shown, role)
 
 
 def _found(connection: sa.Connection, database: Database, token_id: str) -> Token:

@@ -56,9 +56,9 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def find(database: Database, token: str) -> Principal | None:
+async def find(database: Database, token: str) -> Principal | None:
     """Who holds a live token, looked up by its hash: what the time of the search tells is about hashes."""
-    found = database.ask(_HELD, {"now": database.timestamp(), "sha256": digest(token)})
+    found = await database.ask(_HELD, {"now": database.timestamp(), "sha256": digest(token)})
     if not found:
         return None
     [(token_id, owner, name, role, scopes, *_)] = found

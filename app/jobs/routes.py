@@ -97,7 +97,7 @@ class Sender:
     async def __call__(self, principal: Principal, asked: Asked, idempotency_key: str | None) -> Job:
         """The job, or the one that was submitted before under this key."""
         key = idempotency_key or new_id("key")
-        job = await run_in_threadpool(service.known, self.base, principal, key, asked)
+        job = await service.known(self.base, principal, key, asked)
         if job is None:
             priced = await while_connected(
                 self.request, price(self.base, self.chosen, self.calculations, principal, asked)

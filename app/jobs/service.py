@@ -34,9 +34,9 @@ from purse.wire.base import Page
 from purse.wire.jobs import JobKind
 
 
-def known(database: Database, owner: Principal, key: str, request: Asked) -> Job | None:
+async def known(database: Database, owner: Principal, key: str, request: Asked) -> Job | None:
     """The job that was submitted before with this key and body; `ApiError` idempotency_conflict with another body."""
-    return _same(store.known(database, owner.id, key), _digest(request))
+    return _same(await store.known(database, owner.id, key), _digest(request))
 
 
 def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: Limits = ANY_NUMBER) -> Job:

@@ -117,9 +117,9 @@ def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
     return None if row is None else JobRow(*row)
 
 
-def known(database: Database, owner_id: str, key: str) -> JobRow | None:
+async def known(database: Database, owner_id: str, key: str) -> JobRow | None:
     """`by_key`, of a transaction of its own: before a submission it is almost always nothing."""
-    found = database.ask(_BY_KEY, {"owner": owner_id, "key": key})
+    found = await database.ask(_BY_KEY, {"owner": owner_id, "key": key})
     return JobRow(*found[0]) if found else None
 
 

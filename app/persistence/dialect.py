@@ -33,7 +33,7 @@ class Dialect(Protocol):
     reader: sa.Engine
     upgrades_at_start: bool
 
-    def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+    async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
         """The rows of one statement by itself, as the driver has them: text and numbers."""
         ...
 

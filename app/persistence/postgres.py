@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
+from fastapi.concurrency import run_in_threadpool
 from psycopg import IsolationLevel
 from psycopg.conninfo import make_conninfo
 from sqlalchemy.ext.compiler import compiles
@@ -41,7 +42,10 @@ class Postgres:
         self.writer = _engine(url, IsolationLevel.READ_COMMITTED, False, _WRITING)
         self.reader = _engine(url, IsolationLevel.REPEATABLE_READ, True, {})
 
-    def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+    async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+        return await run_in_threadpool(self._rows, question, values)
+
+    def _rows(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
         with self.reader.begin() as connection:
             return connection.execute(question, values).all()
 

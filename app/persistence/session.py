@@ -65,7 +65,7 @@ class Database:
         with self._meaning(), self._reader.begin() as connection:
             yield connection
 
-    def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+    async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
         """The rows of one statement: what every request asks, without a transaction, since it is a snapshot by itself.
 
         Parameters
@@ -74,7 +74,7 @@ class Database:
         values : of its parameters
         """
         with self._meaning():
-            return self._dialect.ask(question, values)
+            return await self._dialect.ask(question, values)
 
     def changes(self, stopped: threading.Event) -> Iterator[str | None]:
         """The jobs that any process has announced as changed (`dialect.announce`); None for whatever may have."""

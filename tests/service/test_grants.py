@@ -87,9 +87,9 @@ def _statements(database: Database) -> Iterator[list[str]]:
         if threading.current_thread().name not in ("dispatcher", "webhooks"):  # which look now and then
             seen.append(statement)
 
-    def noted(question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+    async def noted(question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
         seen.append(str(question))
-        return ask(question, values)
+        return await ask(question, values)
 
     ask, database.ask = database.ask, noted  # type: ignore[method-assign]
     for engine in (database._reader, database._writer):

@@ -1,5 +1,6 @@
 """Jobs without HTTP: a database, keys, an analyst, datasets; and what must hold of the books at any moment."""
 
+import asyncio
 import hashlib
 import json
 from collections import Counter
@@ -75,7 +76,7 @@ class World:
             if not tokens.known(connection, "secret of ada"):
                 tokens.add(connection, "ada", "analyst", "secret of ada", at)
             steward = replace(STEWARD, id=tokens.identity(connection, STEWARD.name, STEWARD.role, at))
-        found = tokens.find(database, "secret of ada")
+        found = asyncio.run(tokens.find(database, "secret of ada"))
         assert found is not None
         return World(settings, database, SigningKeys(home), found, steward)
 
@@ -105,7 +106,7 @@ class World:
         """A new analyst, who knows of these datasets."""
         with self.database.write() as connection:
             tokens.add(connection, name, "analyst", f"secret of {name}", self.database.timestamp())
-        found = tokens.find(self.database, f"secret of {name}")
+        found = asyncio.run(tokens.find(self.database, f"secret of {name}"))
         assert found is not None
         for dataset in datasets:
             self.grant(dataset, found)
@@ -128,7 +129,7 @@ class World:
         """A job of JOB's kind, ada's if nobody is named."""
         owner = owner or self.analyst
         asked, key = request(dataset, **changes), key or new_id("key")
-        before = service.known(self.database, owner, key, asked)
+        before = asyncio.run(service.known(self.database, owner, key, asked))
         if before is not None:
             return before
         return service.submit(self.database, owner, key, self.priced(dataset, **changes), self.limits)

@@ -1,5 +1,6 @@
 """The unit of work: writers never interleave, whether threads or processes; readers cannot write."""
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
@@ -163,8 +164,8 @@ def test_what_is_asked_alone_is_what_is_committed(database: Database) -> None:
     question = sa.select(counter.c.value).where(counter.c.value > sa.bindparam("least", type_=sa.String))
     with database.write() as connection:
         connection.execute(sa.text("update counter set value = 7"))
-        assert database.ask(question, {"least": "0"}) == []
-    assert [tuple(row) for row in database.ask(question, {"least": "0"})] == [(7,)]
+        assert asyncio.run(database.ask(question, {"least": "0"})) == []
+    assert [tuple(row) for row in asyncio.run(database.ask(question, {"least": "0"}))] == [(7,)]
 
 
 def test_an_error_of_what_is_asked_alone_is_what_it_would_be_in_a_transaction(
@@ -174,7 +175,7 @@ def test_an_error_of_what_is_asked_alone_is_what_it_would_be_in_a_transaction(
         sa.select(sa.column("x")).select_from(sa.table("nowhere")).where(sa.bindparam("who") == "s3cr3t")
     )
     with pytest.raises(sa.exc.DBAPIError, match="nowhere") as raised:
-        database.ask(nowhere, {"who": "s3cr3t"})
+        asyncio.run(database.ask(nowhere, {"who": "s3cr3t"}))
     assert "s3cr3t" not in str(raised.value)
 
     def full() -> None:
@@ -184,7 +185,7 @@ def test_an_error_of_what_is_asked_alone_is_what_it_would_be_in_a_transaction(
 
     monkeypatch.setattr(database._reader, "raw_connection", full)
     with pytest.raises(OSError, match="no room"):
-        database.ask(nowhere, {"who": ""})
+        asyncio.run(database.ask(nowhere, {"who": ""}))
 
 
 def test_what_is_committed_is_on_the_disk(database: Database) -> None:
