@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from purse import text
 from purse.wire import models
 from purse.wire.columns import Column, NumberColumn
+from purse.wire.files import PLAIN, Dialect
 from purse.wire.neighbors import lines
 
 if TYPE_CHECKING:
@@ -52,11 +53,11 @@ class Model(models.Model):
         rows = list(zip(names, *columns, strict=True))
         return text.facts(facts) + text.table(("input", *heads), rows) + note
 
-    def predict(self, rows: "Rows") -> "NDArray[Any]":
+    def predict(self, rows: "Rows", dialect: Dialect = PLAIN) -> "NDArray[Any]":
         """See `purse.predict`."""
         from purse.prediction import predict  # late: NumPy
 
-        return predict(self, rows)
+        return predict(self, rows, dialect)
 
     def to_sklearn(self) -> Any:
         """A fitted pipeline of scikit-learn that predicts the same from a frame, `predict_proba` where it is one.

@@ -1,24 +1,29 @@
 """prediction = link(intercept + sum of coefficient * encoded value), as `purse.wire.models.Model` defines it."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from purse import dates
 from purse.frames import Rows, columns
 from purse.values import SPACE, as_number, as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.files import PLAIN, DatePart, Dialect
 from purse.wire.models import Model
 
 
-def predict(model: Model, rows: Rows) -> NDArray[Any]:
+def predict(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[Any]:
     """Predictions for rows given by column name; a value that is missing or cannot be read becomes the default.
 
     Parameters
     ----------
     rows : n mappings from column name to value, or a frame of pandas, Polars or Arrow; None, NaN and "" are missing.
-        All of the model's columns, and no others but its target
+        All of the model's columns, by their names or those that the dataset's file has, and no others but its target.
+        Of a date column dates, times, text in the dialect, or the number that the column asks of a date
+    dialect : how text is written; what is no number or no date in it cannot be read
 
     Returns
     -------
@@ -30,7 +35,7 @@ def predict(model: Model, rows: Rows) -> NDArray[Any]:
     ValueError
         if a column of the model is not there, or one is that the model does not know.
     """
-    return of_margins(model, margins_of(model, rows))
+    return of_margins(model, margins_of(model, rows, dialect))
 
 
 def of_margins(model: Model, margins: NDArray[np.float64]) -> NDArray[Any]:
@@ -52,13 +57,13 @@ def of_margins(model: Model, margins: NDArray[np.float64]) -> NDArray[Any]:
     return middle + margin * half
 
 
-def margins_of(model: Model, rows: Rows) -> NDArray[np.float64]:
+def margins_of(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np.float64]:
     """intercept + sum of coefficient * encoded value, shape (n, 1), or (n, K) where there are several of each."""
     coefficients, intercepts = weights_of(model)
     held, n = _known(model, rows)
     margins, at = np.tile(intercepts, (n, 1)), 0
     for column in model.features:
-        values = encode(column, held[column.name])
+        values = encode(column, held[column.name], dialect)
         if isinstance(column, CategoryColumn):
             margins += coefficients[:, at + values.astype(np.int64)].T
         else:
@@ -106,16 +111,16 @@ def _known(model: Model, rows: Rows) -> tuple[dict[str, list[object]], int]:
     """The values of the model's columns, and how many rows they are."""
     held = columns(rows)
     n = len(next(iter(held.values()))) if held else len(rows) if isinstance(rows, Sequence) else 0
-    names = [column.name for column in model.features]
     if not n:
-        return {name: [] for name in names}, 0
-    lacking = [name for name in names if name not in held]
-    unknown = [name for name in held if name not in {*names, model.target.name}]
+        return {column.name: [] for column in model.features}, 0
+    names = {column.name: column.name if column.name in held else column.of for column in model.features}
+    lacking = [name for name in names.values() if name not in held]
+    unknown = [name for name in held if name not in {*names.values(), model.target.name, model.target.of}]
     if lacking or unknown:
         said = {"it lacks": lacking, "the model does not know": unknown}
         parts = "; ".join(f"{what} {', '.join(which)}" for what, which in said.items() if which)
         raise ValueError(f"the columns are not the model's: {parts}")
-    return held, n
+    return {name: held[at] for name, at in names.items()}, n
 
 
 def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -127,18 +132,27 @@ def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
     return probabilities
 
 
-def encode(column: Column, values: Sequence[object] | NDArray[Any]) -> NDArray[np.float64]:
+def encode(column: Column, values: Sequence[object] | NDArray[Any], dialect: Dialect = PLAIN) -> NDArray[np.float64]:
     """The code of each value, (n,): a number in [-1, 1], or a category's position; "other" comes last."""
+    if dialect.nulls:
+        values = [None if as_text(value).strip(SPACE) in dialect.nulls else value for value in values]
     if isinstance(column, NumberColumn):
-        return _scaled(column, numbers(values))
+        return _scaled(column, numbers(values, dialect, column.date))
+    if column.date is not None:
+        values = numbers(values, dialect, column.date)
     return _positions(column, values)
 
 
-def numbers(values: Sequence[object] | NDArray[Any]) -> NDArray[np.float64]:
-    """Each value as a number; NaN for what is none."""
+def numbers(
+    values: Sequence[object] | NDArray[Any], dialect: Dialect = PLAIN, date: DatePart | None = None
+) -> NDArray[np.float64]:
+    """Each value as a number, of a date what is asked of it; NaN for what is none."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         return values.astype(np.float64)
-    return np.array([as_number(value) for value in values], dtype=np.float64)
+    if date is None:
+        return np.array([as_number(value, dialect) for value in values], dtype=np.float64)
+    already = np.array([math.nan if isinstance(value, str) else as_number(value) for value in values])
+    return np.where(np.isnan(already), dates.numbers(values, dialect.date_format, date), already)
 
 
 def _scaled(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:

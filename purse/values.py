@@ -7,15 +7,20 @@ from typing import Any, Final
 
 import numpy as np
 
+from purse.wire.files import PLAIN, Dialect
+
 SPACE: Final = " \t\n\v\f\r"
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_SPACES: Final = "[ \u00a0\u202f]"
 
 
-def as_number(value: object) -> float:
+def as_number(value: object, dialect: Dialect = PLAIN) -> float:
     """The value as a number; NaN if it is none. Text is read as in an uploaded file: no nan, inf or 1_000."""
     match value:
         case str():
             text = value.strip(SPACE)
+            if not dialect.is_plain:
+                text = _plainly_written(text, dialect)
             return float(text) if _NUMBER.fullmatch(text) else math.nan
         case int() | float() | Decimal() | np.number() | np.bool_():
             try:
@@ -24,6 +29,20 @@ def as_number(value: object) -> float:
                 return math.nan
         case _:
             return math.nan
+
+
+def grouped(dialect: Dialect) -> tuple[str, str]:
+    """What a number whose digits stand in groups looks like, and the mark between them, as regular expressions."""
+    mark = _SPACES if dialect.thousands == " " else f"[{dialect.thousands}]"
+    return rf"^[+-]?[0-9]{{1,3}}({mark}[0-9]{{3}})+([{dialect.decimal}][0-9]*)?([eE][+-]?[0-9]+)?$", mark
+
+
+def _plainly_written(text: str, dialect: Dialect) -> str:
+    """With a decimal point alone; what would be a number only if it were not in this dialect is none."""
+    if dialect.thousands is not None:
+        form, mark = grouped(dialect)
+        text = re.sub(mark, "", text) if re.fullmatch(form, text) else text
+    return text.replace(".", "!").replace(",", ".") if dialect.decimal == "," else text
 
 
 def as_text(value: object) -> str:

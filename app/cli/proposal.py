@@ -20,6 +20,7 @@ from app.sources.cures import NULLS
 from app.sources.encoding import Fate, NumberEncoder, is_text, texts
 from app.sources.errors import SourceError, Unreadable
 from app.sources.text import Text
+from purse.dates import part
 from purse.wire.columns import NumberColumn
 from purse.wire.files import PLAIN, Dialect, Encoding
 
@@ -80,7 +81,7 @@ class _Seen:
             _, fates = NumberEncoder(_ANY, Dialect(**how)).read(words)
             self.numbers[position] += int(weights[fates <= Fate.CLAMPED].sum())
         for position, form in enumerate(_DATES):
-            found = dates.part(dates.parsed(words, form), "days")
+            found = part(dates.parsed(words, form), "days")
             self.moments[position] += int(weights[found == found].sum())
 
     def is_mostly(self, count: int) -> bool:

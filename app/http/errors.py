@@ -285,6 +285,8 @@ def _violation(error: Mapping[str, Any], root: str | None) -> Violation:
     if kind in _STRANGERS and len(path) > 1:
         path.pop()
     message = _RETOLD.get(kind) or str(error["msg"]).removeprefix("Value error, ")
+    if kind == "union_tag_invalid":
+        message += ": " + error["ctx"]["expected_tags"].replace("'", "")
     return Violation(where=".".join(str(part) for part in path), what=message)
 
 

@@ -10,8 +10,9 @@ Rows come out unclipped: the solvers clip to `row_norm`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from app.wire import JobRequest, TuningRequest
 
 MOST_DIMENSIONS = 2**18
+_MOST_NAMED = 20
 
 
 class DesignError(ValueError):
@@ -79,7 +81,7 @@ class Design:
         """
         columns = {column.name: position for position, column in enumerate(spec.columns)}
         if request.target not in columns:
-            raise DesignError("target", "must be a declared column")
+            raise DesignError("target", f"must be a declared column: {_some(columns)}")
         position = columns[request.target]
         positions = _features(columns, request.features, position)
         target, features = spec.columns[position], tuple(spec.columns[p] for p in positions)
@@ -255,12 +257,18 @@ def _features(columns: dict[str, int], asked: list[str] | None, target: int) -> 
     return positions
 
 
+def _some(names: Iterable[str]) -> str:
+    """The first of them, for a message: they are public to whoever knows of the dataset."""
+    first = list(islice(names, _MOST_NAMED + 1))
+    return ", ".join([*first[:_MOST_NAMED], *["..."] * (len(first) > _MOST_NAMED)])
+
+
 def _named(field: str, columns: dict[str, int], asked: Sequence[str]) -> tuple[int, ...]:
     """Their positions; `DesignError` if one is not declared, or named twice."""
     if len(set(asked)) < len(asked):
         raise DesignError(field, "must be distinct")
     if not columns.keys() >= set(asked):
-        raise DesignError(field, "must be declared columns")
+        raise DesignError(field, f"must be declared columns: {_some(columns)}")
     return tuple(columns[name] for name in asked)
 
 

@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.sources import dates
+from purse.dates import part
+from purse.values import grouped
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, DatePart, Dialect
 
@@ -26,7 +28,6 @@ Fates = NDArray[np.uint8]
 
 # All that is read as a number in text: what an Arrow cast takes, less nan and inf, which it also takes.
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_SPACES = "[ \u00a0\u202f]"
 
 
 class Fate(IntEnum):
@@ -173,9 +174,9 @@ def _with_lost(fates: Fates, lost: NDArray[np.bool_], values: pa.Array) -> Fates
 def _dates(values: pa.Array, wanted: DatePart, dialect: Dialect) -> Floats:
     """What is asked of each date; NaN for what is none."""
     if is_text(values.type):
-        return dates.part(dates.parsed(pc.ascii_trim_whitespace(values), dialect.date_format), wanted)
+        return part(dates.parsed(pc.ascii_trim_whitespace(values), dialect.date_format), wanted)
     if dates.is_date(values.type):
-        return dates.part(dates.typed(values), wanted)
+        return part(dates.typed(values), wanted)
     return np.full(len(values), np.nan)
 
 
@@ -190,9 +191,8 @@ def _numbers(values: pa.Array, dialect: Dialect) -> Floats:
 def _plainly_written(text: pa.Array, dialect: Dialect) -> pa.Array:
     """Numbers with a decimal point alone; what would be one only if it were not in this dialect is none."""
     if dialect.thousands is not None:
-        mark = _SPACES if dialect.thousands == " " else f"[{dialect.thousands}]"
-        grouped = rf"^[+-]?[0-9]{{1,3}}({mark}[0-9]{{3}})+([{dialect.decimal}][0-9]*)?([eE][+-]?[0-9]+)?$"
-        is_grouped = pc.match_substring_regex(text, grouped)
+        form, mark = grouped(dialect)
+        is_grouped = pc.match_substring_regex(text, form)
         text = pc.if_else(is_grouped, pc.replace_substring_regex(text, mark, ""), text)
     if dialect.decimal == ",":
         text = pc.replace_substring(pc.replace_substring(text, ".", "!"), ",", ".")

@@ -1,5 +1,6 @@
 """The command line against a real service: what it prints for people, for machines, and when it is refused."""
 
+import gzip
 import io
 import itertools
 import json
@@ -387,6 +388,19 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     for odd, says in ((tmp_path / "odd.csv", "the model does not know height"), (spec, "no row under a header")):
         code, _, err = run("predict", job, str(odd))
         assert (code, says in err) == (1, True), err
+    dialect = {"dialect": {"delimiter": ";", "encoding": "latin-1", "decimal": ","}}
+    (tmp_path / "spec.json").write_text(json.dumps(json.loads(spec.read_text()) | dialect))
+    with_spec = ["--spec", str(tmp_path / "spec.json")]
+    foreign, plain = tmp_path / "foreign.csv", tmp_path / "plain.csv"
+    foreign.write_bytes("age;sex;ort\n20,5;f;Köln\n".encode("latin-1"))
+    for more, says in (([], "is not utf-8: --spec names a spec"), (with_spec, "the model does not know ort")):
+        code, _, err = run("predict", job, str(foreign), *more)
+        assert (code, says in err) == (1, True), err
+    foreign.write_bytes(gzip.compress(b"age;sex\n20,5;f\n"))
+    plain.write_text("age,sex\n20.5,f\n")
+    assert run("predict", job, str(foreign), *with_spec)[:2] == run("predict", job, str(plain))[:2]
+    code, _, err = run("predict", "nowhere.json", str(file))
+    assert (code, "is no file, and no job's id" in err) == (1, True), err
     code, out, _ = run("datasets", name)
     assert (code, re.search(r"^sex +category +f, m +-$", out, re.M) is not None) == (0, True)
     code, out, _ = run("health", "--metrics")

@@ -44,6 +44,11 @@ def _problem(text: str) -> ApiError:
     return invalid(caught.value.errors(), "body")
 
 
+def test_a_name_that_is_none_is_answered_by_those_that_are() -> None:
+    (violation,) = _problem('{"pet": {"name": "canary_4711"}}').violations or ()
+    assert (violation.where, violation.what) == ("body.pet", "is not one of the names known here: cat, dog")
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_makes_a_complete_document(code: str) -> None:
     details = ApiError(code).details()

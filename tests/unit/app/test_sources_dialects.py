@@ -20,6 +20,8 @@ from app.sources import dates
 from app.sources.encoding import Fate, encoder
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.ingest import Reading, encoded
+from purse.dates import numbers, part
+from purse.prediction import encode
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import Dialect, FileReport
@@ -118,13 +120,16 @@ _DIALECTS = st.sampled_from(
 
 @pytest.mark.slow
 @given(_DIALECTS, st.lists(st.none() | _NUMBERISH | st.dates().map(str), max_size=8))
-def test_in_any_dialect_a_code_is_the_same_in_any_company(dialect: Dialect, values: list[str | None]) -> None:
+def test_in_any_dialect_a_code_is_the_same_in_any_company_and_in_a_prediction(
+    dialect: Dialect, values: list[str | None]
+) -> None:
     day = X.model_copy(update={"date": "day"})
     for column in (X, COLUMNS[1], day):
         made = encoder(column, dialect)
         alone = [tuple(part[0] for part in made.read(pa.array([value], pa.string()))) for value in values]
         for company in (pa.array(values, pa.string()), pa.array(values, pa.string()).dictionary_encode()):
             assert list(zip(*made.read(company), strict=True)) == alone
+        assert encode(column, values, dialect).tolist() == [code for code, _ in alone]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +155,8 @@ def test_a_date_is_a_day_that_there_is_in_the_declared_format(form: str, text: s
     assert Dialect(date_format=form).date_format == form
     [found] = dates.parsed(pa.array([text]), form)
     assert np.isnat(found) if moment is None else found == np.datetime64(moment)
+    [seconds] = numbers([text], form, "seconds")
+    assert math.isnan(seconds) if moment is None else seconds == found.astype(np.int64)
 
 
 @pytest.mark.slow
@@ -169,8 +176,9 @@ def test_parts_of_a_date_are_those_of_the_calendar(moment: dt.datetime) -> None:
     }
     text = dates.parsed(pa.array([moment.isoformat(), "no"]), "%Y-%m-%dT%H:%M:%S")
     typed = dates.typed(pa.array([moment, None], pa.timestamp("s")))
-    for part, value in expected.items():
-        for found in (dates.part(text, part), dates.part(typed, part)):  # type: ignore[arg-type]
+    for wanted, value in expected.items():
+        seen = numbers([moment, None], "%Y", wanted)  # type: ignore[arg-type]
+        for found in (part(text, wanted), part(typed, wanted), seen):  # type: ignore[arg-type]
             assert found[0] == value
             assert math.isnan(found[1])
 

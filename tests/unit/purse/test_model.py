@@ -1,6 +1,7 @@
 """A model in people's hands: names, summary, the frames that it predicts from, other libraries' copies of it."""
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import Any, get_args
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from purse import Model, names, predict
 from purse.frames import as_csv, columns
+from purse.wire.files import Dialect
 from solvers.domains import Domain
 from solvers.losses import Loss
 from solvers.methods import Method
@@ -116,6 +118,21 @@ def test_a_frame_predicts_as_its_rows_do_and_is_uploaded_as_a_file(kind: str) ->
             "0.1,6.9,,b",
             "",
         ]
+
+
+@pytest.mark.slow
+def test_dates_are_read_as_they_were_trained_on() -> None:
+    """Text in the dialect, dates and times of Python, of NumPy and of pandas, or what the column asks of a date."""
+    year = {"name": "year", "type": "number", "lower": 2000.0, "upper": 2040.0, "source": "seen", "date": "year"}
+    season = {"name": "month", "type": "category", "categories": ["1", "7"], "source": "seen", "date": "month"}
+    fields = _model("identity").model_dump() | {"features": [year, season], "coefficients": [1.0, 10.0, 20.0, 40.0]}
+    model, german = Model.model_validate(fields), Dialect(date_format="%d.%m.%Y")
+    seen = [date(2030, 7, 4), datetime(2030, 7, 4, 23, tzinfo=UTC), np.datetime64("2030-07-04"), "2030-07-04"]
+    assert set(predict(model, [{"seen": one} for one in seen])) == {12.5 + 22.5 * (0.1 + 0.5 + 20)}
+    assert predict(model, [{"seen": "04.07.2030"}], german) == predict(model, [{"year": 2030, "month": 7}])
+    pd = pytest.importorskip("pandas")
+    assert predict(model, pd.DataFrame({"seen": pd.to_datetime(["2030-07-04"])})) == predict(model, [{"seen": seen[0]}])
+    assert predict(model, [{"seen": "04.07.2030"}]) == 12.5 + 22.5 * (0.1 + 0 + 40)  # no date in the default dialect
 
 
 @pytest.mark.slow
