@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from tests.support.examples import FILE, tell
 from tests.support.service import Service
@@ -33,6 +32,8 @@ def _contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, An
 
 def test_every_body_and_every_answer_has_an_example_that_suits_its_schema(document: dict[str, Any]) -> None:
     """Who adds a route adds it to the story, and runs `python -m tests.support.examples`."""
+    from jsonschema import Draft202012Validator  # takes a second: not where the suite is collected
+
     found = list(_contents(document))
     assert [(name, what) for name, what, content in found if "example" not in content] == []
     for name, what, content in found:
