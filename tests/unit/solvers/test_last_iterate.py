@@ -164,13 +164,13 @@ def test_only_the_last_iterate_is_an_answer() -> None:
 @pytest.mark.parametrize("release", ["last", "random"])
 def test_learns_where_there_is_enough_data(release: str) -> None:
     """The last iterate near the minimizer; a random one at least downhill on average."""
-    problem = Problem(Logistic(), L2(0.05), n=50_000, d=2, row_norm=1.0)
+    problem = Problem(Logistic(), L2(0.05), n=15_000, d=2, row_norm=1.0)
     rng = np.random.default_rng(5)
     X = rng.normal(size=(problem.n, 2)) / 3
     y = np.sign(X @ [1.0, -2.0] + 0.1 * rng.normal(size=problem.n))
     best = solve(DpGd(steps=200, step=4.0), problem, X, y, Privacy(90.0, 1e-2)).coefficients
     method = DpGd(steps=60, step=1 / problem.L, release=release)  # type: ignore[arg-type]
-    found = [solve(method, problem, X, y, PRIVACY) for _ in range(8)]
+    found = [solve(method, problem, X, y, PRIVACY) for _ in range(25)]  # of which one in twelve is an early one
     gaps = [float(np.linalg.norm(one.coefficients - best)) for one in found]
     assert float(np.median(gaps)) < 0.25 * float(np.linalg.norm(best))
     kind = "GaussianDpEvent" if release == "last" else "RandomIterateDpEvent"

@@ -106,25 +106,25 @@ def test_a_begun_use_counts_whole() -> None:
 
 @pytest.mark.slow
 def test_it_learns_what_full_gradients_learn() -> None:
-    """Logistic loss, 4,000 rows: most of the way from the start to the minimum, in half a pass."""
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((4_000, 5))
-    y = np.where(X @ [1.0, -1.0, 0.5, 0.0, 2.0] + rng.standard_normal(4_000) > 0, 1.0, -1.0)
-    problem = Problem(Logistic(), n=4_000, d=5, row_norm=4.0)
+    """Logistic loss, 1,500 rows: 0.05 and 0.08 of the way are left in the mean, 0.03 at most from run to run."""
+    rng, privacy = np.random.default_rng(3), Privacy(3.0, 1e-6)
+    X = rng.standard_normal((1_500, 5))
+    y = np.where(X @ [1.0, -1.0, 0.5, 0.0, 2.0] + rng.standard_normal(1_500) > 0, 1.0, -1.0)
+    problem = Problem(Logistic(), n=1_500, d=5, row_norm=4.0)
 
     def risk(w: Vector) -> float:
         return float(np.mean(problem.loss.value(X @ w, y)))
 
-    best = risk(solve(DpGd(), problem, X, y, PRIVACY).coefficients)
+    best = risk(solve(DpGd(), problem, X, y, privacy).coefficients)
     for form in ("independent", "ordered"):
-        found = solve(NoisyMirrorDescent(form=form), problem, X, y, PRIVACY)
-        assert found.epsilon <= 1
+        found = solve(NoisyMirrorDescent(form=form), problem, X, y, privacy)
+        assert found.epsilon <= 3
         assert risk(found.coefficients) - best < 0.3 * (math.log(2) - best)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.9), Squared(), Logistic()], ids=lambda x: x.name)
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3), (60, 4), (1001, 2)])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3), (60, 4), (301, 2)])
 def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d: int) -> None:
     rng = np.random.default_rng(7)
     X, y = rng.uniform(-1, 1, (n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)

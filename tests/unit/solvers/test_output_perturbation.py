@@ -42,7 +42,7 @@ def test_replacing_one_record_moves_the_iterate_within_the_bound(domain: L2Ball,
     rng = np.random.default_rng(steps)
     problem = Problem(HuberHinge(0.5), L2(0.05), domain, n=60, d=3, row_norm=1.0)
     bound, farthest = Piece(problem, range(10, 50), pull).sensitivity(1.0), 0.0
-    for _ in range(40):
+    for _ in range(6):
         X, y = rng.normal(size=(60, 3)), np.sign(rng.normal(size=60))
         other, other_y = X.copy(), y.copy()
         other[30], other_y[30] = -X[30], y[30]
@@ -91,7 +91,7 @@ def test_more_data_means_less_error_and_the_receipt_states_one_gaussian_release(
         assert release.event["type"] == "GaussianDpEvent"
         assert release.accountant == "exact_gaussian"
         access = DataAccess(problem, inputs.of_arrays(X, y, problem), Plan(()), Noise(SeededBits(1)))
-        best = Piece(problem, range(n), 0.0).minimize(access, np.zeros(2), np.zeros(2), 3000)
+        best = Piece(problem, range(n), 0.0).minimize(access, np.zeros(2), np.zeros(2), 300)
         errors.append(float(np.linalg.norm(release.coefficients - best)))
     assert errors[1] < 0.05 < errors[0] + 0.05
     assert errors[1] < errors[0]

@@ -125,8 +125,8 @@ def test_points_are_those_of_asking_one_by_one(
     centring: bool, loss: Loss, regularizer: Regularizer, domain: Domain
 ) -> None:
     """From the anchor, near it and beyond: with the same batches and the same normal draws, the same points."""
-    far = _compared(centring, _problem(loss, regularizer, domain), 700)
-    assert 0 < far < 700 if isinstance(domain, Free) else far < 700
+    far = _compared(centring, _problem(loss, regularizer, domain), 500)
+    assert 0 < far < 500 if isinstance(domain, Free) else far < 500
 
 
 @pytest.mark.parametrize("centring", [False, True])

@@ -77,7 +77,7 @@ CASES = [
     (methods.DpGd(release="last"), small(Logistic(), L1Ball(0.1), L2(0.1)), BALL),
     (methods.DpGd(), small(Sigmoid(), L1Ball(0.1)), BALL),
     (methods.DpAccMd(), small(Quantile(0.3, 0.1), L2Ball(0.1)), BALL),
-    (methods.NoisySgd(), small(Power(), L2Ball(0.1)), BALL),
+    (methods.NoisySgd(steps=30), small(Power(), L2Ball(0.1)), BALL),
     (methods.NoisyMirrorDescent(batch=10), small(Hinge(), L2Ball(0.1)), BALL),
     (methods.DpSvrg(), small(Logistic(), L2Ball(0.1)), BALL),
     (methods.DpSvrgPp(), small(Logistic(), L2Ball(0.1)), BALL),
