@@ -122,6 +122,13 @@ def _sum(one: Vector, first: int, count: int, low: int, high: int) -> tuple[Vect
     return total, start
 
 
+def of_two(x: Vector, weight: Vector, floor: float) -> float:
+    """E[((X + X')/2 - floor)_+] of two independent terms of this law, x rising: what is beyond each, in sums."""
+    beyond = np.searchsorted(x, 2 * floor - x)
+    mass, first = (np.append(np.cumsum(part[::-1])[::-1], 0.0)[beyond] for part in (weight, weight * x))
+    return float(weight @ (mass * (x / 2 - floor) + first / 2))
+
+
 def allocation_delta(form: str, slots: int, q: float, c: float, epsilon: float) -> float:
     """delta(epsilon > 0), a little above it and to 1e-19 at best.
 

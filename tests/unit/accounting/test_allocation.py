@@ -19,7 +19,7 @@ from accounting.mechanisms import PoissonGaussian, RandomAllocation
 from accounting.mechanisms.random_allocation import AllocationLoss, Form
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.codec import plan_from_json, plan_to_json
-from tests.reference.allocation import allocation_delta
+from tests.reference.allocation import allocation_delta, of_two
 from tests.reference.losses import of_profile
 
 ROWS = 200_000
@@ -60,12 +60,10 @@ def test_a_hundred_thousand_slots() -> None:
 
 def exact_two_slots(q: float, c: float, gamma: float) -> float:
     """H_gamma of the independent form with two slots: opposite records, integrated over the plane."""
-    y = np.linspace(-9 - c, 9 + c, 2001)
+    y = np.linspace(-9 - c, 9 + c, 20_001)
     phi = np.exp(-y * y / 2) / math.sqrt(2 * math.pi) * (y[1] - y[0])
-    up, down = np.exp(c * y - c * c / 2), np.exp(-c * y - c * c / 2)
-    p = 1 - q + q / 2 * (up[:, None] + up)
-    r = 1 - q + q / 2 * (down[:, None] + down)
-    return float(phi @ np.maximum(p - gamma * r, 0.0) @ phi)
+    x = np.exp(c * y - c * c / 2) - gamma * np.exp(-c * y - c * c / 2)
+    return q * of_two(x, phi, (1 - q) * (gamma - 1) / q)
 
 
 @pytest.mark.slow
@@ -97,22 +95,6 @@ def test_the_profile_against_the_reference(form: Form, slots: int, q: float, c: 
     """Both round up; they differ by their grids."""
     theirs = allocation_delta(form, slots, q, c, epsilon)
     assert hockey_stick(RandomAllocation(q, slots, form), 1 / c, epsilon) == pytest.approx(theirs, rel=0.06)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("slots", "c", "epsilon"), [(20, 0.5, 0.3), (100, 1.0, 0.3), (300, 1.5, 0.5)])
-def test_the_independent_profile_is_reached_by_opposite_records(slots: int, c: float, epsilon: float) -> None:
-    """Simulation of P against Q: the bound is not below, and within a few percent, of the truth."""
-    q, gamma, rng, found = 0.5, math.exp(epsilon), np.random.default_rng(5), []
-    for _ in range(20):
-        y = rng.standard_normal((20_000, slots), dtype=np.float32)
-        inside = np.flatnonzero(rng.random(len(y)) < q)
-        y[inside, rng.integers(0, slots, len(inside))] += c
-        p, r = (1 - q + q * np.exp(sign * c * y - c * c / 2).mean(axis=1) for sign in (1, -1))
-        found.append(np.maximum(1 - gamma * r / p, 0.0).mean())
-    mean, error = float(np.mean(found)), float(np.std(found)) / math.sqrt(len(found))
-    bound = hockey_stick(RandomAllocation(q, slots), 1 / c, epsilon)
-    assert mean - 5 * error <= bound <= mean * 1.05 + 5 * error
 
 
 @pytest.mark.slow
@@ -183,8 +165,7 @@ def test_at_more_noise_the_tail_has_a_probability_of_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("q", [0.05, 0.5, 1.0])
-@pytest.mark.parametrize("slots", [10, 100, 1000, 10_000])
+@pytest.mark.parametrize(("slots", "q"), [(10, 0.05), (10, 1.0), (100, 0.5), (1000, 0.5), (10_000, 0.05), (10_000, 1)])
 def test_one_use_costs_less_with_more_noise(slots: int, q: float) -> None:
     """The certified epsilon over the whole grid of noise and delta, and never above that of known slots."""
     for delta in (1e-3, 1e-6, 1e-9):
@@ -201,7 +182,7 @@ def test_one_use_costs_less_with_more_noise(slots: int, q: float) -> None:
 @pytest.mark.parametrize(("slots", "count"), [(10, 10), (100, 100), (1000, 8)])
 def test_many_uses_cost_less_with_more_noise(slots: int, count: int) -> None:
     last = math.inf
-    for z in np.geomspace(0.7, 20, 7):
+    for z in np.geomspace(0.7, 20, 5):
         plan = Plan((PlannedQuery("half_pass", count, RandomAllocation(0.5, slots), float(z)),))
         epsilon = PldAccountant().epsilon(plan, 1e-6)
         assert epsilon < last

@@ -518,7 +518,7 @@ def b64(value: Any) -> str:
 )
 @example(field="id", value="a", header=[], signature="W10.e30.", trusted=KEYS, resign=False)
 @example(field="id", value="a", header=3, signature="Mw.e30.", trusted=KEYS, resign=False)
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_malformed_documents_raise_receipt_invalid_and_nothing_else(
     field: str, value: Any, header: Any, signature: Any, trusted: Any, resign: bool
 ) -> None:
