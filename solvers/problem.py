@@ -5,6 +5,7 @@ Where a record is a person of up to k rows, F(w) = (1/n) sum_p (1/k) sum over p'
 
 import math
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,8 @@ class Problem:
             raise Unsuitable(f"n times max_rows must not exceed {MAX_ROWS}")
         if type(self.d) is not int or not 1 <= self.d <= MAX_DIMENSION:
             raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
+        if self.relation not in get_args(Relation):
+            raise Unsuitable(f"relation is one of {', '.join(get_args(Relation))}")
         if self.columns is not None and self.columns.d != self.d:
             raise Unsuitable("the declared columns do not make rows of length d")
         if self.moments is not None and (self.columns is None or len(self.moments[0]) != self.d - 1):

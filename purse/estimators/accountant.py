@@ -1,19 +1,24 @@
 """One budget for the fits of many estimators on the same people's data."""
 
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from accounting.errors import BudgetExhausted
 from accounting.filter import Filter, Kind
 from accounting.plan import ReleasePlan
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Relation, Unit
 from accounting.records.chain import GENESIS
 from accounting.records.events import Charged
 from accounting.records.ledger import LedgerState, remaining_epsilon, spent_epsilon, step
 
+ROW: Final = Unit()
+
 
 class BudgetAccountant:
     """All fits that share it are together (epsilon, delta)-DP, however each was chosen from the results before it.
+
+    Between the neighbors of its first fit: those that differ in a row or in a person, by the same relation. A fit for
+    others is refused, since promises between different neighbors do not add up.
 
     A fit is charged before a value of its data is read, and stays charged whatever becomes of it; one that does not
     fit is refused. The filter is the service's (docs/spec 9 and 21), and so is the rule of the empty ledger: a first
@@ -37,6 +42,7 @@ class BudgetAccountant:
         rule = Filter.open(filter, Privacy(epsilon, delta))
         self._state = LedgerState(rule, rule.nothing, 0, False, 0, GENESIS)
         self._lock = Lock()
+        self._neighbors: tuple[Relation, str] | None = None
 
     @property
     def filter(self) -> Filter:
@@ -58,13 +64,14 @@ class BudgetAccountant:
         """The largest epsilon, at the budget's delta, of one more Gaussian fit (pure under "pure"), rounded down."""
         return remaining_epsilon(self._state)
 
-    def charge(self, planned: ReleasePlan, guarantee: Privacy) -> None:
+    def charge(self, planned: ReleasePlan, guarantee: Privacy, unit: Unit = ROW) -> None:
         """Adds a fit's cost, or refuses it and adds nothing; no two threads are admitted where one fits.
 
         Parameters
         ----------
         planned : what the fit will ask, with its noise
         guarantee : the (epsilon, delta) that it was calibrated to
+        unit : what its neighbors differ in
 
         Raises
         ------
@@ -72,12 +79,18 @@ class BudgetAccountant:
             if it does not fit.
         FilterMismatch
             if the plan has no price in the filter's currency.
+        ValueError
+            if it is between other neighbors than the fits before it.
         """
+        neighbors = (planned.plan.relation, unit.name)
         try:
             cost = self.filter.cost(planned.plan)
             with self._lock:
                 charge = Charged(f"fit_{self._state.charges + 1}", cost, guarantee)
-                self._state = step(self._state, charge)
+                if self._neighbors is not None and self._neighbors != neighbors:
+                    relation, name = self._neighbors
+                    raise ValueError(f"this budget is of neighbors that differ in one {name}, by {relation}")
+                self._state, self._neighbors = step(self._state, charge), neighbors
         except BudgetExhausted:
             left = f"epsilon {self.remaining:.4g} at delta {self.filter.privacy.delta:.3g}"
             raise BudgetExhausted(f"the fit was refused and no data was read: about {left} remains") from None

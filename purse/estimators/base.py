@@ -6,19 +6,22 @@ missing or cannot be read counts as the middle of its bounds, a category or a nu
 nearer bound.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, get_args
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Unit
 from purse.estimators import declared
+from purse.estimators.accountant import ROW
 from purse.estimators.declared import Floats
 from purse.model import inputs
 from purse.prediction import encode
+from purse.values import as_text
 from purse.wire.columns import Column
 from solvers.losses import Loss
 from solvers.methods import Method
@@ -27,26 +30,29 @@ from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
 from solvers.solve import plan, release
 
+_TAKEN: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
 METHODS: Final[dict[str, Method | Auto]] = {kind().name: kind() for kind in (Auto, *get_args(Method))}
 
 
 class Private(BaseEstimator):  # type: ignore[misc]
     """What all have in common: a declaration, a fit that is planned, charged and run, margins."""
 
-    def _fit(self, X: Any, y: NDArray[Any], loss: Loss, targets: Callable[[], Floats]) -> Floats:
+    def _fit(self, X: Any, y: NDArray[Any], loss: Loss, targets: Callable[[], Floats], persons: Any) -> Floats:
         """The coefficients of coded rows, (K, d). In this order: shapes, the plan, the charge, and then the data."""
-        X = validate_data(self, X, dtype=None, ensure_all_finite=False)
-        check_consistent_length(X, y)
-        features = self._features(X)
+        X = validate_data(self, X, **_TAKEN)
+        check_consistent_length(X, y, persons)
+        features, named, unit = self._features(X), _names(persons), self._unit(persons)
+        n = X.shape[0] if named is None else len(np.unique(named))
         laid_out, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
-        facts: Any = {"n": len(X), "d": laid_out.d, "row_norm": laid_out.row_norm, "columns": laid_out}
-        privacy, accountant = self._privacy(len(X)), self.accountant
+        facts: Any = {"n": n, "d": laid_out.d, "row_norm": laid_out.row_norm, "columns": laid_out}
+        facts |= {"relation": self.neighbors, "unit": unit}
+        privacy, accountant = self._privacy(n), self.accountant
         is_gaussian = accountant is not None and accountant.filter.kind == "gdp"
         problem = Problem(loss, regularizer, **facts)
         quote = plan(_method(self.method), problem, privacy, currency="gaussian" if is_gaussian else "renyi")
         if accountant is not None:
-            accountant.charge(quote.release, privacy)
-        self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets())
+            accountant.charge(quote.release, privacy, unit)
+        self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets(), named)
         self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
         self.coef_names_ = [name for column in features for name in inputs(column)]
         self._weights = self.release_.coefficients.reshape(-1, laid_out.d)
@@ -59,11 +65,17 @@ class Private(BaseEstimator):  # type: ignore[misc]
         holds it and wants to know before a fit whether the declaration is that of the file; they are not private.
         """
         twin = clone(self)
-        X = validate_data(twin, X, dtype=None, ensure_all_finite=False)
-        found = {column.name: declared.unread(column, X[:, j]) for j, column in enumerate(twin._features(X))}
+        features = twin._features(X := validate_data(twin, X, **_TAKEN))
+        found = {column.name: declared.unread(column, x) for column, x in zip(features, _values(X), strict=True)}
         return found | {"the target": self._unread(target(y, self))}
 
-    def _features(self, X: NDArray[Any]) -> tuple[Column, ...]:
+    def _unit(self, persons: Any) -> Unit:
+        """What neighbors differ in."""
+        if (persons is None) != (self.max_rows is None):
+            raise ValueError("max_rows, of each person at most, goes with fit(X, y, persons=...), whose each row is")
+        return ROW if persons is None else Unit("person", self.max_rows)
+
+    def _features(self, X: Any) -> tuple[Column, ...]:
         names = getattr(self, "feature_names_in_", range(X.shape[1]))
         return declared.columns(self.bounds, self.categories, [*names])
 
@@ -76,12 +88,12 @@ class Private(BaseEstimator):  # type: ignore[misc]
     def _margins(self, X: Any) -> Floats:
         """(n, K)."""
         check_is_fitted(self, "release_")
-        X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
+        X = validate_data(self, X, **_TAKEN, reset=False)
         return declared.margins(self._columns, _codes(self._columns, X), self._weights)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         tags.non_deterministic = True  # the noise is nobody's to choose
         tags.target_tags.required = True
         return tags
@@ -104,5 +116,26 @@ def _method(asked: "str | Method | Auto") -> "Method | Auto":
     return METHODS[asked]
 
 
-def _codes(features: Sequence[Any], X: NDArray[Any]) -> list[Floats]:
-    return [encode(column, X[:, j]) for j, column in enumerate(features)]
+def _names(persons: Any) -> NDArray[Any] | None:
+    """Each row's person, a whole number or text; a ValueError if one has none, as the service refuses such a file."""
+    if persons is None:
+        return None
+    named = column_or_1d(persons)
+    if named.dtype.kind in "iuUS":
+        return np.asarray(named)
+    texts = [as_text(name).strip() for name in named.tolist()]
+    if {"", "<NA>", "NaT"}.intersection(texts):  # as None, NaN and what pandas has in their place are written
+        raise ValueError("persons must say whose each row is")
+    return np.array(texts)
+
+
+def _values(X: Any) -> Iterator[NDArray[Any]]:
+    """The columns, each (n,); of SciPy's sparse rows unfolded one by one."""
+    if not hasattr(X, "tocsc"):
+        return iter(X.T)
+    by_column = X.tocsc()
+    return (by_column[:, [j]].toarray().ravel() for j in range(X.shape[1]))
+
+
+def _codes(features: Sequence[Any], X: Any) -> list[Floats]:
+    return [encode(column, x) for column, x in zip(features, _values(X), strict=True)]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
+from accounting.privacy import REPLACE_ONE, Relation
 from purse.estimators import declared
 from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
@@ -30,6 +31,8 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         alpha: float = 0.0,
         method: "str | Method | Auto" = "auto",
         accountant: BudgetAccountant | None = None,
+        neighbors: Relation = REPLACE_ONE,
+        max_rows: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -39,14 +42,17 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         self.alpha = alpha
         self.method = method
         self.accountant = accountant
+        self.neighbors = neighbors
+        self.max_rows = max_rows
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Any:
         """A private model of the rows; see the class for what is promised.
 
         Parameters
         ----------
-        X : (n, p) numbers or a frame, with the columns that were declared
+        X : (n, p) numbers, a frame, or SciPy's sparse rows, with the columns that were declared
         y : (n,), of the declared classes; whatever else counts as the first of them
+        persons : (n,), with `max_rows`: whose each row is, a whole number or text
 
         Raises
         ------
@@ -57,7 +63,7 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         """
         y = target(y, self)
         classes = self._declared(y)
-        weights = self._fit(X, y, self._loss(len(classes)), lambda: _labels(y, classes))
+        weights = self._fit(X, y, self._loss(len(classes)), lambda: _labels(y, classes), persons)
         self.classes_ = classes
         self.coef_, self.intercept_ = declared.original(self._columns, weights)
         return self
@@ -97,7 +103,8 @@ class PrivateLogisticRegression(_Classifier):
     """f(m, y) = ln(1 + e^(-y m)), for more than two classes logsumexp(m) - m_y; (epsilon, delta)-DP in each row.
 
     For data that differ in one row, of X and y, replaced by any other: P(model in S) <= e^epsilon P(model' in S) +
-    delta. n, the declaration and all parameters are public. Each fit draws fresh noise that nobody chooses: there is no
+    delta; with `max_rows`, in one person, all rows of theirs. n, the rows' or the persons' number, the declaration and
+    all parameters are public. Each fit draws fresh noise that nobody chooses: there is no
     `random_state`, and two fits differ.
 
     Parameters
@@ -110,6 +117,8 @@ class PrivateLogisticRegression(_Classifier):
         columns where it standardises (docs/http.md)
     method : "auto", the name of a method, or one of `solvers.methods`, with its parameters
     accountant : charges the fit, with others that share it; without one nobody adds fits up
+    neighbors : "replace_one", or "zero_out": one row against none in its place (docs/spec 25)
+    max_rows : k: a person is protected, whom `fit` is told of each row; of each the first k rows are used
 
     Attributes: `coef_`, (1, p) or (K, p), and `intercept_`, in the columns' own units, for values inside of their
     bounds; `coef_names_`, what each coefficient multiplies; `classes_`; `epsilon_` and `delta_`, what was spent;

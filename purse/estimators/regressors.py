@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from accounting.privacy import REPLACE_ONE, Relation
 from purse.estimators import declared
 from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
@@ -19,13 +20,14 @@ from solvers.selection import Auto
 
 
 class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Any:
         """A private model of the rows; see the class for what is promised.
 
         Parameters
         ----------
-        X : (n, p) numbers or a frame, with the columns that were declared
+        X : (n, p) numbers, a frame, or SciPy's sparse rows, with the columns that were declared
         y : (n,) numbers; those outside of `target_bounds` count as the nearer one, what is none as their middle
+        persons : (n,), with `max_rows`: whose each row is, a whole number or text
 
         Raises
         ------
@@ -35,7 +37,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
             if the accountant refuses; then no data was read.
         """
         y, bounded = target(y, self), self._bounded()
-        weights = self._fit(X, y, self._loss(), lambda: encode(bounded, y))
+        weights = self._fit(X, y, self._loss(), lambda: encode(bounded, y), persons)
         self._scale = number_scale(bounded)
         slopes, intercepts = declared.original(self._columns, weights)
         self.coef_ = self._scale[1] * slopes[0]
@@ -85,6 +87,8 @@ class PrivateLinearRegression(_Regressor):
         alpha: float = 0.0,
         method: "str | Method | Auto" = "auto",
         accountant: BudgetAccountant | None = None,
+        neighbors: Relation = REPLACE_ONE,
+        max_rows: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -94,6 +98,8 @@ class PrivateLinearRegression(_Regressor):
         self.alpha = alpha
         self.method = method
         self.accountant = accountant
+        self.neighbors = neighbors
+        self.max_rows = max_rows
 
     def _loss(self) -> Loss:
         return Squared()
@@ -124,6 +130,8 @@ class PrivateQuantileRegressor(_Regressor):
         alpha: float = 0.0,
         method: "str | Method | Auto" = "auto",
         accountant: BudgetAccountant | None = None,
+        neighbors: Relation = REPLACE_ONE,
+        max_rows: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.quantile = quantile
@@ -135,6 +143,8 @@ class PrivateQuantileRegressor(_Regressor):
         self.alpha = alpha
         self.method = method
         self.accountant = accountant
+        self.neighbors = neighbors
+        self.max_rows = max_rows
 
     def _loss(self) -> Loss:
         return Quantile(self.quantile, self.smoothing)

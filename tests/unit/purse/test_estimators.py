@@ -13,7 +13,7 @@ import pytest
 import purse
 from accounting.errors import BudgetExhausted
 from accounting.noise import Noise
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Unit
 from solvers.columns import Columns
 from solvers.losses import Logistic
 from solvers.methods import DpGd, OutputPerturbation
@@ -192,6 +192,96 @@ def test_a_budget_is_shared_and_charged_before_a_value_is_read(monkeypatch: pyte
     with pytest.raises(AssertionError, match="was read"):
         again.set_params(epsilon=0.3).fit(X, y)
     assert accountant.fits == 2, "a fit that failed stays charged"
+
+
+_EACH: Any = [
+    ("PrivateLogisticRegression", {"classes": [0, 1]}),
+    ("PrivateLinearSVC", {"classes": [0, 1]}),
+    ("PrivateLinearRegression", {"target_bounds": (0, 1)}),
+    ("PrivateQuantileRegressor", {"target_bounds": (0, 1)}),
+]
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(("name", "said"), _EACH)
+def test_rows_are_protected_by_person_where_that_is_asked(name: str, said: Any) -> None:
+    """The solvers' own run of persons' rows; rows beyond the cap, and in what order others' come, change nothing."""
+    X, y = _rows(300)
+    whose = np.repeat(np.arange(150), 2)
+    said = said | {"bounds": (-1, 1), "method": "dp_gd", "epsilon": 2.0, "max_rows": 2}
+    kind = getattr(purse, name)
+    told = kind(**said).fit(X, y, persons=whose)
+    more = kind(**said).fit(np.vstack((X, -X)), np.append(y, 1 - y), persons=[f"p{i:03}" for i in (*whose, *whose)])
+    np.testing.assert_array_equal(told.release_.coefficients, more.release_.coefficients)
+    assert told.delta_ == min(1e-6, 1 / (10 * 150))
+    alone = kind(**said | {"max_rows": 4}).fit(X, y, persons=whose)
+    assert abs(alone.release_.coefficients - told.release_.coefficients).max() > 1e-6
+    laid_out = Columns((1, 1, 1))
+    facts: Any = {"n": 150, "d": 4, "row_norm": laid_out.row_norm, "columns": laid_out}
+    model = kind(**said)
+    problem = Problem(model._loss(*([2] if "classes" in said else [])), unit=Unit("person", 2), **facts)
+    targets = 2.0 * y - 1
+    expected = solve(DpGd(), problem, np.column_stack((X, np.ones(300))), targets, Privacy(2.0, 1e-6), persons=whose)
+    np.testing.assert_array_equal(told.release_.coefficients, expected.coefficients)
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(("name", "said"), _EACH)
+def test_a_row_may_be_protected_against_none_in_its_place(name: str, said: Any) -> None:
+    X, y = _rows(300)
+    said = said | {"bounds": (-1, 1), "method": DpGd(steps=20), "epsilon": 2.0}
+    told = getattr(purse, name)(neighbors="zero_out", **said).fit(X, y)
+    assert told.release_.transcript.relation == "zero_out"
+    other = getattr(purse, name)(**said).fit(X, y)
+    multipliers = [fit.release_.transcript.queries[0].noise_multiplier for fit in (told, other)]
+    assert 1.9 < multipliers[1] / multipliers[0] < 2.1, "a record against none moves sums half as far"
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(("name", "said"), _EACH)
+def test_sparse_rows_are_the_rows_that_they_stand_for(name: str, said: Any) -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    X, y = _rows(200)
+    X = np.column_stack((np.where(np.abs(X) < 0.5, 0.0, X), np.arange(200) % 3))
+    ways: Any = {"bounds": {0: (-1, 1), 1: (0, 1), 2: (-2, 3)}, "categories": {3: [0, 1]}}
+    said = said | ways | {"method": "dp_gd", "epsilon": 2.0}
+    whole = getattr(purse, name)(**said).fit(X, y)
+    for rows in (sparse.csr_matrix(X), sparse.coo_array(X)):
+        told = getattr(purse, name)(**said).fit(rows, y)
+        np.testing.assert_array_equal(told.release_.coefficients, whole.release_.coefficients)
+        np.testing.assert_array_equal(told.predict(rows), whole.predict(X))
+        assert told.unread(rows, y) == whole.unread(X, y)
+
+
+@pytest.mark.parametrize(
+    ("more", "persons", "says"),
+    [
+        ({}, [1] * 20, "max_rows, of each person at most, goes with"),
+        ({"max_rows": 2}, None, "max_rows, of each person at most, goes with"),
+        ({"max_rows": 2}, ["a"] * 19 + [None], "whose each row is"),
+        ({"max_rows": 2}, ["a"] * 19, "inconsistent numbers of samples"),
+        ({"max_rows": 0}, ["a"] * 20, "max_rows must be an integer"),
+        ({"neighbors": "add_remove"}, None, "relation is one of replace_one, zero_out"),
+    ],
+)
+def test_what_is_protected_is_said_or_nothing_is_charged(more: Any, persons: Any, says: str) -> None:
+    X, y = _rows(20)
+    accountant = purse.BudgetAccountant(1.0, 1e-6)
+    with pytest.raises(ValueError, match=says):
+        _logistic(accountant=accountant, **more).fit(X, y, persons=persons)
+    assert accountant.fits == 0
+
+
+def test_a_budget_is_of_one_kind_of_neighbors() -> None:
+    X, y = _rows(60)
+    accountant = purse.BudgetAccountant(3.0, 1e-6)
+    whose = np.arange(60) // 2
+    _logistic(epsilon=0.5, accountant=accountant, max_rows=2).fit(X, y, persons=whose)
+    _logistic(epsilon=0.5, accountant=accountant, max_rows=1).fit(X, y, persons=whose)
+    for other, persons in (({}, None), ({"neighbors": "zero_out", "max_rows": 2}, whose)):
+        with pytest.raises(ValueError, match="neighbors that differ in one person, by replace_one"):
+            _logistic(epsilon=0.5, accountant=accountant, **other).fit(X, y, persons=persons)
+    assert accountant.fits == 2
 
 
 def test_a_refused_first_fit_leaves_no_model() -> None:
