@@ -261,7 +261,7 @@ def test_sparse_rows_are_the_rows_that_they_stand_for(name: str, said: Any) -> N
         ({"max_rows": 2}, ["a"] * 19 + [None], "whose each row is"),
         ({"max_rows": 2}, ["a"] * 19, "inconsistent numbers of samples"),
         ({"max_rows": 0}, ["a"] * 20, "max_rows must be an integer"),
-        ({"neighbors": "add_remove"}, None, "relation is one of replace_one, zero_out"),
+        ({"neighbors": "add_remove"}, None, "relation must be replace_one or zero_out"),
     ],
 )
 def test_what_is_protected_is_said_or_nothing_is_charged(more: Any, persons: Any, says: str) -> None:
