@@ -56,6 +56,18 @@ class Settings(BaseSettings):
         dict[str, tuple[str, ...]],
         Field(description="Groups and the datasets, by name or id, that their analysts know."),
     ] = {}
+    oidc_redirect: Annotated[
+        str | None,
+        Field(
+            description="`https://<this service>/pages/sign-in/return`, as it is registered there: signs in on pages."
+        ),
+    ] = None
+    oidc_client_secret: Annotated[
+        SecretStr | None, Field(description="For a provider that wants one beside PKCE; no browser sees it.")
+    ] = None
+    oidc_scopes: Annotated[
+        tuple[str, ...], Field(description="Scopes beside `openid` that a sign-in on pages asks for; a list.")
+    ] = ()
     oidc_skew_seconds: Annotated[
         int, Field(ge=0, le=300, description="How far the provider's clock and ours may be apart.")
     ] = 60
@@ -239,6 +251,9 @@ class Settings(BaseSettings):
             raise ValueError("sign-on needs all of oidc_issuer, oidc_audience and oidc_roles")
         if self.oidc_issuer is not None and not is_confidential(self.oidc_issuer):
             raise ValueError("oidc_issuer must be an https:// address without query and fragment")
+        back = self.oidc_redirect
+        if back is not None and not (all(given) and is_confidential(back) and back.endswith("/pages/sign-in/return")):
+            raise ValueError("oidc_redirect needs oidc_issuer, and is an https:// address ending /pages/sign-in/return")
         return self
 
     @property
@@ -273,5 +288,5 @@ def is_confidential(address: object) -> bool:
 
 def forget_secrets() -> None:
     """Takes what opens the service or its database out of the environment: no process started later inherits it."""
-    for name in ("PURSE_BOOTSTRAP_TOKEN", "PURSE_METRICS_TOKEN", "PURSE_DATABASE_URL"):
+    for name in ("PURSE_BOOTSTRAP_TOKEN", "PURSE_METRICS_TOKEN", "PURSE_DATABASE_URL", "PURSE_OIDC_CLIENT_SECRET"):
         os.environ.pop(name, None)

@@ -44,6 +44,7 @@ class Provider:
         self._issuer, self._clock, self._stale = issuer, clock, stale
         self._client = httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False)
         self._keys: Mapping[str, Key] = {}
+        self._described: Mapping[str, Any] = {}
         self._seen = self._asked = -math.inf
         self._look: asyncio.Task[None] | None = None
 
@@ -68,8 +69,27 @@ class Provider:
         if may_ask and (name not in self._keys or self._is_away()):
             await self._looked()
         if self._is_away():
-            raise ApiError("sign_on_unavailable", headers={"Retry-After": str(int(_AGAIN))})
+            raise _unavailable()
         return self._keys.get(name)
+
+    def endpoint(self, name: str) -> str:
+        """An address of the provider's, as it last said; `ApiError` sign_on_unavailable if it said none to trust."""
+        found = self._described.get(name)
+        if not isinstance(found, str) or not is_confidential(found):
+            raise _unavailable()
+        return found
+
+    async def exchanged(self, form: Mapping[str, str], secret: tuple[str, str] | None) -> dict[str, Any]:
+        """What it gives for a code; nothing if it refuses. `ApiError` sign_on_unavailable if it cannot be asked."""
+        address = self.endpoint("token_endpoint")
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await self._document(address, form, secret)
+        except ValueError:
+            return {}
+        except Exception as error:
+            _LOG.warning("the provider of sign-on took no code: %s", type(error).__name__)
+            raise _unavailable() from None
 
     def _is_away(self) -> bool:
         return self._clock.ticks() - self._seen > self._stale
@@ -88,19 +108,23 @@ class Provider:
                 if described.get("issuer") != self._issuer:
                     raise ValueError("it calls itself by another name")
                 self._keys = _read(await self._document(described.get("jwks_uri")))
+                self._described = described
             self._seen = self._asked
         except Exception as error:  # whatever it answers, we go on with what it said before
             _LOG.warning("the provider of sign-on gave no keys: %s", type(error).__name__)
         finally:
             self._look = None
 
-    async def _document(self, address: Any) -> dict[str, Any]:
+    async def _document(
+        self, address: Any, form: Mapping[str, str] | None = None, secret: tuple[str, str] | None = None
+    ) -> dict[str, Any]:
         """A JSON object from the provider, as its bytes are: nothing is unpacked that was not counted."""
         if not is_confidential(address):
             raise ValueError("its address is not one to trust")
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         body = bytearray()
-        async with self._client.stream("GET", address, headers=headers) as response:
+        asked: dict[str, Any] = {"headers": headers, "data": form} | ({} if secret is None else {"auth": secret})
+        async with self._client.stream("GET" if form is None else "POST", address, **asked) as response:
             if response.status_code != 200:
                 raise ValueError("it does not answer")
             async for piece in response.aiter_raw():
@@ -111,6 +135,10 @@ class Provider:
         if not isinstance(found, dict):
             raise ValueError("it says something else")
         return found
+
+
+def _unavailable() -> ApiError:
+    return ApiError("sign_on_unavailable", headers={"Retry-After": str(int(_AGAIN))})
 
 
 def _read(document: dict[str, Any]) -> Mapping[str, Key]:

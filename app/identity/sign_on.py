@@ -12,7 +12,7 @@ from typing import Any
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
-from joserfc.jwt import JWTClaimsRegistry
+from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 from pydantic import TypeAdapter
 
 from accounting.errors import CodecError
@@ -78,8 +78,12 @@ class SignOn:
         # What a header holds beside is not looked at, as RFC 7515 has it; a key that it brings along least of all.
         self._registry = JWSRegistry(algorithms=settings.oidc_algorithms, strict_check_header=False)
 
-    async def read(self, token: str) -> Arrival | None:
+    async def read(self, token: str, nonce: str | None = None) -> Arrival | None:
         """Whom the token is of; None if it is no valid one, whatever is wrong with it.
+
+        Parameters
+        ----------
+        nonce : that it must hold, if it is for one attempt to sign in
 
         Raises
         ------
@@ -99,7 +103,7 @@ class SignOn:
                 return None
             if not jws.validate_compact(signed, key, registry=self._registry):
                 return None
-            return self._arrival(parse(signed.payload or b""))
+            return self._arrival(parse(signed.payload or b""), nonce)
         except (JoseError, CodecError, ValueError, TypeError, KeyError):
             return None
 
@@ -109,10 +113,13 @@ class SignOn:
         is_token = isinstance(kind, str) and kind.lower() in _TYPES
         return is_token and header.get("alg") in self._settings.oidc_algorithms and "b64" not in header
 
-    def _arrival(self, claims: Any) -> Arrival | None:
+    def _arrival(self, claims: Any, nonce: str | None) -> Arrival | None:
         if not isinstance(claims, dict):
             return None
         chosen, now = self._settings, self._clock.wall()
+        of_the_attempt: dict[str, ClaimsOption] = (
+            {} if nonce is None else {"nonce": {"essential": True, "value": nonce}}
+        )
         JWTClaimsRegistry(
             now=int(now),
             leeway=chosen.oidc_skew_seconds,
@@ -120,6 +127,7 @@ class SignOn:
             aud={"essential": True, "value": chosen.oidc_audience or ""},
             exp={"essential": True},
             iat={"essential": True},
+            **of_the_attempt,
         ).validate(claims)
         longest = chosen.max_token_lifetime
         end = min(claims["exp"], _LAST if longest is None else claims["iat"] + longest) + chosen.oidc_skew_seconds

@@ -1,5 +1,5 @@
 """All pages; no part of the interface, which they ask."""
 
-from app.pages import audit, jobs, people, routes, static_files, upload
+from app.pages import audit, jobs, people, routes, sign_in, static_files, upload
 
-PAGES = (static_files.router, routes.router, jobs.router, upload.router, people.router, audit.router)
+PAGES = (static_files.router, routes.router, sign_in.router, jobs.router, upload.router, people.router, audit.router)

@@ -1,4 +1,4 @@
-"""Signing in and out, datasets, and one dataset."""
+"""Where a browser comes first, datasets, and one dataset."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -9,8 +9,6 @@ from fastapi.responses import HTMLResponse
 from app.http.errors import ApiError
 from app.http.handlers import respond
 from app.http.queries import strict_router
-from app.pages import session
-from app.pages.api import Api
 from app.pages.frame import PageRoute, Passing, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
@@ -26,33 +24,6 @@ def root(visit: Passing) -> Response:
     if "text/html" not in visit.request.headers.get("accept", ""):
         return respond(ApiError("not_found"))
     return visit.go("")
-
-
-@router.get(f"{PREFIX}/sign-in")
-def sign_in(visit: Passing) -> Response:
-    """Asks for a token."""
-    return visit.page("sign_in.html", refused=None)
-
-
-@router.post(f"{PREFIX}/sign-in")
-async def signed_in(visit: Passing) -> Response:
-    """Keeps the token in a cookie, if it is a valid one."""
-    token = (await visit.form()).get("token", "").strip()
-    answer = visit.go("")
-    try:
-        session.begin(visit.request, answer, token)
-        await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1)
-    except ApiError as error:
-        return visit.page("sign_in.html", error.status, refused=error.details())
-    return answer
-
-
-@router.post(f"{PREFIX}/sign-out")
-def signed_out(visit: Passing) -> Response:
-    """The browser forgets the token."""
-    answer = visit.go("/sign-in")
-    session.end(visit.request, answer)
-    return answer
 
 
 @router.get(PREFIX)

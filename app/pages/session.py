@@ -3,6 +3,7 @@
 Reference: Fetch Metadata (W3C) and RFC 6454 (Origin) for who sent a request; RFC 6265bis for SameSite; CSP level 3.
 """
 
+from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import Request, Response
@@ -15,6 +16,7 @@ from app.http.routing import own_path
 PREFIX = "/pages"
 COOKIE = "purse_session"
 SECONDS = 8 * 3600  # that a sign-in lasts, if its token does
+_ATTEMPT, _ATTEMPT_SECONDS = "purse_sign_on", 600  # while the visitor is at the provider
 MOST_COOKIE_BYTES = 4000  # what every browser keeps of one
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _HEADERS = (
@@ -83,25 +85,54 @@ def end(request: Request, response: Response) -> None:
     _set(request, response, "", 0)
 
 
-def _set(request: Request, response: Response, value: str, seconds: int) -> None:
-    urls = (str(request.url), request.headers.get("origin", ""))  # a proxy that is not trusted does not hide https
+def remember(request: Request, response: Response, number: str) -> None:
+    """This browser shows the number of its attempt when the provider, another site, leads it back."""
+    _set(request, response, number, _ATTEMPT_SECONDS, _ATTEMPT, "/sign-in", "lax")
+
+
+def remembered(request: Request) -> str:
+    """The number of this browser's attempt; empty if it has made none."""
+    return _kept(request.scope, _ATTEMPT)
+
+
+def forget(request: Request, response: Response) -> None:
+    """An attempt is made once."""
+    _set(request, response, "", 0, _ATTEMPT, "/sign-in", "lax")
+
+
+def _set(
+    request: Request,
+    response: Response,
+    value: str,
+    seconds: int,
+    name: str = COOKIE,
+    below: str = "",
+    sent: Literal["strict", "lax"] = "strict",
+) -> None:
+    # A proxy that is not trusted does not hide https: the browser's own word for where it is, and the operator's.
+    chosen = request.app.state.services.settings.oidc_redirect or ""
+    urls = (str(request.url), request.headers.get("origin", ""), chosen)
     response.set_cookie(
-        COOKIE,
+        name,
         value,
         max_age=seconds,
-        path=request.scope.get("root_path", "") + PREFIX,
+        path=request.scope.get("root_path", "") + PREFIX + below,
         secure=any(url.startswith("https://") for url in urls),
         httponly=True,
-        samesite="strict",
+        samesite=sent,
     )
 
 
 def _token(scope: Scope) -> bytes | None:
+    token = unquote(_kept(scope, COOKIE))
+    return token.encode() if _is_sendable(token) else None
+
+
+def _kept(scope: Scope, cookie: str) -> str:
     """What the cookie holds; nothing if there are two, of which a neighboring site may have set one."""
     sent = b";".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1").split(";")
-    mine = [value for name, _, value in (pair.strip().partition("=") for pair in sent) if name == COOKIE]
-    token = unquote(mine[0]) if len(mine) == 1 else ""
-    return token.encode() if _is_sendable(token) else None
+    mine = [value for name, _, value in (pair.strip().partition("=") for pair in sent) if name == cookie]
+    return mine[0] if len(mine) == 1 else ""
 
 
 def _is_sendable(token: str) -> bool:

@@ -2,14 +2,20 @@
 
 import json
 import re
+import time
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
+from app.identity.sign_on import SignOn
 from purse import Client
 from tests.support.browser import Visitor
 from tests.support.live import Live
+from tests.support.provider import provider
 from tests.support.service import SPEC, people
 
 PASTED = SPEC | {"name": "pasted"}
@@ -35,6 +41,33 @@ def test_a_person_signs_in_looks_around_and_signs_out(visitor: Visitor, server: 
     visitor.check()
     page.goto(f"/pages/datasets/{dataset}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_a_person_signs_in_at_the_provider_and_comes_back(browser: Browser, server: Live) -> None:
+    """Another site to the browser: a lax cookie brings the attempt back, and the strict one begins on our own page."""
+    before = server.app.state.services
+    with provider() as idp:
+        idp.now = time.time()
+        back = {"oidc_redirect": f"{server.url}/pages/sign-in/return"}
+        chosen = before.settings.model_copy(update=idp.settings(**back))
+        server.app.state.services = replace(before, settings=chosen, sign_on=SignOn(chosen, before.database.clock))
+        try:
+            shown = {"Authorization": f"Bearer {idp.token()}"}  # its addresses are known from now on
+            assert httpx.get(f"{server.url}/v1/datasets", headers=shown).status_code == 200
+            with Visitor.arrived(browser, server.url, None) as visitor:
+                page = visitor.page
+                page.goto("/pages/sign-in")
+                visitor.check()
+                page.get_by_role("link", name="Sign in at 127.0.0.1").press("Enter")
+                expect(page.get_by_role("heading", level=1)).to_have_text("Datasets")
+                expect(page.get_by_text("ada, analyst")).to_be_visible()
+                [there] = visitor.elsewhere
+                assert there.startswith(f"http://localhost:{urlsplit(idp.issuer).port}/realm/authorize?")
+                visitor.elsewhere.clear()
+                [kept] = page.context.cookies()
+                assert (kept["name"], kept["sameSite"], kept["httpOnly"]) == ("purse_session", "Strict", True)
+        finally:
+            server.app.state.services = before
 
 
 def test_nothing_needs_a_mouse(visitor: Visitor, dataset: str) -> None:

@@ -22,7 +22,14 @@ from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 STYLE = f"/pages{address('pages.css')}"
 OURS = {"Sec-Fetch-Site": "same-origin"}
-PUBLIC = {"/", "/pages/sign-in", "/pages/sign-out", "/pages/static/{digest}/{name}"}
+PUBLIC = {
+    "/",
+    "/pages/sign-in",
+    "/pages/sign-in/provider",
+    "/pages/sign-in/return",
+    "/pages/sign-out",
+    "/pages/static/{digest}/{name}",
+}
 HOSTILE = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "abc\u202etxt.exe", "{{ 7 * 7 }}")
 
 

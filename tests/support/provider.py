@@ -1,20 +1,23 @@
-"""A provider of sign-on on loopback: discovery and keys, which a test may rotate, spoil or keep back."""
+"""A provider of sign-on on loopback: discovery, keys and codes, which a test may rotate, spoil or keep back."""
 
 import asyncio
+import hashlib
 import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import uvicorn
-from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key
 from joserfc.jws import JWSRegistry
 from joserfc.registry import HeaderParameter
+from joserfc.util import urlsafe_b64encode
 
 AUDIENCE = "purse"
 ROLES = {"stewards": "steward", "analysts": "analyst", "auditors": "auditor"}
@@ -31,6 +34,9 @@ class Provider:
     published : a JWK Set in the place of its own
     answers : cleared, it accepts connections and says nothing
     asked : how often its keys were
+    person : claims of whoever signs in there; a change to None leaves one out
+    codes : given out and not yet taken: what each was asked for with
+    taken : how the last one was
     """
 
     issuer: str
@@ -41,6 +47,9 @@ class Provider:
     status: int = 200
     answers: bool = True
     asked: int = 0
+    person: dict[str, Any] = field(default_factory=dict)
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    taken: Mapping[str, str] = field(default_factory=dict)
 
     def rotate(self, *kept: ECKey) -> ECKey:
         """Another key signs from now on, and nothing but it and `kept` is published."""
@@ -78,8 +87,28 @@ def provider() -> Iterator[Provider]:
     async def discovery() -> Response:
         while not said.answers:
             await asyncio.sleep(0.01)
-        usual = {"issuer": said.issuer, "jwks_uri": f"{said.issuer}/keys"}
+        other = said.issuer.replace("127.0.0.1", "localhost")  # to a browser another site than this machine's address
+        addresses = {"authorization_endpoint": f"{other}/authorize", "token_endpoint": f"{said.issuer}/token"}
+        usual = {"issuer": said.issuer, "jwks_uri": f"{said.issuer}/keys"} | addresses
         return JSONResponse(usual | said.described, said.status)
+
+    @app.get("/realm/authorize")
+    async def authorize(request: Request) -> Response:
+        code = f"code {len(said.codes)} of {said.issuer}"
+        said.codes[code] = asked = dict(request.query_params)
+        back = {"code": code, "state": asked["state"], "iss": said.issuer}
+        return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", 303)
+
+    @app.post("/realm/token")
+    async def token(request: Request) -> Response:
+        said.taken = form = dict(parse_qsl((await request.body()).decode()))
+        asked = said.codes.pop(form["code"], {})
+        proof = urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).decode()
+        is_same = all(asked.get(name) == form[name] for name in ("client_id", "redirect_uri"))
+        if not is_same or (proof, "S256") != (asked["code_challenge"], asked["code_challenge_method"]):
+            return JSONResponse({"error": "invalid_grant"}, 400)
+        changes = {"nonce": asked["nonce"], "header": {"typ": "JWT"}} | said.person
+        return JSONResponse({"id_token": said.token(**changes), "token_type": "Bearer"})
 
     @app.get("/realm/keys")
     async def keys() -> Response:

@@ -1,0 +1,90 @@
+"""Signing in, by a token or by way of the organization's provider, whose token becomes the session; and out."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from app.http.errors import ApiError
+from app.identity.code_flow import Attempt, CodeFlow
+from app.pages import session
+from app.pages.api import Api
+from app.pages.frame import PageRoute, Passing, Visit
+from app.pages.session import PREFIX
+
+router = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+
+Said = Annotated[str, Query(max_length=4096)]
+
+
+@router.get("/sign-in")
+def sign_in(visit: Passing) -> Response:
+    """Asks for a token, or leads to the provider."""
+    return _asked(visit)
+
+
+@router.post("/sign-in")
+async def signed_in(visit: Passing) -> Response:
+    """Keeps the token in a cookie, if it is a valid one."""
+    token = (await visit.form()).get("token", "").strip()
+    return await _entered(visit, visit.go(""), token)
+
+
+@router.get("/sign-in/provider")
+async def leave(visit: Passing) -> Response:
+    """On to the provider, with what binds its answer to this browser."""
+    attempt = Attempt.begin()
+    answer = RedirectResponse(_flow(visit).address(attempt), 303)
+    session.remember(visit.request, answer, attempt.number)
+    return answer
+
+
+@router.get("/sign-in/return")
+async def come_back(visit: Passing, state: Said = "", code: Said = "", iss: Said | None = None) -> Response:
+    """From the provider: its token becomes the session.
+
+    The page goes on by itself, since a strict cookie is not sent where another site has led, by redirects least of all.
+    """
+    try:
+        attempt = Attempt(session.remembered(visit.request))
+        token = await _flow(visit).token(attempt, state, code, iss)
+        answer = await _entered(visit, visit.page("signed_in.html"), token)
+    except ApiError as error:
+        answer = _asked(visit, error)
+    session.forget(visit.request, answer)
+    return answer
+
+
+@router.post("/sign-out")
+def signed_out(visit: Passing) -> Response:
+    """The browser forgets the token."""
+    answer = visit.go("/sign-in")
+    session.end(visit.request, answer)
+    return answer
+
+
+async def _entered(visit: Visit, answer: Response, token: str) -> Response:
+    """The answer, which begins the session; or why this token begins none."""
+    try:
+        session.begin(visit.request, answer, token)
+        await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1)
+    except ApiError as error:
+        return _asked(visit, error)
+    return answer
+
+
+def _asked(visit: Visit, refused: ApiError | None = None) -> Response:
+    """The page that asks."""
+    chosen = visit.request.app.state.services.settings
+    provider = urlsplit(chosen.oidc_issuer).hostname if chosen.oidc_redirect else None
+    if refused is None:
+        return visit.page("sign_in.html", refused=None, provider=provider)
+    return visit.page("sign_in.html", refused.status, refused=refused.details(), provider=provider)
+
+
+def _flow(visit: Visit) -> CodeFlow:
+    services = visit.request.app.state.services
+    if services.settings.oidc_redirect is None:
+        raise ApiError("not_found")
+    return CodeFlow(services.settings, services.sign_on)

@@ -1,0 +1,172 @@
+"""Signing in on the pages by way of the provider: a code, and what of it is taken from whom."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from httpx import Response
+from pydantic import SecretStr, ValidationError
+
+from app.settings import Settings
+from tests.service.conftest import MakeService
+from tests.service.test_pages import visit
+from tests.support.clocks import HeldClock
+from tests.support.provider import AUDIENCE, Provider, provider
+from tests.support.service import Service
+
+BACK = "https://purse.example/pages/sign-in/return"
+SECRET = "of the service alone"
+
+
+@pytest.fixture(scope="module")
+def idp() -> Iterator[Provider]:
+    with provider() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def signed(idp: Provider, make_service: MakeService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    clock = HeldClock()
+    clock.set_wall(idp.now)
+    own = {"oidc_redirect": BACK, "oidc_client_secret": SecretStr(SECRET), "oidc_scopes": ("groups",)}
+    with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **idp.settings(**own)) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _as_before(idp: Provider) -> Iterator[None]:
+    yield
+    idp.person, idp.described, idp.status = {}, {}, 200
+
+
+def leave(service: Service) -> tuple[str, str]:
+    """Where a browser is sent, and the cookie that it is sent with."""
+    led = visit(service, None, "/pages/sign-in/provider")
+    assert led.status_code == 303
+    cookie = led.headers["Set-Cookie"]
+    said = r"purse_sign_on=([\w-]{43}); HttpOnly; Max-Age=600; Path=/pages/sign-in; SameSite=lax; Secure"
+    [number] = re.findall(said, cookie)
+    return led.headers["Location"], f"purse_sign_on={number}"
+
+
+def arrive(service: Service, back: str, cookie: str) -> Response:
+    """The browser comes back from the provider, which is another site."""
+    parts = urlsplit(back)
+    headers = {"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}
+    return visit(service, None, f"{parts.path}?{parts.query}", headers=headers)
+
+
+def signs_in(there: str) -> str:
+    """Where the provider leads a browser that came there."""
+    return httpx.get(there).headers["Location"]
+
+
+def session_of(answer: Response) -> str | None:
+    """The token that the browser keeps from now on."""
+    found = [said for said in answer.headers.get_list("Set-Cookie") if said.startswith("purse_session=")]
+    return found[0].split(";")[0].removeprefix("purse_session=") if found else None
+
+
+def test_a_person_comes_back_signed_in(signed: Service, idp: Provider) -> None:
+    """The provider's token is the session; its cookie is strict, so that the page goes on by itself."""
+    there, cookie = leave(signed)
+    asked = {name: value for name, [value] in parse_qs(urlsplit(there).query).items()}
+    fixed = {"response_type": "code", "client_id": AUDIENCE, "redirect_uri": BACK, "scope": "openid groups"}
+    assert asked.items() >= (fixed | {"code_challenge_method": "S256"}).items()
+    number = cookie.partition("=")[2]
+    assert len({number, asked["state"], asked["nonce"], asked["code_challenge"]}) == 4
+    assert number not in there
+    answer = arrive(signed, signs_in(there), cookie)
+    assert (answer.status_code, 'content="0;url=/pages"' in answer.text) == (200, True)
+    token = session_of(answer)
+    assert token is not None
+    [kept, gone] = answer.headers.get_list("Set-Cookie")
+    assert "HttpOnly; " in kept
+    assert "; SameSite=strict; Secure" in kept
+    assert 'purse_sign_on=""; ' in gone
+    assert "Max-Age=0" in gone
+    assert "ada" in visit(signed, token, "/pages").text
+    assert idp.taken["code_verifier"] not in (*asked.values(), number)
+    assert SECRET not in there + answer.text + str(idp.taken)
+
+
+def test_a_code_is_good_once_in_the_browser_that_asked_for_it(signed: Service) -> None:
+    """Another's code or state, a browser without an attempt or with two: nobody is signed in, and it is told."""
+    there, cookie = leave(signed)
+    theirs, other = leave(signed)
+    back, away = signs_in(there), signs_in(theirs)
+    code, state = (
+        {n: v for n, [v] in parse_qs(urlsplit(a).query).items()}[n] for a, n in ((away, "code"), (back, "state"))
+    )
+    mixed = str(httpx.URL(BACK).copy_with(params={"code": code, "state": state}))
+    wrongs = [(back, other), (mixed, cookie), (back, ""), (back, f"{cookie}; {other}"), (back, "purse_sign_on=")]
+    wrongs += [(f"{back}x", cookie), (back.replace("state=", "state=%C3%A9"), cookie), (BACK, cookie)]
+    for address, shown in wrongs:
+        refused = arrive(signed, address, shown)
+        assert (refused.status_code, session_of(refused)) == (401, None)
+        assert 'role="alert"' in refused.text
+        assert code not in unescape(refused.text)
+
+
+@pytest.mark.parametrize(
+    "person",
+    [
+        {"nonce": None},
+        {"nonce": "of another attempt"},
+        {"aud": "another service"},
+        {"iss": "https://idp.example"},
+        {"exp": 1.0},
+        {"header": {"typ": "logout+jwt"}},
+    ],
+)
+def test_a_token_that_is_not_for_this_attempt_is_none(signed: Service, idp: Provider, person: dict[str, Any]) -> None:
+    there, cookie = leave(signed)
+    idp.person = person
+    refused = arrive(signed, signs_in(there), cookie)
+    assert (refused.status_code, session_of(refused)) == (401, None)
+
+
+def test_who_may_nothing_here_is_told_so(signed: Service, idp: Provider) -> None:
+    """No role, or a refusal of the provider's; an answer in another issuer's name."""
+    there, cookie = leave(signed)
+    idp.person = {"groups": ["others"]}
+    refused = arrive(signed, signs_in(there), cookie)
+    assert (refused.status_code, session_of(refused)) == (403, None)
+    there, cookie = leave(signed)
+    state = parse_qs(urlsplit(there).query)["state"][0]
+    denied = arrive(signed, f"{BACK}?error=access_denied&state={state}&error_description=4711", cookie)
+    assert (denied.status_code, "4711" in denied.text) == (401, False)
+    assert arrive(signed, signs_in(there).split("&iss=")[0] + "&iss=https://idp.example", cookie).status_code == 401
+
+
+def test_without_the_provider_tokens_go_on(signed: Service) -> None:
+    """What it says is not followed where somebody could read along."""
+    watched = signed.app.state.services.sign_on.provider
+    said = watched._described
+    page = visit(signed, None, "/pages/sign-in").text
+    assert "Sign in at 127.0.0.1" in page
+    assert 'name="token"' in page
+    try:
+        for address in ("http://idp.example/authorize", None, 5):
+            watched._described = said | {"authorization_endpoint": address, "token_endpoint": address}
+            assert visit(signed, None, "/pages/sign-in/provider").status_code == 503
+    finally:
+        watched._described = said
+
+
+def test_a_redirect_that_could_be_read_along_stops_the_start() -> None:
+    good: dict[str, Any] = {
+        "oidc_issuer": "https://idp.example",
+        "oidc_audience": "purse",
+        "oidc_roles": {"all": "analyst"},
+    }
+    assert Settings(**good, oidc_redirect=BACK).oidc_redirect == BACK
+    for wrong in (BACK.replace("https", "http"), "https://purse.example/", BACK + "?x=1"):
+        with pytest.raises(ValidationError):
+            Settings(**good, oidc_redirect=wrong)
+    with pytest.raises(ValidationError):
+        Settings(oidc_redirect=BACK)
