@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import solvers.compiled  # noqa: F401, here, and not in each fork anew
 from app.calculation.calculators import ForkedCalculators
 from app.jobs import service
 from app.worker import forked

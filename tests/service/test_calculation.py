@@ -138,15 +138,12 @@ def test_it_has_one_thread_no_setting_and_no_file_of_ours(calculators: ForkedCal
     assert found.open_files() == []
 
 
-@pytest.mark.slow
-def test_it_ends_with_the_server() -> None:
-    made = ForkedCalculators(seconds=SECONDS)
-    made.start()
-    assert made.is_warm()
-    assert made._begun is not None
-    made._begun.channel.close()
-    process(made).wait(30)
-    made.close()
+def test_it_ends_with_the_server(calculators: ForkedCalculators) -> None:
+    """The last of these: a question after it would begin another one."""
+    found = process(calculators)
+    assert calculators._begun is not None
+    calculators._begun.channel.close()
+    found.wait(30)
 
 
 @pytest.fixture(scope="module")

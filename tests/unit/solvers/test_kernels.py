@@ -305,13 +305,3 @@ def test_without_a_folder_to_write_it_still_loads(tmp_path: Path) -> None:
     assert (hits, found) == (0, 0)
     assert 2 <= count < len(kernels.ENTRIES)
     assert not list(tmp_path.rglob("*.nb?"))
-
-
-@pytest.mark.slow
-def test_a_worker_loads_the_loops_as_it_starts_and_a_server_never() -> None:
-    """Every derivative with them; planning, prices and receipts go without."""
-    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    look = "print('numba' in sys.modules, 'solvers.compiled' in sys.modules)"
-    code = f"import sys, app.main; {look}; import app.worker.task; {look}"
-    done = subprocess.run([sys.executable, "-c", code], env=kept, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.stdout.split() == ["False", "False", "True", "True"], done.stderr
