@@ -19,7 +19,7 @@ from accounting.calibration import certify
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
+from solvers.audit.bounds import ALARM, DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.counting import CountingAttacker
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.centred import centres
@@ -370,9 +370,9 @@ def _score(
     return attacker.score if statistic is None else statistic(released)
 
 
-def excess(one: Scores, two: Scores, plan: Plan) -> float:
+def excess(one: Scores, two: Scores, plan: Plan, alarm: float = ALARM) -> float:
     """By how much the lower bound on epsilon exceeds what is certified, at the worst delta; not positive if honest."""
-    return max(epsilon_lower_bound(one, two, delta) - certify(plan, delta)[0] for delta in DELTAS)
+    return max(epsilon_lower_bound(one, two, delta, alarm) - certify(plan, delta)[0] for delta in DELTAS)
 
 
 def halved(plan: Plan) -> Plan:

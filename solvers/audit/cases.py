@@ -13,10 +13,11 @@ import numpy as np
 
 from accounting.calibration import calibrate, certify
 from accounting.noise import Noise
+from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from solvers import methods
 from solvers.audit.attack import Row, TestStatistic, halved, scores
-from solvers.audit.bounds import DELTAS, epsilon_lower_bound
+from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.exact import law
 from solvers.columns import Columns
 from solvers.domains import LinfBall
@@ -27,6 +28,7 @@ from solvers.regularizers import L2
 from solvers.solve import plan as quoted
 from solvers.statistics import AnyCounting, Counts, Covariance, Evaluation, Means, Profile, Quantiles
 
+Attack = Callable[[Plan, int, Callable[[int], Noise]], tuple[Scores, Scores]]
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
 _PERSON = Unit("person", 3)
@@ -228,16 +230,23 @@ def audit(
     case = CASES[name]
     if isinstance(case, ExactCase):
         return [_exactly(case, relation)]
-    problem = replace(case.problem, relation=relation)
-    quote = quoted(case.method, problem, privacy or case.privacy)
-    plan, found = quote.release.plan, []
-    for noisy in (plan, halved(plan)):
-        how = runs * case.effort, noise, case.statistic, case.position, quote.preparation, case.others
-        found.append(scores(quote.method, quote.problem, noisy, case.pair(relation), *how))
+    plan, attack = attacked(case, privacy or case.privacy, relation)
+    found = [attack(noisy, runs, noise) for noisy in (plan, halved(plan))]
     return [
         Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
         for d in DELTAS
     ]
+
+
+def attacked(case: Case, privacy: Privacy, relation: Relation = REPLACE_ONE) -> tuple[Plan, Attack]:
+    """The plan of a case under a promise, and the attack on runs of it, or of a mutant's plan."""
+    quote = quoted(case.method, replace(case.problem, relation=relation), privacy)
+
+    def attack(plan: Plan, runs: int, noise: Callable[[int], Noise]) -> tuple[Scores, Scores]:
+        how = runs * case.effort, noise, case.statistic, case.position, quote.preparation, case.others
+        return scores(quote.method, quote.problem, plan, case.pair(relation), *how)
+
+    return quote.release.plan, attack
 
 
 def _exactly(case: ExactCase, relation: Relation) -> Finding:

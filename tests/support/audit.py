@@ -1,13 +1,48 @@
-"""The product's audit with a seeded source."""
+"""The product's audit with a seeded source, and a test that ends as soon as it knows."""
 
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from accounting.calibration import certify
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.attack import Row, TestStatistic
 from solvers.audit.attack import scores as attack
-from solvers.audit.bounds import Scores
+from solvers.audit.bounds import ALARM, DELTAS, Scores, epsilon_lower_bound
 from solvers.methods import Run
 from solvers.problem import Problem
 from tests.support.seeded import SeededBits
+
+Attack = Callable[[int], tuple[Scores, Scores]]  # the scores of so many further runs of either dataset
+Beyond = Callable[[Scores, Scores, float], float]  # how far a bound with this alarm lies beyond a promise
+SCREEN = 0.25, 0.1
+LOOKS = tuple((share, ALARM / 3) for share in (0.5, 0.75, 1.0))
+
+
+def violates(attack: Attack, runs: int, beyond: Beyond) -> bool:
+    """Whether an audit finds a promise broken in so many runs of either dataset, or fewer: it ends when it knows.
+
+    A quarter of them is screened with an alarm of 1/10: where it shows nothing, the promise is kept. Else a half, three
+    quarters and all are looked at, each with an alarm of ALARM / 3, so that no honest mechanism is accused with a
+    chance above ALARM; a mutant is missed where the screen or the last look misses it, with the chance that
+    `python -m tests.support.power` prints.
+    """
+    found, done = (np.empty(0), np.empty(0)), 0
+    for share, alarm in (SCREEN, *LOOKS):
+        more = attack(round(share * runs) - done)
+        found, done = (np.append(found[0], more[0]), np.append(found[1], more[1])), round(share * runs)
+        is_beyond = beyond(*found, alarm) > 0
+        if is_beyond != ((share, alarm) == SCREEN):
+            return is_beyond
+    return False
+
+
+def beyond(plan: Plan) -> Beyond:
+    """Beyond what is certified of a plan, at the worst delta."""
+    promised = {delta: certify(plan, delta)[0] for delta in DELTAS}
+    return lambda one, two, alarm: max(epsilon_lower_bound(one, two, d, alarm) - e for d, e in promised.items())
 
 
 def source(seed: int, which: int) -> Noise:
@@ -15,18 +50,31 @@ def source(seed: int, which: int) -> Noise:
     return Noise(SeededBits(2 * seed + which))
 
 
-def seeded_scores(
+def sources(seed: int) -> Callable[[int], Noise]:
+    """That of both, from which runs go on."""
+    return cache(lambda which: source(seed, which))
+
+
+def seeded_attack(
     method: Run,
     problem: Problem,
     plan: Plan,
     one: Row,
     two: Row,
-    runs: int,
     seed: int,
     statistic: TestStatistic | None = None,
     position: int = 0,
     others: Row | None = None,
+) -> Attack:
+    """Runs with the first row and with the second, one after another."""
+    noise = sources(seed)
+    return lambda runs: attack(
+        method, problem, plan, (one, two), runs, noise, statistic, position, others=others
+    )
+
+
+def seeded_scores(
+    method: Run, problem: Problem, plan: Plan, one: Row, two: Row, runs: int, seed: int
 ) -> tuple[Scores, Scores]:
     """Scores of `runs` runs with the first row, and of as many with the second; the same at every call."""
-    how = runs, lambda which: source(seed, which), statistic, position
-    return attack(method, problem, plan, (one, two), *how, others=others)
+    return seeded_attack(method, problem, plan, one, two, seed)(runs)
