@@ -19,14 +19,16 @@ from accounting.noise import Noise, batches
 from accounting.noise.batches import poisson_rows
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
-from solvers.audit.attack import excess
+from solvers.audit.bounds import Scores
 from solvers.data_access import inputs
 from solvers.data_access.allocated import AllocatedOracle
+from solvers.data_access.data import Data
 from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
 from solvers.methods.allocated.noisy_mirror_descent import NoisyMirrorDescentRun
 from solvers.problem import Problem, Vector
 from tests.privacy.test_audit import half_noise, mutated
+from tests.support.audit import beyond, source, violates
 from tests.support.inside import hidden, inside
 from tests.support.seeded import SeededBits
 
@@ -65,36 +67,40 @@ class Attacker:
         return answer
 
 
-def violation(solver: NoisyMirrorDescentRun, runs: int = RUNS, seed: int = 1, plan: Plan | None = None) -> float:
-    """What the audit finds beyond the promise of the plan; positive means caught."""
-    plan = plan or calibrate(solver.queries(PROBLEM), PROMISE).plan
+def is_caught(solver: NoisyMirrorDescentRun) -> bool:
+    """Whether the audit finds more than the plan promises."""
+    plan = calibrate(solver.queries(PROBLEM), PROMISE).plan
     rest = -1.0 if solver.form == "ordered" else 0.0
-    found: list[NDArray[np.float64]] = []
+    sides = []
     for which, truth in enumerate((1.0, -1.0)):
         X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.full(PROBLEM.n, rest)
         X[:, 0] = abs(rest)
         X[0], y[0] = [1.0, 0.0], truth
-        data, noise = inputs.of_arrays(X, y, PROBLEM), Noise(SeededBits(2 * seed + which))
-        attackers = [
-            Attacker(AllocatedOracle(PROBLEM, data, plan, noise), plan.queries[0], (1.0, -1.0), rest)
-            for _ in range(runs)
-        ]
-        for attacker in attackers:
-            solver.run(attacker, PROBLEM)
-        found.append(np.array([attacker.score for attacker in attackers]))
-    return excess(found[0], found[1], plan)
+        sides.append((inputs.of_arrays(X, y, PROBLEM), source(1, which)))
+
+    def score(data: Data, noise: Noise) -> float:
+        oracle = AllocatedOracle(PROBLEM, data, plan, noise)
+        attacker = Attacker(oracle, plan.queries[0], (1.0, -1.0), rest)
+        solver.run(attacker, PROBLEM)
+        return attacker.score
+
+    def attack(runs: int) -> tuple[Scores, Scores]:
+        one, two = (np.array([score(*side) for _ in range(runs)]) for side in sides)
+        return one, two
+
+    return violates(attack, RUNS, beyond(plan))
 
 
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_the_promise_is_kept(form: Form) -> None:
     """Two passes are an audit's case."""
-    assert violation(method(form)) <= 0
+    assert not is_caught(method(form))
 
 
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_mutant_half_the_noise_is_caught(form: Form) -> None:
     with mutated(Lattice, "perturb", half_noise):
-        assert violation(method(form)) > 0
+        assert is_caught(method(form))
 
 
 def test_mutant_a_record_in_two_slots_is_caught() -> None:
@@ -105,7 +111,7 @@ def test_mutant_a_record_in_two_slots_is_caught() -> None:
         return np.concatenate(batches), np.concatenate([[0], np.cumsum([len(b) for b in batches])])
 
     with mutated(batches, "slots", again):
-        assert violation(method("independent")) > 0
+        assert is_caught(method("independent"))
         assert most_slots() > 1
     assert most_slots() == 1
 
@@ -143,4 +149,4 @@ def test_mutant_slots_that_everybody_knows_are_caught() -> None:
     """Calibrated for secret slots, with the record always in the first: nothing hides it."""
     first = lambda _noise, n, _rate, count: (np.arange(n // 2), np.r_[0, n // 2, np.full(count - 1, n // 2)])  # noqa: E731
     with mutated(batches, "slots", first):
-        assert violation(method("independent")) > 0
+        assert is_caught(method("independent"))

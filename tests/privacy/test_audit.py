@@ -21,7 +21,6 @@ from accounting.mechanisms.mechanism import Curves
 from accounting.noise import Noise, batches
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
-from solvers.audit import bounds
 from solvers.audit.attack import Attacker, Row, excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from solvers.data_access import inputs
@@ -36,15 +35,17 @@ from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from solvers.methods.run import OracleRun
 from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
+from tests.support.audit import Attack, beyond, seeded_attack, violates
 from tests.support.audit import seeded_scores as scores
 from tests.support.inside import hidden, inside
 from tests.support.seeded import SeededBits
 
-PROMISE = Privacy(5.0, 1e-5)
+PROMISE, WEAK = Privacy(5.0, 1e-5), Privacy(10.0, 1e-5)
 PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 # In many dimensions the noise carries w out of the anchor's neighborhood, where plain sampled gradients are asked,
 # while the margin of the audited row stays near 0, so that its two gradients stay opposite: the worst case.
 WIDE = Problem(Squared(1.0), n=40, d=300, row_norm=1.0)
+SOFTMAX_RUNS = 1200
 RUNS = 420  # half the noise is caught by about three standard deviations of the bound, or more
 GD = DpGdRun(steps=3, step=0.01)
 ACC = DpAccMdRun(steps=3, step=0.01, potential=HalfSquaredL2())
@@ -66,10 +67,10 @@ def planned(method: OracleRun, problem: Problem) -> Plan:
     return calibrate(method.queries(problem), PROMISE).plan
 
 
-def violation(method: OracleRun, problem: Problem, runs: int = RUNS, length: float = 1.0) -> float:
-    """What an audit finds beyond the promise; positive means caught."""
+def is_caught(method: OracleRun, problem: Problem, runs: int = RUNS, length: float = 1.0) -> bool:
+    """Whether an audit finds more than is promised."""
     plan = planned(method, problem)
-    return excess(*scores(method, problem, plan, *rows(problem, length), runs, 1), plan)
+    return violates(seeded_attack(method, problem, plan, *rows(problem, length), 1), runs, beyond(plan))
 
 
 @pytest.mark.parametrize("method", [GD, ACC], ids=["dp_gd", "dp_acc_md"])
@@ -82,26 +83,26 @@ def test_full_gradients_keep_their_promise_and_no_more(method: OracleRun) -> Non
     assert excess(*found, planned(method, PROBLEM)) <= 0
 
 
-def _softmax_audit(runs: int) -> tuple[float, float]:
-    """(a lower bound on mu over the promised mu, the excess over the promise) for opposite rows of one class.
+def _softmax_audit() -> tuple[Plan, Attack]:
+    """The plan, and the attack by opposite rows of one class.
 
     At w = 0 their gradients are 2 sqrt(1 - 1/K) apart. Steps this long and noise for a single record then make two
     other classes all but certain, x for one and -x for the next: |e_a + e_b - 2 e_0| = sqrt(6) of the 2 sqrt(2) that
     are paid for, which only rows that are not opposite come nearer.
     """
-    problem, promise = Problem(Softmax(16), n=1, d=1, row_norm=1.0), Privacy(10.0, 1e-5)
-    method = DpGdRun(steps=3, step=2.0)
-    plan = calibrate(method.queries(problem), promise).plan
-    found = scores(method, problem, plan, Row(np.ones(1), 0.0), Row(-np.ones(1), 0.0), runs, 2)
-    return mu_lower_bound(*found) / gauss_mu(promise.epsilon, promise.delta), excess(*found, plan)
+    problem, method = Problem(Softmax(16), n=1, d=1, row_norm=1.0), DpGdRun(steps=3, step=2.0)
+    plan = calibrate(method.queries(problem), WEAK).plan
+    return plan, seeded_attack(method, problem, plan, Row(np.ones(1), 0.0), Row(-np.ones(1), 0.0), 2)
 
 
 def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -> None:
-    share, beyond = _softmax_audit(1200)
-    assert 0.5 < share <= 1
-    assert beyond <= 0
+    plan, attack = _softmax_audit()
+    found = attack(SOFTMAX_RUNS)
+    assert 0.5 < mu_lower_bound(*found) / gauss_mu(WEAK.epsilon, WEAK.delta) <= 1
+    assert excess(*found, plan) <= 0
     with mutated(Lattice, "perturb", half_noise):
-        assert _softmax_audit(1200)[1] > 0
+        plan, attack = _softmax_audit()
+        assert violates(attack, SOFTMAX_RUNS, beyond(plan))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -
 )
 def test_dp_svrg_keeps_its_promise(method: OracleRun, problem: Problem) -> None:
     """Farther than FAR goes an audit's case of dp_svrg_pp, whose steps are the same."""
-    assert violation(method, problem) <= 0
+    assert not is_caught(method, problem)
 
 
 def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
@@ -159,7 +160,7 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
 def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem, runs: int) -> None:
     """In the one line that adds it; half of what each method plans is seen in tests/privacy/test_audit_cases.py."""
     with mutated(Lattice, "perturb", half_noise):
-        assert violation(method, problem, runs) > 0
+        assert is_caught(method, problem, runs)
 
 
 def test_mutant_factor_two_forgotten_is_caught() -> None:
@@ -168,7 +169,7 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
         mutated(Gaussian, "curves", lambda _self, z, *_: Curves.gaussian(1.0 / z)),
         mutated(Gaussian, "multiplier", lambda _self, m, *_: m**-0.5),
     ):
-        assert violation(GD, PROBLEM) > 0
+        assert is_caught(GD, PROBLEM)
 
 
 def test_mutant_clipping_off_is_caught() -> None:
@@ -179,9 +180,9 @@ def test_mutant_clipping_off_is_caught() -> None:
     def unclipped(X: Any, y: Any, problem: Problem, *_: Any) -> Data:
         return replace(clipped(X, y, problem), scale=np.ones(problem.n))
 
-    assert violation(GD, PROBLEM, length=3.0) <= 0
+    assert not is_caught(GD, PROBLEM, length=3.0)
     with mutated(inputs, "of_arrays", unclipped):
-        assert violation(GD, PROBLEM, length=3.0) > 0
+        assert is_caught(GD, PROBLEM, length=3.0)
 
 
 def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
@@ -190,8 +191,8 @@ def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
     with pytest.raises(OutOfPlan):
         scores(DpGdRun(steps=4, step=0.01), PROBLEM, plan, *rows(PROBLEM), 1, 1)
     generous = Plan(tuple(PlannedQuery(q.name, 9, q.mechanism, q.noise_multiplier) for q in plan.queries))
-    found = scores(DpGdRun(steps=9, step=0.01), PROBLEM, generous, *rows(PROBLEM), RUNS, 1)
-    assert excess(*found, plan) > 0
+    attack = seeded_attack(DpGdRun(steps=9, step=0.01), PROBLEM, generous, *rows(PROBLEM), 1)
+    assert violates(attack, RUNS, beyond(plan))
 
 
 def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
@@ -208,25 +209,20 @@ def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
     return y
 
 
-def _released(method: DpAccMdRun, runs: int) -> float:
-    """What an attacker finds who sees the released model alone, along the audited row: the excess over the promise."""
-    plan, found = planned(method, PROBLEM), []
-    for which, row in enumerate(rows(PROBLEM)):
-        X, y = np.zeros((PROBLEM.n, PROBLEM.d)), np.zeros(PROBLEM.n)
-        X[0], y[0] = row.x, row.y
-        noise, data = Noise(SeededBits(10 + which)), inputs.of_arrays(X, y, PROBLEM)
-        oracles = (PrivateOracle(PROBLEM, data, plan, noise) for _ in range(runs))
-        found.append(np.array([method.run(Attacker(o, PROBLEM, plan, *rows(PROBLEM)), PROBLEM)[0] for o in oracles]))
-    return excess(found[0], found[1], plan)
+def _is_caught_by_its_release(method: DpAccMdRun) -> bool:
+    """Whether an attacker finds more than is promised who sees the released model alone, along the audited row."""
+    plan = planned(method, PROBLEM)
+    attack = seeded_attack(method, PROBLEM, plan, *rows(PROBLEM), 5, statistic=lambda w: float(w[0]))
+    return violates(attack, RUNS, beyond(plan))
 
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_mutant_the_printed_step_without_noise_is_caught(steps: int) -> None:
     """T = 1: y_1 is a function of the data without any noise. At T = 2 some noise reaches it through x, too little."""
     method = DpAccMdRun(steps=steps, step=0.4, potential=HalfSquaredL2())
-    assert _released(method, RUNS) <= 0
+    assert not _is_caught_by_its_release(method)
     with mutated(DpAccMdRun, "run", _printed_acc_md):
-        assert _released(method, RUNS) > 0
+        assert _is_caught_by_its_release(method)
 
 
 def test_mutant_half_the_steps_counted_is_caught() -> None:
@@ -243,7 +239,7 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
         return np.arange(round(n * rate))
 
     with mutated(batches, "poisson_rows", stale):
-        assert violation(FAR, WIDE) > 0
+        assert is_caught(FAR, WIDE)
 
 
 def test_mutant_division_by_the_batch_is_caught() -> None:
@@ -277,10 +273,11 @@ def test_lower_bounds_are_sound_on_known_gaussians() -> None:
     assert epsilon_lower_bound(one, one, 1e-5) < 0.1
 
 
-def test_lower_bounds_accuse_an_honest_mechanism_no_oftener_than_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lower_bounds_accuse_an_honest_mechanism_no_oftener_than_they_say() -> None:
     """With a chance of 1/5 instead of 1e-9: N(0,1) against N(1,1) 400 times, 60 runs on either side."""
-    monkeypatch.setattr(bounds, "ALARM", 0.2)
-    rng, delta = np.random.default_rng(5), 0.3
+    rng, delta, alarm = np.random.default_rng(5), 0.3, 0.2
     drawn = [(rng.normal(1, 1, 60), rng.normal(0, 1, 60)) for _ in range(400)]
-    assert sum(mu_lower_bound(*scores) > 1 for scores in drawn) <= 0.2 * 400
-    assert sum(epsilon_lower_bound(*scores, delta) > gauss_epsilon(1.0, delta) for scores in drawn) <= 0.2 * 400
+    assert sum(mu_lower_bound(*scores, alarm) > 1 for scores in drawn) <= alarm * 400
+    assert (
+        sum(epsilon_lower_bound(*scores, delta, alarm) > gauss_epsilon(1.0, delta) for scores in drawn) <= alarm * 400
+    )

@@ -32,6 +32,7 @@ from solvers.methods.data.localization import LocalizationRun
 from solvers.methods.data.phased_sgd import PhasedSgdRun
 from solvers.methods.data.phases import Phases
 from solvers.problem import Problem, Vector
+from tests.support.audit import Attack, beyond, violates
 from tests.support.inside import inside
 from tests.support.seeded import SeededBits
 
@@ -95,29 +96,34 @@ def replayed(method: Method, plan: Plan, data: Data, answers: list[Vector], nois
     return replay
 
 
-def scores(method: Method, plan: Plan, position: int, runs: int = RUNS) -> tuple[Scores, Scores]:
-    """Log-likelihood ratios under Gaussian noise. The slopes never change, so a phase's move from its center, which
-    is what it releases, is N(a constant that a replay tells, std^2).
+def attacked(method: Method, plan: Plan, position: int) -> Attack:
+    """Its scores are log-likelihood ratios under Gaussian noise. The slopes never change, so a phase's move from its
+    center, which is what it releases, is N(a constant that a replay tells, std^2).
     """
-    datasets, found = neighbors(position), []
+    datasets, noises = neighbors(position), [Noise(SeededBits(7 + which)) for which in (0, 1)]
     answers = [np.zeros(1)] * plan.queries[0].answers
     one, two = (replayed(method, plan, data, answers, Noise(SeededBits(1))) for data in datasets)
     up, down, std = np.concatenate(one.values), np.concatenate(two.values), np.array(one.stds)
-    for which, data in enumerate(datasets):
-        noise, scored = Noise(SeededBits(7 + which)), np.empty(runs)
-        for j in range(runs):
-            access = Watching(PROBLEM, data, plan, noise)
-            method.run(access, PROBLEM)
-            moved = np.concatenate(access.released)
-            scored[j] = np.sum((up - down) * (moved - (up + down) / 2) / std**2)
-        found.append(scored)
-    return found[0], found[1]
+
+    def score(data: Data, noise: Noise) -> float:
+        access = Watching(PROBLEM, data, plan, noise)
+        method.run(access, PROBLEM)
+        moved = np.concatenate(access.released)
+        return float(np.sum((up - down) * (moved - (up + down) / 2) / std**2))
+
+    def attack(runs: int) -> tuple[Scores, Scores]:
+        one, two = (
+            np.array([score(data, noise) for _ in range(runs)]) for data, noise in zip(datasets, noises, strict=True)
+        )
+        return one, two
+
+    return attack
 
 
-def violation(method: Method, position: int = 0) -> float:
-    """What an audit finds beyond the promise; positive means caught."""
+def is_caught(method: Method) -> bool:
+    """Whether an audit finds more than is promised."""
     plan = planned(method)
-    return excess(*scores(method, plan, position, MUTANT_RUNS), plan)
+    return violates(attacked(method, plan, 0), MUTANT_RUNS, beyond(plan))
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
@@ -126,7 +132,7 @@ def test_the_promise_is_kept_and_nearly_reached(method: Method, position: int) -
     """Whichever phase holds the record, the whole budget is spent on it, and once."""
     plan = planned(method)
     assert plan.queries[0].answers == 4
-    found = scores(method, plan, position)
+    found = attacked(method, plan, position)(RUNS)
     promised = gauss_mu(PROMISE.epsilon, PROMISE.delta)
     assert 0.5 * promised < mu_lower_bound(*found) <= promised
     assert excess(*found, plan) <= 0
@@ -158,7 +164,7 @@ def half_noise(lattice: Lattice, value: Vector, noise: Noise) -> Vector:
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_mutant_half_the_noise_is_caught(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lattice, "perturb", half_noise)
-    assert violation(method) > 0
+    assert is_caught(method)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
@@ -167,7 +173,7 @@ def test_mutant_sensitivity_forgotten_is_caught(method: Method, monkeypatch: pyt
     original, plain = Piece.sensitivity, phased.sensitivity
     monkeypatch.setattr(Piece, "sensitivity", lambda piece, norm=0.0: original(piece, norm) / 2)
     monkeypatch.setattr(phased, "sensitivity", lambda *of: plain(*of) / 2)
-    assert violation(method) > 0
+    assert is_caught(method)
 
 
 def first_rows(plan: Phases, _i: int) -> range:
@@ -178,7 +184,7 @@ def first_rows(plan: Phases, _i: int) -> range:
 def test_mutant_phases_on_the_same_rows_are_refused(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Phases, "positions", first_rows)
     with pytest.raises(OutOfPlan, match="disjoint"):
-        scores(method, planned(method), 0, 1)
+        attacked(method, planned(method), 0)(1)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
@@ -191,4 +197,4 @@ def test_mutant_phases_on_the_same_rows_are_caught(method: Method, monkeypatch: 
 
     monkeypatch.setattr(Phases, "positions", first_rows)
     monkeypatch.setattr(DataAccess, "release", careless)
-    assert violation(method) > 0
+    assert is_caught(method)

@@ -28,37 +28,39 @@ from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from solvers.methods.run import OracleRun
 from solvers.problem import Problem
-from tests.support.audit import seeded_scores
+from tests.support.audit import Attack, beyond, seeded_attack, source, violates
 from tests.support.seeded import SeededBits
 
 PROMISE = Privacy(4.0, 1e-5)
 PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 
 
-def sampled_scores(
-    mechanism: WithoutReplacement | SvrgStep, z: float, count: int, runs: int, *, fresh: bool = True
-) -> tuple[Scores, Scores]:
+def attacked(mechanism: WithoutReplacement | SvrgStep, z: float, count: int, *, fresh: bool = True) -> Attack:
     """`count` answers at bound 1: every drawn record adds +1, and in a printed step each adds b/2n besides.
 
     One record does the opposite in one of the datasets. The score is the exact log-likelihood ratio.
     """
-    noise, batch, rows, found = Noise(SeededBits(7)), mechanism.batch, mechanism.rows, []
+    noise, batch, rows = Noise(SeededBits(7)), mechanism.batch, mechanism.rows
     q, printed = batch / rows, isinstance(mechanism, SvrgStep)
     always = q if printed else 0.0  # how far the mean over all rows moves
-    for odd in (True, False):
-        scores = np.zeros(runs)
-        for run in range(runs):
-            kept = distinct_rows(noise, rows, batch)
-            for _ in range(count):
-                drawn = distinct_rows(noise, rows, batch) if fresh else kept
-                parts = np.array([[batch - 2.0 * (odd and 0 in drawn)], [batch / 2 - always * odd]])
-                value = parts if printed else parts[0]
-                away = batch + (batch / 2 if printed else 0.0) - float(mechanism.perturb(value, z, 1.0, noise)[0])
-                out = (always * away - always**2 / 2) / z**2 + (math.log1p(-q) if q < 1 else -math.inf)
-                into = ((2 + always) * away - (2 + always) ** 2 / 2) / z**2 + math.log(q)
-                scores[run] += np.logaddexp(out, into)
-        found.append(scores)
-    return found[0], found[1]
+
+    def score(odd: bool) -> float:
+        kept, scored = distinct_rows(noise, rows, batch), 0.0
+        for _ in range(count):
+            drawn = distinct_rows(noise, rows, batch) if fresh else kept
+            parts = np.array([[batch - 2.0 * (odd and 0 in drawn)], [batch / 2 - always * odd]])
+            value = parts if printed else parts[0]
+            away = batch + (batch / 2 if printed else 0.0) - float(mechanism.perturb(value, z, 1.0, noise)[0])
+            out = (always * away - always**2 / 2) / z**2 + (math.log1p(-q) if q < 1 else -math.inf)
+            into = ((2 + always) * away - (2 + always) ** 2 / 2) / z**2 + math.log(q)
+            scored += float(np.logaddexp(out, into))
+        return scored
+
+    def attack(runs: int) -> tuple[Scores, Scores]:
+        one, two = (np.array([score(odd) for _ in range(runs)]) for odd in (True, False))
+        return one, two
+
+    return attack
 
 
 @pytest.mark.parametrize(
@@ -71,8 +73,8 @@ def test_the_mechanisms_keep_their_promise_and_half_the_noise_does_not(
 ) -> None:
     plan, runs = calibrate((Query("q", count, mechanism),), PROMISE).plan, 1200
     z = plan.queries[0].noise_multiplier
-    assert excess(*sampled_scores(mechanism, z, count, runs), plan) <= 0
-    assert excess(*sampled_scores(mechanism, z / 2, count, runs), plan) > 0
+    assert not violates(attacked(mechanism, z, count), runs, beyond(plan))
+    assert violates(attacked(mechanism, z / 2, count), runs, beyond(plan))
 
 
 def one_batch(q: float, mu: float, delta: float) -> float:
@@ -84,11 +86,11 @@ def test_a_batch_drawn_afresh_costs_more_than_one_batch_asked_often() -> None:
     """What WOR(SelfComposed(..)) would say is refuted; it is right for one batch kept."""
     mechanism, z, count, runs = WithoutReplacement(4, 40), 0.5, 8, 1000
     plan = Plan((PlannedQuery("q", count, mechanism, z),))
-    afresh = sampled_scores(mechanism, z, count, runs)
+    afresh = attacked(mechanism, z, count)(runs)
     claimed = {delta: one_batch(mechanism.rate, 2 * math.sqrt(count) / z, delta) for delta in DELTAS}
     assert max(epsilon_lower_bound(*afresh, delta) - claimed[delta] for delta in DELTAS) > 0
     assert excess(*afresh, plan) <= 0
-    kept = sampled_scores(mechanism, z, count, runs, fresh=False)
+    kept = attacked(mechanism, z, count, fresh=False)(runs)
     assert all(epsilon_lower_bound(*kept, delta) <= claimed[delta] for delta in DELTAS)
 
 
@@ -114,7 +116,7 @@ PRINTED: list[OracleRun] = [
 @pytest.mark.parametrize("method", PRINTED, ids=["dp_svrg", "dp_svrg_pp", "all rows"])
 def test_the_printed_form_keeps_its_promise(method: OracleRun) -> None:
     plan = calibrate(method.queries(PROBLEM), PROMISE).plan
-    assert excess(*seeded_scores(method, PROBLEM, plan, *ROWS, 400, 1), plan) <= 0
+    assert not violates(seeded_attack(method, PROBLEM, plan, *ROWS, 1), 400, beyond(plan))
 
 
 def alike(problem: Problem, *, odd: bool) -> Data:
@@ -138,17 +140,20 @@ class Watcher:
         return answer
 
 
-def watched(problem: Problem, method: DpSvrgRun, plan: Plan, runs: int) -> tuple[Scores, Scores]:
-    """Scores on the data with the odd row, and on the data without."""
-    found = []
-    for odd in (True, False):
-        noise, data, scores = Noise(SeededBits(20 + odd)), alike(problem, odd=odd), np.zeros(runs)
-        for run in range(runs):
-            watcher = Watcher(PrivateOracle(problem, data, plan, noise))
-            method.run(watcher, problem)  # type: ignore[arg-type]
-            scores[run] = watcher.farthest
-        found.append(scores)
-    return found[0], found[1]
+def watched(problem: Problem, method: DpSvrgRun, plan: Plan) -> Attack:
+    """Its scores are of the data with the odd row, and of the data without."""
+    sides = [(alike(problem, odd=odd), source(10, odd)) for odd in (True, False)]
+
+    def score(data: Data, noise: Noise) -> float:
+        watcher = Watcher(PrivateOracle(problem, data, plan, noise))
+        method.run(watcher, problem)  # type: ignore[arg-type]
+        return watcher.farthest
+
+    def attack(runs: int) -> tuple[Scores, Scores]:
+        one, two = (np.array([score(*side) for _ in range(runs)]) for side in sides)
+        return one, two
+
+    return attack
 
 
 def test_the_papers_noise_is_refuted_at_batch_one() -> None:
@@ -162,9 +167,9 @@ def test_the_papers_noise_is_refuted_at_batch_one() -> None:
     method = DpSvrgRun(epochs=1, inner_steps=steps, batch=1, step=1 / 12, form="printed")
     sigma = problem.G * math.sqrt(steps * math.log(1 / promise.delta)) / (n * promise.epsilon)
     printed = Plan((PlannedQuery("step", steps, SvrgStep(1, n), sigma / (2 * problem.G)),))
-    found = watched(problem, method, printed, 500)
+    found = watched(problem, method, printed)(500)  # another 500 would refute it with a chance of .95
     assert epsilon_lower_bound(*found, promise.delta) > promise.epsilon
     assert excess(*found, printed) <= 0  # what our accountants say of that noise stands
     honest = calibrate(method.queries(problem), promise).plan
     assert honest.queries[0].noise_multiplier > 10 * printed.queries[0].noise_multiplier
-    assert excess(*watched(problem, method, honest, 120), honest) <= 0
+    assert not violates(watched(problem, method, honest), 500, beyond(honest))

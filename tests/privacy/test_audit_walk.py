@@ -11,23 +11,23 @@ import pytest
 
 from solvers import plan
 from solvers.audit import CASES
-from solvers.audit.attack import Attacker, excess
+from solvers.audit.attack import Attacker
 from solvers.audit.cases import Case
 from solvers.data_access import walk
 from solvers.problem import Vector
 from tests.privacy.test_audit import mutated
-from tests.support.audit import seeded_scores
+from tests.support.audit import beyond, seeded_attack, violates
 
 RUNS = 1500
 
 
-def violation(name: str) -> float:
-    """What the audit finds beyond the promise; positive means caught."""
+def is_caught(name: str) -> bool:
+    """Whether the audit finds more than is promised."""
     case = CASES[name]
     assert isinstance(case, Case)
     quote = plan(case.method, case.problem, case.privacy)
-    asked = quote.method, quote.problem, quote.release.plan, *case.pair(), RUNS, 3
-    return excess(*seeded_scores(*asked, others=case.others), quote.release.plan)
+    asked = quote.method, quote.problem, quote.release.plan, *case.pair(), 3
+    return violates(seeded_attack(*asked, others=case.others), RUNS, beyond(quote.release.plan))
 
 
 def test_the_audit_sees_walks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_the_audit_sees_walks(monkeypatch: pytest.MonkeyPatch) -> None:
         case = CASES[name]
         assert isinstance(case, Case)
         quote = plan(case.method, case.problem, case.privacy)
-        seeded_scores(quote.method, quote.problem, quote.release.plan, *case.pair(), 2, 3, others=case.others)
+        seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 3, others=case.others)(2)
 
 
 def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
@@ -61,4 +61,4 @@ def test_mutant_half_the_bound_in_the_walk_is_caught(name: str, factors: str) ->
         return sampled(attacker, query, answers, terms, bounds / 2, means)
 
     with mutated(walk, factors, half(getattr(walk, factors))), mutated(Attacker, "_sampled", knowing):
-        assert violation(name) > 0
+        assert is_caught(name)

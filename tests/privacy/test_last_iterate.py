@@ -18,7 +18,6 @@ from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import LastIterate
 from accounting.mechanisms.mechanism import Curves
-from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan
 from solvers.audit.attack import excess
@@ -37,7 +36,7 @@ from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.solve import oracle_of
 from tests.privacy.test_audit import half_noise, mutated
-from tests.support.seeded import SeededBits
+from tests.support.audit import Attack, source, violates
 
 PROMISE = Privacy(20.0, 1e-5)  # mu* = 3.4, where 1,500 runs tell mu to a fifth
 MILD = Privacy(4.0, 1e-5)
@@ -53,25 +52,22 @@ def planned(problem: Problem, steps: int, promise: Privacy = PROMISE) -> Plan:
     return calibrate(DpGdRun(steps, STEP, "last").queries(problem), promise).plan
 
 
-def releases(problem: Problem, plan: Plan, steps: int, runs: int) -> tuple[Vector, Vector]:
-    """`runs` of them from each of two neighbors, one a row."""
-    method, found = DpGdRun(steps, STEP, "last"), []
+def attacked(problem: Problem, plan: Plan, steps: int, score: Callable[[Vector], float]) -> Attack:
+    """The scores of what is released from each of two neighbors."""
+    method, sides = DpGdRun(steps, STEP, "last"), []
     for which, label in enumerate((1.0, -1.0)):
         X, y = np.zeros((problem.n, problem.d)), np.zeros(problem.n)
         X[0, 0], y[0] = 1.0, label
-        data, noise = inputs.of_arrays(X, y, problem), Noise(SeededBits(20 + which))
-        oracles = (oracle_of(method, data, plan, noise) for _ in range(runs))
-        found.append(np.array([method.run(oracle, problem) for oracle in oracles]))
-    return found[0], found[1]
+        sides.append((inputs.of_arrays(X, y, problem), source(10, which)))
 
+    def attack(runs: int) -> Scores:
+        one, two = (
+            np.array([score(method.run(oracle_of(method, data, plan, noise), problem)) for _ in range(runs)])
+            for data, noise in sides
+        )
+        return one, two
 
-def scores(problem: Problem, plan: Plan, steps: int, runs: int, score: Callable[[Vector], float]) -> Scores:
-    one, two = releases(problem, plan, steps, runs)
-    return scored(one, score), scored(two, score)
-
-
-def scored(found: Vector, score: Callable[[Vector], float]) -> Vector:
-    return np.array([score(w) for w in found])
+    return attack
 
 
 def first(w: Vector) -> float:
@@ -80,23 +76,22 @@ def first(w: Vector) -> float:
 
 @cache  # two tests look at the same releases: the promise, and the law
 def honest(problem: Problem, steps: int) -> Scores:
-    return scores(problem, planned(problem, steps), steps, 1500, first)
+    return attacked(problem, planned(problem, steps), steps, first)(1500)
 
 
-def violation(
+def is_caught(
     problem: Problem,
     steps: int,
     runs: int = 500,
     score: Callable[[Vector], float] = first,
     promise: Privacy = PROMISE,
-) -> float:
-    """What an audit of so many runs finds beyond the promise; positive means caught."""
-    return beyond(*scores(problem, planned(problem, steps, promise), steps, runs, score), promise)
-
-
-def beyond(one: Vector, two: Vector, promise: Privacy) -> float:
-    """By how much the audit's lower bound on mu exceeds the promise."""
-    return mu_lower_bound(one, two) - gauss_mu(promise.epsilon, promise.delta)
+) -> bool:
+    """Whether the audit's lower bound on mu exceeds the promise, in so many runs or fewer."""
+    promised, attack = (
+        gauss_mu(promise.epsilon, promise.delta),
+        attacked(problem, planned(problem, steps, promise), steps, score),
+    )
+    return violates(attack, runs, lambda one, two, alarm: mu_lower_bound(one, two, alarm) - promised)
 
 
 @pytest.mark.parametrize(("problem", "steps"), [(SLOW, 12), (FAST, 1)], ids=["slow", "one step"])
@@ -124,7 +119,7 @@ def test_the_law_is_the_known_gaussian() -> None:
 
 def test_mutant_half_the_noise_is_caught() -> None:
     with mutated(Lattice, "perturb", half_noise):
-        assert violation(SLOW, 12) > 0
+        assert is_caught(SLOW, 12)
 
 
 def test_mutant_a_stronger_contraction_claimed_is_caught() -> None:
@@ -137,7 +132,7 @@ def test_mutant_a_stronger_contraction_claimed_is_caught() -> None:
         mutated(solvers.methods.oracle.dp_gd, "contraction", stronger),
         mutated(hidden, "contraction", stronger),
     ):
-        assert violation(SLOW, 12, 1200) > 0
+        assert is_caught(SLOW, 12, 1200)
 
 
 def test_mutant_factor_two_forgotten_is_caught() -> None:
@@ -147,7 +142,7 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
         mutated(LastIterate, "curves", lambda self, z, *_: Curves.gaussian(math.sqrt(self.effective_steps) / z)),
         mutated(LastIterate, "multiplier", lambda self, m, *_: multiplier(self, m) / 2),
     ):
-        assert violation(SLOW, 12) > 0
+        assert is_caught(SLOW, 12)
 
 
 def _with_the_one_before(data: Data, meter: Meter, query: str, steps: int, step: float) -> Vector:
@@ -168,9 +163,9 @@ def test_mutant_an_extra_iterate_released_is_caught() -> None:
     def both(w: Vector) -> float:
         return float((w[0] / c - w[1]) + mean / spread * w[1])
 
-    assert violation(FAST, 6, 2000, both) <= 0
+    assert not is_caught(FAST, 6, 2000, both)
     with mutated(hidden, "last_iterate", _with_the_one_before):
-        assert violation(FAST, 6, 2000, both) > 0
+        assert is_caught(FAST, 6, 2000, both)
 
 
 # The low bits. Gradients on a lattice of spacing gamma, eta a power of two, c = 1/2: iterates live on multiples of
@@ -223,13 +218,13 @@ def test_the_low_bits_of_the_last_iterate_carry_no_path() -> None:
     """Off the boundary w_T is half a lattice point whatever the path was, and no class of it names a side."""
     boxed, radius, spacing = _boxed()
     plan = planned(boxed, STEPS, MILD)
-    found = np.concatenate(scores(boxed, plan, STEPS, 150, first))
+    found = np.concatenate(attacked(boxed, plan, STEPS, first)(150))
     inside = found[np.abs(found) < radius]
     assert 100 < len(inside) < 300
     assert all(float(2 * w / spacing).is_integer() for w in inside)
     assert sum(_last_side(w, radius, spacing) != 0 for w in inside) <= 3
     with mutated(hidden, "last_iterate", _rounded_gradients):
-        leaky = np.concatenate(scores(boxed, plan, STEPS, 150, first))
+        leaky = np.concatenate(attacked(boxed, plan, STEPS, first)(150))
     inside = leaky[np.abs(leaky) < radius]
     assert np.mean([float(2 * w / spacing).is_integer() for w in inside]) < 0.5
     assert np.mean([_last_side(w, radius, spacing) != 0 for w in inside]) > 0.5
@@ -242,8 +237,7 @@ def test_mutant_rounded_gradients_is_caught_by_its_low_bits() -> None:
     def attack(w: Vector) -> float:
         return REACH * _last_side(float(w[0]), radius, spacing) + 0.5 * float(w[0]) / (radius / REACH)
 
-    assert violation(boxed, STEPS, 300, attack, MILD) <= 0
+    assert not is_caught(boxed, STEPS, 300, attack, MILD)
     with mutated(hidden, "last_iterate", _rounded_gradients):
-        one, two = releases(boxed, planned(boxed, STEPS, MILD), STEPS, 300)
-    assert beyond(scored(one, attack), scored(two, attack), MILD) > 0
-    assert beyond(one[:, 0], two[:, 0], MILD) <= 0  # its value alone, without the low bits, tells no more
+        assert is_caught(boxed, STEPS, 300, attack, MILD)
+        assert not is_caught(boxed, STEPS, 300, first, MILD)  # its value alone, without the low bits, tells no more

@@ -68,9 +68,7 @@ def seeded_attack(
 ) -> Attack:
     """Runs with the first row and with the second, one after another."""
     noise = sources(seed)
-    return lambda runs: attack(
-        method, problem, plan, (one, two), runs, noise, statistic, position, others=others
-    )
+    return lambda runs: attack(method, problem, plan, (one, two), runs, noise, statistic, position, others=others)
 
 
 def seeded_scores(
