@@ -84,6 +84,9 @@ machines: $(TESTING) ## heavy: the suite as other processors compute it, and bes
 linked: $(TESTING) ## heavy: every loop as the image has it beside numba's own, bit for bit
 	@$(BIN)/python -m tests.heavy.linked
 
+power: $(TESTING) ## heavy: how often each audit would miss that the noise is half of what it promises
+	@$(BIN)/python -m tests.heavy.power
+
 pythons: ## heavy: `make quick` on every Python from 3.11 to 3.13 that is here, each in an environment of its own
 	@for python in python3.11 python3.12 python3.13; do \
 	  $$python -c '' 2>/dev/null || { echo "$$python is not here"; continue; }; \

@@ -2,9 +2,9 @@
 
 For every threshold t, alpha = P(score > t | D') and beta = P(score <= t | D). Each of them and their mean get upper
 confidence bounds (Clopper and Pearson), jointly over all thresholds tried, half of the chance of an error going to the
-mean at the middle one, where pairs that mirror each other are told apart best: of the mean too, since the errors on both
-sides together, if they are more, or fewer, than the mean by one or more, are so no likelier than if all runs had the
-mean's chance (Hoeffding 1956, Theorem 4). A mu-GDP mechanism obeys Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong,
+mean at the middle one, where pairs that mirror each other are told apart best: of the mean too, since the errors on
+both sides together, if they are more, or fewer, than the mean by one or more, are so no likelier than if all runs had
+the mean's chance (Hoeffding 1956, Theorem 4). A mu-GDP mechanism obeys Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong,
 Roth and Su 2022), so (alpha + beta) / 2 >= Phi(-mu / 2); an (epsilon, delta)-DP one obeys 1 - beta <= e^epsilon alpha +
 delta and the same with both changed for each other, so (alpha + beta) / 2 >= (1 - delta) / (1 + e^epsilon). Large
 deltas give the test its power.

@@ -87,10 +87,8 @@ def is_caught(
     promise: Privacy = PROMISE,
 ) -> bool:
     """Whether the audit's lower bound on mu exceeds the promise, in so many runs or fewer."""
-    promised, attack = (
-        gauss_mu(promise.epsilon, promise.delta),
-        attacked(problem, planned(problem, steps, promise), steps, score),
-    )
+    attack = attacked(problem, planned(problem, steps, promise), steps, score)
+    promised = gauss_mu(promise.epsilon, promise.delta)
     return violates(attack, runs, lambda one, two, alarm: mu_lower_bound(one, two, alarm) - promised)
 
 

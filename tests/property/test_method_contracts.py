@@ -28,7 +28,7 @@ from solvers.preparation.moments import Moments
 from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Limits, Quote, run
-from tests.support.coupled import complaints
+from tests.support.coupled import complaints_of_each
 from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
@@ -204,5 +204,5 @@ def test_with_private_moments_no_value_moves_by_more_than_its_bound_says(
     X = np.column_stack((rng.uniform(-1, 1, (N, 2)), np.ones(N)))
     y = np.sign(X @ [1.0, -2.0, 0.1])
     X[7], y[7] = (-1.0, -1.0, 1.0), 1.0
-    for corner, target in (((1.0, 1.0, 1.0), 1.0), ((1.0, 1.0, 1.0), -1.0), ((0.2, -1.0, 1.0), -1.0)):
-        assert complaints(quote, X, y, (np.array(corner), target)) == []
+    others = ((1.0, 1.0, 1.0), 1.0), ((1.0, 1.0, 1.0), -1.0), ((0.2, -1.0, 1.0), -1.0)
+    assert complaints_of_each(quote, X, y, [((np.array(corner), target), None) for corner, target in others]) == []

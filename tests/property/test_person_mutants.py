@@ -21,7 +21,7 @@ from solvers.losses import Squared
 from solvers.preparation import Declared
 from solvers.problem import Vector
 from tests.property.test_person_contracts import FULL, MINE, NONE, PROBLEMS, K, far, rows
-from tests.support.coupled import complaints
+from tests.support.coupled import complaints_of_each
 from tests.support.seeded import SeededBits
 
 N = 40
@@ -39,7 +39,7 @@ def found(method: methods.Method) -> list[str]:
     other[MINE] = NONE
     held[MINE] = FULL
     turned = np.tile(far(PROBLEMS[2], False), (K, 1)), 1.0
-    return complaints(quote, X, y, turned, (held, held)) + complaints(quote, X, y, turned, (held, other))
+    return complaints_of_each(quote, X, y, [(turned, held), (turned, other)], held)
 
 
 @pytest.mark.parametrize(

@@ -17,17 +17,16 @@ from tests.support.seeded import SeededBits
 
 Attack = Callable[[int], tuple[Scores, Scores]]  # the scores of so many further runs of either dataset
 Beyond = Callable[[Scores, Scores, float], float]  # how far a bound with this alarm lies beyond a promise
-SCREEN = 0.25, 0.1
+SCREEN = 0.3, 0.1
 LOOKS = tuple((share, ALARM / 3) for share in (0.5, 0.75, 1.0))
 
 
 def violates(attack: Attack, runs: int, beyond: Beyond) -> bool:
     """Whether an audit finds a promise broken in so many runs of either dataset, or fewer: it ends when it knows.
 
-    A quarter of them is screened with an alarm of 1/10: where it shows nothing, the promise is kept. Else a half, three
+    Three tenths are screened with an alarm of 1/10: where it shows nothing, the promise is kept. Else a half, three
     quarters and all are looked at, each with an alarm of ALARM / 3, so that no honest mechanism is accused with a
-    chance above ALARM; a mutant is missed where the screen or the last look misses it, with the chance that
-    `python -m tests.support.power` prints.
+    chance above ALARM; a mutant is missed where the screen or the last look misses it, as often as `make power` says.
     """
     found, done = (np.empty(0), np.empty(0)), 0
     for share, alarm in (SCREEN, *LOOKS):

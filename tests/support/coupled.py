@@ -1,7 +1,7 @@
 """Two neighbors run on the same answers and the same randomness: what may differ between them, and by how much."""
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -19,19 +19,33 @@ from solvers.problem import Vector
 from solvers.solve import Quote, run
 from tests.support.seeded import SeededBits
 
+Other = tuple[Vector, Vector | float]  # a row and its target, or what a person has in k places
+
 
 def complaints(
     quote: Quote,
     X: Vector,
     y: Vector,
-    other: tuple[Vector, Vector | float],
+    other: Other,
     present: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+) -> list[str]:
+    """Of one other in the place of record 7, `present` before and after: `complaints_of_each`."""
+    before, after = present or (None, None)
+    return complaints_of_each(quote, X, y, [(other, after)], before)
+
+
+def complaints_of_each(
+    quote: Quote,
+    X: Vector,
+    y: Vector,
+    others: Sequence[tuple[Other, NDArray[np.bool_] | None]],
+    held: NDArray[np.bool_] | None = None,
 ) -> list[str]:
     """Values before noise more than 2b apart (b under zero_out), bounds, frames and results that are not the same.
 
-    Record 7 is replaced by the other: a row, or what a person has in k places, `present` before and after. Answers are
-    the values of the first run plus noise; batches are the same. The published SVRG step hands over two vectors: a
-    batch's change, and a mean over all rows, which moves by b batch / n (half of it under zero_out).
+    Record 7 is replaced by each of the others, with what is then present. Answers are the values of the first run, of
+    the data as they are, plus noise; batches are the same. The published SVRG step hands over two vectors: a batch's
+    change, and a mean over all rows, which moves by b batch / n (half of it under zero_out).
     """
     rng, found = np.random.default_rng(6), []
     told: list[tuple[str, Vector, float, Vector]] = []
@@ -52,7 +66,7 @@ def complaints(
         return answer.copy()
 
     def again(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        name, before, stated, answer = told.pop(0)
+        name, before, stated, answer = next(replayed)
         if (planned.name, bound) != (name, stated):
             found.append(f"{name}: its bound depends on the data")
         # objective_perturbation's "approximation" is of a minimizer that moves, at the price of its own mechanism
@@ -65,23 +79,25 @@ def complaints(
             found.append(f"{name}: moved by more than its bound says")
         return answer.copy()
 
-    results: list[Any] = []
     problem, k = quote.problem, quote.problem.unit.places
-    at, here = slice(7 * k, 7 * k + k), present or (None, None)
-    with patch.object(frames, "framed", recorded):
-        for perturb, (x, target), held in zip((first, again), ((X[at], y[at]), other), here, strict=True):
-            mine, targets = X.copy(), y.copy()
-            mine[at], targets[at] = x, target
-            with patch.object(Meter, "perturb", perturb):
-                data = inputs.of_arrays(mine, targets, problem, held)
-                done = run(
-                    quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation
-                )
-            results.append(done[0])
-    if not np.array_equal(results[0], results[1]):
-        found.append("the result is no function of the answers")
+    at = slice(7 * k, 7 * k + k)
+
+    def ended(perturb: Callable[..., Vector], other: Other, present: NDArray[np.bool_] | None) -> Vector:
+        mine, targets = X.copy(), y.copy()
+        mine[at], targets[at] = other
+        with patch.object(Meter, "perturb", perturb), patch.object(frames, "framed", recorded):
+            data = inputs.of_arrays(mine, targets, problem, present)
+            return run(quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation)[
+                0
+            ]
+
+    result = ended(first, (X[at], y[at]), held)
+    for other, present in others:
+        replayed = iter(told)
+        if not np.array_equal(result, ended(again, other, present)):
+            found.append("the result is no function of the answers")
     is_framed = quote.problem.columns is not None and quote.met.columns is None
-    if len(met) != 2 * is_framed or any(
+    if len(met) != (1 + len(others)) * is_framed or any(
         not np.array_equal(getattr(a, part), getattr(b, part))
         for a, b in pairwise(met)
         for part in ("center", "scale", "constant")
