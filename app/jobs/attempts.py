@@ -106,6 +106,8 @@ def beat(database: Database, holder: Holder) -> None:
 
 def lost(database: Database, claims: Sequence[Claim]) -> list[Claim]:
     """Those of the claims that are somebody else's now, or nobody's: cancelled, or taken over."""
+    if not claims:
+        return []
     with database.read() as connection:
         return [c for c in claims if store.held(connection, c.id, c.attempt) is None]
 

@@ -42,13 +42,14 @@ class Limits:
 ANY_NUMBER = Limits()
 
 
-def _waiting(whose: sa.Column[str]) -> sa.Select[int]:
-    """How many of somebody's jobs wait, or `most` if more do; a statement that is made once."""
-    mine = sa.select(jobs.c.number).where(QUEUED, whose == sa.bindparam("whom")).limit(sa.bindparam("most"))
-    return sa.select(sa.func.count()).select_from(mine.subquery())
+def _waiting(whose: sa.Column[str], most: str) -> sa.ScalarSelect[int]:
+    """How many of somebody's jobs wait, or `most` if more do."""
+    mine = sa.select(jobs.c.number).where(QUEUED, whose == sa.bindparam(whose.name)).limit(sa.bindparam(most))
+    return sa.select(sa.func.count()).select_from(mine.subquery()).scalar_subquery()
 
 
-_OF_ANALYST, _ON_DATASET = _waiting(jobs.c.owner_id), _waiting(jobs.c.dataset_id)
+_MANY = 2**31 - 1  # more than there are
+_WAIT = sa.select(_waiting(jobs.c.owner_id, "analyst"), _waiting(jobs.c.dataset_id, "dataset"))  # made once
 # The oldest of each analyst's jobs that wait on each dataset: of many that wait, few are looked at further.
 _PAIR = (jobs.c.owner_id, jobs.c.dataset_id)
 _WAITING = sa.select(*_PAIR, sa.func.min(jobs.c.number).label("number")).where(QUEUED).group_by(*_PAIR)
@@ -76,10 +77,10 @@ _HAD = sa.select(turns.c.owner_id, turns.c.turn)
 
 def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limits: Limits) -> None:
     """`ApiError` too_many_requests if one more job could not wait. Inside the transaction that would insert it."""
-    of_analyst = (_OF_ANALYST, owner_id, limits.analyst, "of one analyst")
-    on_dataset = (_ON_DATASET, dataset_id, limits.dataset, "on one dataset")
-    for waiting, whom, most, whose in (of_analyst, on_dataset):
-        if most is not None and connection.scalar(waiting, {"whom": whom, "most": most}) == most:
+    most_of = {"analyst": limits.analyst or _MANY, "dataset": limits.dataset or _MANY}
+    waiting = connection.execute(_WAIT, {"owner_id": owner_id, "dataset_id": dataset_id} | most_of).one()
+    for count, most, whose in zip(waiting, most_of.values(), ("of one analyst", "on one dataset"), strict=True):
+        if count == most:
             detail = f"At most {most} jobs {whose} may wait; nothing was charged. Try again when some have started."
             raise ApiError("too_many_requests", detail, headers=_RETRY)
 

@@ -23,6 +23,8 @@ _BY_KEY = sa.select(*_LISTED).where(
     jobs.c.owner_id == sa.bindparam("owner"), jobs.c.idempotency_key == sa.bindparam("key")
 )
 _NEXT, _INSERTED = sa.select(next_job_number()), sa.insert(jobs)
+_OPEN = sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)
+_KEPT = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ def forget(connection: sa.Connection, dead: Sequence[str]) -> None:
 
 def is_idle(connection: sa.Connection) -> bool:
     """Whether every job is over."""
-    return connection.scalar(sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)) is None
+    return connection.scalar(_OPEN) is None
 
 
 def start(connection: sa.Connection, row: JobRow, at: str, **values: Any) -> None:
@@ -230,8 +232,7 @@ def keep(connection: sa.Connection, job_id: str, attempt: int, *, ended: str, du
 
 def kept(connection: sa.Connection) -> list[JobRow]:
     """The jobs whose attempt has ended and of which nobody has been told, in the order of submission."""
-    query = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
-    return [JobRow(*row) for row in connection.execute(query)]
+    return [JobRow(*row) for row in connection.execute(_KEPT)]
 
 
 def ended(connection: sa.Connection, job_id: str) -> str | None:
