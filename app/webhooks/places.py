@@ -6,8 +6,10 @@ would find there is behind a door that trusts it.
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
@@ -79,6 +81,14 @@ async def place(url: str, named: Collection[str]) -> Place:
     return Place(parts, addresses[0])
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates of the world's authorities, read once: the event loop stands still meanwhile."""
+    import httpx  # late: a server is ready without it
+
+    return httpx.create_ssl_context(trust_env=False)
+
+
 async def post(url: str, named: Collection[str], body: bytes, headers: Mapping[str, str]) -> int:
     """The status of the answer, of which nothing else is read; no redirect is followed, and no proxy asked.
 
@@ -92,7 +102,7 @@ async def post(url: str, named: Collection[str], body: bytes, headers: Mapping[s
     async with asyncio.timeout(_SECONDS):
         to = await place(url, named)
         more = {"Host": to.parts.netloc, "Accept-Encoding": "identity", "User-Agent": "privy-purse"}
-        client = httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False, trust_env=False)
+        client = httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False, trust_env=False, verify=_trusted())
         named_host = {"sni_hostname": to.parts.hostname}
         async with (
             client,

@@ -6,6 +6,7 @@ async with AsyncClient("http://127.0.0.1:8000", token="...") as purse:
     (await job.receipt()).verify()
 """
 
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -63,7 +64,11 @@ class AsyncClient:
     ) -> None:
         self._sender = Sender(
             driver
-            or Waiting(httpx.AsyncClient(base_url=url, headers=bearer(token), transport=transport, timeout=timeout))
+            or Waiting(
+                httpx.AsyncClient(
+                    base_url=url, headers=bearer(token), transport=transport, timeout=timeout, verify=trusted(url)
+                )
+            )
         )
         self.datasets = AsyncDatasets(self._sender)
         self.jobs = AsyncJobs(self._sender)
@@ -381,3 +386,8 @@ class AsyncWebhooks:
 def bearer(token: str | None) -> dict[str, str]:
     """The header that a token travels in."""
     return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def trusted(url: str) -> ssl.SSLContext | bool:
+    """Whose certificates hold: nobody's where none is shown, and no list of authorities is read (1/40 CPU second)."""
+    return httpx.URL(url).scheme != "http" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

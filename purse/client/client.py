@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, final
 
 import httpx
 
-from purse.client.aio import AsyncClient, AsyncDatasets, AsyncTokens, AsyncWebhooks, bearer
+from purse.client.aio import AsyncClient, AsyncDatasets, AsyncTokens, AsyncWebhooks, bearer, trusted
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
 from purse.client.sending import TIMEOUT, Blocking, each, run
 from purse.wire.jobs import Job, JobEvent, JobState
@@ -186,7 +186,9 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        http = httpx.Client(base_url=url, headers=bearer(token), transport=transport, timeout=timeout)
+        http = httpx.Client(
+            base_url=url, headers=bearer(token), transport=transport, timeout=timeout, verify=trusted(url)
+        )
         self._awaited = AsyncClient(url, driver=Blocking(http))
         self.datasets = Datasets(self._awaited.datasets)
         self.jobs = Jobs(self._awaited.jobs)

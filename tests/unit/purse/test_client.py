@@ -5,6 +5,7 @@ import gc
 import hashlib
 import inspect
 import json
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +42,7 @@ from purse import (
 )
 from purse.client import client as client_module
 from purse.client import sending
+from purse.client.aio import trusted
 from purse.client.calls import at
 from purse.client.events import EventStream
 from purse.prediction import encode
@@ -178,6 +180,24 @@ def test_a_server_out_of_reach_is_said_after_a_few_attempts() -> None:
         with pytest.raises(Unreachable):
             purse.tokens.create("bob", "analyst")  # twice could make two tokens
         assert tried[4:] == ["POST"]
+
+
+def test_certificates_are_read_where_a_server_shows_one_and_none_is_ever_taken_unseen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = list[str]()
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: read.append("certificates"))
+    for make in (Client, AsyncClient):
+        make("http://127.0.0.1:1", "secret")
+        assert read == []
+        make("https://127.0.0.1:1", "secret")
+        assert read
+        read.clear()
+    nobody = trusted("HTTP://127.0.0.1:1")
+    assert isinstance(nobody, ssl.SSLContext)
+    assert (nobody.verify_mode, nobody.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert nobody.get_ca_certs() == []
+    assert trusted("https://127.0.0.1:1") is True
 
 
 def test_not_a_number_never_leaves() -> None:
