@@ -33,11 +33,11 @@ async def receipt(visit: Visiting, job_id: Identifier) -> Response:
 
 
 @router.get("/datasets/{dataset_id}/ledger")
-async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor = "0") -> Response:
-    """A part of the entries, and what the server says of all."""
+async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None = None) -> Response:
+    """A part of the entries, the newest first, and what the server says of all."""
     path = f"/v1/datasets/{dataset_id}"
     head = await visit.api.get(f"{path}/ledger/head")  # before the entries: they go as far at least
-    shown = await visit.api.get(f"{path}/ledger", cursor=cursor, limit=_SHOWN)
+    shown = await visit.api.get(f"{path}/ledger", cursor=cursor, limit=_SHOWN, order="desc")
     dataset, keys = await visit.api.get(path), await visit.api.get("/v1/keys")
     said = {"head": head, "keys": keys, "budget": dataset["budget"]}
     return visit.page("ledger.html", dataset=dataset, shown=shown, said=said)

@@ -2,4 +2,13 @@
 
 from app.pages import audit, jobs, people, routes, sign_in, static_files, upload
 
-PAGES = (static_files.router, routes.router, sign_in.router, jobs.router, upload.router, people.router, audit.router)
+PAGES = (
+    static_files.router,
+    routes.router,
+    sign_in.router,
+    jobs.router,
+    upload.router,
+    people.router,
+    audit.router,
+    routes.rest,
+)

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Annotated, Any
 
-from fastapi import Query, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
@@ -14,6 +14,8 @@ from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
 router = strict_router(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+rest = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+"""What no other page has: after them all."""
 
 Cursor = Annotated[str | None, Query(max_length=64)]
 
@@ -38,6 +40,15 @@ async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
     found = await visit.api.get(f"/v1/datasets/{dataset_id}")
     jobs = await visit.api.get("/v1/jobs", dataset=dataset_id, limit=500)
     return visit.page("dataset.html", dataset=found, jobs=jobs, methods=_by_method(jobs["items"]))
+
+
+@rest.get(f"{PREFIX}/{{path:path}}")
+async def nowhere(visit: Visiting) -> Response:
+    """A mistyped path, told on a page; a program is told as the interface tells it."""
+    error = ApiError("not_found", "No page has this address: look for a letter too many, or go on from the datasets.")
+    if "text/html" not in visit.request.headers.get("accept", ""):
+        return respond(error)
+    raise error
 
 
 def _by_method(jobs: list[dict[str, Any]]) -> list[tuple[str, int, float]]:

@@ -81,6 +81,7 @@ def test_an_auditor_sees_each_share_and_the_browser_finds_it_again(
         expect(page.get_by_role("region", name="Shares by method")).to_contain_text("dp_gd")
         entries = page.get_by_role("region", name="Entries")
         expect(entries.get_by_role("cell", name="follows", exact=True)).to_have_count(7)
+        assert entries.get_by_role("rowheader").all_inner_texts() == [str(number) for number in range(7, 0, -1)]
         for label in ("The share of the budget that is spent", "delta against epsilon of all"):
             drawn = page.get_by_role("img", name=label).locator("canvas")
             assert drawn.evaluate("c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(Boolean)")

@@ -143,6 +143,20 @@ def test_a_session_ends_with_its_token(shared: Service) -> None:
     assert part.headers["HX-Redirect"] == "/pages/sign-in"
 
 
+def test_a_mistyped_address_is_told_on_a_page_and_to_a_program_as_ever(shared: Service) -> None:
+    for path in ("/pages/job", "/pages/jobs/x/y", "/pages/sign-out", "/pages/" + "x" * 300):
+        page = visit(shared, STEWARD, path)
+        assert (page.status_code, page.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+        assert "No page has this address" in page.text
+        assert 'href="/pages/jobs"' in page.text
+        told = visit(shared, STEWARD, path, headers={"Accept": "application/json"})
+        assert (told.status_code, told.json()["code"]) == (404, "not_found")
+        assert visit(shared, None, path).headers["Location"] == "/pages/sign-in"
+    assert visit(shared, STEWARD, "/v1/nowhere").json()["code"] == "not_found"
+    refused = visit(shared, STEWARD, "/pages/jobs", "DELETE")
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, HEAD")
+
+
 def test_the_cookie_is_nothing_to_the_interface(shared: Service) -> None:
     assert visit(shared, STEWARD, "/v1/datasets").status_code == 401
 
@@ -204,7 +218,7 @@ def test_what_is_named_after_its_content_is_kept_for_good(shared: Service) -> No
         again = visit(shared, None, f"/pages{address(name)}", headers={"If-None-Match": answer.headers["ETag"]})
         assert (again.status_code, again.content) == (304, b"")
     for path in ("0000000000000000/pages.css", f"{together()}/VENDORED.md", "x/..%2fapi.py"):
-        assert visit(shared, None, f"/pages/static/{path}").status_code == 404
+        assert visit(shared, STEWARD, f"/pages/static/{path}").status_code == 404
 
 
 def test_what_is_vendored_is_as_it_was_released() -> None:
