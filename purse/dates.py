@@ -6,7 +6,7 @@ without zones and leap seconds. Of a time with a zone, its time in UTC.
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from functools import lru_cache
 from typing import Any, Final
 
@@ -40,14 +40,29 @@ def _digits(match: re.Match[str] | None, name: str) -> int:
 
 def _moment(value: object) -> np.datetime64:
     match value:
-        case datetime() if value.tzinfo:
-            return np.datetime64(value.astimezone(UTC).replace(tzinfo=None), "s")
         case date():
-            return np.datetime64(value, "s")
+            return np.datetime64(_plain(value), "s")
         case np.datetime64():
             return value.astype(_SECONDS)
         case _:
             return np.datetime64("NaT")
+
+
+def _plain(value: date) -> datetime:
+    """Without a zone, at its time in UTC; of a day its beginning."""
+    if not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day)
+    return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+
+
+def said(value: date, form: str) -> str:
+    """The date or the time in this format; as 2020-12-31T23:59:59 if it is no midnight and the format has no hour, so
+    that nobody takes it for one. Years have four digits, whatever the platform's strftime says.
+    """
+    at = _plain(value)
+    if "%H" not in form and at.time() != time():
+        form = "%Y-%m-%dT%H:%M:%S"
+    return at.strftime(form.replace("%Y", f"{at.year:04d}"))
 
 
 def moments(fields: dict[str, NDArray[np.int64]], good: NDArray[np.bool_], form: str) -> Moments:

@@ -4,7 +4,11 @@ import csv
 import io
 import tempfile
 from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any, BinaryIO, Final, Protocol, TypeGuard, cast
+
+from purse.wire.files import PLAIN, Dialect
 
 _KINDS: Final = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
 
@@ -31,10 +35,12 @@ def columns(rows: Rows) -> dict[str, list[object]]:
     Raises
     ------
     ValueError
-        if rows differ in their columns, or a frame has a column twice.
+        if rows differ in their columns, are one mapping, or a frame has a column twice.
     """
     if is_frame(rows):
         return _of_frame(rows)
+    if isinstance(rows, Mapping):
+        raise ValueError("rows are a list of mappings: put one row into a list")
     found = list(cast(Sequence[Mapping[str, object]], rows))
     names = dict.fromkeys(found[0]) if found else {}
     for row in found:
@@ -44,16 +50,38 @@ def columns(rows: Rows) -> dict[str, list[object]]:
     return {name: [row[name] for row in found] for name in names}
 
 
-def as_csv(frame: Frame) -> BinaryIO:
-    """The frame as a CSV file, at its beginning; nothing stands for what is missing."""
-    from purse.values import as_text  # late: NumPy
+def as_csv(frame: Frame, dialect: Dialect = PLAIN) -> BinaryIO:
+    """The frame as a CSV file in this dialect, at its beginning; nothing stands for what is missing.
+
+    Raises
+    ------
+    ValueError
+        if there is text that the dialect's encoding or its want of quotes cannot say.
+    """
+    from purse.dates import said  # late, as the next: NumPy
+    from purse.values import as_text
+
+    def written(value: object) -> str:
+        if isinstance(value, date):
+            return said(value, dialect.date_format)
+        is_fraction = dialect.decimal == "," and isinstance(value, float | Decimal)
+        return as_text(value).replace(".", ",") if is_fraction else as_text(value)
 
     held = columns(frame)
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text)
-    writer.writerow(held)
-    writer.writerows([as_text(value) for value in row] for row in zip(*held.values(), strict=True))
+    text = io.TextIOWrapper(file, encoding=dialect.encoding, newline="")
+    writer = csv.writer(
+        text,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote or None,
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+    )
+    try:
+        writer.writerow(held)
+        writer.writerows([written(value) for value in row] for row in zip(*held.values(), strict=True))
+    except csv.Error:
+        raise ValueError("the frame has text that must be quoted, and the dialect has no quotes") from None
+    text.flush()
     text.detach()
     file.seek(0)
     return cast(BinaryIO, file)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 class Model(models.Model):
     """margin = intercept + sum over features of coefficient * encoded value; see the fields, which are its JSON."""
 
+    def __repr__(self) -> str:
+        said = self.privacy
+        promise = f"epsilon {said.epsilon:.6g} at delta {said.delta:.3g}"
+        return f"<model of {self.target.name} by {len(self.features)} columns, {promise}>"
+
+    def __str__(self) -> str:
+        return self.summary()
+
     @property
     def named(self) -> dict[str, float] | dict[str, dict[str, float]]:
         """Each coefficient by what it multiplies, "sex = f" say, and the intercept; for link softmax so in each class.

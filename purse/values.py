@@ -46,7 +46,7 @@ def _plainly_written(text: str, dialect: Dialect) -> str:
 
 
 def as_text(value: object) -> str:
-    """The value as an uploaded file would have it: true and false, 1 for 1.0, nothing for what is missing."""
+    """The value as text: true and false, 1 for 1.0, nothing for what is missing."""
     match value:
         case None:
             return ""

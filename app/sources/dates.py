@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from purse.dates import FIELDS, Moments, moments, part, pattern
+from purse.dates import FIELDS, Moments, moments, part, pattern, said
 from purse.wire.files import DatePart
 
 _DIRECTIVES = re.compile("%(.)")
@@ -70,9 +69,4 @@ def written(parts: Mapping[DatePart, NDArray[np.float64]], form: str, rows: int)
         seconds += 86400 * (np.clip(asked["days"], *_DAYS).astype(np.int64) - days)
     if "seconds" in asked:
         seconds = np.clip(asked["seconds"], 86400 * _DAYS[0], 86400 * _DAYS[1]).astype(np.int64)
-    return [_said(moment, form) for moment in seconds.astype("datetime64[s]").astype(object).tolist()]
-
-
-def _said(moment: datetime, form: str) -> str:
-    """Years have four digits, whatever the platform's strftime says."""
-    return moment.strftime(form.replace("%Y", f"{moment.year:04d}"))
+    return [said(moment, form) for moment in seconds.astype("datetime64[s]").astype(object).tolist()]

@@ -15,7 +15,22 @@ from typing import TYPE_CHECKING, Any, Self, final
 import httpx
 
 from purse.client import parts
-from purse.client.calls import Call, Source, Spec, act, at, get, naming, nothing, post, reader, register, say, upload
+from purse.client.calls import (
+    Call,
+    Source,
+    Spec,
+    act,
+    at,
+    dialect_of,
+    get,
+    naming,
+    nothing,
+    post,
+    reader,
+    register,
+    say,
+    upload,
+)
 from purse.client.jobs import AsyncJobs, in_full, request_of
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
 from purse.model import Model
@@ -179,7 +194,7 @@ class AsyncDatasets:
     async def upload(self, file: Source, *, spec: Spec, resume: str | None = None) -> Registered:
         """Registers a CSV or Parquet file under the declaration `spec`; a large one in parts, through lost connections.
 
-        A frame of pandas, Polars or Arrow is sent as a CSV file.
+        A frame of pandas, Polars or Arrow is sent as a CSV file in the declaration's dialect.
 
         The answer's `report` says what became of its values: nothing will say it again.
 
@@ -188,7 +203,7 @@ class AsyncDatasets:
         resume : the upload of an earlier call that did not end well, as the note on its error named it: what the server
             has of the file is not sent again
         """
-        with parts.opened(file) as source, naming(spec):
+        with parts.opened(file, dialect_of(spec)) as source, naming(spec):
             size = parts.length(source)
             if resume is None and (size is None or size <= parts.PART):
                 return await self._sender.send(upload(source, spec))

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from purse.errors import ProblemError
 from purse.frames import Frame
 from purse.wire.datasets import DatasetSpec, Registered
+from purse.wire.files import PLAIN, Dialect
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -132,6 +133,16 @@ def upload(file: BinaryIO, spec: Spec) -> Call[Registered]:
     name = Path(given).name if isinstance(given, str) else "data.csv"
     media_type = MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
     return Call("POST", at("datasets"), reader(Registered), upload=Upload(_json(spec), file, name, media_type))
+
+
+def dialect_of(spec: Spec) -> Dialect:
+    """How a file under this declaration is written."""
+    if isinstance(spec, DatasetSpec):
+        return spec.dialect
+    try:
+        return Dialect.model_validate(spec.get("dialect") or {})
+    except ValidationError:
+        return PLAIN  # the server says what is wrong with it
 
 
 def _json(value: object) -> str:

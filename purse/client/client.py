@@ -50,6 +50,9 @@ class JobHandle:
 
     _awaited: AsyncJobHandle
 
+    def __repr__(self) -> str:
+        return repr(self._awaited)
+
     @property
     def job(self) -> Job:
         """The job as of the last answer."""

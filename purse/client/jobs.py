@@ -163,6 +163,9 @@ class AsyncJobHandle:
     _sender: Sender
     job: Job
 
+    def __repr__(self) -> str:
+        return f"<{self.job.kind} {self.id}: {self.state}>"
+
     @property
     def id(self) -> str:
         """The job's identifier."""

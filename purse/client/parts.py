@@ -8,6 +8,7 @@ from purse.client.calls import Call, Source, at, get, nothing, reader
 from purse.client.sending import Sender
 from purse.errors import ClientError, ProblemError, Unreachable
 from purse.frames import as_csv, is_frame
+from purse.wire.files import PLAIN, Dialect
 from purse.wire.uploads import UploadStatus
 
 PART: Final = 2**24  # bytes of a request, held in memory; a file of no more goes in one with its declaration
@@ -16,10 +17,10 @@ _LONGEST: Final = 20.0  # seconds between two of them
 _PASSING: Final = frozenset((408, 409, 423, 429, 502, 503, 504))
 
 
-def opened(file: Source) -> AbstractContextManager[BinaryIO]:
-    """The file, open; one that was open before stays so; a frame as a CSV file."""
+def opened(file: Source, dialect: Dialect = PLAIN) -> AbstractContextManager[BinaryIO]:
+    """The file, open; one that was open before stays so; a frame as a CSV file in this dialect."""
     if is_frame(file):
-        return as_csv(file)
+        return as_csv(file, dialect)
     return Path(file).open("rb") if isinstance(file, str | Path) else nullcontext(cast(BinaryIO, file))
 
 

@@ -405,7 +405,7 @@ def test_result_follows_the_job_through_a_lost_connection() -> None:
         model = job.result(progress=lambda event: seen.append(event.progress.done))
     assert seen == [3, 7, 10]
     assert story.resumed == [None, "1.3"]
-    assert job.state == "done"
+    assert (job.state, repr(job)) == ("done", f"<model {job.id}: done>")
     assert model == MODEL
 
 

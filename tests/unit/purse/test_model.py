@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -9,8 +10,10 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from app.sources.ingest import Reading, encoded
 from purse import Model, names, predict
 from purse.frames import as_csv, columns
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
 from solvers.domains import Domain
 from solvers.losses import Loss
@@ -74,6 +77,7 @@ def test_coefficients_have_names_and_a_summary_tells_them() -> None:
     assert list(model.named.values()) == [*model.coefficients, 0.1]
     for line in ("predicts", "privacy    epsilon 0.5 at delta 1e-07", f"sex = m         {model.coefficients[3]:.6g}"):
         assert line in model.summary()
+    assert (repr(model), str(model)) == ("<model of y by 4 columns, epsilon 0.5 at delta 1e-07>", model.summary())
     several = _model("softmax")
     assert {name: told["intercept"] for name, told in several.named.items() if isinstance(told, dict)} == {
         "low": 0.1,
@@ -93,6 +97,8 @@ def test_a_column_that_is_unknown_or_missing_is_an_error_that_names_it() -> None
         predict(model, [ROWS[0], {key: value for key, value in ROWS[1].items() if key != "town"}])
     assert predict(model, [{**ROWS[0], "y": "high"}]) == predict(model, ROWS[:1])  # the target may be there
     assert predict(model, []).shape == (0,)
+    with pytest.raises(ValueError, match=r"put one row into a list$"):
+        predict(model, ROWS[0])  # type: ignore[arg-type]
 
 
 FRAMES: dict[str, Callable[[], Any]] = {
@@ -121,6 +127,31 @@ def test_a_frame_predicts_as_its_rows_do_and_is_uploaded_as_a_file(kind: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "dialect",
+    [Dialect(), Dialect(delimiter=";", encoding="latin-1", decimal=",", quote="'", date_format="%d.%m.%Y %H:%M")],
+    ids=["plain", "German"],
+)
+def test_a_frame_is_uploaded_in_the_declarations_dialect(dialect: Dialect, tmp_path: Path) -> None:
+    """Days, times and fractions of a frame are what the server reads; a time that the format would cut is no date."""
+    days = {"source": "seen", "type": "number", "lower": 0.0, "upper": 20000.0, "date": "days"}
+    declared: list[Column] = [
+        NumberColumn.model_validate(days | {"name": "day"}),
+        NumberColumn(name="x", type="number", lower=-2.0, upper=2.0),
+        CategoryColumn(name="town", type="category", categories=["Köln; Süd", "'s Hage"]),
+    ]
+    towns = ["Köln; Süd", "'s Hage", None, None]
+    pd = pytest.importorskip("pandas")
+    seen = pd.to_datetime(["1970-01-11", None, "2011-01-26", "2011-01-26 10:30"], format="ISO8601")
+    with as_csv(pd.DataFrame({"seen": seen, "x": [0.5, -1.25, None, 1.5e-7], "town": towns}), dialect) as file:
+        (tmp_path / "file.csv").write_bytes(file.read())
+    codes = np.vstack(list(encoded(tmp_path / "file.csv", Reading(declared, dialect))))
+    assert codes[:, 0] == pytest.approx([-0.999, 0, 0.5, 0 if dialect == Dialect() else 0.5], abs=1e-12)
+    assert codes[:, 1] == pytest.approx([0.25, -0.625, 0, 7.5e-8], rel=1e-12)
+    assert codes[:, 2].tolist() == [0, 1, 2, 2]
+
+
 def test_dates_are_read_as_they_were_trained_on() -> None:
     """Text in the dialect, dates and times of Python, of NumPy and of pandas, or what the column asks of a date."""
     year = {"name": "year", "type": "number", "lower": 2000.0, "upper": 2040.0, "source": "seen", "date": "year"}
