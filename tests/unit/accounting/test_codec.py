@@ -1,5 +1,6 @@
 """Plans and event trees as JSON: an allow-list, and nothing beside it."""
 
+import contextlib
 import json
 import math
 from typing import Any
@@ -112,18 +113,15 @@ def test_what_could_not_be_written_is_not_planned(make: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weight", [1e-6, 1e6])
+@pytest.mark.parametrize(("weight", "count"), [(1e-6, 10**9), (1e6, 1)])
 @pytest.mark.parametrize(
     "privacy", [Privacy(1e-3), Privacy(1e-3, 1e-12), Privacy(100.0, 1e-2), Privacy(100.0)], ids=repr
 )
-def test_what_can_be_calibrated_can_be_written(privacy: Privacy, weight: float) -> None:
+def test_what_can_be_calibrated_can_be_written(privacy: Privacy, weight: float, count: int) -> None:
     """At the ends of the ranges: much noise for a share that is next to nothing, little for one that is all."""
     mechanism = Laplace() if privacy.is_pure else PoissonGaussian(1e-9)
-    for count in (1, 10**9):
-        try:
-            plan = calibrate((Query("a", 1, Laplace()), Query("b", count, mechanism, weight)), privacy).plan
-        except CalibrationFailed:
-            continue
+    with contextlib.suppress(CalibrationFailed):
+        plan = calibrate((Query("a", 1, Laplace()), Query("b", count, mechanism, weight)), privacy).plan
         assert plan_from_json(plan_to_json(plan)) == plan
 
 

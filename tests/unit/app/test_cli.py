@@ -479,11 +479,10 @@ def test_a_refusal_is_one_line_with_its_code_and_what_remains(run: Run, people: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", ["nan", "inf", "-1", "0", "1e-320", "1e9"])
-def test_numbers_out_of_range_are_refused(run: Run, people: tuple[Path, Path, str], epsilon: str) -> None:
+def test_numbers_out_of_range_are_refused(run: Run, people: tuple[Path, Path, str]) -> None:
     file, spec, name = people
     run("upload", str(file), "--spec", str(spec))
-    for command in ("quote", "submit"):
+    for epsilon, command in itertools.product(("nan", "inf", "-1", "0", "1e-320", "1e9"), ("quote", "submit")):
         code, out, err = run(command, name, "--target", "income", f"--epsilon={epsilon}")
         assert (code, out, err.count("\n")) == (1, "", 1)
     assert _document(run("budget", name, "--json"))["jobs"] == 0

@@ -11,10 +11,10 @@ from solvers.audit.cases import Finding
 @pytest.mark.slow
 def test_it_prints_promise_bound_and_power_for_a_method(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["audit", "output_perturbation", "--runs", "2000"])
+        main(["audit", "inverse_sensitivity", "--runs", "2000"])
     said, noted = capsys.readouterr()
     assert ended.value.code == 0
-    assert "neighbors differ in one row, replace_one: output_perturbation" in noted
+    assert "neighbors differ in one row, replace_one: inverse_sensitivity" in noted
     assert "promised epsilon" in said.splitlines()[0]
     assert "half the noise caught" in said
     assert "BROKEN" not in said

@@ -119,6 +119,7 @@ _DIALECTS = st.sampled_from(
 
 
 @pytest.mark.slow
+@settings(max_examples=50)
 @given(_DIALECTS, st.lists(st.none() | _NUMBERISH | st.dates().map(str), max_size=8))
 def test_in_any_dialect_a_code_is_the_same_in_any_company_and_in_a_prediction(
     dialect: Dialect, values: list[str | None]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sources import encoding
@@ -188,6 +188,7 @@ _TEXTS = st.lists(st.none() | _NUMBERISH | st.sampled_from(["red", " red", "dark
 
 
 @pytest.mark.slow
+@settings(max_examples=50)
 @given(_TEXTS)
 def test_a_code_is_the_same_in_any_company(values: list[str | None]) -> None:
     for made in (X, C, encoder(number(default=1.0)), encoder(category("5", default="5"))):

@@ -87,8 +87,8 @@ def test_covariances_are_in_the_columns_units() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_person", [False, True])
 def test_intervals_hold_the_truth_as_often_as_they_say(is_person: bool) -> None:
-    """95 of 100, of 150 releases, less four standard deviations; of persons' rows, half of whose places are empty."""
-    runs, columns = 150, ["age", "paid"]
+    """95 of 100, of 100 releases, less four standard deviations; of persons' rows, half of whose places are empty."""
+    runs, columns = 100, ["age", "paid"]
     declared: dict[str, Any] = {"unit": {"column": "who", "max_rows": 2}} if is_person else {}
     n, present = (N // 2, RNG.random(N) < 0.5) if is_person else (N, None)
     own = {name: values if present is None else values[present] for name, values in VALUES.items()}
