@@ -6,6 +6,7 @@ PAGES = (
     static_files.router,
     routes.router,
     sign_in.router,
+    sign_in.back,
     jobs.router,
     upload.router,
     people.router,

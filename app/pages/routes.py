@@ -15,7 +15,7 @@ from purse.wire.base import Identifier
 
 router = strict_router(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 rest = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
-"""What no other page has: after them all."""
+"""What no other page has, whatever is asked of it: after them all."""
 
 Cursor = Annotated[str | None, Query(max_length=64)]
 

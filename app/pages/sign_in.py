@@ -7,13 +7,18 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.http.errors import ApiError
+from app.http.queries import strict_router
 from app.identity.code_flow import Attempt, CodeFlow
 from app.pages import session
 from app.pages.api import Api
 from app.pages.frame import PageRoute, Passing, Visit
 from app.pages.session import PREFIX
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+router = strict_router(
+    prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
+)
+# What a provider says beside is passed over: RFC 6749, 4.1.2.
+back = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 
 Said = Annotated[str, Query(max_length=4096)]
 
@@ -40,7 +45,7 @@ async def leave(visit: Passing) -> Response:
     return answer
 
 
-@router.get("/sign-in/return")
+@back.get("/sign-in/return")
 async def come_back(visit: Passing, state: Said = "", code: Said = "", iss: Said | None = None) -> Response:
     """From the provider: its token becomes the session.
 

@@ -80,7 +80,7 @@ def test_a_person_comes_back_signed_in(signed: Service, idp: Provider) -> None:
     number = cookie.partition("=")[2]
     assert len({number, asked["state"], asked["nonce"], asked["code_challenge"]}) == 4
     assert number not in there
-    answer = arrive(signed, signs_in(there), cookie)
+    answer = arrive(signed, f"{signs_in(there)}&session_state=4711", cookie)
     assert (answer.status_code, 'content="0;url=/pages"' in answer.text) == (200, True)
     token = session_of(answer)
     assert token is not None
