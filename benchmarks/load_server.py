@@ -20,7 +20,7 @@ from app.operations import logs
 from app.settings import Settings
 from app.worker.engine import Handle
 
-_EVERY = 0.005  # CPU seconds between two looks
+_EVERY = 0.02  # CPU seconds between two looks, each of which takes some of what is measured
 _IDLE = (
     "wait",
     "select",
