@@ -1,6 +1,7 @@
 """Whatever cites the privacy specification cites a number that is there."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ SPEC = ROOT / "docs" / "spec"
 CITED = re.compile(r"docs/spec ((?:T?\d[\d.]*'*)(?:(?:, | and )(?:T?\d[\d.]*'*))*)")
 
 
+@cache
 def _stated() -> set[str]:
     """Sections ("15"), their parts ("2.3", "12.1") and theorems ("T7'")."""
     found: set[str] = set()
@@ -25,6 +27,7 @@ def _stated() -> set[str]:
     return found
 
 
+@cache
 def _citing() -> dict[str, set[str]]:
     """Each file outside the specification, with the numbers that it cites."""
     folders = ("accounting", "solvers", "purse", "app", "tests", "benchmarks", "docs")
@@ -39,7 +42,6 @@ def _citing() -> dict[str, set[str]]:
     return {file: numbers for file, numbers in cited.items() if numbers}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(_citing()))
 def test_every_number_cited_is_stated(file: str) -> None:
     assert _citing()[file] <= _stated()
