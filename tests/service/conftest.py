@@ -12,11 +12,14 @@ from pydantic import SecretStr
 from app.main import create_app
 from app.persistence.clock import Clock
 from app.settings import Settings
+from tests.support import compiled
 from tests.support.calculations import InlineCalculators
 from tests.support.clocks import FastClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
 from tests.support.service import STEWARD, UNHURRIED, Service
+
+compiled.share()
 
 MakeService = Callable[..., AbstractContextManager[Service]]
 
