@@ -8,7 +8,7 @@ from purse.errors import ClientError
 
 ARITHMETIC: Final = frozenset({"dp_accounting", "llvmlite", "mpmath", "numba", "randomgen", "scipy"})
 """What the extra `solvers` installs, as it is imported; what else is lacking is the extra `server`'s."""
-_OWN: Final = {"sklearn": "sklearn", "onnx": "onnx"}
+_OWN: Final = {"sklearn": "sklearn", "onnx": "onnx", "python_calamine": "excel"}
 
 
 class NotInstalled(ClientError):

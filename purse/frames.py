@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any, BinaryIO, Final, Protocol, TypeGuard, cast
+from typing import Any, BinaryIO, Final, Protocol, TextIO, TypeGuard, cast
 
 from purse.wire.files import PLAIN, Dialect
 
@@ -58,33 +58,39 @@ def as_csv(frame: Frame, dialect: Dialect = PLAIN) -> BinaryIO:
     ValueError
         if there is text that the dialect's encoding or its want of quotes cannot say.
     """
-    from purse.dates import said  # late, as the next: NumPy
-    from purse.values import as_text
-
-    def written(value: object) -> str:
-        if isinstance(value, date):
-            return said(value, dialect.date_format)
-        is_fraction = dialect.decimal == "," and isinstance(value, float | Decimal)
-        return as_text(value).replace(".", ",") if is_fraction else as_text(value)
-
     held = columns(frame)
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     text = io.TextIOWrapper(file, encoding=dialect.encoding, newline="")
-    writer = csv.writer(
-        text,
-        delimiter=dialect.delimiter,
-        quotechar=dialect.quote or None,
-        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
-    )
+    lines = writer(text, dialect)
     try:
-        writer.writerow(held)
-        writer.writerows([written(value) for value in row] for row in zip(*held.values(), strict=True))
+        lines.writerow(held)
+        lines.writerows(written(row, dialect) for row in zip(*held.values(), strict=True))
     except csv.Error:
         raise ValueError("the frame has text that must be quoted, and the dialect has no quotes") from None
     text.flush()
     text.detach()
     file.seek(0)
     return cast(BinaryIO, file)
+
+
+def writer(text: TextIO, dialect: Dialect) -> Any:
+    """Writes lines of a CSV file in this dialect; csv.Error for what it cannot write without quotes."""
+    quoting: Any = {"quotechar": dialect.quote} if dialect.quote else {"quotechar": None, "quoting": csv.QUOTE_NONE}
+    return csv.writer(text, delimiter=dialect.delimiter, **quoting)
+
+
+def written(row: Sequence[object], dialect: Dialect) -> list[str]:
+    """Each value as the dialect says it: dates in its format, numbers with its decimal mark."""
+    from purse.dates import said  # late, as the next: NumPy
+    from purse.values import as_text
+
+    def one(value: object) -> str:
+        if isinstance(value, date):
+            return said(value, dialect.date_format)
+        is_fraction = dialect.decimal == "," and isinstance(value, float | Decimal)
+        return as_text(value).replace(".", ",") if is_fraction else as_text(value)
+
+    return list(map(one, row))
 
 
 def _library(found: object) -> str | None:

@@ -8,16 +8,17 @@ import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.common import Json, Refusal, emit, note
+from app.cli.common import Json, Refusal, Sheet, emit, note
 from app.cli.reports import cures, show
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError, Unparsed
+from purse.excel import readable
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import FileReport
 
 
 def check(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file, of any size.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file, or a workbook.")],
     spec: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="JSON: a spec, or the list of its columns.")
     ] = None,
@@ -27,6 +28,7 @@ def check(
     propose: Annotated[bool, typer.Option("--propose", help="Draft a spec: names, types, and bounds to fill in.")] = (
         False
     ),
+    sheet: Sheet = None,
     json: Json = False,
 ) -> None:
     """What would become of a file's values under a declaration. Reads here; nothing leaves this machine.
@@ -37,17 +39,20 @@ def check(
     Examples:
       purse check stays.csv --propose > stays.json      # a draft; fill in the bounds from what you know
       purse check stays.csv --spec stays.json --target cost
+      purse check stays.xlsx --sheet 2025 --spec stays.json
     """
     if propose == (spec is not None):
         raise Refusal("say one of --spec and --propose")
     if spec is None:
-        _propose(file)
+        with readable(file, sheet=sheet) as plain:
+            _propose(plain)
         return
     declared, _ = read_spec(spec)
     if target:
         fields = dict(declared) | {"targets": [*declared.targets, *target]}
         declared = DatasetSpec.model_validate(fields)
-    report = _counted(file, declared, shows=not json and sys.stderr.isatty())
+    with readable(file, declared.dialect, sheet) as plain:
+        report = _counted(plain, declared, shows=not json and sys.stderr.isatty())
     refused = [column.name for column in report.refused]
     emit(report.model_dump() | {"refused": refused}, json, lambda: _show(report))
     if refused:

@@ -33,6 +33,7 @@ Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss ep
 Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Privacy slack delta; the dataset's if left out.")]
 Dataset = Annotated[str, typer.Argument(help="A dataset's id or name.")]
 Job = Annotated[str, typer.Argument(help="A job's id.")]
+Sheet = Annotated[str | None, typer.Option(help="Of a workbook that has several sheets, the one that is meant.")]
 OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="In the order in which they came.")]
 
 

@@ -12,6 +12,7 @@ from app.cli.common import (
     DEFAULT_URL,
     Json,
     OldestFirst,
+    Sheet,
     Url,
     connect,
     emit,
@@ -24,6 +25,8 @@ from app.cli.common import (
 )
 from app.cli.reports import cures, show
 from app.cli.sharing import show_allotments
+from purse.client.calls import dialect_of
+from purse.excel import readable
 from purse.wire.base import Order
 from purse.wire.columns import Column
 from purse.wire.datasets import BudgetStatus, Dataset, DatasetState, Registered
@@ -31,9 +34,12 @@ from purse.wire.neighbors import lines
 
 
 def upload(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV (.gz, .zst) or Parquet file.")],
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="A CSV (.gz, .zst) or Parquet file, or a workbook.")
+    ],
     spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="JSON: name, columns, budget, dialect.")],
     resume: Annotated[str | None, typer.Option(help="The upload of an earlier try, as its error named it.")] = None,
+    sheet: Sheet = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
@@ -53,8 +59,9 @@ def upload(
     declared = read_json(spec)
     with (
         connect(url) as client,
+        readable(file, dialect_of(declared), sheet) as plain,
         progress.open(
-            file,
+            plain,
             "rb",
             description="uploading",
             transient=True,

@@ -114,7 +114,9 @@ def batches(file: Path, columns: Sequence[Named], reading: Reading) -> Iterator[
     if not magic:
         raise Unreadable("The file is empty.")
     if magic == _ZIP:
-        raise Unreadable("The file is a zip archive, as Excel workbooks are: save the sheet as CSV.")
+        raise Unreadable(
+            "The file is a zip archive, as Excel workbooks are: save the sheet as CSV, or send it by `purse upload`."
+        )
     if magic == parquet.MAGIC:
         return parquet.batches(file, columns, reading.most_rows)
     return csv.batches(file, columns, reading.dialect, reading.most_bytes)

@@ -191,10 +191,13 @@ class AsyncDatasets:
 
     _sender: Sender
 
-    async def upload(self, file: Source, *, spec: Spec, resume: str | None = None) -> Registered:
+    async def upload(
+        self, file: Source, *, spec: Spec, resume: str | None = None, sheet: str | None = None
+    ) -> Registered:
         """Registers a CSV or Parquet file under the declaration `spec`; a large one in parts, through lost connections.
 
-        A frame of pandas, Polars or Arrow is sent as a CSV file in the declaration's dialect.
+        A frame of pandas, Polars or Arrow is sent as a CSV file in the declaration's dialect, and so is a sheet of an
+        Excel workbook.
 
         The answer's `report` says what became of its values: nothing will say it again.
 
@@ -202,8 +205,9 @@ class AsyncDatasets:
         ----------
         resume : the upload of an earlier call that did not end well, as the note on its error named it: what the server
             has of the file is not sent again
+        sheet : of a workbook that has several, the one that is meant
         """
-        with parts.opened(file, dialect_of(spec)) as source, naming(spec):
+        with parts.opened(file, dialect_of(spec), sheet) as source, naming(spec):
             size = parts.length(source)
             if resume is None and (size is None or size <= parts.PART):
                 return await self._sender.send(upload(source, spec))

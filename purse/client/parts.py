@@ -1,12 +1,14 @@
 """A large file in parts, by the tus protocol 1.0: after a failure the server says what it has, and gets the rest."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from purse.client.calls import Call, Source, at, get, nothing, reader
 from purse.client.sending import Sender
 from purse.errors import ClientError, ProblemError, Unreachable
+from purse.excel import readable
 from purse.frames import as_csv, is_frame
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.uploads import UploadStatus
@@ -17,11 +19,19 @@ _LONGEST: Final = 20.0  # seconds between two of them
 _PASSING: Final = frozenset((408, 409, 423, 429, 502, 503, 504))
 
 
-def opened(file: Source, dialect: Dialect = PLAIN) -> AbstractContextManager[BinaryIO]:
-    """The file, open; one that was open before stays so; a frame as a CSV file in this dialect."""
-    if is_frame(file):
-        return as_csv(file, dialect)
-    return Path(file).open("rb") if isinstance(file, str | Path) else nullcontext(cast(BinaryIO, file))
+@contextmanager
+def opened(file: Source, dialect: Dialect = PLAIN, sheet: str | None = None) -> Iterator[BinaryIO]:
+    """The file, open; one that was open before stays so; a frame or a workbook's sheet as CSV in this dialect."""
+    if isinstance(file, str | Path):
+        with readable(Path(file), dialect, sheet) as path, path.open("rb") as found:
+            yield found
+    elif sheet is not None:
+        raise ValueError("a sheet is one of a workbook, which is named by its path")
+    elif is_frame(file):
+        with as_csv(file, dialect) as found:
+            yield found
+    else:
+        yield cast(BinaryIO, file)
 
 
 def length(file: BinaryIO) -> int | None:

@@ -22,6 +22,7 @@ from app.cli.commands import EVERY, program
 from purse import Client
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
+from tests.support.workbook import workbook
 
 SPEC: dict[str, Any] = {
     "name": "people",
@@ -203,6 +204,26 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     code, out, err = run("receipt", "verify", str(folder / "receipt.json"), "--model", str(folder / "model.json"))
     assert (code, err) == (0, "")
     assert "is the one released" in out
+
+
+def test_a_sheet_of_a_workbook_is_checked_and_registered(
+    run: Run, people: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    pytest.importorskip("python_calamine", reason="python-calamine is not installed: no workbook is read")
+    file, spec, _ = people
+    rows = [line.split(",") for line in file.read_text().splitlines()]
+    cells = [[float(age), sex, income] for age, sex, income in rows[1:]]
+    book = workbook(tmp_path / "people.xlsx", {"notes": [["x"]], "2025": [rows[0], *cells]})
+    code, _, err = run("check", str(book), "--spec", str(spec))
+    assert (code, "several sheets; name one of 'notes', '2025'" in err) == (1, True)
+    of_it = (str(book), "--sheet", "2025", "--spec", str(spec))
+    told = _document(run("check", *of_it, "--json"))
+    assert told == _document(run("check", str(file), "--spec", str(spec), "--json"))
+    assert _document(run("check", str(book), "--sheet", "2025", "--propose"))["columns"][1]["categories"] == ["f", "m"]
+    made = _document(run("upload", *of_it, "--json"))
+    assert (made["rows"], made["report"]) == (401, {k: told[k] for k in made["report"]})
+    code, _, err = run("upload", str(file), "--spec", str(spec))
+    assert (code, "duplicate_dataset" in err or "name_taken" in err) == (1, True)
 
 
 @pytest.mark.slow

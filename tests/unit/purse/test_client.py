@@ -54,6 +54,7 @@ from tests.support.light import WITHOUT, python
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
 from tests.support.service import SPEC, people
+from tests.support.workbook import workbook
 
 Handler = Callable[[httpx.Request], httpx.Response]
 PRIVACY = {"epsilon": 0.5, "delta": 1e-7}
@@ -228,6 +229,23 @@ def test_problem_document_becomes_problem_error() -> None:
         with pytest.raises(ProblemError, match="must be at least") as wrong:
             purse.quote(dataset="ds_a", target="y", privacy=PRIVACY)
         assert [violation.where for violation in wrong.value.violations] == ["body.privacy.epsilon"]
+
+
+def test_a_workbooks_sheet_is_sent_as_the_declared_csv(tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine", reason="python-calamine is not installed: no workbook is read")
+    file, seen = workbook(tmp_path / "stays.xlsx", {"a": [["y"]], "b": [["x"], [1.5]]}), list[bytes]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.read())
+        return httpx.Response(413, text="")
+
+    with _client(answer) as purse:
+        with pytest.raises(ProblemError):
+            purse.datasets.upload(file, spec={"dialect": {"decimal": ",", "delimiter": ";"}}, sheet="b")
+        with pytest.raises(ValueError, match="named by its path"):
+            purse.datasets.upload(BytesIO(b"x"), spec={}, sheet="b")
+    assert b"x\r\n1,5\r\n" in seen[0]
+    assert len(seen) == 1
 
 
 def test_a_refused_declaration_names_its_columns_and_no_positions() -> None:
