@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import sqlalchemy as sa
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.datasets import folders, service, store
@@ -18,6 +18,7 @@ from app.datasets.routes import Anyone, Base, Chosen, Manager
 from app.datasets.store import DatasetRow
 from app.http.body import read_body
 from app.http.errors import ApiError, responses
+from app.http.queries import strict_router
 from app.identity.dependencies import Principal
 from app.persistence.session import Database
 from app.persistence.tables import samples
@@ -28,7 +29,7 @@ from purse.wire.files import FileReport
 from purse.wire.twins import FEWEST_SAMPLED, AttachedSample, PublicSample
 
 MOST_SAMPLE_BYTES, MOST_SAMPLE_VALUES = 2**24, 2**18
-router = APIRouter(prefix="/v1/datasets/{dataset_id}/sample", tags=["datasets"])
+router = strict_router(prefix="/v1/datasets/{dataset_id}/sample", tags=["datasets"])
 _BODY: dict[str, Any] = {
     "required": True,
     "description": "A CSV file in the dataset's dialect, perhaps packed, or Parquet; told apart by content.",
