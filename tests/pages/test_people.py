@@ -190,6 +190,8 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     expect(page.locator("#quote")).to_contain_text("target")  # what is still to be said
     page.get_by_label("Target").select_option("income")
     before = _share(page)
+    supposed = page.locator("summary", has_text="What is supposed")
+    supposed.click()
     page.get_by_label("Signal").fill("0.8")
     page.get_by_label("Runs").fill("3")
     page.get_by_label("Wanted").fill("0.55")
@@ -197,6 +199,8 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     expect(page.get_by_role("region", name="Expected accuracy").get_by_role("row")).to_have_count(7)
     expect(page.get_by_role("note")).to_have_text(re.compile(r"Accuracy 0\.55 takes about epsilon \d"))
     expect(page.locator("#forecast")).to_contain_text("of strength 0.8 was planted")
+    supposed.click()
+    page.get_by_role("heading", name="Price").evaluate("heading => heading.scrollIntoView()")
     visitor.shoot("job")
     expect(page.locator("#positive option")).to_have_text(["by default", "low", "high"])
     epsilon = page.get_by_label("Epsilon", exact=False).first
