@@ -98,6 +98,8 @@ def forecast(
     problem = next(iter(planned.values())).problem
     records = _affordable(list(planned.values()), runs)
     trial = _drawn(design, problem, records, twin, seed, signal)
+    if not design.classes and not np.ptp(trial.test_y):  # r2 would be a quotient by zero
+        raise OutOfRange("the target is the same in all rows to score on: there is nothing to explain")
     found, score = [], scorer(design, trial)
     for epsilon, quote in planned.items():
         small = _scaled(quote, records)

@@ -13,6 +13,7 @@ from accounting.privacy import Privacy
 from app.calculation import forecasts
 from app.calculation.forecasts import Scored
 from app.calculation.planted import Planted
+from app.http.errors import ApiError
 from app.quotes.forecasts import here, reaching, sampled
 from app.settings import Settings
 from app.sources import twins
@@ -141,6 +142,14 @@ def test_persons_have_a_forecast_too() -> None:
     assert found.twin_records == 800
     assert "Rows of a person" in found.rests_on[-1]
     assert found.optimum > found.constant + 0.2
+
+
+def test_a_sample_whose_target_never_changes_has_no_r2() -> None:
+    rows = np.column_stack((np.linspace(-1, 1, 50), np.arange(50) % 3, np.full(50, 0.3), np.zeros(50)))
+    with pytest.raises(ApiError, match="out_of_range") as refused:
+        _here("income", 1000, Sample.of(rows))
+    assert "nothing to explain" in str(refused.value.detail)
+    assert _here("well", 1000, Sample.of(rows)).constant == 1.0
 
 
 def test_a_sample_is_scored_on_rows_apart(tmp_path: Path) -> None:
