@@ -15,7 +15,7 @@ from solvers.audit import CASES
 from solvers.audit.attack import halved
 from solvers.audit.cases import Case, attacked
 from tests.privacy.test_audit_cases import NULL, SHARED, TRIED
-from tests.support.audit import LOOKS, SCREEN, beyond, sources
+from tests.support.audit import LOOK, SCREEN, SHARES, beyond, sources
 
 POOL, DRAWS = 3, 100
 
@@ -27,7 +27,7 @@ def power(name: str, relation: Relation) -> tuple[float, float]:
     plan, attack = attacked(case, Privacy(epsilon, case.privacy.delta), relation)
     pools, judged = attack(halved(plan), POOL * runs, sources(5)), beyond(plan)
     found = []
-    for share, alarm in (SCREEN, LOOKS[-1]):
+    for share, alarm in ((SHARES[0], SCREEN), (SHARES[-1], LOOK)):
         size = round(share * runs) * case.effort
         drawn = [judged(rng.choice(pools[0], size), rng.choice(pools[1], size), alarm) for _ in range(DRAWS)]
         found.append(float(np.mean(drawn) / np.std(drawn)))

@@ -35,16 +35,18 @@ TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
     "dp_gd_limited": (6.0, 300),
     "dp_gd_persons": (6.0, 300),
     "dp_gd_random": (8.0, 500),
-    "dp_svrg_pp": (5.0, 600),
+    "dp_svrg_centred": (6.0, 440),
+    "dp_svrg_pp": (5.0, 900),
     "dp_svrg_walk": (6.0, 480),
     "inverse_sensitivity": (1.0, 1),  # its law is computed
-    "localization": (6.0, 480),
-    "noisy_mirror_descent": (7.0, 380),
-    "objective_perturbation": (6.0, 940),
-    "output_perturbation": (6.0, 300),
-    "output_perturbation_laplace": (2.0, 550),
+    "localization": (6.0, 520),
+    "noisy_mirror_descent": (7.0, 460),
+    "noisy_sgd": (6.0, 680),
+    "objective_perturbation": (6.0, 1240),
+    "output_perturbation": (6.0, 350),
+    "output_perturbation_laplace": (2.0, 880),
     "profile": (6.0, 550),
-    "profile_persons": (6.0, 550),
+    "profile_persons": (6.0, 580),
 }
 
 

@@ -17,24 +17,25 @@ from tests.support.seeded import SeededBits
 
 Attack = Callable[[int], tuple[Scores, Scores]]  # the scores of so many further runs of either dataset
 Beyond = Callable[[Scores, Scores, float], float]  # how far a bound with this alarm lies beyond a promise
-SCREEN = 0.3, 0.1
-LOOKS = tuple((share, ALARM / 3) for share in (0.5, 0.75, 1.0))
+SHARES = 0.3, 0.4, 0.5, 0.75, 1.0  # of the runs, after which is looked
+SCREEN, LOOK = 0.1, ALARM / len(SHARES)
 
 
 def violates(attack: Attack, runs: int, beyond: Beyond) -> bool:
     """Whether an audit finds a promise broken in so many runs of either dataset, or fewer: it ends when it knows.
 
-    Three tenths are screened with an alarm of 1/10: where it shows nothing, the promise is kept. Else a half, three
-    quarters and all are looked at, each with an alarm of ALARM / 3, so that no honest mechanism is accused with a
-    chance above ALARM; a mutant is missed where the screen or the last look misses it, as often as `make power` says.
+    The first share is screened with an alarm of 1/10: where it shows nothing, the promise is kept. It and more are
+    looked at with an alarm of ALARM / 5 each, so that no honest mechanism is accused with a chance above ALARM; a
+    mutant is missed where the screen or the last look misses it, as often as `make power` says.
     """
     found, done = (np.empty(0), np.empty(0)), 0
-    for share, alarm in (SCREEN, *LOOKS):
+    for share in SHARES:
         more = attack(round(share * runs) - done)
         found, done = (np.append(found[0], more[0]), np.append(found[1], more[1])), round(share * runs)
-        is_beyond = beyond(*found, alarm) > 0
-        if is_beyond != ((share, alarm) == SCREEN):
-            return is_beyond
+        if share == SHARES[0] and beyond(*found, SCREEN) <= 0:
+            return False
+        if beyond(*found, LOOK) > 0:
+            return True
     return False
 
 
