@@ -22,7 +22,7 @@ from distributed import Nanny, Scheduler, scheduler
 from distributed.security import Security
 
 from app.worker import orders
-from app.worker.cluster import BEAT, QUIET, prepare
+from app.worker.cluster import BEAT, QUIET, end_forking, fork_workers
 from app.worker.engine import Place
 
 _AGAIN = 5.0  # seconds until a scheduler that is away is looked for again
@@ -93,11 +93,14 @@ async def work(chosen: Work) -> None:
         clear(chosen.scratch)
         for name in [name for name in os.environ if name.startswith("PURSE_")]:
             del os.environ[name]
-        prepare()
-        dask.config.set({"temporary-directory": str(chosen.scratch)})
+        fork_workers()
+        dask.config.set(QUIET | {"temporary-directory": str(chosen.scratch)})
         told, security = _told(), chosen.channel.security("worker")
         places = [Place(chosen.data, chosen.scratch / f"slot-{k}") for k in range(chosen.slots)]
-        await asyncio.gather(*(_slot(chosen, place, security, told) for place in places))
+        try:
+            await asyncio.gather(*(_slot(chosen, place, security, told) for place in places))
+        finally:
+            end_forking()
 
 
 def clear(scratch: Path) -> None:

@@ -164,7 +164,7 @@ def test_what_workers_are_forks_of_holds_no_secret_outlasts_a_request_to_stop_an
     found.terminate()
     assert engine._client.run(os.getppid) == dict.fromkeys(engine._client.nthreads(), forking)
     found.kill()
-    until(lambda: len(engine._client.nthreads()) == 2 and not workers() & before)
+    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2 and not workers() & before)
 
 
 def test_workers_have_imported_the_solvers_before_the_first_job(engine: DaskEngine) -> None:
