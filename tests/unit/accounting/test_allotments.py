@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accounting import Privacy
@@ -93,6 +93,7 @@ def test_a_part_has_its_part_of_the_slack(name: str) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(shares=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30), name=st.sampled_from(sorted(RULES)))
 def test_shares_that_add_up_to_the_whole_fit_it(shares: list[float], name: str) -> None:
     """Exactly: rounded down, no part takes another one's unit."""

@@ -33,7 +33,7 @@ def test_effective_steps_are_rounded_up_and_no_more(steps: int, contraction: flo
 
 @pytest.mark.slow
 @given(st.integers(1, 120), st.floats(0.0, 1.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_never_below_the_exact_number(steps: int, contraction: float) -> None:
     assert _exactly(steps, contraction) <= Fraction(LastIterate(steps, contraction).effective_steps)
 
