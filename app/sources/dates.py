@@ -69,4 +69,6 @@ def written(parts: Mapping[DatePart, NDArray[np.float64]], form: str, rows: int)
         seconds += 86400 * (np.clip(asked["days"], *_DAYS).astype(np.int64) - days)
     if "seconds" in asked:
         seconds = np.clip(asked["seconds"], 86400 * _DAYS[0], 86400 * _DAYS[1]).astype(np.int64)
+    if "%H" not in form:
+        seconds -= seconds % 86400  # as its file says it: without a time
     return [said(moment, form) for moment in seconds.astype("datetime64[s]").astype(object).tolist()]

@@ -21,6 +21,7 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "year", "type": "number", "lower": 2010, "upper": 2020, "source": "seen", "date": "year"},
     {"name": "weekday", "type": "category", "categories": list("1234567"), "source": "seen", "date": "weekday"},
     {"name": "since", "type": "number", "lower": 0, "upper": 20000, "date": "days"},
+    {"name": "at", "type": "number", "lower": 0, "upper": 86400 * 20000, "date": "seconds"},  # without a time in text
     {"name": "is_f", "type": "category", "categories": ["f"], "source": "sex"},
 ]
 UNIFORM = [0.5716872956720823, 0.07312059306572827]
