@@ -40,9 +40,9 @@ TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
     "dp_svrg_walk": (6.0, 480),
     "inverse_sensitivity": (1.0, 1),  # its law is computed
     "localization": (6.0, 520),
-    "noisy_mirror_descent": (7.0, 460),
+    "noisy_mirror_descent": (7.0, 560),
     "noisy_sgd": (6.0, 680),
-    "objective_perturbation": (6.0, 1240),
+    "objective_perturbation": (6.0, 1600),
     "output_perturbation": (6.0, 350),
     "output_perturbation_laplace": (2.0, 880),
     "profile": (6.0, 550),
