@@ -5,7 +5,7 @@
         model = job.result()
         job.receipt().verify()
 
-Names, parameters and promises are those of `purse.client.aio` and `purse.client.jobs`, run to their end.
+Names, parameters and promises are those of `purse.client.aio`, `.datasets` and `.jobs`, run to their end.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -17,7 +17,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, final
 
 import httpx
 
-from purse.client.aio import AsyncClient, AsyncDatasets, AsyncTokens, AsyncWebhooks, bearer, trusted
+from purse.client.aio import AsyncClient, AsyncTokens, AsyncWebhooks, bearer, trusted
+from purse.client.datasets import AsyncDatasets
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
 from purse.client.sending import TIMEOUT, Blocking, each, run
 from purse.wire.jobs import Job, JobEvent, JobState

@@ -484,9 +484,9 @@ def test_both_clients_offer_the_same() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
-    from purse.client import aio, jobs
+    from purse.client import aio, datasets, jobs
 
-    rooms = {"Client": aio, "Datasets": aio, "Jobs": jobs, "JobHandle": jobs, "Tokens": aio}
+    rooms = {"Client": aio, "Datasets": datasets, "Jobs": jobs, "JobHandle": jobs, "Tokens": aio}
     for name, room in rooms.items():
         assert public(getattr(client_module, name)) == public(getattr(room, f"Async{name}"))
 
