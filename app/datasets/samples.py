@@ -70,9 +70,8 @@ async def attach(
         raise ApiError("unsupported_media_type", "The body must be application/octet-stream.")
     spec = await run_in_threadpool(_declared, base, dataset_id, principal)
     with request.app.state.services.uploads.taken(principal.id), folders.incoming(chosen.home) as folder:
-        file = folder / "sample"
-        file.write_bytes(await read_body(request, MOST_SAMPLE_BYTES))
-        rows, report = await run_in_threadpool(_read, file, spec)
+        body = await read_body(request, MOST_SAMPLE_BYTES)
+        rows, report = await run_in_threadpool(_read, body, folder / "sample", spec)
     told = await run_in_threadpool(_put, base, principal, dataset_id, rows, published)
     return AttachedSample(**dict(told), report=report)
 
@@ -117,10 +116,11 @@ def _declared(database: Database, dataset_id: str, principal: Principal) -> Data
     return found.spec
 
 
-def _read(file: Path, spec: DatasetSpec) -> tuple[Floats, FileReport]:
-    """The file's rows as the dataset's would be coded; `ApiError` as for those."""
+def _read(body: bytes, file: Path, spec: DatasetSpec) -> tuple[Floats, FileReport]:
+    """The rows of a file of these bytes, as the dataset's would be coded; `ApiError` as for those."""
     from app.sources.ingest import Reading, encoded  # late: Arrow, which no start should wait for
 
+    file.write_bytes(body)
     reading, tally = Reading.of(spec, MOST_SAMPLE_BYTES)
     with service.reading(spec):
         few = replace(reading, most_rows=MOST_SAMPLE_VALUES // len(spec.columns))

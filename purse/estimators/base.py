@@ -121,7 +121,7 @@ def _names(persons: Any) -> NDArray[Any] | None:
     if persons is None:
         return None
     named = column_or_1d(persons)
-    if named.dtype.kind in "iuUS":
+    if named.dtype.kind in "iu":
         return np.asarray(named)
     texts = [as_text(name).strip() for name in named.tolist()]
     if {"", "<NA>", "NaT"}.intersection(texts):  # as None, NaN and what pandas has in their place are written

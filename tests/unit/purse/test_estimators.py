@@ -211,7 +211,8 @@ def test_rows_are_protected_by_person_where_that_is_asked(name: str, said: Any) 
     said = said | {"bounds": (-1, 1), "method": "dp_gd", "epsilon": 2.0, "max_rows": 2}
     kind = getattr(purse, name)
     told = kind(**said).fit(X, y, persons=whose)
-    more = kind(**said).fit(np.vstack((X, -X)), np.append(y, 1 - y), persons=[f"p{i:03}" for i in (*whose, *whose)])
+    names = [f"p{i:03}" for i in whose] + [f" p{i:03} " for i in whose]  # white space around it is nobody else's name
+    more = kind(**said).fit(np.vstack((X, -X)), np.append(y, 1 - y), persons=names)
     np.testing.assert_array_equal(told.release_.coefficients, more.release_.coefficients)
     assert told.delta_ == min(1e-6, 1 / (10 * 150))
     alone = kind(**said | {"max_rows": 4}).fit(X, y, persons=whose)
@@ -259,6 +260,7 @@ def test_sparse_rows_are_the_rows_that_they_stand_for(name: str, said: Any) -> N
         ({}, [1] * 20, "max_rows, of each person at most, goes with"),
         ({"max_rows": 2}, None, "max_rows, of each person at most, goes with"),
         ({"max_rows": 2}, ["a"] * 19 + [None], "whose each row is"),
+        ({"max_rows": 2}, ["a"] * 19 + [" "], "whose each row is"),
         ({"max_rows": 2}, ["a"] * 19, "inconsistent numbers of samples"),
         ({"max_rows": 0}, ["a"] * 20, "max_rows must be an integer"),
         ({"neighbors": "add_remove"}, None, "relation must be replace_one or zero_out"),
