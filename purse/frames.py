@@ -5,7 +5,6 @@ import io
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import date
-from decimal import Decimal
 from typing import Any, BinaryIO, Final, Protocol, TextIO, TypeGuard, cast
 
 from purse.wire.files import PLAIN, Dialect
@@ -87,8 +86,8 @@ def written(row: Sequence[object], dialect: Dialect) -> list[str]:
     def one(value: object) -> str:
         if isinstance(value, date):
             return said(value, dialect.date_format)
-        is_fraction = dialect.decimal == "," and isinstance(value, float | Decimal)
-        return as_text(value).replace(".", ",") if is_fraction else as_text(value)
+        is_number = not isinstance(value, str)
+        return as_text(value).replace(".", dialect.decimal) if is_number else as_text(value)
 
     return list(map(one, row))
 

@@ -8,6 +8,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 from joserfc.errors import JoseError
@@ -42,7 +43,8 @@ class Provider:
         import httpx  # late: a server without sign-on is ready without it
 
         self._issuer, self._clock, self._stale = issuer, clock, stale
-        self._client = httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False)
+        nobodys = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # what it sets for one person is no other's
+        self._client = httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False, cookies=nobodys)
         self._keys: Mapping[str, Key] = {}
         self._described: Mapping[str, Any] = {}
         self._seen = self._asked = -math.inf

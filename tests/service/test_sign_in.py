@@ -94,6 +94,13 @@ def test_a_person_comes_back_signed_in(signed: Service, idp: Provider) -> None:
     assert SECRET not in there + answer.text + str(idp.taken)
 
 
+def test_nothing_of_one_sign_in_is_shown_to_the_provider_with_the_next(signed: Service, idp: Provider) -> None:
+    for _ in range(2):
+        there, cookie = leave(signed)
+        assert session_of(arrive(signed, signs_in(there), cookie)) is not None
+        assert idp.cookie is None
+
+
 def test_a_code_is_good_once_in_the_browser_that_asked_for_it(signed: Service) -> None:
     """Another's code or state, a browser without an attempt or with two: nobody is signed in, and it is told."""
     there, cookie = leave(signed)

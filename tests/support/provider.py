@@ -37,6 +37,7 @@ class Provider:
     person : claims of whoever signs in there; a change to None leaves one out
     codes : given out and not yet taken: what each was asked for with
     taken : how the last one was
+    cookie : that came with it: none of those that it sets is anybody else's to show
     """
 
     issuer: str
@@ -50,6 +51,7 @@ class Provider:
     person: dict[str, Any] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
+    cookie: str | None = None
 
     def rotate(self, *kept: ECKey) -> ECKey:
         """Another key signs from now on, and nothing but it and `kept` is published."""
@@ -102,13 +104,14 @@ def provider() -> Iterator[Provider]:
     @app.post("/realm/token")
     async def token(request: Request) -> Response:
         said.taken = form = dict(parse_qsl((await request.body()).decode()))
-        asked = said.codes.pop(form["code"], {})
+        said.cookie, asked = request.headers.get("cookie"), said.codes.pop(form["code"], {})
         proof = urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).decode()
         is_same = all(asked.get(name) == form[name] for name in ("client_id", "redirect_uri"))
         if not is_same or (proof, "S256") != (asked["code_challenge"], asked["code_challenge_method"]):
             return JSONResponse({"error": "invalid_grant"}, 400)
         changes = {"nonce": asked["nonce"], "header": {"typ": "JWT"}} | said.person
-        return JSONResponse({"id_token": said.token(**changes), "token_type": "Bearer"})
+        told = {"id_token": said.token(**changes), "token_type": "Bearer"}
+        return JSONResponse(told, headers={"Set-Cookie": f"session={changes['nonce']}; Path=/"})
 
     @app.get("/realm/keys")
     async def keys() -> Response:
