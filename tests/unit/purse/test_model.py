@@ -127,7 +127,6 @@ def test_a_frame_predicts_as_its_rows_do_and_is_uploaded_as_a_file(kind: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "dialect",
     [Dialect(), Dialect(delimiter=";", encoding="latin-1", decimal=",", quote="'", date_format="%d.%m.%Y %H:%M")],
@@ -144,7 +143,8 @@ def test_a_frame_is_uploaded_in_the_declarations_dialect(dialect: Dialect, tmp_p
     towns = ["Köln; Süd", "'s Hage", None, None]
     pd = pytest.importorskip("pandas")
     seen = pd.to_datetime(["1970-01-11", None, "2011-01-26", "2011-01-26 10:30"], format="ISO8601")
-    with as_csv(pd.DataFrame({"seen": seen, "x": [0.5, -1.25, None, 1.5e-7], "town": towns}), dialect) as file:
+    x = pd.Series([np.float32(0.5), -1.25, None, 1.5e-7], dtype=object)
+    with as_csv(pd.DataFrame({"seen": seen, "x": x, "town": towns}), dialect) as file:
         (tmp_path / "file.csv").write_bytes(file.read())
     codes = np.vstack(list(encoded(tmp_path / "file.csv", Reading(declared, dialect))))
     assert codes[:, 0] == pytest.approx([-0.999, 0, 0.5, 0 if dialect == Dialect() else 0.5], abs=1e-12)
