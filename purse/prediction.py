@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from purse import dates
-from purse.frames import Rows, columns
+from purse.frames import Rows, columns, written
 from purse.values import SPACE, as_number, as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, DatePart, Dialect
@@ -140,7 +140,7 @@ def encode(column: Column, values: Sequence[object] | NDArray[Any], dialect: Dia
         return _scaled(column, numbers(values, dialect, column.date))
     if column.date is not None:
         values = numbers(values, dialect, column.date)
-    return _positions(column, values)
+    return _positions(column, values, dialect)
 
 
 def numbers(
@@ -177,8 +177,18 @@ def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip((inside - origin) / scale, -1.0, 1.0)
 
 
-def _positions(column: CategoryColumn, values: Sequence[object] | NDArray[Any]) -> NDArray[np.float64]:
+def _positions(
+    column: CategoryColumn, values: Sequence[object] | NDArray[Any], dialect: Dialect
+) -> NDArray[np.float64]:
+    """A value that is no text as a typed file says it, or else as a frame's file in this dialect does."""
     codes = {category: code for code, category in enumerate(column.categories)}
     other = len(codes) if column.default is None else codes[column.default]
-    texts = [as_text(value) for value in values]
-    return np.array([codes.get(t, codes.get(t.strip(SPACE), other)) for t in texts], dtype=np.float64)
+
+    def code(value: object) -> int:
+        text = as_text(value)
+        found = codes.get(text, codes.get(text.strip(SPACE)))
+        if found is None and not isinstance(value, str):
+            found = codes.get(written([value], dialect)[0])
+        return other if found is None else found
+
+    return np.array([code(value) for value in values], dtype=np.float64)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from app.sources.ingest import Reading, encoded
 from purse import Model, names, predict
 from purse.frames import as_csv, columns
+from purse.prediction import encode
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
 from solvers.domains import Domain
@@ -150,6 +151,14 @@ def test_a_frame_is_uploaded_in_the_declarations_dialect(dialect: Dialect, tmp_p
     assert codes[:, 0] == pytest.approx([-0.999, 0, 0.5, 0 if dialect == Dialect() else 0.5], abs=1e-12)
     assert codes[:, 1] == pytest.approx([0.25, -0.625, 0, 7.5e-8], rel=1e-12)
     assert codes[:, 2].tolist() == [0, 1, 2, 2]
+
+
+def test_categories_that_are_no_text_are_those_of_a_frames_file() -> None:
+    """Fractions with the dialect's mark, days in its format: so uploaded, they were "other" when predicted."""
+    german = Dialect(decimal=",", delimiter=";", date_format="%d.%m.%Y")
+    column = CategoryColumn(name="c", type="category", categories=["1,5", "04.07.2030", "2.5"])
+    held = [1.5, np.float32(1.5), date(2030, 7, 4), datetime(2030, 7, 4), 2.5, None, "1.5", 3.5]
+    assert encode(column, held, german).tolist() == [0, 0, 1, 1, 2, 3, 3, 3]
 
 
 def test_dates_are_read_as_they_were_trained_on() -> None:
