@@ -120,7 +120,7 @@ def _names(persons: Any) -> NDArray[Any] | None:
     """Each row's person, a whole number or text; a ValueError if one has none, as the service refuses such a file."""
     if persons is None:
         return None
-    named = column_or_1d(persons)
+    named = column_or_1d(persons if hasattr(persons, "dtype") else np.array(persons, dtype=object))  # a NaN, not "nan"
     if named.dtype.kind in "iu":
         return np.asarray(named)
     texts = [as_text(name).strip() for name in named.tolist()]

@@ -1,25 +1,33 @@
 """What can be said for certain of a mechanism from how well an attacker told two neighboring datasets apart.
 
-For every threshold t, alpha = P(score > t | D') and beta = P(score <= t | D). Each of them and their mean get upper
-confidence bounds (Clopper and Pearson), jointly over all thresholds tried, half of the chance of an error going to the
-mean at the middle one, where pairs that mirror each other are told apart best: of the mean too, since the errors on
-both sides together, if they are more, or fewer, than the mean by one or more, are so no likelier than if all runs had
-the mean's chance (Hoeffding 1956, Theorem 4). A mu-GDP mechanism obeys Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong,
-Roth and Su 2022), so (alpha + beta) / 2 >= Phi(-mu / 2); an (epsilon, delta)-DP one obeys 1 - beta <= e^epsilon alpha +
-delta and the same with both changed for each other, so (alpha + beta) / 2 >= (1 - delta) / (1 + e^epsilon). Large
-deltas give the test its power.
+For every threshold t, alpha = P(score > t | D') and beta = P(score <= t | D). Each gets an upper confidence bound
+(Clopper and Pearson), and so does their mean, where pairs that mirror each other are told apart best: half of the
+chance of an error is the mean's, half is shared by all the others.
+
+Thresholds are quantiles of the scores themselves. At one of them the errors on both sides differ by a constant, so it
+accuses where they are at most some f and m, whose bounds a and b break the promise. Of an honest mechanism then alpha >
+a, and there are at most f errors at the higher threshold where alpha is a too; or so it is with beta > b. The mean's
+bound holds at every threshold at once. Let some t have at most m errors on either side of n, and tau be the least t
+with at most m scores of D' above it: then at most m of D are at most tau. P(score > tau | D') is at most U, and given
+it that has a chance of P(V > beta), U and V independent, Beta(m + 1, n - m): both happen with one of at most
+P(U + V > least alpha + beta).
+
+A mu-GDP mechanism obeys Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong, Roth and Su 2022), so (alpha + beta) / 2 >=
+Phi(-mu / 2); an (epsilon, delta)-DP one obeys 1 - beta <= e^epsilon alpha + delta and the same with both changed for
+each other, so (alpha + beta) / 2 >= (1 - delta) / (1 + e^epsilon). Large deltas give the test its power.
 """
+
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 Scores = NDArray[np.float64]
 DELTAS = (1e-5, 1e-3, 0.03, 0.1, 0.2, 0.4)  # where a promise is checked
 ALARM = 1e-9  # the chance that an honest mechanism is accused, over all thresholds tried
 _THRESHOLDS = np.linspace(0.02, 0.98, 49)
-_SHARE = np.full((3, len(_THRESHOLDS)), 0.5 / (3 * len(_THRESHOLDS) - 1))  # of the alarm, for each bound
-_SHARE[2, len(_THRESHOLDS) // 2] = 0.5
+_CELLS = 1000  # of U
 
 
 def mu_lower_bound(one: Scores, two: Scores, alarm: float = ALARM) -> float:
@@ -31,7 +39,7 @@ def mu_lower_bound(one: Scores, two: Scores, alarm: float = ALARM) -> float:
     """
     false, missed, wrong = _errors(one, two, alarm)
     apart = stats.norm.isf(false) - stats.norm.ppf(missed)
-    return float(np.maximum(apart, 2 * stats.norm.isf(wrong)).max())
+    return float(max(apart.max(), 2 * stats.norm.isf(wrong)))
 
 
 def epsilon_lower_bound(one: Scores, two: Scores, delta: float, alarm: float = ALARM) -> float:
@@ -41,11 +49,27 @@ def epsilon_lower_bound(one: Scores, two: Scores, delta: float, alarm: float = A
     return float(np.log(np.maximum(ratios, 1.0)).max())
 
 
-def _errors(one: Scores, two: Scores, alarm: float) -> tuple[Scores, Scores, Scores]:
-    """Upper confidence bounds on alpha, on beta and on their mean for every threshold, all of them at once."""
+def _errors(one: Scores, two: Scores, alarm: float) -> tuple[Scores, Scores, float]:
+    """Upper confidence bounds on alpha and on beta for every threshold, and on their mean, all of them at once."""
     thresholds, runs = np.quantile(np.concatenate([one, two]), _THRESHOLDS), len(one)
     false = runs - np.searchsorted(np.sort(two), thresholds, side="right")
     missed = np.searchsorted(np.sort(one), thresholds, side="right")
-    errors, most = np.array([false, missed, false + missed]), np.array([[runs], [runs], [2 * runs]])
-    bounds = np.where(errors == most, 1.0, stats.beta.isf(alarm * _SHARE, errors + 1, np.maximum(most - errors, 1)))
-    return bounds[0], bounds[1], bounds[2]
+    errors, level = np.array([false, missed]), alarm / 2 / (2 * len(_THRESHOLDS))
+    bounds = np.where(errors == runs, 1.0, stats.beta.isf(level, errors + 1, np.maximum(runs - errors, 1)))
+    return bounds[0], bounds[1], _mean(int(errors.max(axis=0).min()), runs, alarm / 2)
+
+
+@lru_cache
+def _mean(errors: int, runs: int, level: float) -> float:
+    """The least s with P(U + V > 2s) <= level, or more: U in cells, and at the upper end of its own."""
+    if errors == runs:
+        return 1.0
+    law = stats.beta(errors + 1, runs - errors)
+    ends = np.append(np.linspace(0.0, law.isf(level / 100), _CELLS), 1.0)
+    sure = law.sf(ends)
+    mass = sure[:-1] - sure[1:]
+
+    def beyond(mean: float) -> float:
+        return float(np.log(mass @ law.sf(2 * mean - ends[1:]) / level))
+
+    return min(1.0, float(optimize.brentq(beyond, 0.0, ends[-2])) * (1 + 1e-9))

@@ -281,3 +281,14 @@ def test_lower_bounds_accuse_an_honest_mechanism_no_oftener_than_they_say() -> N
     assert (
         sum(epsilon_lower_bound(*scores, delta, alarm) > gauss_epsilon(1.0, delta) for scores in drawn) <= alarm * 400
     )
+
+
+def test_nor_one_that_is_told_apart_as_well_wherever_the_threshold_is() -> None:
+    """(0, d)-DP, as many errors at every threshold in the mean: the least of them in the runs are fewer than that."""
+    rng, alarm, n = np.random.default_rng(1), 0.2, 30
+    d = 2 * (alarm / 2) ** (1 / (2 * n)) - 1 - 1e-4  # no error at a given threshold has a chance of alarm / 2
+
+    def scores(told: float) -> Any:
+        return np.where(rng.random(n) < d, told, 0.0) + rng.random(n)
+
+    assert sum(epsilon_lower_bound(scores(2.0), scores(-2.0), d, alarm) > 0 for _ in range(400)) <= alarm * 400

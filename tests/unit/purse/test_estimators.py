@@ -261,6 +261,8 @@ def test_sparse_rows_are_the_rows_that_they_stand_for(name: str, said: Any) -> N
         ({"max_rows": 2}, None, "max_rows, of each person at most, goes with"),
         ({"max_rows": 2}, ["a"] * 19 + [None], "whose each row is"),
         ({"max_rows": 2}, ["a"] * 19 + [" "], "whose each row is"),
+        ({"max_rows": 2}, ["a"] * 19 + [float("nan")], "whose each row is"),
+        ({"max_rows": 2}, np.array(["a"] * 19 + [" "]), "whose each row is"),
         ({"max_rows": 2}, ["a"] * 19, "inconsistent numbers of samples"),
         ({"max_rows": 0}, ["a"] * 20, "max_rows must be an integer"),
         ({"neighbors": "add_remove"}, None, "relation must be replace_one or zero_out"),
