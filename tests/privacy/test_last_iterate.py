@@ -235,7 +235,7 @@ def test_mutant_rounded_gradients_is_caught_by_its_low_bits() -> None:
     def attack(w: Vector) -> float:
         return REACH * _last_side(float(w[0]), radius, spacing) + 0.5 * float(w[0]) / (radius / REACH)
 
-    assert not is_caught(boxed, STEPS, 300, attack, MILD)
+    assert not is_caught(boxed, STEPS, 500, attack, MILD)
     with mutated(hidden, "last_iterate", _rounded_gradients):
-        assert is_caught(boxed, STEPS, 300, attack, MILD)
-        assert not is_caught(boxed, STEPS, 300, first, MILD)  # its value alone, without the low bits, tells no more
+        assert is_caught(boxed, STEPS, 500, attack, MILD)
+        assert not is_caught(boxed, STEPS, 500, first, MILD)  # its value alone, without the low bits, tells no more
