@@ -17,6 +17,7 @@ from accounting.privacy import REPLACE_ONE, Relation
 from solvers import plan
 from solvers.audit import CASES, audit
 from solvers.audit.attack import halved
+from solvers.audit.bounds import DELTAS
 from solvers.audit.cases import Case, ExactCase, attacked
 from solvers.methods import Method
 from solvers.statistics import AnyCounting
@@ -99,6 +100,16 @@ def told(name: str, relation: Relation = REPLACE_ONE) -> tuple[bool, bool]:
         return violates(lambda more: attack(noisy, more, noise), runs, beyond(plan))
 
     return found(plan), found(halved(plan))
+
+
+def test_what_is_printed_of_a_case_is_of_its_plan_and_of_half_its_noise() -> None:
+    """`purse audit`, which looks once, at every delta: what is promised, kept and broken."""
+    privacy = Privacy(6.0, CASES["dp_gd"].privacy.delta)
+    found = audit("dp_gd", 400, sources(31), privacy)
+    assert [each.delta for each in found] == [*DELTAS]
+    assert next(each.promise for each in found if each.delta == privacy.delta) == pytest.approx(6.0, rel=1e-6)
+    assert all(each.lower_bound <= each.promise for each in found)
+    assert any(each.half_noise > each.promise for each in found)
 
 
 # One case of each kind of bound or curve that is another under zero_out; `make audit` tries all.
