@@ -239,7 +239,7 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
         return np.arange(round(n * rate))
 
     with mutated(batches, "poisson_rows", stale):
-        assert is_caught(FAR, WIDE)
+        assert is_caught(FAR, WIDE, 700)
 
 
 def test_mutant_division_by_the_batch_is_caught() -> None:

@@ -40,7 +40,7 @@ Method = LocalizationRun | EpochGrowthRun | PhasedSgdRun
 PROMISE = Privacy(6.0, 1e-5)
 PROBLEM = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
 RUNS = 500
-MUTANT_RUNS = 300
+MUTANT_RUNS = 400
 STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 LOCAL = LocalizationRun(phases=4, ratio=2.0, step=STEP, smoothing=0.0, steps=6, noise="gaussian")
 EPOCHS = EpochGrowthRun(kappa=2.0, epochs=2, phases=2, ratio=2.0, step=STEP, smoothing=0.0, steps=6, noise="gaussian")

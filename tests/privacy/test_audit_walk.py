@@ -18,7 +18,7 @@ from solvers.problem import Vector
 from tests.privacy.test_audit import mutated
 from tests.support.audit import beyond, seeded_attack, violates
 
-RUNS = 1500
+RUNS = 1900
 
 
 def is_caught(name: str) -> bool:
