@@ -6,19 +6,13 @@ that no two of them take the same one.
 """
 
 import logging
-import multiprocessing
-import os
-import shutil
-import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
-from multiprocessing import current_process, forkserver
 from typing import Any
 
 import dask
-from distributed import Client, Future, LocalCluster, scheduler, utils
+from distributed import Client, Future, LocalCluster, scheduler
 from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 from distributed.core import Status
@@ -53,35 +47,6 @@ QUIET: dict[str, Any] = {
 }
 
 
-def fork_workers() -> None:
-    """The workers of this process are forks of one, which has loaded what they need (`app.worker.warm`).
-
-    For good, as a worker that is replaced later is one, too. That one inherits the environment: a worker computes in
-    one thread, and no folder in the working directory stands in for a package.
-    """
-    if sys.platform == "darwin":  # whose system libraries start threads of their own: each worker begins anew
-        return
-    os.environ.update(ONE_THREAD | {"PYTHONSAFEPATH": "1"})
-    dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
-    utils._forkserver_preload_set = True  # Dask would load what we do not use, here as well
-    multiprocessing.set_forkserver_preload(["app.worker.warm"])
-    if "tempdir" not in current_process()._config:  # type: ignore[attr-defined]  # its own would not go in time
-        current_process()._config["tempdir"] = tempfile.mkdtemp(prefix="purse-")  # type: ignore[attr-defined]
-
-
-def end_forking() -> None:
-    """Ends what workers are forks of, once they have ended, and removes the folder of its socket: nobody else does, as
-    a server that is told to stop ends by that signal.
-    """
-    stop = forkserver._forkserver._stop  # type: ignore[attr-defined]
-    ending = threading.Thread(target=stop, name="end forking", daemon=True)
-    ending.start()
-    ending.join(_GRACE)
-    folder = current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined]
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 class DaskEngine:
     """Attempts as Dask tasks that are never retried by Dask: a lost worker is ours to count.
 
@@ -101,7 +66,6 @@ class DaskEngine:
         except BaseException:
             if self._cluster is not None:
                 self._cluster.close(timeout=_GRACE)
-                end_forking()
             raise
 
     def _connected(self, patience: float) -> Client:
@@ -163,8 +127,6 @@ class DaskEngine:
                     part.close(timeout=patience)
             except Exception as error:
                 logging.getLogger(__name__).warning("engine_not_closed %s", type(error).__name__)
-        if self._cluster is not None:
-            end_forking()
 
     def _replace_lost(self, cluster: LocalCluster) -> None:
         """Dask restarts a killed worker by itself, but closes its nanny if it is away again when it is looked for.
@@ -256,7 +218,6 @@ def _cluster(settings: Settings) -> LocalCluster:
 
     No memory limit of Dask's: it counts mapped pages of a dataset as used, and would kill a healthy worker.
     """
-    fork_workers()
     scratch = settings.make_home() / "scratch"
     scratch.mkdir(mode=0o700, exist_ok=True)
     scheduler.heartbeat_interval = lambda n: BEAT  # noqa: ARG005, half a second for a few; no setting names it

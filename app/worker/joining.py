@@ -21,8 +21,9 @@ import dask
 from distributed import Nanny, Scheduler, scheduler
 from distributed.security import Security
 
+from app.calculation.calculators import ONE_THREAD
 from app.worker import orders
-from app.worker.cluster import BEAT, QUIET, end_forking, fork_workers
+from app.worker.cluster import BEAT, QUIET
 from app.worker.engine import Place
 
 _AGAIN = 5.0  # seconds until a scheduler that is away is looked for again
@@ -93,14 +94,11 @@ async def work(chosen: Work) -> None:
         clear(chosen.scratch)
         for name in [name for name in os.environ if name.startswith("PURSE_")]:
             del os.environ[name]
-        fork_workers()
+        os.environ.update(ONE_THREAD)  # before a child loads a numeric library
         dask.config.set(QUIET | {"temporary-directory": str(chosen.scratch)})
         told, security = _told(), chosen.channel.security("worker")
         places = [Place(chosen.data, chosen.scratch / f"slot-{k}") for k in range(chosen.slots)]
-        try:
-            await asyncio.gather(*(_slot(chosen, place, security, told) for place in places))
-        finally:
-            end_forking()
+        await asyncio.gather(*(_slot(chosen, place, security, told) for place in places))
 
 
 def clear(scratch: Path) -> None:

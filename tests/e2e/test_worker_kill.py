@@ -146,27 +146,6 @@ def test_workers_hold_no_setting_and_no_secret(engine: DaskEngine) -> None:
         assert "OMP_NUM_THREADS" in found
 
 
-def test_what_workers_are_forks_of_holds_no_secret_outlasts_a_request_to_stop_and_is_begun_again(
-    engine: DaskEngine,
-) -> None:
-    """A request to stop reaches every process of a service at once; attempts that run then are the server's to end."""
-    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
-
-    def workers() -> set[int]:
-        return set(engine._client.run(os.getpid, on_error="ignore").values())
-
-    before = workers()
-    [forking] = {psutil.Process(pid).ppid() for pid in before}
-    found = psutil.Process(forking)
-    assert found.num_threads() == 1, "no lock is copied that nobody will open"
-    assert not [name for name in found.environ() if "TOKEN" in name]
-    assert found.open_files() == []
-    found.terminate()
-    assert engine._client.run(os.getppid) == dict.fromkeys(engine._client.nthreads(), forking)
-    found.kill()
-    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2 and not workers() & before)
-
-
 def test_workers_have_imported_the_solvers_before_the_first_job(engine: DaskEngine) -> None:
     needed = {"solvers.solve", "solvers.compiled", "randomgen"}
     assert all(engine._client.run(lambda: needed <= sys.modules.keys()).values())

@@ -25,10 +25,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def spawned(parent: int) -> list[int]:
-    """The processes under this one that run attempts: forks of one that loads what they need."""
+    """The processes under this one that run attempts."""
     try:
-        forking = [child for child in psutil.Process(parent).children() if "forkserver" in " ".join(child.cmdline())]
-        return [worker.pid for one in forking for worker in one.children()]
+        children = psutil.Process(parent).children(recursive=True)
+        return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
     except psutil.NoSuchProcess:
         return []
 
