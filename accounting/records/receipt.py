@@ -257,7 +257,7 @@ def _check_runs(method: dict[str, Any], plan: "Plan") -> None:
         (choice,), repeats = chosen, method["repeats"]
         trials = [plan_from_json(trial["plan"]) for trial in method["trials"]]
         spent = [trial.gdp() for trial in trials if trial.relation == plan.relation]
-        is_all = choice.mechanism.answers == repeats * len(spent)
+        is_all = type(repeats) is int and choice.mechanism.answers == repeats * len(spent)
         most = apart(plan.relation) / choice.noise_multiplier * (1 + _FEW)
     except (AccountingError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ReceiptInvalid("the runs that were chosen among are not all stated") from error

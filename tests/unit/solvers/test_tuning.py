@@ -166,7 +166,15 @@ def test_a_receipt_of_runs_that_cost_more_than_the_choice_says_is_refused() -> N
     other = copy.deepcopy(told)
     other["trials"][0]["plan"]["neighbors"] = "zero_out"
     wrongs = [dear, other, told | {"repeats": 2}, told | {"trials": told["trials"][:1]}, told | {"trials": None}]
-    wrongs += [told | {"repeats": "3"}, told | {"repeats": None}, told | {"trials": [{}, {}]}, {"name": "tuning"}]
+    wrongs += [
+        told | {"repeats": True},
+        told | {"repeats": 3.0},
+        told | {"repeats": "3" * 2**20},
+        told | {"repeats": "3"},
+        told | {"repeats": None},
+        told | {"trials": [{}, {}]},
+        {"name": "tuning"},
+    ]
     for wrong in wrongs:
         with pytest.raises(ReceiptInvalid, match=r"\bruns?\b"):
             receipt.recompute(honest | {"method": wrong})
