@@ -32,8 +32,9 @@ gc.disable()  # what is imported and collected stays: looking for garbage in it 
 
 
 def pytest_collection_finish() -> None:
-    """From here on only what the tests themselves make is looked through."""
+    """From here on only what the tests themselves make is looked through, and seldom."""
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
     gc.enable()
 
 

@@ -226,15 +226,17 @@ def test_whoever_waits_too_long_for_a_ledger_is_told_so(tmp_path: Path, monkeypa
     other.database.close()
 
 
-def test_a_writer_that_was_stopped_loses_lock_and_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_was_stopped_loses_lock_and_write(tmp_path: Path) -> None:
     """SIGSTOP in the middle of a transaction: others go on, and when it wakes nothing of it is there."""
-    monkeypatch.setitem(postgres._WRITING, "idle_in_transaction_session_timeout", "300ms")
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
     other = World.at(tmp_path / "home")
+    limit = "idle_in_transaction_session_timeout"
 
     def stopped() -> None:
         with world.database.write() as connection:
+            assert connection.scalar(sa.text(f"show {limit}")) == "1min"
+            connection.execute(sa.text(f"set local {limit} = '300ms'"))  # of this one, or what is slow is cut off too
             ledger.lock(connection, datasets.c.id == dataset)
             connection.execute(sa.update(datasets).values(name="lost"))
             assert other.submit(dataset).state == "queued"
