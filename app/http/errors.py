@@ -227,6 +227,9 @@ class ApiError(Exception):
         )
 
 
+NO_ROUTE = "No route has this path: /docs lists those that there are."
+
+
 def of_status(status: int) -> str:
     """The code for an error that Starlette or FastAPI raised by its status alone."""
     return _BY_STATUS.get(status, "invalid_request" if 400 <= status < 500 else "internal")

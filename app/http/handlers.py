@@ -2,12 +2,13 @@
 
 import errno
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import cast
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 
-from app.http.errors import MEDIA_TYPE, ApiError, invalid, of_status
+from app.http.errors import MEDIA_TYPE, NO_ROUTE, ApiError, invalid, of_status
 from app.http.routing import allowed, own_path, routes
 
 
@@ -48,7 +49,8 @@ def _problem(_request: Request, error: Exception) -> Response:
 
 def _framework(_request: Request, error: Exception) -> Response:
     raised = cast(HTTPException, error)
-    return respond(ApiError(of_status(raised.status_code)), raised.headers)
+    detail = NO_ROUTE if raised.status_code == HTTPStatus.NOT_FOUND else None
+    return respond(ApiError(of_status(raised.status_code), detail), raised.headers)
 
 
 def _system(_request: Request, error: Exception) -> Response:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse
 
-from app.http.errors import ApiError
+from app.http.errors import NO_ROUTE, ApiError
 from app.http.handlers import respond
 from app.http.queries import strict_router
 from app.pages.frame import PageRoute, Passing, Visiting
@@ -24,7 +24,7 @@ Cursor = Annotated[str | None, Query(max_length=64)]
 def root(visit: Passing) -> Response:
     """A browser goes on to the pages; for programs nothing is here."""
     if "text/html" not in visit.request.headers.get("accept", ""):
-        return respond(ApiError("not_found"))
+        return respond(ApiError("not_found", NO_ROUTE))
     return visit.go("")
 
 

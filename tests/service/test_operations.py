@@ -369,6 +369,7 @@ def test_metrics_follow_the_queue(service: Service) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
+        ("GET", "/", 404, "not_found"),
         ("GET", "/nowhere", 404, "not_found"),
         ("GET", "/v1/tokens/", 404, "not_found"),
         ("PUT", "/v1/tokens", 405, "method_not_allowed"),
@@ -384,6 +385,7 @@ def test_framework_errors_are_problems(shared: Service, method: str, path: str, 
     assert response.headers["Content-Type"] == "application/problem+json"
     problem = response.json()
     assert (problem["status"], problem["code"]) == (status, code)
+    assert ("/docs" in problem["detail"]) == (status == 404)  # somebody who looks around is told where to look
     assert ("Allow" in response.headers) == (status == 405)
 
 
