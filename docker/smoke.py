@@ -16,7 +16,7 @@ from solvers import kernels
 OURS = ("accounting", "solvers", "purse", "app")
 # The extras, and what loops are compiled with, which the image is without.
 OPTIONAL = ("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing")
-OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "purse.estimators")
+OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "purse.estimators", "python_calamine")
 
 
 def main() -> None:
