@@ -31,8 +31,8 @@ story: $(RUNTIME) ## a hospital's file as it is: checked, asked, evaluated, audi
 serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./purse-data)
 	@$(BIN)/purse serve
 
-# A file stays in one process, which builds its fixtures once; tests/conftest.py says how many there are, and in what
-# order. Each computes in one thread, as a worker does: more only wait for one another.
+# A file stays in one process, which builds its fixtures once; tests/conftest.py says how many there are, and what comes
+# first. Each computes in one thread, as a worker does: more only wait for one another.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 ALONE := env OPENBLAS_NUM_THREADS=1
 

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -14,9 +15,8 @@ from hypothesis import HealthCheck, settings
 from tests.support.postgres import Cluster, NoPostgres, begun
 
 ROOT = Path(__file__).parent
-# Real servers; browsers; statistics with power: by when in a run the last file of each is begun. Those that wait and
-# those that compute are spread over it, so that neither core waits, and what takes a minute does not come last.
-SLOW = {"e2e": 0.7, "pages": 0.7, "privacy": 0.8}
+# Real servers; browsers; statistics with power: of how many files of each one another take turns.
+SLOW = {"e2e": 1, "pages": 1, "privacy": 2}
 
 # The same examples on every machine, however slow it is; `--hypothesis-profile=explore` draws others.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -51,19 +51,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole folders are slow; single tests elsewhere carry the mark themselves."""
-    rooms: dict[str, dict[Path, None]] = {}
+    """Whole folders are slow; single tests elsewhere carry the mark themselves. The slow files come first, one that
+    waits for servers beside two that compute.
+    """
+    places: dict[str, list[Path]] = {name: [] for name in SLOW}
     for item in items:
-        room = item.path.relative_to(ROOT).parts[0]
-        rooms.setdefault(room, {})[item.path] = None
-        if room in SLOW:
+        if (room := item.path.relative_to(ROOT).parts[0]) in SLOW:
             item.add_marker(pytest.mark.slow)
-    order = {
-        path: place / len(paths) * SLOW.get(room, 1.0)
-        for room, paths in rooms.items()
-        for place, path in enumerate(paths)
-    }
-    items.sort(key=lambda item: order[item.path])
+            if item.path not in places[room]:
+                places[room].append(item.path)
+    order = {path: place / share for room, share in SLOW.items() for place, path in enumerate(places[room])}
+    items.sort(key=lambda item: order.get(item.path, math.inf))
 
 
 @pytest.fixture(autouse=True)
