@@ -6,7 +6,6 @@ Nothing is guessed: one sheet is there or named, its first row names the columns
 refused with its line.
 """
 
-import csv
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from purse.extras import needing
-from purse.frames import writer, written
+from purse.frames import write
 from purse.wire.files import PLAIN, Dialect
 
 ENDINGS: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
@@ -66,10 +65,4 @@ def _rows(file: Path, sheet: str | None) -> Iterator[Sequence[object]]:
 
 def _write(file: Path, rows: Iterator[Sequence[object]], dialect: Dialect) -> None:
     with file.open("w", encoding=dialect.encoding, newline="") as text:
-        lines = writer(text, dialect)
-        for line, row in enumerate(rows, start=1):
-            try:
-                lines.writerow(written(row, dialect) if any(value != "" for value in row) else [])
-            except (UnicodeError, csv.Error):
-                why = "has text that the declared encoding, or its want of quotes, cannot say"
-                raise ValueError(f"line {line} of the sheet {why}") from None
+        write(text, (row if any(value != "" for value in row) else [] for row in rows), dialect, "sheet")

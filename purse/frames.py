@@ -3,8 +3,9 @@
 import csv
 import io
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from itertools import chain
 from typing import Any, BinaryIO, Final, Protocol, TextIO, TypeGuard, cast
 
 from purse.wire.files import PLAIN, Dialect
@@ -60,22 +61,29 @@ def as_csv(frame: Frame, dialect: Dialect = PLAIN) -> BinaryIO:
     held = columns(frame)
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     text = io.TextIOWrapper(file, encoding=dialect.encoding, newline="")
-    lines = writer(text, dialect)
-    try:
-        lines.writerow(held)
-        lines.writerows(written(row, dialect) for row in zip(*held.values(), strict=True))
-    except csv.Error:
-        raise ValueError("the frame has text that must be quoted, and the dialect has no quotes") from None
+    write(text, chain([tuple(held)], zip(*held.values(), strict=True)), dialect, "frame")
     text.flush()
     text.detach()
     file.seek(0)
     return cast(BinaryIO, file)
 
 
-def writer(text: TextIO, dialect: Dialect) -> Any:
-    """Writes lines of a CSV file in this dialect; csv.Error for what it cannot write without quotes."""
+def write(text: TextIO, rows: Iterable[Sequence[object]], dialect: Dialect, of: str) -> None:
+    """Row r of the table is line r of a CSV file in this dialect; `of` is what the table is called.
+
+    Raises
+    ------
+    ValueError
+        naming the line, if there is text that the dialect's encoding or its want of quotes cannot say.
+    """
     quoting: Any = {"quotechar": dialect.quote} if dialect.quote else {"quotechar": None, "quoting": csv.QUOTE_NONE}
-    return csv.writer(text, delimiter=dialect.delimiter, **quoting)
+    lines = csv.writer(text, delimiter=dialect.delimiter, **quoting)
+    for line, row in enumerate(rows, start=1):
+        try:
+            lines.writerow(written(row, dialect))
+        except (UnicodeError, csv.Error):
+            why = "has text that the declared encoding, or its want of quotes, cannot say"
+            raise ValueError(f"line {line} of the {of} {why}") from None
 
 
 def written(row: Sequence[object], dialect: Dialect) -> list[str]:

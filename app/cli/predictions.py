@@ -3,6 +3,7 @@
 import csv
 import gzip
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -82,9 +83,11 @@ def _opened(file: Path, dialect: Dialect) -> Iterator[TextIO]:
     try:
         with (gzip.open if is_packed else open)(file, "rt", encoding=encoding, newline="") as source:
             yield source
-    except UnicodeDecodeError:
+    except UnicodeError:
         said = f"{file} is not {dialect.encoding}: --spec names a spec, whose dialect says how it is written"
         raise Refusal(said) from None
+    except (EOFError, zlib.error):
+        raise Refusal(f"{file} begins like gzip and cannot be unpacked: it was cut off or altered") from None
 
 
 def _batches(source: TextIO, dialect: Dialect, left_out: set[str]) -> Iterator[list[dict[str, Any]]]:

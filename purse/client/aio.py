@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 import httpx
 
-from purse.client.calls import (
-    Call,
-    act,
-    at,
-    get,
-    nothing,
-    post,
-)
+from purse.client.calls import Call, act, at, get, nothing, post
 from purse.client.datasets import AsyncDatasets
 from purse.client.jobs import AsyncJobs, in_full, request_of
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
@@ -238,5 +231,5 @@ def bearer(token: str | None) -> dict[str, str]:
 
 
 def trusted(url: str) -> ssl.SSLContext | bool:
-    """Whose certificates hold: nobody's where none is shown, and no list of authorities is read (1/40 CPU second)."""
+    """Whose certificates hold: nobody's where none is shown, and no list of authorities is read."""
     return httpx.URL(url).scheme != "http" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

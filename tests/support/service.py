@@ -35,9 +35,9 @@ _numbers = itertools.count(1)
 JOB: dict[str, Any] = {"target": "income", "privacy": {"epsilon": 0.5}}
 
 
-def people(rows: int = 200) -> bytes:
-    """A small CSV file that suits SPEC."""
-    lines = (f"{20 + i % 60},{'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}" for i in range(rows))
+def people(rows: int = 200, first: int = 0) -> bytes:
+    """A small CSV file that suits SPEC; another for each number of rows and, modulo 60, of the first."""
+    lines = (f"{20 + i % 60},{'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}" for i in range(first, first + rows))
     return ("age,sex,income\n" + "\n".join(lines) + "\n").encode()
 
 
@@ -106,9 +106,9 @@ class Service:
         return found
 
     def dataset(self, **changes: Any) -> str:
-        """The id of a fresh dataset, each with another file."""
+        """The id of a fresh dataset, each with another file, and none that a test makes by `people(rows)`."""
         number = next(_numbers)
-        made = self.upload(SPEC | {"name": f"people {number}"} | changes, people(200 + number))
+        made = self.upload(SPEC | {"name": f"people {number}"} | changes, people(200 + number, first=1))
         assert made.status_code == 201, made.text
         return str(made.json()["id"])
 

@@ -158,20 +158,20 @@ const isProfile = (said) => fields(said, ["job", "sha256"], "profile") && TEXT(s
 
 // Every field of a receipt, and what it must be
 const STATEMENT = {
-  ...{ id: TEXT, dataset: TEXT, dataset_name: TEXT, analyst: TEXT, job: TEXT },
-  ...{ accountant: TEXT, accountant_version: TEXT, numerics: (value) => value === "exactly rounded" },
+  id: TEXT, dataset: TEXT, dataset_name: TEXT, analyst: TEXT, job: TEXT,
+  accountant: TEXT, accountant_version: TEXT, numerics: (value) => value === "exactly rounded",
   neighbors: (value) => value === "replace_one" || value === "zero_out",
   epsilon: between(0, 100),
   delta: between(0, 1e-2),
   method: (value) => isObject(value) && NAME(value.name),
   event: isObject,
   queries: (value) => Array.isArray(value) && value.length > 0,
-  ...{ model_sha256: SHA256, sequence: COUNT, previous_hash: SHA256, hash: SHA256 },
+  model_sha256: SHA256, sequence: COUNT, previous_hash: SHA256, hash: SHA256,
   issued_at: matches(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$/),
   profile: optional(isProfile),
   share: optional(between(0, 1)),
   unit: (value) => value === undefined || isUnit(value),
-  ...{ rows: optional(COUNT), persons: optional(COUNT) },
+  rows: optional(COUNT), persons: optional(COUNT),
 };
 const OPTIONAL = ["profile", "share", "unit", "rows", "persons"];
 

@@ -420,6 +420,9 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     foreign.write_bytes(gzip.compress(b"age;sex\n20,5;f\n"))
     plain.write_text("age,sex\n20.5,f\n")
     assert run("predict", job, str(foreign), *with_spec)[:2] == run("predict", job, str(plain))[:2]
+    foreign.write_bytes(gzip.compress(b"age;sex\n20,5;f\n")[:-9])
+    code, _, err = run("predict", job, str(foreign), *with_spec)
+    assert (code, "cannot be unpacked: it was cut off or altered" in err) == (1, True), err
     code, _, err = run("predict", "nowhere.json", str(file))
     assert (code, "is no file, and no job's id" in err) == (1, True), err
     code, out, _ = run("datasets", name)

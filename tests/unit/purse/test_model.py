@@ -168,11 +168,25 @@ def test_dates_are_read_as_they_were_trained_on() -> None:
     fields = _model("identity").model_dump() | {"features": [year, season], "coefficients": [1.0, 10.0, 20.0, 40.0]}
     model, german = Model.model_validate(fields), Dialect(date_format="%d.%m.%Y")
     seen = [date(2030, 7, 4), datetime(2030, 7, 4, 23, tzinfo=UTC), np.datetime64("2030-07-04"), "2030-07-04"]
-    assert set(predict(model, [{"seen": one} for one in seen])) == {12.5 + 22.5 * (0.1 + 0.5 + 20)}
-    assert predict(model, [{"seen": "04.07.2030"}], german) == predict(model, [{"year": 2030, "month": 7}])
+    found = predict(model, [{"seen": one} for one in seen])
+    assert found == pytest.approx(12.5 + 22.5 * (0.1 + 0.5 + 20), rel=1e-12)
+    assert predict(model, [{"seen": "04.07.2030"}], german) == pytest.approx(found[:1], rel=1e-12)
+    assert predict(model, [{"year": 2030, "month": 7}]) == pytest.approx(found[:1], rel=1e-12)
     pd = pytest.importorskip("pandas")
-    assert predict(model, pd.DataFrame({"seen": pd.to_datetime(["2030-07-04"])})) == predict(model, [{"seen": seen[0]}])
-    assert predict(model, [{"seen": "04.07.2030"}]) == 12.5 + 22.5 * (0.1 + 0 + 40)  # no date in the default dialect
+    in_frame = predict(model, pd.DataFrame({"seen": pd.to_datetime(["2030-07-04"])}))
+    assert in_frame == pytest.approx(found[:1], rel=1e-12)
+    unread = predict(model, [{"seen": "04.07.2030"}])  # no date in the default dialect
+    assert unread == pytest.approx(12.5 + 22.5 * (0.1 + 0 + 40), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text"), [(Dialect(encoding="latin-1"), "Łódź"), (Dialect(quote=""), "a,b")], ids=["encoding", "quotes"]
+)
+def test_a_frame_that_the_dialect_cannot_say_is_refused_with_its_line(dialect: Dialect, text: str) -> None:
+    pd = pytest.importorskip("pandas")
+    for frame, line in ((pd.DataFrame({"town": ["x", text]}), 3), (pd.DataFrame({text: ["x"]}), 1)):
+        with pytest.raises(ValueError, match=f"^line {line} of the frame has text that the declared encoding, or"):
+            as_csv(frame, dialect)
 
 
 @pytest.mark.slow
