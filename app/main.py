@@ -261,28 +261,28 @@ def _start(
     courier = Courier(database, keys, settings.webhook_hosts)
     courier.start()
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
-    pool = Pool(calculating.ask, settings.calculations, metrics.priced)
-    streams = Places("event streams", STREAMS_EACH, settings.max_streams)
-    receiving = Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS)
-    twinning = Places("twins", twins.TWINS_EACH, twins.TWINS)
     ready = threading.Event()
-    readiness = Readiness(settings, database, keys, ready, lambda: _slots(running))
-    sign_on = None if settings.oidc_issuer is None else SignOn(settings, database.clock)
-    state = (
-        settings,
-        database,
-        Answers(database),
-        keys,
-        epoch,
-        sign_on,
-        running,
-        dispatcher,
-        changes,
-        courier,
-        calculating,
-        pool,
+    return Services(
+        settings=settings,
+        database=database,
+        answers=Answers(database),
+        keys=keys,
+        epoch=epoch,
+        sign_on=None if settings.oidc_issuer is None else SignOn(settings, database.clock),
+        engine=running,
+        dispatcher=dispatcher,
+        changes=changes,
+        courier=courier,
+        calculators=calculating,
+        pool=Pool(calculating.ask, settings.calculations, metrics.priced),
+        streams=Places("event streams", STREAMS_EACH, settings.max_streams),
+        uploads=Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS),
+        twins=Places("twins", twins.TWINS_EACH, twins.TWINS),
+        ready=ready,
+        readiness=Readiness(settings, database, keys, ready, lambda: _slots(running)),
+        lives=lives,
+        lock=lock,
     )
-    return Services(*state, streams, receiving, twinning, ready, readiness, lives, lock)
 
 
 def _slots(engine: Engine) -> int | None:
