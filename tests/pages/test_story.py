@@ -31,8 +31,6 @@ def _declare(page: Page, file: Path) -> str:
         group = page.get_by_role("group", name=f"Column {number}: {column['name']}")
         if column["type"] == "category":
             group.get_by_label("Type").select_option("category")
-            told = re.compile(f'"type": "category",\\s+"name": "{column["name"]}"')  # the editor's answer is there
-            expect(page.get_by_label("Declaration, as JSON")).to_have_value(told)
             group.get_by_label("Categories").fill("\n".join(column["categories"]))
         else:
             group.get_by_label("Lower").fill(str(column["lower"]))

@@ -7,7 +7,6 @@ document.addEventListener("change", async ({ target }) => {
   const line = new TextDecoder(value("dialect-encoding", "utf-8")).decode(head).split(/\r?\n/)[0];
   if (!/^[\p{L}\p{N}]/u.test(line.replace(/^["'\uFEFF]+/, "")) || line.includes("\0") || line.startsWith("PAR1")) return;
   const names = line.replace(/^\uFEFF/, "").split(value("dialect-delimiter", ","));
-  document.getElementById("header").value = names.map((name) => name.trim().replace(/^"(.*)"$/, "$1")).join("\n");
-  await htmx.ajax("POST", target.dataset.header, { source: "#header", target: "#editor", swap: "innerMorph", values: { step: "header" } });
-  document.getElementById("header").value = "";
+  const header = names.map((name) => name.trim().replace(/^"(.*)"$/, "$1")).join("\n");
+  htmx.ajax("POST", target.dataset.header, { source: "#editor", target: "#editor", swap: "innerMorph", values: { step: "header", header } });
 });

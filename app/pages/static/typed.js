@@ -1,0 +1,30 @@
+// What is typed while an answer is on its way stays: an answer to what a form no longer says is asked for again, and a
+// declaration that was changed by hand since it was asked for is not replaced.
+"use strict";
+let edits = 0; // of the declaration, by hand
+const said = (form) => new URLSearchParams(new FormData(form)).toString();
+/** While a pasted declaration is read, what it replaces takes no typing. */
+const busy = (ctx, is) => {
+  if (ctx.target?.id !== "editor" || ctx.request.form) return;
+  ctx.target.inert = is;
+  ctx.target.ariaBusy = String(is);
+};
+document.addEventListener("input", ({ target }) => { if (target.id === "spec") edits += 1; });
+document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+  if (ctx.request.form?.dataset.typed !== undefined) ctx.said = said(ctx.request.form);
+  ctx.edits ??= edits;
+  busy(ctx, true);
+});
+document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => busy(ctx, false));
+document.addEventListener("htmx:before:swap", (event) => {
+  const { ctx, tasks } = event.detail;
+  const { form, action } = ctx.request;
+  if (ctx.said !== undefined && ctx.said !== said(form)) {
+    event.preventDefault();
+    const source = form.contains(ctx.target) ? ctx.target : form;
+    const { target, swap, vals, values } = ctx;
+    htmx.ajax("POST", action, { source, target, swap, values: { ...vals, ...values }, edits: ctx.edits });
+  } else if (ctx.edits !== edits) {
+    tasks.splice(0, tasks.length, ...tasks.filter(({ target }) => target?.id !== "said"));
+  }
+});

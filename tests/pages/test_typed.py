@@ -1,0 +1,124 @@
+"""What is typed while an answer is on its way stays. Answers are held by the browser's router until the test lets them go."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.support.browser import Visitor
+from tests.support.service import SPEC
+
+
+@contextmanager
+def held(page: Page, path: str) -> Iterator[None]:
+    """Requests for this path as they are made; at the end they are answered, and those that follow pass."""
+    found: list[Route] = []
+    page.route(path, lambda route: route.continue_() if is_over else found.append(route))
+    is_over = False
+    yield
+    is_over = True
+    for route in found:
+        route.continue_()
+
+
+@pytest.fixture
+def page(visitor: Visitor) -> Page:
+    visitor.page.goto("/pages/upload")
+    return visitor.page
+
+
+def _declared(page: Page) -> str:
+    return page.get_by_label("Declaration, as JSON").input_value()
+
+
+def test_what_is_typed_into_the_editor_while_a_step_is_answered_stays(page: Page) -> None:
+    first = page.get_by_role("group", name="Column 1")
+    first.get_by_label("Name").fill("a")
+    with held(page, "**/upload/editor"):
+        with page.expect_request("**/upload/editor"):
+            page.get_by_role("button", name="Add a column").click()
+        first.get_by_label("Name").fill("age")
+        first.get_by_label("Upper").press_sequentially("100")
+        first.get_by_label("Upper").blur()
+    expect(page.get_by_role("group", name="Column 2")).to_be_visible()
+    first = page.get_by_role("group", name="Column 1: age")
+    expect(first.get_by_label("Upper")).to_have_value("100")
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"upper": 100'))
+    assert [column.get("name") for column in json.loads(_declared(page))["columns"]] == ["age", None]
+
+
+def test_a_name_that_is_typed_while_a_files_names_are_taken_over_stays(page: Page) -> None:
+    with held(page, "**/upload/editor"):
+        with page.expect_request("**/upload/editor"):
+            file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex,income\nf,2\n"}
+            page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+        page.get_by_role("group", name="Column 1").get_by_label("Name").press_sequentially("age")
+    expect(page.get_by_role("group", name="Column 3: income")).to_be_visible()
+    expect(page.get_by_role("group", name="Column 1: age")).to_be_visible()
+
+
+def test_steps_that_are_asked_for_at_once_are_all_taken(page: Page) -> None:
+    """The second one's request says what was there before the first one's answer."""
+    with held(page, "**/upload/editor"):
+        for _ in range(2):
+            page.get_by_role("button", name="Add a column").click()
+    expect(page.get_by_role("group", name="Column 3")).to_be_visible()
+
+
+def test_a_declaration_says_the_last_that_was_filled_in(page: Page) -> None:
+    with held(page, "**/upload/spec"):
+        for label, value in (("Name", "hospital"), ("Epsilon", "2"), ("Delta", "1e-6")):
+            page.get_by_label(label).first.fill(value)
+            page.get_by_label(label).first.blur()
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"delta": 1e-06'))
+    assert json.loads(_declared(page))["budget"] == {"epsilon": 2, "delta": 1e-6}
+
+
+def test_a_declaration_that_is_typed_while_another_comes_stays(page: Page) -> None:
+    with held(page, "**/upload/spec"):
+        with page.expect_request("**/upload/spec"):
+            page.get_by_label("Name").first.fill("hospital")
+            page.get_by_label("Name").first.blur()
+        page.get_by_label("Declaration, as JSON").fill('{"name": "mine"}')
+        expect(page.get_by_role("button", name="Upload and register")).to_be_disabled()
+    expect(page.get_by_role("button", name="Upload and register")).to_be_enabled()
+    assert _declared(page) == '{"name": "mine"}'
+
+
+def test_nothing_is_typed_into_what_a_pasted_declaration_replaces(visitor: Visitor, page: Page) -> None:
+    page.locator("summary", has_text="More of the dataset").click()
+    page.locator("#dialect-delimiter").fill(";")  # which the pasted one does not say
+    page.locator("#dialect-delimiter").blur()
+    editor = page.locator("#editor")
+    declared = page.get_by_label("Declaration, as JSON")
+    expect(declared).to_have_value(re.compile(";"))
+    declared.fill(json.dumps(SPEC))
+    with held(page, "**/upload/editor"):
+        with page.expect_request("**/upload/editor"):
+            page.get_by_role("button", name="Show it in the editor").click()
+        assert editor.evaluate("editor => [editor.inert, editor.ariaBusy]") == [True, "true"]
+    expect(page.get_by_role("group", name="Column 3: income")).to_be_visible()
+    expect(editor).to_have_attribute("aria-busy", "false")
+    assert editor.evaluate("editor => editor.inert") is False
+    expect(page.locator("#dialect-delimiter")).to_have_value("")
+    page.get_by_role("group", name="Column 1").get_by_label("Upper").fill("90")
+    page.get_by_role("group", name="Column 1").get_by_label("Upper").blur()
+    expect(declared).to_have_value(re.compile('"upper": 90'))
+    visitor.check()
+
+
+def test_what_is_typed_into_a_jobs_form_while_its_fields_come_stays(visitor: Visitor, dataset: str) -> None:
+    page = visitor.page
+    page.goto(f"/pages/datasets/{dataset}/new?kind=model")
+    epsilon = page.get_by_label("Epsilon", exact=False).first
+    epsilon.fill("0.6")
+    with held(page, "**/fields?kind=model"):
+        with page.expect_request("**/fields?kind=model"):
+            page.get_by_label("Method").select_option("dp_gd")
+        epsilon.fill("0.7")
+        page.get_by_label("Target").focus()
+    expect(page.get_by_label("Steps")).to_be_visible()
+    expect(epsilon).to_have_value("0.7")
