@@ -50,10 +50,13 @@ def _waiting(whose: sa.Column[str], most: str) -> sa.ScalarSelect[int]:
 
 _MANY = 2**31 - 1  # more than there are
 _WAIT = sa.select(_waiting(jobs.c.owner_id, "analyst"), _waiting(jobs.c.dataset_id, "dataset"))  # made once
-# The oldest of each analyst's jobs that wait on each dataset: of many that wait, few are looked at further.
-_PAIR = (jobs.c.owner_id, jobs.c.dataset_id)
-_WAITING = sa.select(*_PAIR, sa.func.min(jobs.c.number).label("number")).where(QUEUED).group_by(*_PAIR)
-_HEADS = _WAITING.subquery()
+_LINE = jobs.alias("line")
+
+
+def _next(*after: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
+    """The number of the first job in the queue's index that lies there: one step, however many wait."""
+    order = (_LINE.c.owner_id, _LINE.c.dataset_id, _LINE.c.number)
+    return sa.select(_LINE.c.number).where(QUEUED, *after).order_by(*order).limit(1).scalar_subquery()
 
 
 def _may_start(dataset_id: sa.ColumnElement[str] = jobs.c.dataset_id) -> sa.ColumnElement[bool]:
@@ -63,16 +66,23 @@ def _may_start(dataset_id: sa.ColumnElement[str] = jobs.c.dataset_id) -> sa.Colu
     return dataset_id.not_in(broken) & dataset_id.not_in(stopped)
 
 
-_HELD = (jobs.c.id, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, jobs.c.holder)
+_HELD = (jobs.c.id, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number, jobs.c.holder, _may_start().label("may_start"))
 _RUNS = (jobs.c.state == sa.literal_column("'running'")) & jobs.c.ended.is_(None)  # a bound state is planned anew
-_GOING = sa.select(*_HELD).where(_may_start(), _RUNS)
-_MAY = (
-    _HEADS.c.owner_id.not_in(sa.bindparam("busy", expanding=True)),
-    _HEADS.c.dataset_id.not_in(sa.bindparam("crowded", expanding=True)),
-    _may_start(_HEADS.c.dataset_id),
-)
+_GOING = sa.select(*_HELD).where(_RUNS)
+# Whoever has a job that waits, with one of them and their last turn: from each of them a step to the next one.
+_OWNERS = sa.select(jobs.c.owner_id, jobs.c.number).where(jobs.c.number == _next()).cte("owners", recursive=True)
+_OTHER = jobs.c.number == _next(_LINE.c.owner_id > _OWNERS.c.owner_id).correlate(_OWNERS)
+_OWNERS = _OWNERS.union_all(sa.select(jobs.c.owner_id, jobs.c.number).join_from(_OWNERS, jobs, _OTHER))
+_HAD = sa.func.coalesce(turns.c.turn, 0).label("had")
+_WAITING = sa.select(*_OWNERS.c, _HAD).join_from(_OWNERS, turns, turns.c.owner_id == _OWNERS.c.owner_id, isouter=True)
+# The oldest job of each of some of them that may start: of each dataset's, by a step from one to the next.
+_PLACE = (jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number)
+_SOME = jobs.c.number.in_(sa.bindparam("some", expanding=True))
+_HEADS = sa.select(*_PLACE).where(_SOME).cte("heads", recursive=True)
+_SAME = (_LINE.c.owner_id == _HEADS.c.owner_id, _LINE.c.dataset_id > _HEADS.c.dataset_id)
+_HEADS = _HEADS.union_all(sa.select(*_PLACE).join_from(_HEADS, jobs, jobs.c.number == _next(*_SAME).correlate(_HEADS)))
+_MAY = (_HEADS.c.dataset_id.not_in(sa.bindparam("crowded", expanding=True)), _may_start(_HEADS.c.dataset_id))
 _OLDEST = sa.select(_HEADS.c.owner_id, sa.func.min(_HEADS.c.number)).where(*_MAY).group_by(_HEADS.c.owner_id)
-_HAD = sa.select(turns.c.owner_id, turns.c.turn)
 
 
 def refuse_full(connection: sa.Connection, owner_id: str, dataset_id: str, limits: Limits) -> None:
@@ -94,23 +104,31 @@ def claimable(
     more than `limits`.
     """
     going = connection.execute(_GOING).all()
-    interrupted = [row.number for row in going if row.holder not in living and row.id not in resting]
+    loose = [row for row in going if row.holder not in living]
+    interrupted = [row.number for row in loose if row.may_start and row.id not in resting]
     if interrupted:
         return store.numbered(connection, min(interrupted))
     held = [row for row in going if row.holder in living]
     busy = Counter(row.owner_id for row in held)
     crowded = _full(Counter(row.dataset_id for row in held), limits.dataset)
-    full = {"busy": _full(busy, limits.analyst), "crowded": crowded}
-    waiting = dict(connection.execute(_OLDEST, full).all())
-    if not waiting:
-        return None
-    had = dict(connection.execute(_HAD).all())
-    return store.numbered(connection, waiting[first(waiting, busy, had)])
+    full = _full(busy, limits.analyst)
+    waiting = [row for row in connection.execute(_WAITING).all() if row.owner_id not in full]
+    had = {row.owner_id: row.had for row in waiting}
+    best = min((_rank(row.owner_id, busy, had) for row in waiting), default=None)
+    for is_best in (True, False):  # the others only if nothing of these may start
+        some = [row.number for row in waiting if (_rank(row.owner_id, busy, had) == best) is is_best]
+        oldest = dict(connection.execute(_OLDEST, {"some": some, "crowded": crowded}).all()) if some else {}
+        if oldest:
+            return store.numbered(connection, oldest[first(oldest, busy, had)])
+    return None
 
 
 def unchanged(connection: sa.Connection, seen: JobRow) -> JobRow | None:
-    """A claimable job, if it still is as it was seen; asked again under its ledger's lock."""
-    row = store.numbered(connection, seen.number, _may_start())
+    """A claimable job, if it still is as it was seen; asked again under its ledger's lock.
+
+    What was seen may have been cancelled just before it was read: as it was seen, it is over.
+    """
+    row = store.numbered(connection, seen.number, _may_start(), QUEUED | _RUNS)
     return row if row == seen else None
 
 
@@ -123,7 +141,11 @@ def first(waiting: Mapping[str, int], busy: Mapping[str, int], had: Mapping[str,
     busy : how many attempts of theirs run
     had : when they had their last turn; who never had one goes before those who had
     """
-    return min(waiting, key=lambda owner: (busy.get(owner, 0), had.get(owner, 0), waiting[owner]))
+    return min(waiting, key=lambda owner: (*_rank(owner, busy, had), waiting[owner]))
+
+
+def _rank(owner: str, busy: Mapping[str, int], had: Mapping[str, int]) -> tuple[int, int]:
+    return busy.get(owner, 0), had.get(owner, 0)
 
 
 def take_turn(connection: sa.Connection, owner_id: str) -> None:

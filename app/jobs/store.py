@@ -208,7 +208,8 @@ def is_idle(connection: sa.Connection) -> bool:
 def start(connection: sa.Connection, row: JobRow, at: str, **values: Any) -> None:
     """queued, or running(n) -> running(n + 1), in the hands of a holder."""
     announce(connection, row.id)
-    unchanged = (jobs.c.id == row.id) & (jobs.c.attempt == row.attempt)
+    is_open = jobs.c.state.in_(("queued", "running")) & jobs.c.ended.is_(None)
+    unchanged = (jobs.c.id == row.id) & (jobs.c.attempt == row.attempt) & is_open
     _update(
         connection,
         unchanged,

@@ -231,10 +231,13 @@ jobs = sa.Table(
     sa.Index("ix_jobs_released", "dataset_id", "kind", "state", "finished_at", "number"),
 )
 
-# The few that wait: what the queue is asked for at each claim. With their state in it, or SQLite takes another one.
-QUEUED = sa.literal_column("state") == sa.literal_column("'queued'")
+# The few that are not over, first those that wait: a claim steps through them. Neither database steps from one analyst
+# to the next without the state among the columns, which PostgreSQL passes over where the index is for one state alone.
+_STATE, _WAITS = sa.literal_column("state"), sa.literal_column("'queued'")
+OPEN = _STATE.in_([_WAITS, sa.literal_column("'running'")])
+QUEUED = sa.and_(_STATE == _WAITS, OPEN)
 _QUEUE = (jobs.c.state, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number)
-sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=QUEUED, postgresql_where=QUEUED)
+sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=OPEN, postgresql_where=OPEN)
 
 # Where an analyst wants to be told that a job is over (app.webhooks). `busy_until` is the lease, in seconds since 1970,
 # of the server that is sending there, or when the last one let it go.

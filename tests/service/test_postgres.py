@@ -4,6 +4,8 @@ import json
 import shutil
 import signal
 import subprocess
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -17,7 +19,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from app.cli import main
 from app.identity.home import Misplaced
-from app.jobs import rollback
+from app.jobs import queue as claims
+from app.jobs import rollback, service
 from app.ledger import audit
 from app.ledger import store as ledger
 from app.ledger.epoch import BelowEpoch, Epoch
@@ -40,6 +43,7 @@ from tests.support.postgres import Cluster
 from tests.support.service import JOB
 from tests.support.world import World, run_out
 from tests.unit.app import test_migrations as migrations
+from tests.unit.app import test_queue as queue
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("on_postgres")]
 
@@ -49,6 +53,7 @@ test_claims = concurrency.test_every_job_is_claimed_once
 test_ends = concurrency.test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release
 test_waking_late = concurrency.test_a_dispatcher_that_wakes_after_the_other_is_done_loses
 test_the_control_of_the_fence = concurrency.test_without_the_fence_it_would_win
+test_turns = queue.test_whoever_is_chosen_is_chosen_by_the_rule
 
 world = leases.world
 
@@ -188,6 +193,65 @@ def test_a_claim_that_nobody_heard_of_is_run_after_all(tmp_path: Path) -> None:
     run_out(world, dispatcher)
     assert (world.job(job).state, engine.submitted) == ("done", [(job, 2)])
     world.check()
+
+
+def test_a_claim_steps_through_the_queue(world: World) -> None:
+    """From one analyst to the next, by the index from the place where they are: never from its beginning."""
+    asked: list[tuple[str, Any]] = []
+    dataset = world.dataset()
+    people = [world.analyst.id, *(world.join(f"analyst {n}").id for n in range(9))]
+    world.submit(dataset)
+    queue._stand(world, 200 * [(who, dataset) for who in people], [])
+    with world.database.write() as connection:
+        connection.execute(sa.text("analyze jobs"))
+    with world.database.read() as connection:
+
+        @sa.event.listens_for(connection, "before_cursor_execute")
+        def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_more: Any) -> None:
+            asked.append((statement, parameters))
+
+        assert claims.claimable(connection, [], (), claims.ANY_NUMBER) is not None
+        plans = [
+            "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
+            for statement, values in list(asked)
+            if "RECURSIVE" in statement
+        ]
+    steps = [step.partition("Index Cond: ")[2] for plan in plans for step in plan.split("ix_jobs_queued")[1:]]
+    assert len(steps) == 3
+    assert all(step.startswith(("(state = 'queued'", "((state = 'queued'")) for step in steps), plans
+
+
+def test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_runs(tmp_path: Path) -> None:
+    """Never both: by another server, between what a look saw and the lock of the ledger. Either order is one."""
+    world = World.at(tmp_path / "home")
+    other, dataset = World.at(tmp_path / "home"), world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
+    engine, refunded = world.database._writer, Counter[bool]()
+    world.release(dataset)
+    for statement in range(100):
+        left, cancelling = statement, None
+        job = world.submit(dataset, privacy={"epsilon": 0.1}).id
+
+        def cancel(*_: Any, job: str = job) -> None:
+            nonlocal left, cancelling
+            if left == 0:
+                cancelling = threading.Thread(target=service.cancel, args=(other.database, world.analyst, job))
+                cancelling.start()
+                cancelling.join(0.2)  # once the claim has the lock it waits for the commit
+            left -= 1
+
+        sa.event.listen(engine, "before_cursor_execute", cancel)
+        try:
+            claim = world.claim()
+        finally:
+            sa.event.remove(engine, "before_cursor_execute", cancel)
+        if cancelling is None:
+            break
+        cancelling.join()
+        refunded[claim is None] += 1
+        world.check()
+    assert refunded[True] > 2, "before the lock"
+    assert refunded[False] > 2, "and behind it"
+    other.database.close()
 
 
 def test_while_it_is_away_requests_are_told_to_come_back_and_nothing_is_lost(

@@ -1,9 +1,12 @@
 """Whose turn it is: nobody waits behind another one's queue, whatever that is; and how many may wait and run."""
 
+import json
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from random import Random
+from types import MappingProxyType
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +17,7 @@ from app.http.errors import ApiError
 from app.jobs import attempts, queue, store
 from app.jobs.leases import Holder
 from app.jobs.queue import Limits
+from app.persistence.tables import jobs, ledgers, turns
 from app.settings import Settings
 from tests.support.world import World
 
@@ -117,23 +121,96 @@ def test_only_so_many_wait(world: World) -> None:
     world.check()
 
 
-def test_of_those_that_wait_a_look_reads_no_rows_where_the_database_is_a_file(world: World) -> None:
-    """Of ten thousand it reads their index: the time of a claim hardly grows with the queue."""
-    asked: list[tuple[str, Any]] = []
+def test_whoever_is_chosen_is_chosen_by_the_rule(world: World) -> None:
+    """By the rule in the module's words over all jobs, however the database goes about it."""
+    rng = Random(5)
+    datasets = [world.dataset(budget={"epsilon": 50.0, "delta": 1e-6}) for _ in range(4)]
+    people = [world.analyst, *(world.join(name, *datasets) for name in ANALYSTS[1:])]
+    world.submit(datasets[0])
+    chosen = []
+    for _ in range(40):
+        lines = [(rng.choice(people).id, rng.choice(datasets)) for _ in range(rng.randint(0, 12))]
+        held = [(rng.choice(people).id, rng.choice(datasets)) for _ in range(rng.randint(0, 3))]
+        had = {who.id: turn for turn, who in enumerate(rng.sample(people, rng.randint(0, 4)), 1)}
+        frozen = set(rng.sample(datasets, rng.randint(0, 2)))
+        limits = Limits(rng.choice((None, 1, 2)), rng.choice((None, 1, 2)))
+        _stand(world, lines, held, had, frozen)
+        with world.database.read() as connection:
+            found = queue.claimable(connection, ["lives"], (), limits)
+        chosen.append(None if found is None else found.number - 1)
+        assert chosen[-1] == _by_the_rule(lines, held, had, frozen, limits)
+    assert chosen.count(None) > 3
+    assert len(set(chosen)) > 5, "all sorts were tried"
+
+
+def _by_the_rule(
+    lines: list[tuple[str, str]],
+    held: list[tuple[str, str]],
+    had: dict[str, int],
+    frozen: set[str],
+    limits: Limits,
+) -> int | None:
+    """The place in the line of the job that is next."""
+    most = (limits.analyst or 99, limits.dataset or 99)
+    busy, crowded = Counter(who for who, _ in held), Counter(on for _, on in held)
+    may = [
+        (busy[who], had.get(who, 0), place)
+        for place, (who, on) in enumerate(lines)
+        if on not in frozen and busy[who] < most[0] and crowded[on] < most[1]
+    ]
+    return min(may)[2] if may else None
+
+
+def _stand(
+    world: World,
+    lines: Sequence[tuple[str, str]],
+    held: Sequence[tuple[str, str]],
+    had: Mapping[str, int] = MappingProxyType({}),
+    frozen: Collection[str] = (),
+) -> None:
+    """Nothing but these jobs is in the database: those that wait, numbered from 1, and those that somebody runs."""
+    with world.database.write() as connection:
+        like = dict(connection.execute(sa.select(jobs).order_by(jobs.c.number).limit(1)).one()._mapping)
+        connection.execute(sa.delete(jobs).where(jobs.c.id != like["id"]))
+        connection.execute(sa.update(jobs).values(number=0, state="cancelled"))
+        connection.execute(sa.delete(turns))
+        waits = {"state": "queued", "attempt": 0, "holder": None}
+        runs = {"state": "running", "attempt": 1, "holder": "lives"}
+        made = [
+            like | kind | {"id": f"job_{n}", "number": n, "idempotency_key": str(n), "owner_id": who, "dataset_id": on}
+            for n, (kind, (who, on)) in enumerate(
+                [(waits, one) for one in lines] + [(runs, one) for one in held],
+                1,
+            )
+        ]
+        if made:
+            connection.execute(sa.insert(jobs), made)
+        if had:
+            connection.execute(sa.insert(turns), [{"owner_id": who, "turn": turn} for who, turn in had.items()])
+        for row in connection.execute(sa.select(ledgers)).all():
+            state = json.loads(row.state) | {"frozen": row.id in frozen}
+            connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=json.dumps(state)))
+
+
+def test_a_look_costs_the_same_however_many_wait(world: World) -> None:
+    """Counted in the database's own instructions: a longer queue of the same people adds none."""
     with world.database.read() as connection:
-        engine = connection.engine
-        if engine.dialect.name != "sqlite":
-            pytest.skip("SQLite's plan")
-
-        @sa.event.listens_for(engine, "before_cursor_execute")
-        def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_more: Any) -> None:
-            asked.append((statement, parameters))
-
-        queue.claimable(connection, [], (), queue.ANY_NUMBER)
-        sa.event.remove(engine, "before_cursor_execute", note)
-        [(oldest, values)] = [(statement, values) for statement, values in asked if "min(" in statement]
-        plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {oldest}", values)]
-    assert [step for step in plan if " jobs " in step] == ["SEARCH jobs USING COVERING INDEX ix_jobs_queued (state=?)"]
+        if connection.engine.dialect.name != "sqlite":
+            pytest.skip("SQLite's instructions")
+    first, second = (world.dataset(budget={"epsilon": 50.0, "delta": 1e-6}) for _ in range(2))
+    bob = world.join("bob", first, second)
+    world.submit(first)
+    costs = []
+    for many in (10, 1000):
+        _stand(world, many * [(world.analyst.id, first), (bob.id, second), (bob.id, first)], [])
+        steps: list[None] = []
+        with world.database.read() as connection:
+            raw = connection.connection.driver_connection
+            raw.set_progress_handler(lambda steps=steps: steps.append(None), 1)
+            assert queue.claimable(connection, [], (), queue.ANY_NUMBER) is not None
+            raw.set_progress_handler(None, 1)
+        costs.append(len(steps))
+    assert costs[1] < 1.1 * costs[0], costs
 
 
 def test_a_job_is_read_in_the_order_of_its_columns() -> None:
