@@ -16,10 +16,10 @@ from accounting.filter import Filter
 from accounting.mechanisms import (
     Gaussian,
     Laplace,
-    ObjectivePerturbation,
     PoissonGaussian,
     RandomAllocation,
     RandomIterate,
+    RowObjectivePerturbation,
     WithoutReplacement,
 )
 from accounting.plan import Query
@@ -37,7 +37,7 @@ KINDS = {
     "100 of 10000 without replacement, 200": (Query("c", 200, WithoutReplacement(100, 10_000)),),
     "allocation .5, 1000 slots": (Query("h", 1, RandomAllocation(0.5, 1000)),),
     "random iterate of 100": (Query("h", 1, RandomIterate(100)),),
-    "objective perturbation": (Query("b", 1, ObjectivePerturbation(0.01)), Query("o", 1, Gaussian(), 1e-3)),
+    "objective perturbation": (Query("b", 1, RowObjectivePerturbation(0.01)), Query("o", 1, Gaussian(), 1e-3)),
     "pure, one Laplace answer": (Query("h", 1, Laplace()),),
     "pure, 100 Laplace answers": (Query("h", 100, Laplace()),),
 }

@@ -10,9 +10,12 @@ from accounting.mechanisms.poisson_gaussian import PoissonGaussian
 from accounting.mechanisms.random_allocation import RandomAllocation
 from accounting.mechanisms.random_iterate import RandomIterate
 from accounting.mechanisms.resampled import Resampled
+from accounting.mechanisms.row_objective_perturbation import RowObjectivePerturbation
 from accounting.mechanisms.selection import Selection
 from accounting.mechanisms.svrg_step import SvrgStep
 from accounting.mechanisms.without_replacement import WithoutReplacement
+
+PerturbedObjective = ObjectivePerturbation | RowObjectivePerturbation
 
 Mechanism = (
     Exponential
@@ -25,6 +28,7 @@ Mechanism = (
     | RandomAllocation
     | RandomIterate
     | Resampled
+    | RowObjectivePerturbation
     | Selection
     | SvrgStep
     | WithoutReplacement
@@ -38,10 +42,12 @@ __all__ = [
     "Mechanism",
     "ObjectivePerturbation",
     "Parallel",
+    "PerturbedObjective",
     "PoissonGaussian",
     "RandomAllocation",
     "RandomIterate",
     "Resampled",
+    "RowObjectivePerturbation",
     "Selection",
     "SvrgStep",
     "WithoutReplacement",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Exponential, Gaussian, Laplace, ObjectivePerturbation, Parallel, Resampled
+from accounting.mechanisms import Exponential, Gaussian, Laplace, Parallel, PerturbedObjective, Resampled
 from accounting.noise import Noise, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
@@ -26,7 +26,7 @@ from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-_RELEASED = Exponential | Gaussian | Laplace | ObjectivePerturbation | Parallel | Resampled  # none hides by sampling
+_RELEASED = Exponential | Gaussian | Laplace | Parallel | PerturbedObjective | Resampled  # none hides by sampling
 _PULSE = 1024  # rows of a pass between two heartbeats
 
 Rounded = Callable[[Summed, NDArray[np.float64], Callable[[], None]], NDArray[np.float64]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from accounting import mechanisms
 from accounting.divergences.gaussian import gauss_mu
-from accounting.mechanisms import Gaussian
+from accounting.mechanisms import Gaussian, Mechanism
 from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy, apart
@@ -36,9 +36,9 @@ class ObjectivePerturbation(Strict):
 
     Precondition: f smooth and convex, a function of one margin; r none or l2 of strength mu; m = mu + ridge > 0.
     Pseudo-code: draw b; T accelerated gradient steps from 0, enough to come within r; release w + noise.
-    Postcondition: the composition of ObjectivePerturbation(L / (n m)) at z = s / G, for persons of k rows (1 + L /
-    (k n m))^k - 1 in place of L / (n m), with one Gaussian release of per-record bound r. Proof:
-    docs/proofs/objective_perturbation.md.
+    Postcondition: the composition of RowObjectivePerturbation(L / (n m)) at z = s / G, for persons of k rows
+    ObjectivePerturbation((1 + L / (k n m))^k - 1), with one Gaussian release of per-record bound r. Proof:
+    docs/proofs/objective_perturbation.md, row_objective_perturbation.md.
 
     Symbols: F is the mean loss, so the summed objective has Lambda = n m. The noise in the objective does not grow with
     1 / m in directions where the data is curved, which is why this is the strongest of the classical baselines.
@@ -123,12 +123,12 @@ class ObjectivePerturbationRun(DataRun):
         """The minimizer, and the noise that hides the solver's distance from it."""
         k = problem.unit.places
         rank_one = problem.L / (problem.n * self._strong(problem)) * (1 + 1e-9)
-        exponent = min(k * math.log1p(rank_one / k), 100.0)  # beyond, the mechanism refuses it as too large
-        ratio = math.expm1(exponent) * (1 + 1e-12) if k > 1 else rank_one
-        return (
-            Query("minimizer", 1, mechanisms.ObjectivePerturbation(ratio), 1 - _SHARE),
-            Query("approximation", 1, Gaussian(), _SHARE),
-        )
+        if k == 1:
+            minimizer: Mechanism = mechanisms.RowObjectivePerturbation(rank_one)
+        else:
+            exponent = min(k * math.log1p(rank_one / k), 100.0)  # beyond, the mechanism refuses it as too large
+            minimizer = mechanisms.ObjectivePerturbation(math.expm1(exponent) * (1 + 1e-12))
+        return Query("minimizer", 1, minimizer, 1 - _SHARE), Query("approximation", 1, Gaussian(), _SHARE)
 
     def bounds(self, problem: Problem) -> Bounds:
         """Each query's per-record bound and number of coordinates."""

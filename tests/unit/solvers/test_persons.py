@@ -140,6 +140,8 @@ def test_a_perturbed_objective_pays_for_the_rank_of_a_person() -> None:
         own = plan(ObjectivePerturbation(ridge=0.0), problem, Privacy(1.0, 1e-6), preparation=Declared())
         [mechanism] = [query.mechanism for query in own.release.plan.queries if query.name == "minimizer"]
         ratios.append(mechanism.curvature_ratio)  # type: ignore[union-attr]
+        assert mechanism.name == ("row_objective_perturbation" if k == 1 else "objective_perturbation")
+        assert (mechanism.curves(3.0).epsilon is None) == (k > 1)  # the profile's proof is for one row
     one = 0.25 / (1000 * 1e-3)
     assert ratios[0] == pytest.approx(one)
     assert ratios[1] == pytest.approx((1 + one / 8) ** 8 - 1)

@@ -1,0 +1,139 @@
+"""The minimizer of an objective with a random linear term, where each record is one row: a profile beside the curve.
+
+Precondition: that of `objective_perturbation`, and a record has one term phi(<x, theta>) and no more.
+Pseudo-code: that of `objective_perturbation`.
+Postcondition: its Renyi curve; and, beside any mechanisms that are GDP, of mu^2 = E in all, with
+e = epsilon - ln(1 + beta / Lambda) >= 0, S = T + E, D(e, t) the profile of N(0, 1) against N(sqrt(t), 1):
+under replace_one T = 4 / z^2 and
+    delta(epsilon) <= 2 D(e, S) + 2 min(D(e, S), D(e, E) + 2 Phi(-(e - sqrt(S + S^2 / 4) - E / 2) / sqrt(E)));
+under zero_out T = 1 / z^2 and delta(epsilon) <= 2 D(e, S).
+Proof: docs/proofs/row_objective_perturbation.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from accounting.divergences.gaussian import gauss_delta, rdp_epsilons
+from accounting.divergences.renyi_profile import Curve
+from accounting.divergences.roots import root
+from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
+from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
+from accounting.noise import Noise
+from accounting.numbers import within
+from accounting.privacy import REPLACE_ONE, Relation, apart
+
+_LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below these, cancellation would eat the margins
+_MOST_MU = 1e6
+_ORDERS = tuple(float(a) for a in 1 + np.geomspace(0.05, 1e5, 120))
+_ROOT, _SAFE_EPSILON, _SAFE_DELTA = 1e-12, 1 + 1e-9, 1 - 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class RowObjectivePerturbation(AbstractMechanism):
+    """One minimizer, each record one row; the noise multiplier is z = s / G, as in `ObjectivePerturbation`.
+
+    A name of its own, since a person of several rows has the curve and not the profile.
+
+    Parameters
+    ----------
+    curvature_ratio : beta / Lambda in [1e-12, 1e6], one record's curvature over the summed objective's strong convexity
+
+    Reference: Redberg, Koskela and Wang 2023 (a record added or removed); the rest is proven here.
+    """
+
+    curvature_ratio: float
+    name: Literal["row_objective_perturbation"] = "row_objective_perturbation"
+
+    def __post_init__(self) -> None:
+        within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)
+
+    @property
+    def answers(self) -> int:
+        """One."""
+        return 1
+
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """Those of rows of any number, and the postcondition's profile."""
+        curves = self._of_any().curves(noise_multiplier, relation)
+        profile = Profile(math.log1p(self.curvature_ratio) * _SAFE_EPSILON, noise_multiplier, relation)
+        epsilon = partial(_epsilon, profile, curves.rdp)
+        return replace(curves, epsilon=epsilon, epsilon_beside=epsilon)
+
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
+        """The z at which the linear term alone would spend mu^2."""
+        return self._of_any().multiplier(mu_squared, relation)
+
+    def event(self, noise_multiplier: float) -> Event:
+        """The event of `ObjectivePerturbation`, and that a record is one row."""
+        return self._of_any().event(noise_multiplier) | {"type": "RowObjectivePerturbationDpEvent"}
+
+    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
+        """The std of each coordinate of b."""
+        return self._of_any().std(noise_multiplier, bound, dimension)
+
+    def perturb(
+        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
+    ) -> NDArray[np.float64]:
+        """b, the linear term's coefficients, shape (d,); of the shape of `value` and independent of it."""
+        return self._of_any().perturb(value, noise_multiplier, bound, noise)
+
+    def _of_any(self) -> ObjectivePerturbation:
+        """The same, whatever the number of a record's rows."""
+        return ObjectivePerturbation(self.curvature_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The postcondition's delta at each epsilon, and back.
+
+    Parameters
+    ----------
+    shift : ln(1 + beta / Lambda), rounded up
+    """
+
+    shift: float
+    noise_multiplier: float
+    relation: Relation
+
+    def delta(self, epsilon: float, beside: float = 0.0) -> float:
+        """At epsilon - shift = `epsilon` >= 0, beside answers of mu^2 = `beside` in all."""
+        own = (apart(self.relation) / self.noise_multiplier) ** 2
+        both = own + beside
+        straight = _delta(both, epsilon)
+        if apart(self.relation) == 1:
+            return 2 * straight
+        least = math.sqrt(both + both**2 / 4)
+        if beside == 0:
+            return 2 * straight if epsilon >= least else 4 * straight
+        early = 2 * float(ndtr(-(epsilon - least - beside / 2) / math.sqrt(beside)))
+        return 2 * (straight + min(straight, _delta(beside, epsilon) + early))
+
+    def epsilon(self, delta: float, beside: float = 0.0) -> float:
+        """Where the profile is delta, rounded up; infinite out of range."""
+        if delta < _LEAST_DELTA or apart(self.relation) / self.noise_multiplier + math.sqrt(beside) > _MOST_MU:
+            return math.inf
+        wanted = delta * _SAFE_DELTA
+        if self.delta(0.0, beside) <= wanted:
+            return self.shift
+        high = 1e-9
+        while self.delta(high, beside) > wanted:
+            high *= 2
+        at = root(lambda epsilon: self.delta(epsilon, beside) - wanted, 0.0, high, relative=_ROOT, absolute=1e-18)
+        return self.shift + at * _SAFE_EPSILON
+
+
+def _epsilon(profile: Profile, curve: Curve, delta: float, beside: float = 0.0) -> float:
+    """By the profile, or by the Renyi curve where that says less: where delta is hardly below epsilon."""
+    by_order = rdp_epsilons(_ORDERS, curve(_ORDERS) + np.array(_ORDERS) * (beside / 2), delta).min()
+    return min(profile.epsilon(delta, beside), max(float(by_order), 0.0))  # in this order, for NaN to lose
+
+
+def _delta(mu_squared: float, epsilon: float) -> float:
+    """D(epsilon, mu^2), of a mu that is not too small."""
+    return gauss_delta(max(math.sqrt(mu_squared), _LEAST_MU), epsilon)
