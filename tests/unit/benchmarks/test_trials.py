@@ -1,11 +1,12 @@
-"""What the trials compute: the noise law of bands, and the reading of objective perturbation as a profile."""
+"""What the trials compute: the noise law of bands, and the noise of perturbed objectives by curve and by profile."""
 
 import math
 
 import numpy as np
 import pytest
 
-from benchmarks.trials import _profile, _summed
+from accounting.mechanisms import Gaussian, ObjectivePerturbation, RowObjectivePerturbation
+from benchmarks.trials import _noise, _summed
 
 
 def test_one_band_is_independent_noise_whose_running_sums_grow_like_its_root() -> None:
@@ -23,6 +24,10 @@ def test_bands_are_the_noise_of_the_factored_summation() -> None:
     assert _summed(bands, steps) < _summed(1, steps)
 
 
-def test_a_profile_is_never_worse_than_the_promise_and_no_better_than_one_gaussian_answer() -> None:
+def test_a_profile_takes_less_noise_than_the_curve_and_no_less_than_one_gaussian_answer() -> None:
     for epsilon in (0.2, 1.0):
-        assert 0.8 * epsilon < _profile(epsilon) <= epsilon
+        curve, profile = (
+            _noise(epsilon, kind(epsilon / 100)) for kind in (ObjectivePerturbation, RowObjectivePerturbation)
+        )
+        assert 1.03 < curve / profile < 1.12
+        assert 1.02 < profile / _noise(epsilon, Gaussian()) < 1.08
