@@ -1,7 +1,8 @@
 """purse fit: the whole path on one local file, with the service inside this process.
 
 Nothing is bypassed: the file is uploaded, priced, charged, solved and receipted through the same API as everywhere.
-Its charges stay under PURSE_HOME with the file's SHA-256, so that fitting it again goes on with the same budget.
+Its charges stay under PURSE_HOME with the file's SHA-256, so that fitting it again goes on with the same budget; of a
+workbook's sheet with that of what is in its cells, however the workbook is saved.
 """
 
 import csv
@@ -18,12 +19,13 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from app.cli import jobs
-from app.cli.common import Epsilon, Home, Json, Refusal, emit, facts, loss, note, write_json
+from app.cli.common import Epsilon, Home, Json, Refusal, Sheet, emit, facts, loss, note, write_json
 from app.cli.receipts import show
 from app.cli.reports import cures
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError
 from purse import Client, Model, Receipt
+from purse.excel import readable
 from purse.wire.columns import Column
 from purse.wire.datasets import Budget, BudgetStatus, Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
@@ -48,7 +50,7 @@ class Declared:
 
 
 def fit(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file, or a workbook.")],
     target: jobs.Target,
     epsilon: Epsilon,
     delta: Annotated[
@@ -69,6 +71,7 @@ def fit(
         str | None, typer.Option(help="The column that names whose each row is: then a person is protected.")
     ] = None,
     max_rows: Annotated[int | None, typer.Option(help="With --unit: how many rows of a person are used.")] = None,
+    sheet: Sheet = None,
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="A folder for model.json, receipt.json and keys.json.")
     ] = None,
@@ -85,14 +88,20 @@ def fit(
       purse fit census.csv --target income --epsilon 1 > census.schema.json      # a template; fill in the bounds
       purse fit census.csv --target income --epsilon 1 --schema census.schema.json --out model/
       purse fit census.csv --target income --epsilon 1 --schema census.schema.json --budget 3 --method dp_svrg
-      purse fit visits.csv --target stay --epsilon 1 --schema visits.schema.json --unit patient --max-rows 8
+      purse fit visits.xlsx --sheet 2025 --target stay --epsilon 1 --schema visits.json --unit patient --max-rows 8
     """
     if schema is None:
-        _template(file, target, json)
+        with readable(file, sheet=sheet) as plain:
+            _template(plain, target, json)
     declared = _aimed(_of_unit(_declared(schema), unit, max_rows), target)
     asked = jobs.request(target, epsilon, delta, method, positive, more, preparation)
-    with _server(home) as (url, token), Client(url, token) as client:
-        dataset = _dataset(client, file, declared, epsilon, delta, budget)
+    content = _content(file, sheet)
+    with (
+        readable(file, declared.dialect, sheet) as plain,
+        _server(home) as (url, token),
+        Client(url, token) as client,
+    ):
+        dataset = _dataset(client, plain, content, declared, epsilon, delta, budget)
         if delta is None:
             asked["privacy"]["delta"] = min(dataset.budget.delta, _delta(dataset.rows or dataset.persons or 1))
         job = client.jobs.submit(dataset=dataset.id, **asked)
@@ -187,12 +196,22 @@ def _aimed(declared: Declared, target: str) -> Declared:
     return replace(declared, reading=declared.reading | {"targets": [target]})
 
 
+def _content(file: Path, sheet: str | None) -> str:
+    """What a budget goes by: a file's bytes; of a workbook its sheet's as plain CSV, whatever dialect it is sent in."""
+    with readable(file, sheet=sheet) as plain, plain.open("rb") as source:
+        return f"file-{hashlib.file_digest(source, 'sha256').hexdigest()}"
+
+
 def _dataset(
-    client: Client, file: Path, declared: Declared, epsilon: float, delta: float | None, budget: float | None
+    client: Client,
+    file: Path,
+    content: str,
+    declared: Declared,
+    epsilon: float,
+    delta: float | None,
+    budget: float | None,
 ) -> Dataset:
     """The file's dataset: the one of its earlier fits, or a new one."""
-    with file.open("rb") as source:
-        content = f"file-{hashlib.file_digest(source, 'sha256').hexdigest()}"
     told = [said for said in (declared.unit, declared.dialect) if said not in (None, PLAIN)]
     name = "-".join([content, *map(_digest, told)])
     for known in client.datasets.list():

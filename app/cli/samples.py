@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Json, Url, connect, emit, facts, note
+from app.cli.common import DEFAULT_URL, Dataset, Json, Sheet, Url, connect, emit, facts, note
 from app.cli.reports import cures
+from app.cli.specs import read_spec
 from purse.wire.twins import PublicSample
 
 group = typer.Typer(
@@ -17,8 +18,16 @@ group = typer.Typer(
 @group.command("set")
 def attach(
     dataset: Dataset,
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A public file, written as the data's is.")],
+    file: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="A public file, written as the data's is, or a workbook."),
+    ],
     published: Annotated[str, typer.Option(help="Where it was published; analysts are told.")],
+    spec: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Of a workbook: the dataset's spec, for its dialect."),
+    ] = None,
+    sheet: Sheet = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
@@ -27,11 +36,13 @@ def attach(
     Never the data itself, nor a part of it: nothing compares the two. It is read by the dataset's own declaration.
 
     \b
-    Example:
+    Examples:
       purse sample set census census-2019.csv --published "National census 2019, public file"
+      purse sample set stays stays-2019.xlsx --sheet all --spec stays.json --published "Statistics office, 2019"
     """
+    declared = None if spec is None else read_spec(spec)[0]
     with connect(url) as client:
-        made = client.datasets.attach_sample(dataset, file, published=published)
+        made = client.datasets.attach_sample(dataset, file, published=published, spec=declared, sheet=sheet)
     emit(made, json, lambda: _show(made))
     for line in () if json else cures(made.report):
         note(line)

@@ -102,14 +102,26 @@ class AsyncDatasets:
         path = await self._sender.of(dataset, "twin")
         return await self._sender.send(Call("GET", path, bytes, params=asked, repeatable=True))
 
-    async def attach_sample(self, dataset: Dataset | str, file: Source, *, published: str) -> AttachedSample:
-        """Rows of a public file, a frame as well, that twins and forecasts are drawn from now on. You vouch for it.
+    async def attach_sample(
+        self,
+        dataset: Dataset | str,
+        file: Source,
+        *,
+        published: str,
+        spec: Spec | None = None,
+        sheet: str | None = None,
+    ) -> AttachedSample:
+        """Rows of a public file, a frame or a workbook's sheet as well, that twins and forecasts are drawn from now on.
+
+        You vouch for it.
 
         Parameters
         ----------
         published : where; every analyst with a grant is told, and may have the rows
+        spec : the dataset's, where it has a dialect: a frame or a sheet is sent in that one
+        sheet : of a workbook that has several, the one that is meant
         """
-        with parts.opened(file) as source:
+        with parts.opened(file, dialect_of(spec or {}), sheet) as source:
             body, path = source.read(), await self._sender.of(dataset, "sample")
         headers, params = {"Content-Type": "application/octet-stream"}, {"published": published}
         return await self._sender.send(

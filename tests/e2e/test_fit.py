@@ -22,6 +22,7 @@ from app.settings import Settings
 from purse import load
 from purse.wire.models import Model
 from tests.support import hospital
+from tests.support.workbook import workbook
 
 ROOT = Path(__file__).parents[2]
 PURSE = (sys.executable, "-m", "app.cli")
@@ -147,6 +148,32 @@ def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
     code, out, err = fit(*asked, "--budget", "5")
     assert (code, "fixed at its first fit: epsilon 0.8" in err) == (1, True)
     _only_the_first_token_is_left(home)
+
+
+def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
+    people: Path, purse: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("python_calamine", reason="python-calamine is not installed: no workbook is read")
+    monkeypatch.setenv("PURSE_HOME", str(people.parent / "home"))
+    monkeypatch.setenv("PURSE_WORKERS", "1")
+    lines = [line.split(",") for line in people.read_text().splitlines()[:200]]
+    cells: list[list[object]] = [[*lines[0]], *([float(age), *more] for age, *more in lines[1:])]
+    schema, book = people.parent / "schema.json", workbook(people.with_suffix(".xlsx"), {"a": [["x"]], "b": cells})
+    asked = ["--target", "income", "--epsilon", "0.5"]
+    code, out, _ = purse("fit", str(book), "--sheet", "b", *asked)
+    assert (code, [column["name"] for column in json.loads(out)]) == (2, lines[0])
+    asked += ["--schema", str(schema), "--json"]
+    code, _, err = purse("fit", str(book), *asked)
+    assert (code, "several sheets; name one of 'a', 'b'" in err) == (1, True)
+    code, out, err = purse("fit", str(book), "--sheet", "b", *asked)
+    assert code == 0, err
+    assert json.loads(out)["dataset"]["rows"] == 199
+    saved = workbook(people.with_name("saved.xlsx"), {"only": cells})
+    code, out, _ = purse("fit", str(saved), *asked)
+    assert (code, json.loads(out)["code"]) == (1, "budget_exhausted")
+    schema.write_text(json.dumps({"columns": SCHEMA, "dialect": {"delimiter": ";"}}))
+    code, _, err = purse("fit", str(saved), *asked)
+    assert (code, "another dialect: fit it so" in err) == (1, True)
 
 
 def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:

@@ -1,9 +1,10 @@
-"""What is typed while an answer is on its way stays. Answers are held by the browser's router until the test lets them go."""
+"""What is typed while an answer is on its way stays: answers are held by the browser until the test lets them go."""
 
 import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -15,11 +16,10 @@ from tests.support.service import SPEC
 @contextmanager
 def held(page: Page, path: str) -> Iterator[None]:
     """Requests for this path as they are made; at the end they are answered, and those that follow pass."""
-    found: list[Route] = []
-    page.route(path, lambda route: route.continue_() if is_over else found.append(route))
-    is_over = False
+    found, over = list[Route](), Event()
+    page.route(path, lambda route: route.continue_() if over.is_set() else found.append(route))
     yield
-    is_over = True
+    over.set()
     for route in found:
         route.continue_()
 

@@ -224,6 +224,10 @@ def test_a_sheet_of_a_workbook_is_checked_and_registered(
     assert (made["rows"], made["report"]) == (401, {k: told[k] for k in made["report"]})
     code, _, err = run("upload", str(file), "--spec", str(spec))
     assert (code, "duplicate_dataset" in err or "name_taken" in err) == (1, True)
+    public = workbook(tmp_path / "public.xlsx", {"notes": [["x"]], "2019": [rows[0], *cells[::-1]]})
+    sample = ("sample", "set", made["id"], str(public), "--published", "2019", "--spec", str(spec))
+    assert "several sheets" in run(*sample)[2]
+    assert _document(run(*sample, "--sheet", "2019", "--json"))["rows"] == 401
 
 
 @pytest.mark.slow

@@ -244,8 +244,12 @@ def test_a_workbooks_sheet_is_sent_as_the_declared_csv(tmp_path: Path) -> None:
             purse.datasets.upload(file, spec={"dialect": {"decimal": ",", "delimiter": ";"}}, sheet="b")
         with pytest.raises(ValueError, match="named by its path"):
             purse.datasets.upload(BytesIO(b"x"), spec={}, sheet="b")
+        german = {"dialect": {"decimal": ",", "delimiter": ";"}}
+        for source, more in ((file, {"sheet": "b"}), (pa.table({"x": [1.5]}), {})):
+            with pytest.raises(ProblemError):
+                purse.datasets.attach_sample("ds_a", source, published="p", spec=german, **more)
     assert b"x\r\n1,5\r\n" in seen[0]
-    assert len(seen) == 1
+    assert seen[1:] == [b"x\r\n1,5\r\n"] * 2
 
 
 def test_a_refused_declaration_names_its_columns_and_no_positions() -> None:
