@@ -34,6 +34,7 @@ from app.http.protocol import Limits
 from app.http.rates import Limited
 from app.http.routing import routes
 from app.http.server import configured
+from app.identity import code_flow
 from app.identity import routes as tokens
 from app.identity.home import open_database
 from app.identity.service import ensure_steward
@@ -114,6 +115,7 @@ class Services:
     streams: Places
     uploads: Places
     twins: Places
+    exchanges: Places
     ready: threading.Event
     readiness: Readiness
     lives: Lives
@@ -278,6 +280,7 @@ def _start(
         streams=Places("event streams", STREAMS_EACH, settings.max_streams),
         uploads=Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS),
         twins=Places("twins", twins.TWINS_EACH, twins.TWINS),
+        exchanges=Places("sign-ins", code_flow.EXCHANGES_EACH, code_flow.EXCHANGES),
         ready=ready,
         readiness=Readiness(settings, database, keys, ready, lambda: _slots(running)),
         lives=lives,

@@ -109,7 +109,7 @@ class Limited:
             return
         shown = _shown(scope)
         caller = self._known.get(shown)
-        who, kind, own = (caller, "caller", self._callers) if caller else (_address(scope), "address", self._strangers)
+        who, kind, own = (caller, "caller", self._callers) if caller else (address(scope), "address", self._strangers)
         taken = own.take(who, self._clock())
         sending = self._telling(send, scope, shown, _fields(kind, own.quota, taken))
         try:
@@ -159,7 +159,8 @@ def _shown(scope: Scope) -> str:
     return hashlib.sha256(shown).hexdigest()
 
 
-def _address(scope: Scope) -> str:
+def address(scope: Scope) -> str:
+    """Where a request comes from, as a bucket or a place goes by it."""
     client = scope.get("client")
     return _network(client[0]) if client else ""
 

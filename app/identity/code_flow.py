@@ -12,8 +12,11 @@ from urllib.parse import quote, urlencode
 from joserfc.util import urlsafe_b64encode
 
 from app.http.errors import ApiError
+from app.http.places import Places
 from app.identity.sign_on import SignOn
 from app.settings import Settings
+
+EXCHANGES_EACH, EXCHANGES = 4, 16  # of codes at once, for one address and for all: each asks the provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,12 @@ class CodeFlow:
     ----------
     settings : whose `oidc_redirect` is there
     sign_on : reads the provider's tokens
+    exchanges : how many codes are being exchanged, by address
     """
 
     settings: Settings
     sign_on: SignOn
+    exchanges: Places
 
     def address(self, attempt: Attempt) -> str:
         """The provider's page for this attempt; `ApiError` sign_on_unavailable if it has not said which."""
@@ -79,13 +84,18 @@ class CodeFlow:
         }
         return f"{self.sign_on.provider.endpoint('authorization_endpoint')}?{urlencode(asked)}"
 
-    async def token(self, attempt: Attempt, state: str, code: str, issuer: str | None) -> str:
+    async def token(self, attempt: Attempt, state: str, code: str, issuer: str | None, address: str) -> str:
         """The ID token of whoever signed in at the provider, made for this attempt.
+
+        Parameters
+        ----------
+        address : that the browser comes from
 
         Raises
         ------
         ApiError
-            unauthenticated if the attempt is another browser's or the provider lets nobody in; sign_on_unavailable.
+            unauthenticated if the attempt is another browser's or the provider lets nobody in; sign_on_unavailable;
+            too_many_requests or overloaded while the provider is asked for as many others.
         """
         is_ours = issuer in (None, self.settings.oidc_issuer)
         if not attempt.number or not is_ours or not hmac.compare_digest(state.encode(), attempt.state.encode()):
@@ -97,7 +107,9 @@ class CodeFlow:
             "client_id": self.settings.oidc_audience or "",
             "code_verifier": attempt.verifier,
         }
-        token = (await self.sign_on.provider.exchanged(form, self._secret)).get("id_token") if code else None
+        with self.exchanges.taken(address):
+            given = await self.sign_on.provider.exchanged(form, self._secret) if code else {}
+        token = given.get("id_token")
         if not isinstance(token, str) or await self.sign_on.read(token, attempt.nonce) is None:
             raise ApiError("unauthenticated", "The provider did not let you in: sign in again, or ask who runs it.")
         return token

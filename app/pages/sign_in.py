@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.http.errors import ApiError
 from app.http.queries import strict_router
+from app.http.rates import address
 from app.identity.code_flow import Attempt, CodeFlow
 from app.pages import session
 from app.pages.api import Api
@@ -53,7 +54,7 @@ async def come_back(visit: Passing, state: Said = "", code: Said = "", iss: Said
     """
     try:
         attempt = Attempt(session.remembered(visit.request))
-        token = await _flow(visit).token(attempt, state, code, iss)
+        token = await _flow(visit).token(attempt, state, code, iss, address(visit.request.scope))
         answer = await _entered(visit, visit.page("signed_in.html"), token)
     except ApiError as error:
         answer = _asked(visit, error)
@@ -85,11 +86,13 @@ def _asked(visit: Visit, refused: ApiError | None = None) -> Response:
     provider = urlsplit(chosen.oidc_issuer).hostname if chosen.oidc_redirect else None
     if refused is None:
         return visit.page("sign_in.html", refused=None, provider=provider)
-    return visit.page("sign_in.html", refused.status, refused=refused.details(), provider=provider)
+    answer = visit.page("sign_in.html", refused.status, refused=refused.details(), provider=provider)
+    answer.headers.update(refused.headers)
+    return answer
 
 
 def _flow(visit: Visit) -> CodeFlow:
     services = visit.request.app.state.services
     if services.settings.oidc_redirect is None:
         raise ApiError("not_found")
-    return CodeFlow(services.settings, services.sign_on)
+    return CodeFlow(services.settings, services.sign_on, services.exchanges)

@@ -233,9 +233,8 @@ jobs = sa.Table(
 
 # The few that are not over, first those that wait: a claim steps through them. Neither database steps from one analyst
 # to the next without the state among the columns, which PostgreSQL passes over where the index is for one state alone.
-_STATE, _WAITS = sa.literal_column("state"), sa.literal_column("'queued'")
-OPEN = _STATE.in_([_WAITS, sa.literal_column("'running'")])
-QUEUED = sa.and_(_STATE == _WAITS, OPEN)
+OPEN = sa.literal_column("state").in_([sa.literal_column("'queued'"), sa.literal_column("'running'")])
+QUEUED = sa.and_(sa.literal_column("state") == sa.literal_column("'queued'"), OPEN)
 _QUEUE = (jobs.c.state, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number)
 sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=OPEN, postgresql_where=OPEN)
 

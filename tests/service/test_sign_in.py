@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,10 +12,12 @@ import pytest
 from httpx import Response
 from pydantic import SecretStr, ValidationError
 
+from app.identity.code_flow import EXCHANGES_EACH
 from app.settings import Settings
 from tests.service.conftest import MakeService
 from tests.service.test_pages import visit
 from tests.support.clocks import HeldClock
+from tests.support.patience import until
 from tests.support.provider import AUDIENCE, Provider, provider
 from tests.support.service import Service
 
@@ -34,6 +37,7 @@ def signed(idp: Provider, make_service: MakeService, tmp_path_factory: pytest.Te
     clock.set_wall(idp.now)
     own = {"oidc_redirect": BACK, "oidc_client_secret": SecretStr(SECRET), "oidc_scopes": ("groups",)}
     with make_service(tmp_path_factory.mktemp("signed") / "home", clock=clock, **idp.settings(**own)) as found:
+        until(lambda: found.app.state.services.sign_on.provider._described)  # its first look, begun with the service
         yield found
 
 
@@ -148,6 +152,31 @@ def test_who_may_nothing_here_is_told_so(signed: Service, idp: Provider) -> None
     denied = arrive(signed, f"{BACK}?error=access_denied&state={state}&error_description=4711", cookie)
     assert (denied.status_code, "4711" in denied.text) == (401, False)
     assert arrive(signed, signs_in(there).split("&iss=")[0] + "&iss=https://idp.example", cookie).status_code == 401
+
+
+def test_only_so_many_codes_are_exchanged_at_once(signed: Service, idp: Provider) -> None:
+    """While the provider takes its time, whoever makes up codes has a few of its connections, and others go on."""
+
+    def arrives(number: int) -> Response:
+        there, cookie = leave(signed)
+        state = parse_qs(urlsplit(there).query)["state"][0]
+        return arrive(signed, f"{BACK}?code=made-up-{number}&state={state}", cookie)
+
+    idp.answers = False
+    try:
+        with ThreadPoolExecutor(EXCHANGES_EACH) as pool:
+            waiting = [pool.submit(arrives, number) for number in range(EXCHANGES_EACH)]
+            until(lambda: idp.asking == EXCHANGES_EACH)
+            refused = arrives(EXCHANGES_EACH)
+            assert (refused.status_code, refused.headers["Retry-After"], session_of(refused)) == (429, "5", None)
+            assert "at once" in refused.text
+            assert visit(signed, None, "/pages/sign-in").status_code == 200
+            idp.answers = True
+            assert {answer.result().status_code for answer in waiting} == {401}
+    finally:
+        idp.answers = True
+    there, cookie = leave(signed)
+    assert session_of(arrive(signed, signs_in(there), cookie)) is not None
 
 
 def test_without_the_provider_tokens_go_on(signed: Service) -> None:

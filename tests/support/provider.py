@@ -33,6 +33,7 @@ class Provider:
     keys : that sign, the first of them by default
     published : a JWK Set in the place of its own
     answers : cleared, it accepts connections and says nothing
+    asking : how many exchange a code just now
     asked : how often its keys were
     person : claims of whoever signs in there; a change to None leaves one out
     codes : given out and not yet taken: what each was asked for with
@@ -48,6 +49,7 @@ class Provider:
     status: int = 200
     answers: bool = True
     asked: int = 0
+    asking: int = 0
     person: dict[str, Any] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
@@ -103,6 +105,10 @@ def provider() -> Iterator[Provider]:
 
     @app.post("/realm/token")
     async def token(request: Request) -> Response:
+        said.asking += 1
+        while not said.answers:
+            await asyncio.sleep(0.01)
+        said.asking -= 1
         said.taken = form = dict(parse_qsl((await request.body()).decode()))
         said.cookie, asked = request.headers.get("cookie"), said.codes.pop(form["code"], {})
         proof = urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).decode()

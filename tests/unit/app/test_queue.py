@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -205,7 +206,7 @@ def test_a_look_costs_the_same_however_many_wait(world: World) -> None:
         _stand(world, many * [(world.analyst.id, first), (bob.id, second), (bob.id, first)], [])
         steps: list[None] = []
         with world.database.read() as connection:
-            raw = connection.connection.driver_connection
+            raw: Any = connection.connection.driver_connection
             raw.set_progress_handler(lambda steps=steps: steps.append(None), 1)
             assert queue.claimable(connection, [], (), queue.ANY_NUMBER) is not None
             raw.set_progress_handler(None, 1)
