@@ -1,5 +1,6 @@
 """One budget for the fits of many estimators on the same people's data."""
 
+import os
 from threading import Lock
 from typing import Any, Final, NoReturn
 
@@ -25,7 +26,8 @@ class BudgetAccountant:
     fit within the budget is admitted even where its curve is not, and takes all of it.
 
     A copy is the accountant itself, so that scikit-learn's clones share it. It is of one process and of as long as that
-    lives: what must be remembered longer, or shared by processes, is the service's.
+    lives: a fork of the process has it, and is refused. What must be remembered longer, or shared by processes, is the
+    service's.
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ class BudgetAccountant:
     def __init__(self, epsilon: float, delta: float, filter: Kind = "gdp_rdp") -> None:
         rule = Filter.open(filter, Privacy(epsilon, delta))
         self._state = LedgerState(rule, rule.nothing, 0, False, 0, GENESIS)
-        self._lock = Lock()
+        self._lock, self._process = Lock(), os.getpid()
         self._neighbors: tuple[Relation, str] | None = None
 
     @property
@@ -80,8 +82,13 @@ class BudgetAccountant:
         FilterMismatch
             if the plan has no price in the filter's currency.
         ValueError
-            if it is between other neighbors than the fits before it.
+            if it is between other neighbors than the fits before it, or asked for in another process.
         """
+        if os.getpid() != self._process:
+            raise ValueError(
+                "a BudgetAccountant is of the process that made it: in a fork of that, each would be a budget of its "
+                "own. Fit in one process (n_jobs=1, or joblib's threads)"
+            )
         neighbors = (planned.plan.relation, unit.name)
         try:
             cost = self.filter.cost(planned.plan)
@@ -90,7 +97,9 @@ class BudgetAccountant:
                 if self._neighbors is not None and self._neighbors != neighbors:
                     relation, name = self._neighbors
                     raise ValueError(f"this budget is of neighbors that differ in one {name}, by {relation}")
-                self._state, self._neighbors = step(self._state, charge), neighbors
+                after = step(self._state, charge)
+                self._neighbors = neighbors  # first: an interrupt in between leaves a budget that is too strict
+                self._state = after
         except BudgetExhausted:
             left = f"epsilon {self.remaining:.4g} at delta {self.filter.privacy.delta:.3g}"
             raise BudgetExhausted(f"the fit was refused and no data was read: about {left} remains") from None

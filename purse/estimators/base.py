@@ -6,21 +6,22 @@ missing or cannot be read counts as the middle of its bounds, a category or a nu
 nearer bound.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from accounting.privacy import Privacy, Unit
 from purse.estimators import declared
 from purse.estimators.accountant import ROW
 from purse.estimators.declared import Floats
+from purse.estimators.values import columns, untyped
+from purse.frames import is_frame
 from purse.model import inputs
-from purse.prediction import encode
 from purse.values import as_text
 from purse.wire.columns import Column
 from solvers.losses import Loss
@@ -39,7 +40,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: NDArray[Any], loss: Loss, targets: Callable[[], Floats], persons: Any) -> Floats:
         """The coefficients of coded rows, (K, d). In this order: shapes, the plan, the charge, and then the data."""
-        X = validate_data(self, X, **_TAKEN)
+        X = self._taken(X)
         check_consistent_length(X, y, persons)
         features, named, unit = self._features(X), _names(persons), self._unit(persons)
         n = X.shape[0] if named is None else len(np.unique(named))
@@ -65,8 +66,9 @@ class Private(BaseEstimator):  # type: ignore[misc]
         holds it and wants to know before a fit whether the declaration is that of the file; they are not private.
         """
         twin = clone(self)
-        features = twin._features(X := validate_data(twin, X, **_TAKEN))
-        found = {column.name: declared.unread(column, x) for column, x in zip(features, _values(X), strict=True)}
+        features = twin._features(X := twin._taken(X))
+        values = zip(features, columns(X, features), strict=True)
+        found = {column.name: declared.unread(column, x) for column, x in values}
         return found | {"the target": self._unread(target(y, self))}
 
     def _unit(self, persons: Any) -> Unit:
@@ -88,8 +90,16 @@ class Private(BaseEstimator):  # type: ignore[misc]
     def _margins(self, X: Any) -> Floats:
         """(n, K)."""
         check_is_fitted(self, "release_")
-        X = validate_data(self, X, **_TAKEN, reset=False)
+        X = self._taken(X, reset=False)
         return declared.margins(self._columns, _codes(self._columns, X), self._weights)
+
+    def _taken(self, X: Any, reset: bool = True) -> Any:
+        """A frame as it is, anything else as an array, or sparse rows; of a right shape."""
+        if not is_frame(X):
+            return validate_data(self, untyped(X), **_TAKEN, reset=reset)
+        frame: Any = validate_data(self, X, skip_check_array=True, reset=reset)
+        check_array(np.broadcast_to(0.0, frame.shape), estimator=self)
+        return frame
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -104,7 +114,7 @@ def target(y: Any, estimator: Any) -> NDArray[Any]:
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
-    found: NDArray[Any] = column_or_1d(y, warn=True)
+    found: NDArray[Any] = column_or_1d(untyped(y), warn=True)
     return found
 
 
@@ -129,13 +139,5 @@ def _names(persons: Any) -> NDArray[Any] | None:
     return np.array(texts)
 
 
-def _values(X: Any) -> Iterator[NDArray[Any]]:
-    """The columns, each (n,); of SciPy's sparse rows unfolded one by one."""
-    if not hasattr(X, "tocsc"):
-        return iter(X.T)
-    by_column = X.tocsc()
-    return (by_column[:, [j]].toarray().ravel() for j in range(X.shape[1]))
-
-
-def _codes(features: Sequence[Any], X: Any) -> list[Floats]:
-    return [encode(column, x) for column, x in zip(features, _values(X), strict=True)]
+def _codes(features: Sequence[Column], X: Any) -> list[Floats]:
+    return [declared.codes(column, x) for column, x in zip(features, columns(X, features), strict=True)]

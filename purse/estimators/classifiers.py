@@ -13,6 +13,7 @@ from purse.estimators import declared
 from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
+from purse.estimators.values import plain
 from purse.values import as_text
 from solvers.losses import HuberHinge, Logistic, Loss, Softmax
 from solvers.methods import Method
@@ -171,11 +172,11 @@ def _labels(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
 def _positions(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
     """That of each label, as it stands or else as text ("1" for 1.0); -1 for what is not declared."""
     known = {label: code for code, label in enumerate(classes.tolist())}
-    texts = {as_text(label): code for label, code in known.items()}
+    texts = {as_text(plain(label)): code for label, code in known.items()}
 
     def position(label: Any) -> int:
         try:
-            return known[label] if label in known else texts.get(as_text(label), -1)
+            return known[label] if label in known else texts.get(as_text(plain(label)), -1)
         except TypeError:  # no label can be such a thing
             return -1
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from purse.estimators.values import plain
 from purse.prediction import encode, number_scale, numbers, width
 from purse.values import as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -79,6 +80,11 @@ def margins(features: Sequence[Column], codes: Sequence[Floats], w: Floats) -> F
     return found
 
 
+def codes(column: Column, values: Any) -> Floats:
+    """The code of each value, (n,)."""
+    return encode(column, values if isinstance(column, NumberColumn) else list(map(plain, values)))
+
+
 def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:
     """Coefficients (K, d - 1) and intercepts (K,) of values as they are, inside of their bounds: the same margins."""
     scales = [number_scale(c) if isinstance(c, NumberColumn) else (0.0, 1.0) for c in features for _ in range(width(c))]
@@ -87,10 +93,10 @@ def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:
     return slopes, w[:, -1] - slopes @ middle
 
 
-def unread(column: Column, values: NDArray[Any]) -> float:
+def unread(column: Column, values: Any) -> float:
     """The share of values that are none, beyond their bounds or not declared."""
     if isinstance(column, CategoryColumn):
-        return float(np.mean(encode(column, values) == len(column.categories)))
+        return float(np.mean(codes(column, values) == len(column.categories)))
     x = numbers(values)
     return float(np.mean(~((column.lower <= x) & (x <= column.upper))))
 
@@ -101,7 +107,7 @@ def _said(name: Any) -> str:
 
 def _block(name: str, categories: Any) -> CategoryColumn:
     try:
-        return CategoryColumn(name=name, type="category", categories=[as_text(value) for value in categories])
+        return CategoryColumn(name=name, type="category", categories=[as_text(plain(value)) for value in categories])
     except (TypeError, ValidationError):
         raise ValueError(f"the categories of {name} must be a list of distinct values, none of them empty") from None
 

@@ -1,6 +1,7 @@
 """Private estimators: what is declared, when a budget is charged, and that they learn what the solvers learn."""
 
 import copy
+import os
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -164,6 +165,15 @@ def test_who_holds_the_data_can_ask_what_a_fit_would_not_take() -> None:
     assert target.unread(frame, [0, 5, -1, np.nan])["the target"] == 0.5
 
 
+def test_an_accountant_is_refused_in_a_fork_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = _rows(20)
+    accountant = purse.BudgetAccountant(1.0, 1e-6)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(ValueError, match="in a fork of that, each would be a budget of its own"):
+        _logistic(accountant=accountant).fit(X, y)
+    assert accountant.fits == 0
+
+
 def test_a_regressor_needs_the_bounds_of_its_target() -> None:
     X, y = _rows(20)
     with pytest.raises(ValueError, match="target_bounds must be declared"):
@@ -183,7 +193,7 @@ def test_a_budget_is_shared_and_charged_before_a_value_is_read(monkeypatch: pyte
     def unread(*_: Any) -> Any:
         raise AssertionError("the data was read")
 
-    monkeypatch.setitem(type(first)._fit.__globals__, "encode", unread)
+    monkeypatch.setitem(type(first)._fit.__globals__, "_codes", unread)
     again = clone(first)
     assert again.accountant is accountant
     with pytest.raises(BudgetExhausted, match=r"no data was read: about epsilon 0\.[0-9]+ at delta 1e-07 remains"):
