@@ -82,7 +82,7 @@ def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskE
     kinds = running.world.kinds(running.dataset)
     assert [kinds.count(kind) for kind in ("charged", "started", "released")] == [1, 2, 1]
     until(lambda: len(running.engine._client.nthreads()) == 2)
-    assert before not in running.engine._client.run(os.getpid).values()
+    assert before not in until(lambda: running.engine._client.run(os.getpid, on_error="ignore")).values()
 
 
 def _has_begun(running: Running[DaskEngine], job: str, attempt: int) -> bool:
@@ -99,13 +99,16 @@ def test_and_the_second_time_the_job_is_lost(running: Running[DaskEngine]) -> No
     assert running.world.kinds(running.dataset) == ["opened", "charged", "started", "started", "failed"]
 
 
-def test_a_cancelled_job_stops_and_frees_its_slot(running: Running[DaskEngine]) -> None:
+def test_a_cancelled_job_stops_and_frees_its_slot(
+    running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "_GRACE", PATIENCE)  # on a busy machine five seconds may be too few to stop in
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
     [attempt] = running.dispatcher._running
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
-    until(lambda: not any(running.engine._client.processing().values()))
+    until(attempt.handle.done)
     assert worker in running.engine._client.run(os.getpid).values(), "it stopped by itself"
     assert attempt.handle.result().kind == "raised", "before its end"
     assert running.finished(running.submit(**SHORT)).state == "done"
@@ -126,7 +129,7 @@ def test_one_that_does_not_stop_by_itself_loses_its_worker(
     running.dispatcher.wake()
     until(lambda: running.dispatcher._running == [])
     until(lambda: running.engine.slots == 2 and len(running.engine._client.nthreads()) == 2)
-    assert worker not in running.engine._client.run(os.getpid).values()
+    until(lambda: worker not in until(lambda: running.engine._client.run(os.getpid, on_error="ignore")).values())
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
