@@ -67,10 +67,11 @@ def test_the_tutorial_and_the_analysts_how_to(service: Live, session: Session, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reader", ["steward", "operator"])
+@pytest.mark.parametrize("reader", ["steward", "operator", "tuning"])
 def test_the_how_tos(session: Session, reader: str) -> None:
     said = "".join(session.run(command, shown) for command, shown in steps(DOCS / f"how-to/{reader}.md"))
-    assert {"steward": "nothing is charged and no job starts", "operator": ": ready"}[reader] in said
+    says = {"steward": "nothing is charged and no job starts", "operator": ": ready", "tuning": "is the one released"}
+    assert says[reader] in said
 
 
 @pytest.mark.slow
@@ -140,7 +141,7 @@ def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
 
 def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
     pages = {page.relative_to(DOCS).as_posix(): page for page in DOCS.rglob("*.md")}
-    how_tos = {f"how-to/{reader}.md" for reader in ("analyst", "steward", "operator")}
+    how_tos = {f"how-to/{reader}.md" for reader in ("analyst", "steward", "operator", "tuning")}
     assert {name for name, page in pages.items() if steps(page)} == {
         "tutorial.md",
         "auditing.md",

@@ -94,6 +94,25 @@ def test_models_of_numbers_and_of_many_classes(service: Service) -> None:
     assert (told["name"], np.array(told["counts"]).shape, len(told["recall"])) == ("many_classes", (3, 3), 3)
 
 
+def test_the_best_of_several_runs_is_evaluated_as_any_model_and_its_tuning_pays_nothing_for_it(
+    service: Service,
+) -> None:
+    made = registered(service, "tuned", N + 3)
+    candidates = [{"method": {"name": "output_perturbation", "steps": steps}} for steps in (2, 4)]
+    body = {"dataset": made["id"], "target": "income", "candidates": candidates, "privacy": {"epsilon": 0.5}}
+    job = service.finished(call(service, "POST", "tunings", json=body).json()["id"])
+    before = call(service, "GET", f"datasets/{made['id']}/budget").json()
+    price = call(service, "POST", "quotes", json=PRICE | {"model": job["id"]}).json()
+    told = call(service, "GET", f"jobs/{evaluated(service, job['id'])['id']}/evaluation").json()
+    chosen = call(service, "GET", f"jobs/{job['id']}/model")
+    assert chosen.json()["tuning"]["runs"] == 4
+    assert (told["model"], told["dataset"]) == (job["id"], made["holdout"])
+    assert told["model_sha256"] == hashlib.sha256(chosen.content).hexdigest()
+    assert np.array(told["result"]["counts"]).shape == (2, 40)
+    assert call(service, "GET", f"datasets/{made['id']}/budget").json() == before
+    assert call(service, "GET", f"datasets/{made['holdout']}/budget").json()["remaining"] == price["remaining_after"]
+
+
 def test_nothing_else_is_asked_of_the_part_and_of_nothing_else_an_evaluation(service: Service) -> None:
     made, plain = registered(service, "asked", N + 2), service.dataset()
     for path, body in (
