@@ -1,6 +1,7 @@
 """Signing in by way of the provider: an authorization code, bound by PKCE, state and nonce to the browser that began.
 
-Reference: OpenID Connect Core 1.0, section 3.1; RFC 7636 (S256); RFC 9207 (who answered); RFC 9700.
+Reference: OpenID Connect Core 1.0, section 3.1; RFC 7636 (S256); RFC 9207 (who answered); RFC 9700; OpenID Connect
+RP-Initiated Logout 1.0.
 """
 
 import hashlib
@@ -83,6 +84,20 @@ class CodeFlow:
             "code_challenge_method": "S256",
         }
         return f"{self.sign_on.provider.endpoint('authorization_endpoint')}?{urlencode(asked)}"
+
+    def exit(self) -> str | None:
+        """The provider's page to sign out there, which leads back to ours; None if it has said none to trust.
+
+        It is told which service asks, and no token: that would stand in an address, good for this service till its end.
+        """
+        asked = {
+            "client_id": self.settings.oidc_audience,
+            "post_logout_redirect_uri": (self.settings.oidc_redirect or "").removesuffix("/return"),
+        }
+        try:
+            return f"{self.sign_on.provider.endpoint('end_session_endpoint')}?{urlencode(asked)}"
+        except ApiError:
+            return None
 
     async def token(self, attempt: Attempt, state: str, code: str, issuer: str | None, address: str) -> str:
         """The ID token of whoever signed in at the provider, made for this attempt.

@@ -117,9 +117,11 @@ class SignOn:
         if not isinstance(claims, dict):
             return None
         chosen, now = self._settings, self._clock.wall()
-        of_the_attempt: dict[str, ClaimsOption] = (
-            {} if nonce is None else {"nonce": {"essential": True, "value": nonce}}
-        )
+        of_the_attempt: dict[str, ClaimsOption] = {}
+        if nonce is not None:  # an ID token that was made for us: others that we take may be another client's
+            several = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
+            of_the_attempt["nonce"] = {"essential": True, "value": nonce}
+            of_the_attempt["azp"] = {"essential": several, "value": chosen.oidc_audience or ""}
         JWTClaimsRegistry(
             now=int(now),
             leeway=chosen.oidc_skew_seconds,

@@ -15,6 +15,7 @@ from app.http.routing import own_path
 
 PREFIX = "/pages"
 COOKIE = "purse_session"
+_LED = ":"  # before a token that the provider gave: no token, as it is quoted, holds it
 SECONDS = 8 * 3600  # that a sign-in lasts, if its token does
 _ATTEMPT, _ATTEMPT_SECONDS = "purse_sign_on", 600  # while the visitor is at the provider
 MOST_COOKIE_BYTES = 4000  # what every browser keeps of one
@@ -64,8 +65,12 @@ def is_page(path: str) -> bool:
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
-def begin(request: Request, response: Response, token: str) -> None:
+def begin(request: Request, response: Response, token: str, is_led: bool = False) -> None:
     """From now on this browser shows the token, to pages alone, until it is closed or the time is over.
+
+    Parameters
+    ----------
+    is_led : whether the provider has led the visitor here with it, so that signing out goes by there
 
     Raises
     ------
@@ -74,7 +79,7 @@ def begin(request: Request, response: Response, token: str) -> None:
     """
     if not _is_sendable(token):
         raise ApiError("unauthenticated")
-    value = quote(token, safe="")
+    value = (_LED if is_led else "") + quote(token, safe="")
     if len(value) > MOST_COOKIE_BYTES:
         raise ApiError("too_large", "This token is too long for a browser's cookie: use the API or the commands.")
     _set(request, response, value, SECONDS)
@@ -83,6 +88,11 @@ def begin(request: Request, response: Response, token: str) -> None:
 def end(request: Request, response: Response) -> None:
     """The browser forgets the token."""
     _set(request, response, "", 0)
+
+
+def is_led(request: Request) -> bool:
+    """Whether this browser's session began at the provider."""
+    return _kept(request.scope, COOKIE).startswith(_LED)
 
 
 def remember(request: Request, response: Response, number: str) -> None:
@@ -124,7 +134,7 @@ def _set(
 
 
 def _token(scope: Scope) -> bytes | None:
-    token = unquote(_kept(scope, COOKIE))
+    token = unquote(_kept(scope, COOKIE).removeprefix(_LED))
     return token.encode() if _is_sendable(token) else None
 
 

@@ -55,7 +55,7 @@ async def come_back(visit: Passing, state: Said = "", code: Said = "", iss: Said
     try:
         attempt = Attempt(session.remembered(visit.request))
         token = await _flow(visit).token(attempt, state, code, iss, address(visit.request.scope))
-        answer = await _entered(visit, visit.page("signed_in.html"), token)
+        answer = await _entered(visit, visit.page("signed_in.html"), token, is_led=True)
     except ApiError as error:
         answer = _asked(visit, error)
     session.forget(visit.request, answer)
@@ -64,16 +64,25 @@ async def come_back(visit: Passing, state: Said = "", code: Said = "", iss: Said
 
 @router.post("/sign-out")
 def signed_out(visit: Passing) -> Response:
-    """The browser forgets the token."""
-    answer = visit.go("/sign-in")
+    """The browser forgets the token; whoever signed in at the provider goes on to sign out there, where that can be.
+
+    By a page that goes on by itself: a form's answer may lead to no other site.
+    """
+    services = visit.request.app.state.services
+    is_led = services.settings.oidc_redirect is not None and session.is_led(visit.request)
+    there = _flow(visit).exit() if is_led else None
+    if there is None:
+        answer = visit.go("/sign-in")
+    else:
+        answer = visit.page("signed_out.html", there=there, provider=urlsplit(there).hostname)
     session.end(visit.request, answer)
     return answer
 
 
-async def _entered(visit: Visit, answer: Response, token: str) -> Response:
+async def _entered(visit: Visit, answer: Response, token: str, is_led: bool = False) -> Response:
     """The answer, which begins the session; or why this token begins none."""
     try:
-        session.begin(visit.request, answer, token)
+        session.begin(visit.request, answer, token, is_led)
         await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1)
     except ApiError as error:
         return _asked(visit, error)

@@ -43,7 +43,7 @@ def test_a_person_signs_in_looks_around_and_signs_out(visitor: Visitor, server: 
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
 
 
-def test_a_person_signs_in_at_the_provider_and_comes_back(browser: Browser, server: Live) -> None:
+def test_a_person_signs_in_and_out_at_the_provider_and_comes_back(browser: Browser, server: Live) -> None:
     """Another site to the browser: a lax cookie brings the attempt back, and the strict one begins on our own page."""
     before = server.app.state.services
     with provider() as idp:
@@ -66,6 +66,11 @@ def test_a_person_signs_in_at_the_provider_and_comes_back(browser: Browser, serv
                 visitor.elsewhere.clear()
                 [kept] = page.context.cookies()
                 assert (kept["name"], kept["sameSite"], kept["httpOnly"]) == ("purse_session", "Strict", True)
+                page.get_by_role("button", name="Sign out").click()
+                expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+                assert idp.left == {"client_id": "purse", "post_logout_redirect_uri": f"{server.url}/pages/sign-in"}
+                assert (page.context.cookies(), len(visitor.elsewhere)) == ([], 1)
+                visitor.elsewhere.clear()
         finally:
             server.app.state.services = before
 

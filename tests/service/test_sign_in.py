@@ -98,6 +98,60 @@ def test_a_person_comes_back_signed_in(signed: Service, idp: Provider) -> None:
     assert SECRET not in there + answer.text + str(idp.taken)
 
 
+def test_whoever_signed_in_at_the_provider_signs_out_there(signed: Service) -> None:
+    """Its page is told who asks and leads back to ours; no token is in an address."""
+    there, cookie = leave(signed)
+    token = session_of(arrive(signed, signs_in(there), cookie))
+    assert token is not None
+    answer = visit(signed, token, "/pages/sign-out", "POST", data={"post_logout_redirect_uri": "https://evil.example"})
+    assert (answer.status_code, session_of(answer)) == (200, '""')
+    [out] = set(re.findall(r"https?://[^\"]*/logout[^\"]*", unescape(answer.text)))
+    ours = {"client_id": [AUDIENCE], "post_logout_redirect_uri": ["https://purse.example/pages/sign-in"]}
+    assert (out.startswith("http://localhost:"), parse_qs(urlsplit(out).query)) == (True, ours)
+    assert token.lstrip(":") not in answer.text
+
+
+def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signed: Service) -> None:
+    there, cookie = leave(signed)
+    token = session_of(arrive(signed, signs_in(there), cookie))
+    assert token is not None
+    watched = signed.app.state.services.sign_on.provider
+    said = watched._described
+    try:
+        for pasted, address in (
+            (token.lstrip(":"), said["end_session_endpoint"]),
+            (token, None),
+            (token, "http://idp"),
+        ):
+            watched._described = said | {"end_session_endpoint": address}
+            answer = visit(signed, pasted, "/pages/sign-out", "POST")
+            assert (answer.status_code, answer.headers["Location"]) == (303, "/pages/sign-in")
+            assert session_of(answer) == '""'
+    finally:
+        watched._described = said
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ({"aud": [AUDIENCE, "other"], "azp": AUDIENCE}, 200),
+        ({"aud": [AUDIENCE]}, 200),
+        ({"aud": [AUDIENCE, "other"]}, 401),
+        ({"aud": [AUDIENCE, "other"], "azp": "other"}, 401),
+        ({"azp": "other"}, 401),
+    ],
+)
+def test_a_token_for_several_was_made_for_this_service(
+    signed: Service, idp: Provider, said: dict[str, Any], status: int
+) -> None:
+    """OpenID Connect Core 3.1.3.7; an access token that another client shows us says that one, and is taken."""
+    there, cookie = leave(signed)
+    idp.person = said
+    assert arrive(signed, signs_in(there), cookie).status_code == status
+    shown = {"Authorization": f"Bearer {idp.token(**said)}"}
+    assert signed.client.get("/v1/datasets", headers=shown).status_code == 200
+
+
 def test_nothing_of_one_sign_in_is_shown_to_the_provider_with_the_next(signed: Service, idp: Provider) -> None:
     for _ in range(2):
         there, cookie = leave(signed)

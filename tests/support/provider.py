@@ -38,6 +38,7 @@ class Provider:
     person : claims of whoever signs in there; a change to None leaves one out
     codes : given out and not yet taken: what each was asked for with
     taken : how the last one was
+    left : how somebody last signed out there
     cookie : that came with it: none of those that it sets is anybody else's to show
     """
 
@@ -53,6 +54,7 @@ class Provider:
     person: dict[str, Any] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
     cookie: str | None = None
 
     def rotate(self, *kept: ECKey) -> ECKey:
@@ -93,6 +95,7 @@ def provider() -> Iterator[Provider]:
             await asyncio.sleep(0.01)
         other = said.issuer.replace("127.0.0.1", "localhost")  # to a browser another site than this machine's address
         addresses = {"authorization_endpoint": f"{other}/authorize", "token_endpoint": f"{said.issuer}/token"}
+        addresses["end_session_endpoint"] = f"{other}/logout"
         usual = {"issuer": said.issuer, "jwks_uri": f"{said.issuer}/keys"} | addresses
         return JSONResponse(usual | said.described, said.status)
 
@@ -102,6 +105,11 @@ def provider() -> Iterator[Provider]:
         said.codes[code] = asked = dict(request.query_params)
         back = {"code": code, "state": asked["state"], "iss": said.issuer}
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", 303)
+
+    @app.get("/realm/logout")
+    async def logout(request: Request) -> Response:
+        said.left = dict(request.query_params)
+        return RedirectResponse(said.left["post_logout_redirect_uri"], 303)
 
     @app.post("/realm/token")
     async def token(request: Request) -> Response:
