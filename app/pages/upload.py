@@ -99,11 +99,12 @@ async def editor(visit: Visiting) -> Response:
     if step == "remove":
         said = without(said, f"columns.{which}")
     wanted = said.pop("header", "").split("\n") if step == "header" else [""] if step == "add" else []
-    known = _names(said)
+    former = {"", *said.pop("former", "").split("\n")} - set(wanted)
     if step == "header":
-        said = {name: value for name, value in said.items() if not _is_blank(name, said)}
+        said = {name: value for name, value in said.items() if not _is_bare(name, said, former)}
+    known = _names(said)
     begin = max(numbers(said, "columns"), default=-1) + 1
-    fresh = [name.strip() for name in wanted if name.strip() not in known or step == "add"]
+    fresh = [name.strip() for name in wanted if name.strip() not in ("", *known) or step == "add"]
     said |= {f"columns.{begin + i}.name": name for i, name in enumerate(fresh[:_MOST_COLUMNS])}
     return Editor.of(visit, said).page(visit, "editor.html")
 
@@ -138,7 +139,10 @@ def _names(said: dict[str, str]) -> list[str]:
     return [said.get(f"columns.{number}.name", "") for number in numbers(said, "columns")]
 
 
-def _is_blank(name: str, said: dict[str, str]) -> bool:
-    """Whether this is of a column without a name."""
-    parts = name.split(".")
-    return parts[0] == "columns" and len(parts) > 1 and not said.get(f"columns.{parts[1]}.name")
+def _is_bare(name: str, said: dict[str, str], former: set[str]) -> bool:
+    """Whether this is of a column without a name, or of which only a name is said that a first line had before."""
+    column = ".".join(name.split(".")[:2]) + "."
+    if not column.startswith("columns.") or said.get(f"{column}name", "") not in former:
+        return False
+    told = {field.removeprefix(column): value for field, value in said.items() if field.startswith(column) and value}
+    return not told.get("name") or (told.keys() <= {"name", "type"} and told.get("type", "number") == "number")

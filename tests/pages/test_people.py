@@ -163,6 +163,27 @@ def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file
     assert (made.persons, made.unit.max_rows, [column.name for column in made.columns]) == (100, 2, ["age", "sex"])
 
 
+def test_a_file_is_read_again_once_its_dialect_is_declared(visitor: Visitor, tmp_path: Path) -> None:
+    """Who has chosen the file cannot know that its names stay together until they see it."""
+    page = visitor.page
+    page.goto("/pages/upload")
+    (tmp_path / "klinik.csv").write_bytes("Alter;Größe;Geschlecht\r\n71;1,7;w\r\n".encode("latin-1"))
+    page.get_by_label("File").set_input_files(tmp_path / "klinik.csv")
+    expect(page.get_by_role("group", name="Column 1: Alter;Gr")).to_be_visible()
+    page.get_by_role("button", name="Add a column").click()
+    page.get_by_role("group", name="Column 2").get_by_label("Name").fill("Alter")
+    page.get_by_role("group", name="Column 2").get_by_label("Lower").fill("18")
+    page.locator("summary", has_text="More of the dataset").click()
+    page.get_by_label("Delimiter").fill(";")
+    page.get_by_label("Delimiter").blur()
+    expect(page.locator("#columns legend")).to_have_text(
+        ["Column 1: Alter", "Column 2: Gr\ufffd\ufffde", "Column 3: Geschlecht"]
+    )
+    page.get_by_label("Encoding").select_option("latin-1")
+    expect(page.locator("#columns legend")).to_have_text(["Column 1: Alter", "Column 2: Geschlecht", "Column 3: Größe"])
+    assert page.get_by_role("group", name="Column 1").get_by_label("Lower").input_value() == "18"
+
+
 def test_a_declaration_may_be_pasted(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.page
     page.goto("/pages/upload")

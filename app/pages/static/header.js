@@ -1,12 +1,28 @@
 // The names in the first line of the file that was chosen become columns: read here, and nothing but they is sent.
+// Where its dialect is declared only then they are read again, and take the place of what was read before.
 "use strict";
+const DIALECT = ["dialect-delimiter", "dialect-quote", "dialect-encoding"];
+const declared = (id, otherwise) => document.getElementById(id)?.value || otherwise;
+let former = [];
+
+/** What browsers call an encoding; of UTF-16 its byte order mark tells which. */
+function label(encoding, head) {
+  if (encoding === "utf-16") return head[0] === 0xfe ? "utf-16be" : "utf-16le";
+  return encoding === "latin-1" ? "windows-1252" : encoding;
+}
+
 document.addEventListener("change", async ({ target }) => {
-  if (!target.dataset.header || !target.files.length) return;
-  const head = new Uint8Array(await target.files[0].slice(0, 65536).arrayBuffer());
-  const value = (id, otherwise) => document.getElementById(id)?.value || otherwise;
-  const line = new TextDecoder(value("dialect-encoding", "utf-8")).decode(head).split(/\r?\n/)[0];
-  if (!/^[\p{L}\p{N}]/u.test(line.replace(/^["'\uFEFF]+/, "")) || line.includes("\0") || line.startsWith("PAR1")) return;
-  const names = line.replace(/^\uFEFF/, "").split(value("dialect-delimiter", ","));
-  const header = names.map((name) => name.trim().replace(/^"(.*)"$/, "$1")).join("\n");
-  htmx.ajax("POST", target.dataset.header, { source: "#editor", target: "#editor", swap: "innerMorph", values: { step: "header", header } });
+  if (!target.dataset.header && !DIALECT.includes(target.id)) return;
+  const chosen = document.querySelector("[data-header]");
+  if (!chosen?.files.length) return;
+  const head = new Uint8Array(await chosen.files[0].slice(0, 65536).arrayBuffer());
+  const text = new TextDecoder(label(declared("dialect-encoding", "utf-8"), head)).decode(head);
+  const line = text.replace(/^\uFEFF/, "").split(/\r?\n/)[0];
+  if (!/^["']?[\p{L}\p{N}]/u.test(line) || line.includes("\0") || line.startsWith("PAR1")) return;
+  const quote = declared("dialect-quote", '"');
+  const bare = (name) => (name.length > 1 && name.startsWith(quote) && name.endsWith(quote) ? name.slice(1, -1) : name);
+  const names = line.split(declared("dialect-delimiter", ",")).map((name) => bare(name.trim()));
+  const values = { step: "header", header: names.join("\n"), former: former.join("\n") };
+  former = names;
+  htmx.ajax("POST", chosen.dataset.header, { source: "#editor", target: "#editor", swap: "innerMorph", values });
 });
