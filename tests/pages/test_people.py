@@ -184,6 +184,19 @@ def test_a_file_is_read_again_once_its_dialect_is_declared(visitor: Visitor, tmp
     assert page.get_by_role("group", name="Column 1").get_by_label("Lower").input_value() == "18"
 
 
+def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Visitor, tmp_path: Path) -> None:
+    """Leaving the last field for the button takes it over: the click waits for that, and sends what was typed."""
+    page = visitor.page
+    page.goto("/pages/upload")
+    (tmp_path / "ages.csv").write_bytes(people(40))
+    page.get_by_label("File").set_input_files(tmp_path / "ages.csv")
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile("income"))
+    page.get_by_label("Epsilon").fill("a lot")
+    page.get_by_role("button", name="Upload and register").click()
+    expect(page.get_by_role("alert")).to_contain_text("epsilon Input should be a valid number")
+    visitor.complaints.clear()  # the browser's own, of the 422
+
+
 def test_a_declaration_may_be_pasted(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.page
     page.goto("/pages/upload")
