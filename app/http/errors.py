@@ -250,8 +250,9 @@ _RANGES = frozenset(
 )
 # Their last place is a name that the caller made up.
 _STRANGERS = frozenset({"extra_forbidden", "unexpected_keyword_argument", "no_such_attribute"})
-# Their text would repeat the input.
+# Their text would repeat the input, or is a library's.
 _RETOLD = {
+    "missing": "is needed and is not there",
     "union_tag_invalid": "is not one of the names known here",
     "json_invalid": "is not JSON",
     "extra_forbidden": "holds a field that is not known here",

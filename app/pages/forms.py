@@ -15,6 +15,7 @@ Kind = Literal["number", "integer", "text", "numbers", "lines", "flag", "choice"
 _REF = "#/components/schemas/"
 _DEEPEST, _MOST_ITEMS = 6, 1000
 _LEFT_OUT = "If left out: "  # as descriptions tell a default that is an object
+_NULL = re.compile(r"\b(if) null\b", re.IGNORECASE)  # what a document says where a form is left empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +109,14 @@ class Forms:
     ) -> Field | None:
         kinds = [kind for kind in self._kinds(node) if kind.get("type") != "null"]
         hint, _, left_out = node.get("description", "").partition(_LEFT_OUT)
-        common: dict[str, Any] = {"hint": hint.strip(), "required": is_required}
+        common: dict[str, Any] = {"hint": _NULL.sub(r"\1 left empty", hint.strip()), "required": is_required}
         common["value"] = filled.get(name, "")
         if name in options:
             several = kinds[0].get("type") == "array"
             picked = [option for option in options[name] if f"{name}:{option}" in filled]
             value = "\n".join(picked) if several else common.pop("value")
-            return Field(
-                name, "choices" if several else "choice", **common | {"value": value}, options=tuple(options[name])
-            )
+            common |= {"value": value, "default": ("none" if "default" in node else "all") if several else ""}
+            return Field(name, "choices" if several else "choice", **common, options=tuple(options[name]))
         if not depth:
             return None
         named = {_const(kind): kind for kind in kinds if _const(kind)}

@@ -39,10 +39,12 @@ class Editor:
     ----------
     fields : of the whole
     columns : of each column: its type, and its fields
+    meanings : of a column's fields
     """
 
     fields: list[Field]
     columns: list[tuple[str, list[Field]]]
+    meanings: dict[str, dict[str, str]]
 
     @classmethod
     def of(cls, visit: Visit, said: dict[str, str]) -> "Editor":
@@ -55,8 +57,8 @@ class Editor:
             kind = said.get(f"columns.{number}.type") or "number"
             place = f"columns.{number}"
             columns.append((kind, forms.fields(_TYPES.get(kind, "NumberColumn"), said, {}, prefix=f"{place}.")))
-        names = _names(said)
-        return cls(forms.fields("DatasetSpec", said, {"targets": names}, ("columns",)), columns)
+        told = {kind: {f.label: f.hint for f in forms.fields(schema, {}, {})} for kind, schema in _TYPES.items()}
+        return cls(forms.fields("DatasetSpec", said, {"targets": _names(said)}, ("columns",)), columns, told)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -71,6 +73,7 @@ class Editor:
             first=[field for field in self.fields if field.name in _FIRST],
             more=[field for field in self.fields if field.name not in _FIRST],
             columns=self.columns,
+            meanings=self.meanings,
             spec=json.dumps(self.document, indent=2, ensure_ascii=False),
             oob=template == "editor.html",
         )

@@ -1,4 +1,8 @@
-"""How numbers are written for people."""
+"""How numbers, and places in a form, are written for people."""
+
+import re
+
+_LISTS = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -9,3 +13,11 @@ def number(value: float | None, digits: int = 4) -> str:
 def percent(share: float | None) -> str:
     """Of a whole: 12.3 %."""
     return "–" if share is None else f"{100 * share:.3g} %"
+
+
+def place(where: str) -> str:
+    """A field as the form shows it, counted from one: `spec.columns.0.number.lower` is Column 1, lower."""
+    path = re.sub(r"^(?:body|spec|query)(?:\.|$)", "", where)
+    counted = _LISTS.sub(lambda found: f"{found[1]} {int(found[2]) + 1}", path)
+    told = counted.replace(".", ", ").replace("_", " ") or "the form"
+    return told[0].upper() + told[1:]

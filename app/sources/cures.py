@@ -30,8 +30,10 @@ def cure(column: Column, dialect: Dialect, what: OutcomeKind, examples: Sequence
     other = "," if dialect.decimal == "." else "."
     if any(_DECIMAL[other].fullmatch(example) for example in examples):
         return f"{says}: declare the dialect's `decimal` {other!r}, or if it parts thousands, `thousands`"
-    if any(_GROUPED.fullmatch(example) for example in examples):
-        return f"{says}: declare the dialect's `thousands`"
+    grouped = next(filter(None, map(_GROUPED.fullmatch, examples)), None)
+    if grouped is not None:
+        and_decimal = f" and its `decimal` {other!r}" if grouped[1] == dialect.decimal else ""
+        return f"{says}: declare the dialect's `thousands` {grouped[1]!r}{and_decimal}"
     return f"{says}: write plain numbers, or declare a category"
 
 

@@ -17,6 +17,7 @@ from app.pages import session
 from app.pages.jobs import Sheet
 from app.pages.routers import PAGES
 from app.pages.static_files import FOLDER, address, files, together
+from app.pages.words import place
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
@@ -315,6 +316,27 @@ def test_what_no_header_can_hold_is_refused_like_any_other(shared: Service) -> N
 def test_a_declaration_that_is_none_of_the_editors_is_told(shared: Service, pasted: str) -> None:
     answer = visit(shared, STEWARD, "/pages/upload/editor", "POST", data={"step": "paste", "spec": pasted})
     assert (answer.status_code, answer.headers["HX-Retarget"]) == (200, "#note")
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("spec.columns.0.number.lower", "Column 1, lower"),
+        ("spec.columns.11", "Column 12"),
+        ("body.candidates.1.method.dp_gd.steps", "Candidate 2, method, dp gd, steps"),
+        ("body.privacy.epsilon", "Privacy, epsilon"),
+        ("body", "The form"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named_as_the_form_names_it(where: str, told: str) -> None:
+    assert place(where) == told
+
+
+def test_the_editor_says_what_each_field_of_a_column_is_for(shared: Service) -> None:
+    page = visit(shared, STEWARD, "/pages/upload").text
+    for field in ("lower", "categories", "origin", "source", "date"):
+        assert f"<dt>{field.capitalize()}</dt><dd>" in page
+    assert "Targets: none" in page
 
 
 def test_the_editor_is_bounded(shared: Service) -> None:

@@ -38,6 +38,14 @@ def test_what_is_empty_is_left_to_the_interface(forms: Forms) -> None:
     assert document(fields) == {"target": "age", "privacy": {"epsilon": 0.5}}
 
 
+def test_what_is_left_empty_is_told_as_a_form_has_it(forms: Forms) -> None:
+    """A form has no null, and nothing chosen means all of the features but none of the targets."""
+    declared = _by_name(forms.fields("DatasetSpec", {}, {"targets": ["age"]}))
+    asked = _by_name(forms.fields("JobRequest", {}, {"features": ["age"]}))
+    assert (declared["targets"].default, asked["features"].default) == ("none", "all")
+    assert declared["unit"].hint.endswith("a single row, if left empty.")
+
+
 def test_a_list_has_a_group_for_each_member_and_none_is_lost(forms: Forms) -> None:
     said = TARGET | {
         "candidates.3.method.name": "",

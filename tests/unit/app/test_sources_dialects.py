@@ -337,7 +337,13 @@ def test_a_cure_says_what_to_do(tmp_path: Path, values: list[str], cure: str) ->
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("2024-01-02", "`date`"), ("1,5", "`decimal` ','"), ("1 234", "`thousands`"), ("12 kg", "write plain numbers")],
+    [
+        ("2024-01-02", "`date`"),
+        ("1,5", "`decimal` ','"),
+        ("1 234", "`thousands` ' '"),
+        ("1.234,5", "`thousands` '.' and its `decimal` ','"),
+        ("12 kg", "write plain numbers"),
+    ],
 )
 def test_a_number_that_is_written_otherwise_has_a_cure(tmp_path: Path, value: str, said: str) -> None:
     [column, _] = counted(tmp_path / "file", f'x,c\n"{value}",red\n').columns
