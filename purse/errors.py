@@ -51,7 +51,10 @@ class ProblemError(ClientError):
         retry_after: float | None = None,
     ) -> None:
         fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
-        super().__init__(": ".join(part for part in (code, fields or detail) if part))
+        text = ": ".join(part for part in (code, fields or detail) if part)
+        if remaining is not None:
+            text = f"{text.rstrip('.')}; what remains: epsilon {remaining.epsilon:.4g} at delta {remaining.delta:.3g}"
+        super().__init__(text)
         self.code = code
         self.status = status
         self.detail = detail

@@ -42,6 +42,10 @@ class Receipt:
     document: ReceiptDocument
     keys: KeySet
 
+    def __repr__(self) -> str:
+        said = self.facts.get  # whoever wrote it: nothing is checked yet
+        return f"<receipt of {said('job')}: states epsilon {said('epsilon')} at delta {said('delta')}>"
+
     @property
     def facts(self) -> Mapping[str, Any]:
         """The receipt itself: epsilon, delta, event, queries, sequence, hash, ..."""

@@ -239,7 +239,7 @@ def run(given: Sequence[str], begun: "Begun | None" = None) -> NoReturn:
 
 def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     """Says what went wrong and ends the program; what is nobody's refusal goes on as it is."""
-    from app.cli.common import Refusal, loss  # late: what no list of commands needs
+    from app.cli.common import Refusal  # late: what no list of commands needs
     from app.cli.reports import cures
     from purse import ClientError, ProblemError
     from purse.extras import lacking
@@ -253,7 +253,6 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     text = "; ".join((text, *getattr(error, "__notes__", ()))).rstrip(".")
     if isinstance(error, ProblemError):
         code, status, remaining, report = error.code, error.status, error.remaining, error.report
-        text += f"; what remains: {loss(remaining)}" if remaining else ""
         text += f"; {_ADVICE[code]}" if code in _ADVICE else ""
     if as_json:
         rest = remaining.model_dump() if remaining else None

@@ -116,7 +116,11 @@ CODES: Mapping[str, Code] = {
     "dataset_deleted": Code(
         409, "The dataset's values are deleted", "Nothing more is answered of it; its receipts and its ledger stay."
     ),
-    "not_released": Code(409, "The job has released nothing", "It is not done, has failed, or was cancelled."),
+    "not_released": Code(
+        409,
+        "The job has released nothing",
+        "Wait until it is done, if it is queued or running; one that failed or was cancelled releases nothing.",
+    ),
     "offset_mismatch": Code(
         409, "The upload goes on at another byte", "`Upload-Offset` of a HEAD says at which; nothing was written."
     ),

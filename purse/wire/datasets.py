@@ -272,6 +272,10 @@ class BudgetStatus(Wire):
         list[AnalystSpend], Field(description="Per analyst; an analyst sees own, steward and auditor see all.")
     ]
 
+    def __repr__(self) -> str:
+        left = f"one more job may take epsilon {self.remaining.epsilon:.4g}"
+        return f"<budget: {self.share:.3%} of epsilon {self.epsilon:g} at delta {self.delta:g} is spent; {left}>"
+
 
 class Dataset(Wire):
     """Public metadata of a dataset."""
@@ -305,6 +309,10 @@ class Dataset(Wire):
         Identifier | None, Field(description="Of a kept-out part, the dataset that it is kept out of.")
     ] = None
     created_at: Timestamp
+
+    def __repr__(self) -> str:
+        size = f"{self.rows:,} rows" if self.persons is None else f"{self.persons:,} persons"
+        return f"<dataset {self.name}, {self.id}: {size}, {len(self.columns)} columns>"
 
 
 class Registered(Dataset):

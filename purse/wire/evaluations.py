@@ -104,3 +104,7 @@ class ReleasedEvaluation(Wire):
     noise_std: Annotated[float, Field(description="Of each count.")]
     job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The promise, to the records of the kept-out part.")]
+
+    def __repr__(self) -> str:
+        said = self.privacy
+        return f"<evaluation of {self.model}: epsilon {said.epsilon:.6g} at delta {said.delta:g}; see .result>"

@@ -149,6 +149,11 @@ class Quote(Wire):
     ]
     warnings: Annotated[list[str], Field(description="What the analyst should know.")] = []
 
+    def __repr__(self) -> str:
+        takes = "" if self.share is None else f", {self.share:.3%} of the budget"
+        fits = "" if self.fits else ", which it does not fit"
+        return f"<quote: epsilon {self.epsilon:.6g} at delta {self.delta:g}{takes}{fits}, by {self.method.name}>"
+
 
 class Progress(Wire):
     """How many answers were planned. They are not counted one by one: the time of an answer would tell its batch."""
@@ -178,6 +183,9 @@ class Job(Wire):
         Timestamp | None,
         Field(description="When it was done, failed or cancelled; an end is told on a public grid of times only."),
     ] = None
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.id}: {self.state}>"
 
 
 class JobEvent(Wire):

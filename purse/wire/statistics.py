@@ -90,3 +90,7 @@ class ReleasedStatistic(Wire):
     result: Annotated[Result, Field(description="The numbers.")]
     job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The promise.")]
+
+    def __repr__(self) -> str:
+        said = self.privacy
+        return f"<{self.result.name} of {self.job}: epsilon {said.epsilon:.6g} at delta {said.delta:g}; see .result>"

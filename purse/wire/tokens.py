@@ -60,3 +60,7 @@ class NewToken(Token):
     """A token with its secret, shown this once."""
 
     token: Annotated[str, Field(description="The bearer secret. It is stored only as a hash.")]
+
+    def __repr__(self) -> str:
+        """Without the secret: a notebook keeps what a cell shows."""
+        return f"<token {self.id} of {self.name}, {self.role}: the secret is in .token, this once>"

@@ -226,7 +226,7 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}")
     page.get_by_role("link", name="New model").click()
-    expect(page.locator("#quote")).to_contain_text("target")  # what is still to be said
+    expect(page.locator("#quote")).to_contain_text("Target: is needed")  # what is still to be said
     page.get_by_label("Target").select_option("income")
     before = _share(page)
     supposed = page.locator("summary", has_text="What is supposed")

@@ -1,0 +1,37 @@
+"""What a notebook shows: a cell's last value is one line, keeps no secret, and an error says what would have fitted."""
+
+import pytest
+
+from purse import Client, ProblemError
+from tests.support.live import live
+from tests.support.patience import PATIENCE
+from tests.support.service import SPEC, people
+
+
+@pytest.mark.slow
+def test_what_a_cell_ends_with_is_a_line_and_no_secret(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Notebooks are kept and passed on with what their cells have shown."""
+    file = tmp_path_factory.mktemp("file") / "people.csv"
+    file.write_bytes(people())
+    with (
+        live(tmp_path_factory.mktemp("notebook") / "home") as server,
+        Client(server.url, server.token, timeout=PATIENCE) as client,
+    ):
+        made = client.datasets.upload(file, spec=SPEC)
+        token = client.tokens.create("ada", "analyst")
+        priced = client.quote(dataset="people", target="income", privacy=0.25)
+        job = client.jobs.submit(dataset="people", method="counts", columns=["sex"], privacy=0.25)
+        job.wait()
+        counts, receipt = job.statistic(), job.receipt()
+        budget = client.datasets.budget(made)
+        for shown in (made, client.datasets.list(), token, priced, job.job, counts, receipt, budget):
+            line = repr(shown)
+            assert len(line) < 200, line
+            assert "\n" not in line
+            assert token.token not in line
+        assert repr(made) == f"<dataset people, {made.id}: {made.rows:,} rows, 3 columns>"
+        assert repr(priced).startswith("<quote: epsilon 0.25 at delta ")
+        assert f"may take epsilon {budget.remaining.epsilon:.4g}>" in repr(budget)
+        with pytest.raises(ProblemError) as refused:
+            client.jobs.submit(dataset="people", target="income", privacy=50)
+        assert f"; what remains: epsilon {budget.remaining.epsilon:.4g} at delta " in str(refused.value)
