@@ -39,8 +39,8 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
-_TEMPLATES.filters |= {"number": words.number, "percent": words.percent, "place": words.place}
-_TEMPLATES.filters |= {"part": part, "log10": math.log10}
+_TEMPLATES.filters |= {"number": words.number, "percent": words.percent, "bounds": words.bounds}
+_TEMPLATES.filters |= {"place": words.place, "part": part, "log10": math.log10}
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,12 @@ def _evaluation(found: ReleasedEvaluation) -> list[Table]:
             measured = [("mean squared error", cut.mean_squared_error), ("mean absolute", cut.mean_absolute_error)]
     heads = ("measure", "value", "noise and sampling", "noise alone")
     rows = [
-        (name, number(one.value), f"{one.low:.4g} to {one.high:.4g}", f"{one.noise_low:.4g} to {one.noise_high:.4g}")
+        (
+            name,
+            number(one.value),
+            f"{number(one.low)} to {number(one.high)}",
+            f"{number(one.noise_low)} to {number(one.noise_high)}",
+        )
         for name, one in measured
         if one is not None
     ]
@@ -135,13 +140,13 @@ def _line(told: ColumnProfile) -> tuple[str, ...]:
 
 def between(found: Interval | None) -> str:
     """A number and its interval."""
-    return "–" if found is None else f"{found.value:.4g} [{found.low:.4g}, {found.high:.4g}]"
+    return "–" if found is None else f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
 
 
 def _parts(axis: Axis) -> list[str]:
     if axis.edges is None:
         return _names(axis.column)
-    return [f"{low:.4g} to {high:.4g}" for low, high in pairwise(axis.edges)]
+    return [f"{number(low)} to {number(high)}" for low, high in pairwise(axis.edges)]
 
 
 def _names(column: Column) -> list[str]:

@@ -1,13 +1,19 @@
 """How numbers, and places in a form, are written for people."""
 
 import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
+_WHOLE = 1e15  # beyond, digits would be made up
 _LISTS = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """To so many digits; a dash for what is not there."""
-    return "–" if value is None else f"{value:,.{digits}g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    """To so many digits, or where it has more before its point to the next whole one; a dash for what is not there."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if 10**digits <= abs(value) < _WHOLE else f"{value:,.{digits}g}"
 
 
 def percent(share: float | None) -> str:
@@ -21,3 +27,19 @@ def place(where: str) -> str:
     counted = _LISTS.sub(lambda found: f"{found[1]} {int(found[2]) + 1}", path)
     told = counted.replace(".", ", ").replace("_", " ") or "the form"
     return told[0].upper() + told[1:]
+
+
+def bounds(column: Mapping[str, Any]) -> str:
+    """A declared range, to its last digit; of dates as dates."""
+    unit = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}.get(column.get("date") or "")
+    return " to ".join(_bound(column[end], unit) for end in ("lower", "upper"))
+
+
+def _bound(value: float, unit: timedelta | None) -> str:
+    try:
+        at = None if unit is None else datetime(1970, 1, 1) + value * unit
+    except OverflowError:  # of a year that no calendar has
+        at = None
+    if at is not None:
+        return f"{at:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+    return f"{value:,.0f}" if value == round(value) and abs(value) < _WHOLE else f"{value:,}"

@@ -17,7 +17,7 @@ from app.pages import session
 from app.pages.jobs import Sheet
 from app.pages.routers import PAGES
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import place
+from app.pages.words import bounds, number, place
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
@@ -330,6 +330,38 @@ def test_a_declaration_that_is_none_of_the_editors_is_told(shared: Service, past
 )
 def test_a_field_that_is_wrong_is_named_as_the_form_names_it(where: str, told: str) -> None:
     assert place(where) == told
+
+
+def test_a_number_keeps_the_digits_before_its_point() -> None:
+    """A bound of 102,127 was shown as 1.021e+05, and so was a count: nobody could tell it from its neighbors."""
+    told = {102127.0: "102,127", 12345.6: "12,346", 7847.02: "7,847", -8019.0: "-8,019", 0.123456: "0.1235", 0: "0"}
+    assert {value: number(value) for value in told} == told
+    assert (number(None), number(1e-6), number(123456.0, 3)) == ("–", "1e-06", "123,456")
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ({"lower": -8019.0, "upper": 102127.0}, "-8,019 to 102,127"),
+        ({"lower": 0.0, "upper": 1234.5678}, "0 to 1,234.5678"),
+        ({"lower": 18628.0, "upper": 20088.0, "date": "days"}, "2021-01-01 to 2024-12-31"),
+        ({"lower": 0.0, "upper": 5400.0, "date": "seconds"}, "1970-01-01 to 1970-01-01 01:30:00"),
+        ({"lower": 1.0, "upper": 12.0, "date": "month"}, "1 to 12"),
+        ({"lower": -1e150, "upper": 1e150, "date": "days"}, "-1e+150 to 1e+150"),
+    ],
+)
+def test_bounds_are_told_as_they_are_declared(column: dict[str, Any], told: str) -> None:
+    assert bounds(column) == told
+
+
+def test_a_kept_out_part_offers_what_is_answered_of_it(shared: Service) -> None:
+    whole = shared.dataset(holdout=0.4)
+    part = shared.call("steward", "GET", f"/v1/datasets/{whole}").json()["holdout"]
+    page, of = (visit(shared, STEWARD, f"/pages/datasets/{each}").text for each in (part, whole))
+    assert "New model" in of
+    assert f'href="/pages/datasets/{part}">kept out</a>' in of
+    assert "New model" not in page
+    assert f'href="/pages/jobs?dataset={whole}"' in page
 
 
 def test_the_editor_says_what_each_field_of_a_column_is_for(shared: Service) -> None:
