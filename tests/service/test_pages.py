@@ -250,6 +250,11 @@ def test_a_hostile_name_is_text(shared: Service, name: str) -> None:
         assert "49" not in re.findall(r"<bdi>(.*?)</bdi>", page)
 
 
+def test_who_sees_no_dataset_is_told_how_there_would_be_one(service: Service) -> None:
+    assert '<a href="/pages/upload">Register one</a>' in visit(service, STEWARD, "/pages").text
+    assert "A steward grants them." in visit(service, service.tokens["analyst"], "/pages").text
+
+
 def test_an_analyst_is_shown_what_the_interface_shows_them(service: Service) -> None:
     mine, other = service.dataset(), service.upload(SPEC | {"name": "not yours"}).json()["id"]
     assert service.call("steward", "DELETE", f"/v1/datasets/{other}/grants/the analyst").status_code == 204
