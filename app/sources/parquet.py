@@ -4,9 +4,11 @@ Read are booleans, integers, floats, decimals, text (also dictionary-encoded), n
 where the column says what of them is stored. Refused are nested columns, raw bytes, times of a day and durations.
 """
 
+import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,10 +17,13 @@ from app.sources.batch import Batch, Named, locate
 from app.sources.dates import is_date
 from app.sources.encoding import is_text
 from app.sources.errors import Mismatch, TooLarge, Unreadable
+from app.sources.pages import pages
 
 MAGIC = b"PAR1"
 MOST_FOOTER_BYTES = 64 * 2**20
 MOST_ROW_GROUP_BYTES = 2**30  # of the declared columns, uncompressed
+MOST_PAGES = 2**20  # of the declared columns: each is looked at
+_DELTA_BYTE_ARRAY = 7  # of parquet.thrift
 _BATCH_ROWS = 2**16
 _BATCH_VALUES = 2**21
 _BUFFER_BYTES = 2**16
@@ -44,6 +49,8 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
     with _damage(), pa.OSFile(str(path)) as file:
         _check_footer_length(path)
         names, texts = _judge(pq.ParquetFile(file), columns, most_rows)
+        with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            _check_row_groups(data, pq.ParquetFile(file).metadata, names, columns)
         opened = pq.ParquetFile(file, read_dictionary=texts, pre_buffer=False, buffer_size=_BUFFER_BYTES)
         for index, name in enumerate(names):
             if name in texts and not pa.types.is_dictionary(opened.schema_arrow.field(name).type):
@@ -93,26 +100,36 @@ def _judge(file: pq.ParquetFile, columns: Sequence[Named], most_rows: int) -> tu
             raise Mismatch(index, columns[index].name, "has a type that is not read")
     if not 0 <= file.metadata.num_rows <= most_rows:
         raise TooLarge(f"With these columns at most {most_rows} rows are taken.")
-    _check_row_groups(file.metadata, {name: index for index, name in enumerate(names)}, columns)
     return names, texts
 
 
-def _check_row_groups(metadata: pq.FileMetaData, wanted: dict[str, int], columns: Sequence[Named]) -> None:
+def _check_row_groups(data: Any, metadata: pq.FileMetaData, names: Sequence[str], columns: Sequence[Named]) -> None:
+    wanted, looked = {name: index for index, name in enumerate(names)}, 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         total = 0
         for position in range(group.num_columns):
             chunk = group.column(position)
             index = wanted.get(chunk.path_in_schema)
-            if index is None:
+            if index is None or chunk.num_values <= 0:  # then no page is read
                 continue
-            total += max(0, chunk.total_uncompressed_size)
-            if "DELTA_BYTE_ARRAY" in chunk.encodings:
-                raise Mismatch(
-                    index, columns[index].name, "is DELTA_BYTE_ARRAY encoded, which can unfold without bound"
-                )
-        if total > MOST_ROW_GROUP_BYTES:
-            raise TooLarge(f"A row group unfolds to more than {MOST_ROW_GROUP_BYTES} bytes: write smaller row groups.")
+            for page in pages(data, _start(chunk), chunk.total_compressed_size):
+                looked, total = looked + 1, total + page.unfolded
+                if page.encoding == _DELTA_BYTE_ARRAY:
+                    what = "is DELTA_BYTE_ARRAY encoded, which can unfold without bound"
+                    raise Mismatch(index, columns[index].name, what)
+                if looked > MOST_PAGES:
+                    raise TooLarge(f"At most {MOST_PAGES} pages are taken: write larger ones, in larger row groups.")
+                if total > MOST_ROW_GROUP_BYTES:
+                    what = f"unfolds to more than {MOST_ROW_GROUP_BYTES} bytes"
+                    raise TooLarge(f"A row group {what}: write smaller row groups.")
+
+
+def _start(chunk: pq.ColumnChunkMetaData) -> int:
+    """Where its pages begin, as Arrow has it."""
+    first: int = chunk.data_page_offset
+    words: int | None = chunk.dictionary_page_offset
+    return words if words is not None and 0 < words < first else first
 
 
 def _is_read(kind: pa.DataType) -> bool:

@@ -118,6 +118,15 @@ def test_what_is_no_http_is_told_as_a_problem(server: Live, request_: bytes) -> 
     assert status in (400, 431)
 
 
+def test_what_says_its_length_in_two_ways_is_refused_and_nothing_behind_it_is_read(server: Live) -> None:
+    """What a proxy in front would take for the body, we would have answered as another caller's request."""
+    hidden = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connected(server) as connection:
+        connection.sendall(VERIFY + b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % (5 + len(hidden)))
+        connection.sendall(b"0\r\n\r\n" + hidden)
+        assert problem(rest(connection)) == (400, "malformed_request")
+
+
 @pytest.mark.slow
 def test_a_chunk_that_is_none_ends_the_request(server: Live) -> None:
     with connected(server) as connection:

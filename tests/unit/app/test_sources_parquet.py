@@ -16,6 +16,7 @@ from app.sources import parquet
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.ingest import Reading, ingest
 from app.sources.matrix import Floats
+from app.sources.pages import pages
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from tests.support.stored import stored_matrix
 
@@ -222,6 +223,83 @@ def test_the_text_encoding_that_unfolds_without_bound_is_refused(tmp_path: Path)
     how: dict[str, Any] = {"use_dictionary": False, "column_encoding": {"c": "DELTA_BYTE_ARRAY"}}
     with pytest.raises(Mismatch, match="DELTA_BYTE_ARRAY"):
         read(tmp_path, pa.table({"c": ["red"] * 10}), [C], **how)
+
+
+def _varint(value: int, width: int = 0) -> bytes:
+    """As the compact protocol says an integer, in so many bytes if it takes fewer."""
+    said, value = bytearray(), value << 1
+    while value > 127 or len(said) + 1 < width:
+        said.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*said, value))
+
+
+def _forged(whole: bytes, old: bytes, new: bytes) -> bytes:
+    """The same file with another footer."""
+    at = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    assert old in whole[at:]
+    assert len(old) == len(new)
+    return whole[:at] + whole[at:].replace(old, new)
+
+
+def test_a_footer_that_says_less_than_its_pages_do_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of ten kilobytes unfolded to whatever its pages said, and its text without bound."""
+    monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
+    whole = raw(pa.table({"x": np.zeros(100_000)}), use_dictionary=False, compression="zstd")
+    said = pq.ParquetFile(pa.BufferReader(whole)).metadata.row_group(0).column(0).total_uncompressed_size
+    forged = _forged(whole, _varint(said), _varint(50, len(_varint(said))))
+    assert pq.ParquetFile(pa.BufferReader(forged)).metadata.row_group(0).column(0).total_uncompressed_size == 50
+    with pytest.raises(TooLarge, match="unfolds"):
+        read(tmp_path, forged, [X])
+    whole = raw(pa.table({"c": ["red"] * 10}), use_dictionary=False, column_encoding={"c": "DELTA_BYTE_ARRAY"})
+    forged = _forged(whole, bytes((0x25, 2 * 3, 2 * 7)), bytes((0x25, 2 * 3, 2 * 0)))
+    assert "DELTA_BYTE_ARRAY" not in pq.ParquetFile(pa.BufferReader(forged)).metadata.row_group(0).column(0).encodings
+    (tmp_path / "text").mkdir()
+    with pytest.raises(Mismatch, match="DELTA_BYTE_ARRAY"):
+        read(tmp_path / "text", forged, [C])
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("packed", ["none", "snappy", "zstd"])
+def test_the_pages_are_those_of_the_file(tmp_path: Path, version: str, packed: str) -> None:
+    """Walked through to the end of each column, they sum to what an honest footer says."""
+    rng = np.random.default_rng(5)
+    table = pa.table({"x": rng.normal(size=20_000), "c": [f"{n % 700}" for n in range(20_000)]})
+    whole = raw(table, data_page_version=version, compression=packed, data_page_size=1000, row_group_size=6000)
+    metadata = pq.ParquetFile(pa.BufferReader(whole)).metadata
+    for group in range(metadata.num_row_groups):
+        for place in range(2):
+            chunk = metadata.row_group(group).column(place)
+            found = list(pages(whole, parquet._start(chunk), chunk.total_compressed_size))
+            unfolded = sum(page.unfolded for page in found)
+            assert len(found) > 2
+            assert 0 < chunk.total_uncompressed_size - unfolded < 100 * len(found), "but for the headers"
+            assert {page.encoding for page in found} <= {0, 2, 3, 8}
+    assert len(read(tmp_path, whole, [X])) == 20_000
+
+
+def test_bytes_that_are_no_pages_are_unreadable() -> None:
+    """Whatever they are: no other error, and no page without an end."""
+    rng, ends = np.random.default_rng(5), 0
+    for _ in range(3000):
+        data = rng.bytes(int(rng.integers(1, 60)))
+        try:
+            assert sum(page.unfolded >= 0 for page in pages(data, 0, len(data))) <= len(data)
+        except Unreadable:
+            ends += 1
+    assert ends > 2000
+    for start, length in ((-1, 5), (0, 6), (3, 3), (0, -1)):
+        with pytest.raises(Unreadable):
+            list(pages(b"\x15\x00\x15\x00\x00", start, length))
+
+
+def test_so_many_pages_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "MOST_PAGES", 3)
+    table = pa.table({"x": np.arange(100.0)})
+    with pytest.raises(TooLarge, match="At most 3 pages"):
+        read(tmp_path, table, [X], row_group_size=20, use_dictionary=False)
 
 
 def test_csv_and_parquet_agree(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""How far each page of a Parquet file unfolds, and by which encoding, as the pages say: the decoder goes by their
+headers, and a file's footer may say whatever its maker likes.
+
+Reference: parquet.thrift, PageHeader; Apache Thrift, the compact protocol.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from app.sources.errors import Unreadable
+
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 7, 8, 12
+_INTEGERS = (4, 5, 6)
+_UNFOLDED, _PACKED = 2, 3  # fields of a page's header
+_ENCODING = {5: 2, 7: 2, 8: 4}  # a field of data, dictionary and second data page's own header, by that one's field
+_DEEPEST = 4
+_DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged.")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page.
+
+    Parameters
+    ----------
+    unfolded : bytes in memory, before its values are decoded
+    encoding : of its values, a number of parquet.thrift's; None if it holds none
+    """
+
+    unfolded: int
+    encoding: int | None
+
+
+def pages(data: Any, start: int, length: int) -> Iterator[Page]:
+    """The pages that lie in these bytes, one behind the other; nothing of them is unfolded.
+
+    Parameters
+    ----------
+    data : the file, by byte
+
+    Raises
+    ------
+    Unreadable
+        if what lies there are no pages.
+    """
+    end = start + length
+    if start < 0 or length < 0 or end > len(data):
+        raise _DAMAGED
+    while start < end:
+        try:
+            header, begin = _struct(data, start, _DEEPEST)
+        except IndexError:
+            raise _DAMAGED from None
+        unfolded, packed = header.get(_UNFOLDED), header.get(_PACKED)
+        if not isinstance(unfolded, int) or not isinstance(packed, int) or min(unfolded, packed) < 0:
+            raise _DAMAGED
+        own = [header[field].get(place) for field, place in _ENCODING.items() if isinstance(header.get(field), dict)]
+        yield Page(max(unfolded, packed), own[0] if own else None)
+        start = begin + packed
+
+
+def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
+    """The fields by their numbers, texts left out, and where what follows begins."""
+    found: dict[int, Any] = {}
+    field = 0
+    while kind := data[at]:
+        step, kind, at = kind >> 4, kind & 15, at + 1
+        if step:
+            field += step
+        else:
+            field, at = _integer(data, at)
+        if kind == _STRUCT and deepest:
+            found[field], at = _struct(data, at, deepest - 1)
+        elif kind in _INTEGERS:
+            found[field], at = _integer(data, at)
+        elif kind == _BINARY:
+            size, at = _unsigned(data, at)
+            at += size
+        elif kind in (_BYTE, _DOUBLE):
+            at += 1 if kind == _BYTE else 8
+        elif kind not in (_TRUE, _FALSE):
+            raise _DAMAGED
+    return found, at + 1
+
+
+def _integer(data: Any, at: int) -> tuple[int, int]:
+    value, at = _unsigned(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _unsigned(data: Any, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        value, at = value | (byte & 127) << shift, at + 1
+        if byte < 128:
+            return value, at
+    raise _DAMAGED
