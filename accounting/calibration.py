@@ -25,7 +25,8 @@ from accounting.privacy import REPLACE_ONE, Privacy, Relation, apart
 from accounting.search import Found, Point, largest
 
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
-_COARSE = 5e-2  # and so close on a coarser grid, where it only looks for a place to begin
+_COARSE = 0.1  # and so close on a coarser grid, where it only looks for a place to begin
+_BEGUN = 4e-3  # and on as fine a grid, by what is near to what certifies: where the slope then leads is close
 _COARSENESS = 4.0
 _MARGIN = 1e-10
 _PURE_MARGIN = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
@@ -77,19 +78,18 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation)
     if exact.supports(plan, privacy.delta):
         if plan.parts()[0][1].delta is None:
             return search.certified(exact, search.largest(exact, budget).total)
-        return search.certified(exact, search.refined(budget, (_ByDelta(privacy), _COARSE), (exact, _CLOSE)).total)
+        return search.certified(exact, search.refined(exact, budget, (_ByDelta(privacy), _COARSE)))
     found: list[tuple[float, Accountant]] = []
-    rough = ((RoughPld(_COARSENESS), _COARSE), (RoughPld(1.0), _CLOSE))
-    total = search.refined(budget, *rough, (PldAccountant(), _CLOSE)).total
+    total = search.refined(PldAccountant(), budget, (RoughPld(_COARSENESS), _COARSE), (RoughPld(1.0), _BEGUN))
     if total > 0:
         found.append((total, PldAccountant()))
-    # Renyi accounting is worth its search only where the other left something, or where a few orders come near it
-    plan, quick = search.plan(total or budget), RdpAccountant(ORDERS[::6])
+    # Renyi accounting is worth its search only where the other found nothing, or where it admits what the other found:
+    # all orders are asked where that left something, or where a few of them come near it
+    plan, quick, renyi = search.plan(total or budget), RdpAccountant(ORDERS[::6]), RdpAccountant()
     left = total == 0 or search.epsilon(PldAccountant(), plan) < privacy.epsilon * _WASTEFUL
-    if left or search.epsilon(quick, plan) < privacy.epsilon * _NEAR:
-        found.append(
-            (search.refined(total or budget, (quick, _COARSE), (RdpAccountant(), _CLOSE)).total, RdpAccountant())
-        )
+    near = left or search.epsilon(quick, plan) < privacy.epsilon * _NEAR
+    if total == 0 or (near and search.epsilon(renyi, plan) <= privacy.epsilon):
+        found.append((search.refined(renyi, total or budget, (quick, _COARSE)), renyi))
     # what the answers would cost without sampling is always there, and best where the rate is near 1
     found.append((search.largest(GaussianAccountant(), budget).total, GaussianAccountant()))
     best, accountant = max(found, key=lambda candidate: candidate[0])
@@ -174,20 +174,20 @@ class _Search:
             self.known[asked] = accountant.epsilon(plan, self.privacy.delta)
         return self.known[asked]
 
-    def largest(self, accountant: _Epsilon, guess: float, close: float = _CLOSE, like: Sequence[Point] = ()) -> Found:
-        """A total mu^2 whose plan stays at or below the target and within `close` of it; 0 if none was found."""
+    def largest(self, accountant: _Epsilon, guess: float, like: Sequence[Point] = ()) -> Found:
+        """A total mu^2 whose plan stays at or below the target and close to it; 0 if none was found."""
+        return largest(self._share(accountant), guess, _CLOSE, like)
 
-        def share(total: float) -> float:
-            return self.epsilon(accountant, self.plan(total)) / self.privacy.epsilon
-
-        return largest(share, guess, close, like)
-
-    def refined(self, guess: float, *ways: tuple[_Epsilon, float]) -> Found:
-        """The same by the last of these, each as close as it says, from where the one before it has the total."""
+    def refined(self, accountant: _Epsilon, guess: float, *rough: tuple[_Epsilon, float]) -> float:
+        """The same, from where the last of these has the total, each as close as it says and from the one before it."""
         found = Found(0.0, ())
-        for accountant, close in ways:
-            found = self.largest(accountant, found.total or guess, close, found.points if found.total else ())
-        return found
+        for way, close in rough:
+            like = found.points if found.total else ()
+            found = largest(self._share(way), found.total or guess, close, like, rough=True)
+        return self.largest(accountant, found.total or guess, found.points if found.total else ()).total
+
+    def _share(self, accountant: _Epsilon) -> Callable[[float], float]:
+        return lambda total: self.epsilon(accountant, self.plan(total)) / self.privacy.epsilon
 
     def certified(self, accountant: Accountant, total: float) -> ReleasePlan:
         """The plan of that total, as the accountant certifies it."""

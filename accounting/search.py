@@ -19,15 +19,17 @@ _EDGE = 1e-3  # of the bracket, nearer than which to an end is no place to look
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A total within the target, 0 if there is none; and the points where it was looked for and the spent was finite,
-    those nearest to it last.
+    """A total within the target, or near it, 0 if there is none; and the points where it was looked for and the spent
+    was finite, those nearest to it last: before them what was known of another share, moved to this one's.
     """
 
     total: float
     points: tuple[Point, ...]
 
 
-def largest(share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = ()) -> Found:
+def largest(
+    share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = (), rough: bool = False
+) -> Found:
     """A total with share(total) <= 1, and within `close` of 1 unless it jumps there.
 
     Root finding on f over x, which grows but may jump: by inverse interpolation through the last three points; once
@@ -38,8 +40,10 @@ def largest(share: Callable[[float], float], guess: float, close: float, like: S
     share : what is spent at a total over what may be; grows; 0 and infinity are fine
     like : points of another share, as `Found` has them, the last one at the guess: the search begins where that share
         has the aim, and takes this one to miss it by a factor
+    rough : where the search only looks for a place to begin: a total that is over by half of `close` will do
     """
-    least, aim = math.log1p(-close), math.log1p(-close / 2)
+    least, most = (math.log1p(-close), 0.0) if not rough else (math.log1p(-close / 2), math.log1p(close / 2))
+    aim = (least + most) / 2
     x = math.log(guess) + (_step(like, aim) if like else 0.0)
     low, high, width, stalled, own = (-math.inf, math.nan), (math.inf, math.nan), math.inf, 0, list[Point]()
     for _ in range(_ROUNDS):
@@ -47,7 +51,8 @@ def largest(share: Callable[[float], float], guess: float, close: float, like: S
         low, high = ((x, f), high) if f <= 0 else (low, (x, f))
         if math.isfinite(f):
             own.append((x, f))
-        if least <= f <= 0 or high[0] - low[0] < _NARROW:
+        if least <= f <= most or high[0] - low[0] < _NARROW:
+            low = (x, f) if f <= most else low
             break
         stalled = stalled + 1 if high[0] - low[0] > width / 2 else 0
         width = high[0] - low[0]
@@ -57,7 +62,8 @@ def largest(share: Callable[[float], float], guess: float, close: float, like: S
                 x, stalled = (low[0] + high[0]) / 2, 0
             elif not low[0] + _EDGE * width <= x <= high[0] - _EDGE * width:
                 x = low[0] + width * min(max((aim - low[1]) / (high[1] - low[1]), _EDGE), 1 - _EDGE)
-    return Found(math.exp(low[0]), tuple(sorted(own, key=lambda point: -abs(point[0] - low[0]))))
+    points = sorted(own, key=lambda point: -abs(point[0] - low[0]))
+    return Found(math.exp(low[0]), (*_moved(like, own, aim), *points))
 
 
 def _log(share: float) -> float:
@@ -65,8 +71,10 @@ def _log(share: float) -> float:
 
 
 def _moved(like: Sequence[Point], own: Sequence[Point], aim: float) -> list[Point]:
-    """The other share's points, moved by what lies between the two at the first of our own, where it has the aim."""
-    return [(x, f + own[0][1] - aim) for x, f in like] if own else []
+    """The other share's points, moved by what lies between the two at the first of our own, where it has the aim; none
+    where two of our own have a slope.
+    """
+    return [(x, f + own[0][1] - aim) for x, f in like] if len(own) == 1 else []
 
 
 def _step(points: Sequence[Point], aim: float) -> float:

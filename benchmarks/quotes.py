@@ -8,12 +8,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
 import solvers
 from accounting.accountants import guard
-from accounting.privacy import Privacy
+from accounting.privacy import Privacy, Relation
 from benchmarks.coded import ADULT
 from benchmarks.served import small
 from solvers.columns import Columns
@@ -25,7 +26,7 @@ from solvers.problem import Problem
 
 ROWS = (32_561, 1_000_000)
 FIRST, OTHER = 1.0, 0.7
-EPSILONS = (0.1, 1.0, 4.0)
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 20.0)
 Costs = tuple[str, list[float]]
 """Of what, and CPU milliseconds."""
 _QUESTIONS, _CHILDREN = 100, 3
@@ -44,10 +45,11 @@ def report(_repeats: int) -> None:
             told, cost = _least(partial(_costs, method, n))
             print(told + "".join(f"{part:8.1f}" for part in cost), flush=True)
     served()
-    print("noisy_mirror_descent, n = 32561, first quote at other epsilons; CPU ms")
-    for epsilon in EPSILONS:
-        told, cost = _least(partial(_dearest, epsilon))
-        print(f"  {told}: {cost[0]:.0f}", flush=True)
+    print("noisy_mirror_descent, n = 32561, first quote at other epsilons and by relation; CPU ms")
+    print("".join(f"{epsilon:8g}" for epsilon in EPSILONS).rjust(14 + 8 * len(EPSILONS)))
+    for relation in get_args(Relation):
+        costs = (_least(partial(_dearest, epsilon, relation))[1][0] for epsilon in EPSILONS)
+        print(f"  {relation:12s}" + "".join(f"{cost:8.0f}" for cost in costs), flush=True)
 
 
 def served() -> None:
@@ -94,9 +96,10 @@ def _costs(method: type, n: int) -> Costs:
     raise LookupError(f"no problem for {method.__name__}")
 
 
-def _dearest(epsilon: float) -> Costs:
-    _, first = _timed(solvers.methods.NoisyMirrorDescent, next(problems(ROWS[0])), epsilon, 1e-6)
-    return f"epsilon {epsilon:g}", [first]
+def _dearest(epsilon: float, relation: Relation) -> Costs:
+    problem = replace(next(problems(ROWS[0])), relation=relation)
+    _, first = _timed(solvers.methods.NoisyMirrorDescent, problem, epsilon, 1e-6)
+    return relation, [first]
 
 
 def _timed(method: type, problem: Problem, epsilon: float, delta: float) -> tuple[solvers.Quote, float]:

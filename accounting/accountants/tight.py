@@ -89,7 +89,7 @@ class RoughPld:
     def epsilon(self, plan: Plan, delta: float) -> float:
         """The epsilon at delta, about."""
         grids = _grids(losses_of(plan, search="nearly" if self.coarseness <= 1 else "about"), delta, self.coarseness)
-        return max((_about(grid, delta) for grid in grids), default=math.inf)
+        return max((_about(grid, delta - grid.error) for grid in grids), default=math.inf)
 
 
 def _about(grid: "_Grid", delta: float) -> float:

@@ -76,14 +76,14 @@ def hockey_stick(
     if known < _NOTHING or alone or epsilon > _LARGEST_EPSILON or c > _LARGEST_HIDDEN_SHIFT:
         return known
     if zeroed:
-        return min(known, _zeroed(c, q, gamma, mechanism.slots) * _ROUNDING)
+        return min(known, _zeroed(c, q, gamma, mechanism.slots, begun) * _ROUNDING)
     law = slot_law.ordered(c, gamma) if ordered else slot_law.independent(c, gamma)
     return min(known, q * slot_sums.excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q, begun) * _ROUNDING)
 
 
-def _zeroed(c: float, q: float, gamma: float, slots: int) -> float:
+def _zeroed(c: float, q: float, gamma: float, slots: int, begun: slot_sums.Begun | None) -> float:
     """The larger of E[(1 - q + q S - gamma)_+] and E[(1 - gamma (1 - q + q S))_+], S the mean of the slots' ratios."""
-    with_it = q * slot_sums.excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q)
+    with_it = q * slot_sums.excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q, begun)
     least = (1 - 1 / gamma) / q - 1  # where it is 0 or above, 1 - gamma (1 - q) is not positive
     without = gamma * q * slot_sums.excess(slot_law.single(c, True), slots, least) if least < 0 else 0.0
     return max(with_it, without)

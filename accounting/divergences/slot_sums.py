@@ -13,6 +13,7 @@ Proof, with the error analysis: docs/proofs/random_allocation.md.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -197,12 +198,14 @@ def _on_circle(law: SlotLaw, T: int, kappa: float, theta: float, step: float, si
     logs = T * _log1p(np.conj(change))
     waves = np.exp(logs - 1j * turn * (kept * (start % size) % size))
     weight = np.where((kept == 0) | (2 * kept == size), 1.0, 2.0) * step * math.exp(-theta * step * offset) / size
-    g = weight * (offset + (1 - offset) * np.exp(-theta * step - 1j * turn * kept))
-    g /= np.expm1(-theta * step - 1j * turn * kept) ** 2
-    value = max(float(np.sum((g * waves).real)), 0.0)
-    lost = float(np.abs(g * waves) @ (np.expm1(T * error / np.abs(1 + change)) + _UNIT * (64 + 32 * np.abs(logs))))
-    lost += 2 * step / -math.expm1(-2 * theta * step) * small
     density = abs(float(np.sum((weight * waves).real)))  # of S at T kappa, times step^2
+    whole, half = (part[_first(kept)] for part in _turns(size))
+    r = math.exp(-theta * step) * whole  # e^(-theta step - 2 pi i k / size)
+    less = math.expm1(-theta * step) * whole.real - 2 * half**2 + 1j * r.imag  # r - 1
+    terms = weight * (offset + (1 - offset) * r) / less**2 * waves
+    value = max(float(np.sum(terms.real)), 0.0)
+    lost = float(np.abs(terms) @ (np.expm1(T * error / np.abs(1 + change)) + _UNIT * (64 + 32 * np.abs(logs))))
+    lost += 2 * step / -math.expm1(-2 * theta * step) * small
     return _Turned(math.exp(power + 2 * theta * shift), value, lost, T / 12 * density / (value + lost))
 
 
@@ -212,7 +215,7 @@ def _transform(place: Vector, masses: Vector, T: int, size: int, apart: bool) ->
     w is the mean of e^(-2 pi i k place / size). If `apart`, near places, where the most is, are summed one by one, as
     what they change 1 by; the far ones are few in mass, and so is then the error of their transform.
     """
-    spots = np.mod(place, size).astype(np.int64)
+    spots = place.astype(np.int64) % size
     whole = fft.rfft(np.bincount(spots, weights=masses, minlength=size))
     modulus, plain = np.abs(whole), _UNIT * (8 * math.log2(size) + 48)
     limit = math.exp(-_SMALL / T)
@@ -223,13 +226,32 @@ def _transform(place: Vector, masses: Vector, T: int, size: int, apart: bool) ->
     far = np.abs(place) > _NEAR
     near = np.bincount((place[~far] + _NEAR).astype(np.int64), weights=masses[~far], minlength=2 * _NEAR + 1)
     right, left = near[_NEAR + 1 :], near[_NEAR - 1 :: -1]
-    half = np.multiply.outer(kept, np.arange(1, _NEAR + 1)) * (math.pi / size)
-    sine = np.sin(half)
-    change = -2 * (sine**2 @ (right + left)) - 2j * ((sine * np.cos(half)) @ (right - left))
+    half, square, product = (part[_first(kept)] for part in _sines(size))
+    change = -2 * (square @ (right + left)) - 2j * (product @ (right - left))
     mass = float(masses[far].sum())
-    change += fft.rfft(np.bincount(spots[far], weights=masses[far], minlength=size))[kept] - mass
+    change += fft.rfft(np.bincount(spots[far], weights=masses[far], minlength=size))[_first(kept)] - mass
     error = _UNIT * ((4 * _NEAR + 64) * (half @ (right + left)) + 4 * np.abs(change)) + 2 * plain * mass
     return kept, change, error, small
+
+
+@lru_cache(maxsize=4)
+def _turns(size: int) -> tuple[NDArray[np.complex128], Vector]:
+    """e^(-2 pi i k / size), and the sine of half of that angle, for each frequency k."""
+    turn = -2j * math.pi / size * np.arange(size // 2 + 1)
+    return np.exp(turn), np.exp(turn / 2).imag
+
+
+@lru_cache(maxsize=2)
+def _sines(size: int) -> tuple[Vector, Vector, Vector]:
+    """pi j k / size for each frequency k and j = 1 to `_NEAR`; its sine squared, and its sine times its cosine."""
+    half = np.multiply.outer(np.arange(size // 2 + 1), np.arange(1, _NEAR + 1)) * (math.pi / size)
+    sine = np.sin(half)
+    return half, sine**2, sine * np.cos(half)
+
+
+def _first(kept: NDArray[np.int64]) -> Any:
+    """The index of these frequencies: a slice, which copies nothing, where they are the first ones."""
+    return slice(len(kept)) if kept[-1] == len(kept) - 1 else kept
 
 
 def _log1p(z: NDArray[np.complex128]) -> Any:

@@ -54,13 +54,32 @@ def test_a_search_that_goes_too_far_gives_no_plan(
 ) -> None:
     """What was found is not believed: the accountant is asked about the very plan that is handed out."""
 
-    def eager(share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = ()) -> Found:
-        found = largest(share, guess, close, like)
+    def eager(
+        share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = (), rough: bool = False
+    ) -> Found:
+        found = largest(share, guess, close, like, rough)
         return replace(found, total=1.01 * found.total)
 
     monkeypatch.setattr("accounting.calibration.largest", eager)
     with pytest.raises(CalibrationFailed, match="did not confirm"):
         calibrate([Query("answer", 1, mechanism)], Privacy(1.03, 1e-6))
+
+
+def test_all_renyi_orders_are_asked_once_where_losses_admit_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Renyi accounting does not admit it does not find either: its epsilon grows with the total."""
+    asked: list[Plan] = []
+    whole = RdpAccountant.epsilon
+
+    def epsilon(self: RdpAccountant, plan: Plan, delta: float) -> float:
+        if self == RdpAccountant():
+            asked.append(plan)
+        return whole(self, plan, delta)
+
+    monkeypatch.setattr(RdpAccountant, "epsilon", epsilon)
+    release = calibrate([Query("steps", 60, PoissonGaussian(0.2))], Privacy(7.97, 1e-9))
+    assert release.accountant == "pld"
+    assert len(asked) == 1
+    assert whole(RdpAccountant(), asked[0], 1e-9) > 7.97
 
 
 @pytest.mark.slow

@@ -66,6 +66,33 @@ def test_a_smooth_share_takes_few_evaluations_and_one_like_another_fewer() -> No
     assert finer.times <= 4  # the last of them is the one that counted here
 
 
+def scaled(by: float) -> Asked:
+    return Asked(lambda total: by * SMOOTH["a bend"](total))
+
+
+@pytest.mark.parametrize("by", np.linspace(0.4, 2.5, 20))
+def test_a_rough_search_ends_near_and_what_it_saw_leads_the_next_one(by: float) -> None:
+    """Its slope, moved to the one point that a nearer share was asked for, is that of the last one too."""
+    share, nearer, last = scaled(by), scaled(0.999 * by), scaled(0.99902 * by)
+    begin = largest(share, 1.0, 0.1, rough=True)
+    assert 0.95 - 1e-12 <= share.share(begin.total) <= 1.05 + 1e-12
+    found = largest(nearer, begin.total, 4e-3, begin.points, rough=True)
+    assert abs(nearer.share(found.total) - 1) <= 2e-3 + 1e-12
+    assert found.points[-1][0] == pytest.approx(math.log(found.total), abs=1e-12)
+    assert len(found.points) == nearer.times + (
+        share.times if nearer.times == 1 else 0
+    )  # two have a slope of their own
+    end = largest(last, found.total, CLOSE, found.points)
+    assert 1 - CLOSE <= last.share(end.total) <= 1
+    assert last.times == 1 or share.times == 1  # one point has no slope
+
+
+def test_a_rough_search_may_end_above_and_no_other() -> None:
+    shares = [by * SMOOTH["a bend"](largest(scaled(by), 1.0, 0.1, rough=True).total) for by in (0.4, 2.4)]
+    assert shares[1] < 1 < shares[0] < 1.05
+    assert largest(scaled(0.4), 1.0, 0.1).points[-1][1] <= 0
+
+
 def test_the_points_end_with_the_one_that_was_found() -> None:
     found = largest(SMOOTH["a bend"], 30.0, CLOSE)
     assert found.points[-1][0] == pytest.approx(math.log(found.total), abs=1e-12)
@@ -152,13 +179,14 @@ def test_what_certifies_is_asked_once_or_twice_and_never_the_same(monkeypatch: p
     ],
 )
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("delta", [1e-6, 2e-9])  # of which the composition's error is a part in two hundred
 def test_what_a_search_begins_with_is_near_what_is_certified(
-    query: Query, z: float, far: float, relation: Relation
+    query: Query, z: float, far: float, relation: Relation, delta: float
 ) -> None:
     plan = Plan((PlannedQuery("m", 1, Gaussian(), 9.0), PlannedQuery("b", query.count, query.mechanism, z)), relation)
-    certified = PldAccountant(4.0).epsilon(plan, 1e-6)
+    certified = PldAccountant(4.0).epsilon(plan, delta)
     assert 0.1 < certified < 20
-    assert RoughPld(4.0).epsilon(plan, 1e-6) == pytest.approx(certified, rel=far)
+    assert RoughPld(4.0).epsilon(plan, delta) == pytest.approx(certified, rel=far)
 
 
 def test_a_search_finds_0_and_infinity() -> None:
