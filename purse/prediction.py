@@ -14,6 +14,8 @@ from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, DatePart, Dialect
 from purse.wire.models import Model
 
+_TINY = 2.0**-300
+
 
 def predict(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[Any]:
     """Predictions for rows given by column name; a value that is missing or cannot be read becomes the default.
@@ -174,7 +176,14 @@ def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
     if column.coding is None:
         return np.asarray(((inside - column.lower) - (column.upper - inside)) / (column.upper - column.lower))
     origin, scale = column.coding
-    return np.clip((inside - origin) / scale, -1.0, 1.0)
+    return nearest(np.clip((inside - origin) / scale, -1.0, 1.0))
+
+
+def nearest(codes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """0 for a code so near to it that products of codes would leave the range in which every product takes as long as
+    any other: a record of such codes took twenty times as long, and told of itself by that.
+    """
+    return np.where(np.abs(codes) < _TINY, 0.0 * codes, codes)
 
 
 def _positions(

@@ -2,7 +2,7 @@
 declaration, of nothing else in the file. Proof that this keeps neighbors neighbors: docs/proofs/encoding.md.
 
     number     x -> ((x - l) - (u - x)) / (u - l), x clamped to [l, u]; in [-1, 1] exactly, after rounding too; or
-               (x - origin) / scale, clamped to [-1, 1]
+               (x - origin) / scale, clamped to [-1, 1]; 0 if it is nearer to 0 than 2^-300
     category   the position of the value among the declared categories, 0..k-1; k for "other"
 
 A date is the number that the column asks of it. What is missing or does not parse becomes the column's default. What
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from app.sources import dates
 from purse.dates import part
+from purse.prediction import nearest
 from purse.values import grouped
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, DatePart, Dialect
@@ -63,7 +64,7 @@ class NumberEncoder:
         if coding is None:
             found: Floats = ((inside - lower) - (upper - inside)) / (upper - lower)
             return found
-        return np.clip((inside - coding[0]) / coding[1], -1.0, 1.0)
+        return nearest(np.clip((inside - coding[0]) / coding[1], -1.0, 1.0))
 
     @property
     def missing(self) -> float:
