@@ -35,13 +35,15 @@ def columns(rows: Rows) -> dict[str, list[object]]:
     Raises
     ------
     ValueError
-        if rows differ in their columns, are one mapping, or a frame has a column twice.
+        if rows differ in their columns, are none or one mapping, or a frame has a column twice.
     """
     if is_frame(rows):
         return _of_frame(rows)
     if isinstance(rows, Mapping):
         raise ValueError("rows are a list of mappings: put one row into a list")
     found = list(cast(Sequence[Mapping[str, object]], rows))
+    if not all(isinstance(row, Mapping) for row in found):
+        raise ValueError("rows are a frame, or a list of mappings from a column's name to its value: one for each row")
     names = dict.fromkeys(found[0]) if found else {}
     for row in found:
         if row.keys() != names.keys():

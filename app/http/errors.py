@@ -257,6 +257,8 @@ _STRANGERS = frozenset({"extra_forbidden", "unexpected_keyword_argument", "no_su
 # Their text would repeat the input, or is a library's.
 _RETOLD = {
     "missing": "is needed and is not there",
+    "float_type": "must be a number, such as 0.5",
+    "int_type": "must be a whole number, such as 10",
     "union_tag_invalid": "is not one of the names known here",
     "json_invalid": "is not JSON",
     "extra_forbidden": "holds a field that is not known here",

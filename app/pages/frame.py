@@ -146,9 +146,10 @@ class PageRoute(APIRoute):
 def _refused(request: Request, error: ApiError) -> Response:
     visit = Visit(request, getattr(request.state, "visitor", None))
     if error.code == "unauthenticated":
-        answer = visit.go("/sign-in")
-        if session.COOKIE in request.cookies:  # another site's link shows none, and is not to sign anybody out
-            session.end(request, answer)
+        if session.COOKIE not in request.cookies:  # another site's link shows none, and is not to sign anybody out
+            return visit.go("/sign-in")
+        answer = visit.go("/sign-in?ended=true")
+        session.end(request, answer)
         return answer
     template = "problem_part.html" if visit.is_partial else "problem.html"
     answer = visit.page(template, error.status, problem=error.details())

@@ -79,5 +79,7 @@ async def _page(visit: Visit, dataset_id: str, said: dict[str, str], error: ApiE
         grants=await visit.api.get(f"{place}/grants", limit=500),
         allotments=await visit.api.get(f"{place}/allotments", limit=500),
         fields=_forms(visit).fields("AllotmentRequest", said, {}),
+        granted="" if "share" in said else said.get("analyst", ""),
+        allotted=said.get("analyst", "") if "share" in said else "",
         problem=None if error is None else error.details(),
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from app.pages import words
 from app.pages.words import number
 from purse.model import Model, inputs
 from purse.wire.columns import CategoryColumn, Column
@@ -146,7 +147,8 @@ def between(found: Interval | None) -> str:
 def _parts(axis: Axis) -> list[str]:
     if axis.edges is None:
         return _names(axis.column)
-    return [f"{number(low)} to {number(high)}" for low, high in pairwise(axis.edges)]
+    date = axis.column.date
+    return [words.between(low, high, date) for low, high in pairwise(axis.edges)]
 
 
 def _names(column: Column) -> list[str]:

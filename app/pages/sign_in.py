@@ -25,9 +25,9 @@ Said = Annotated[str, Query(max_length=4096)]
 
 
 @router.get("/sign-in")
-def sign_in(visit: Passing) -> Response:
-    """Asks for a token, or leads to the provider."""
-    return _asked(visit)
+def sign_in(visit: Passing, ended: bool = False) -> Response:
+    """Asks for a token, or leads to the provider; says so if what was shown is one no longer."""
+    return _asked(visit, ended=ended)
 
 
 @router.post("/sign-in")
@@ -89,13 +89,13 @@ async def _entered(visit: Visit, answer: Response, token: str, is_led: bool = Fa
     return answer
 
 
-def _asked(visit: Visit, refused: ApiError | None = None) -> Response:
+def _asked(visit: Visit, refused: ApiError | None = None, *, ended: bool = False) -> Response:
     """The page that asks."""
     chosen = visit.request.app.state.services.settings
     provider = urlsplit(chosen.oidc_issuer).hostname if chosen.oidc_redirect else None
     if refused is None:
-        return visit.page("sign_in.html", refused=None, provider=provider)
-    answer = visit.page("sign_in.html", refused.status, refused=refused.details(), provider=provider)
+        return visit.page("sign_in.html", refused=None, ended=ended, provider=provider)
+    answer = visit.page("sign_in.html", refused.status, refused=refused.details(), ended=False, provider=provider)
     answer.headers.update(refused.headers)
     return answer
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 _WHOLE = 1e15  # beyond, digits would be made up
+_SINCE = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}
 _LISTS = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
 
@@ -31,15 +32,22 @@ def place(where: str) -> str:
 
 def bounds(column: Mapping[str, Any]) -> str:
     """A declared range, to its last digit; of dates as dates."""
-    unit = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}.get(column.get("date") or "")
-    return " to ".join(_bound(column[end], unit) for end in ("lower", "upper"))
+    return " to ".join(_dated(column[end], column.get("date")) or _exact(column[end]) for end in ("lower", "upper"))
 
 
-def _bound(value: float, unit: timedelta | None) -> str:
+def between(low: float, high: float, date: str | None) -> str:
+    """A part of a column's range; of dates as dates."""
+    return " to ".join(_dated(end, date) or number(end) for end in (low, high))
+
+
+def _dated(value: float, date: str | None) -> str | None:
+    """The date that the number of days or seconds is; None for other numbers, and for a year that no calendar has."""
     try:
-        at = None if unit is None else datetime(1970, 1, 1) + value * unit
-    except OverflowError:  # of a year that no calendar has
-        at = None
-    if at is not None:
-        return f"{at:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+        at = datetime(1970, 1, 1) + value * _SINCE[date or ""]
+    except (KeyError, OverflowError):
+        return None
+    return f"{at:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+
+
+def _exact(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) and abs(value) < _WHOLE else f"{value:,}"

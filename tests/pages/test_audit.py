@@ -135,7 +135,8 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
         ([_text(genuine), _text({"coefficients": [1]})], "the receipt is for another model"),
         ([_text(genuine | {"keys": KEYS})], "the document holds a key that is not its own"),
         ([_text(KEYS)], "there is no receipt among these files"),
-        ([b"\x00\xff"], "cannot be checked"),
+        ([_text(genuine["receipt"])], "it is what a job's page saves under Receipt, as a whole"),
+        ([b"\x00\xff"], "is no text in UTF-8, as a receipt and what goes with it are."),
     ):
         _give(page, kept / "receipt.json")
         expect(output).to_contain_text("The receipt holds.")

@@ -17,7 +17,7 @@ from app.pages import session
 from app.pages.jobs import Sheet
 from app.pages.routers import PAGES
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import bounds, number, place
+from app.pages.words import between, bounds, number, place
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
@@ -138,10 +138,12 @@ def test_a_session_ends_with_its_token(shared: Service) -> None:
     assert visit(shared, made["token"], "/pages").status_code == 200
     shared.call("steward", "DELETE", f"/v1/tokens/{made['id']}")
     ended = visit(shared, made["token"], "/pages")
-    assert (ended.status_code, ended.headers["Location"]) == (303, "/pages/sign-in")
+    assert (ended.status_code, ended.headers["Location"]) == (303, "/pages/sign-in?ended=true")
+    assert "your token has expired or was revoked" in visit(shared, None, ended.headers["Location"]).text
+    assert "has expired" not in visit(shared, None, "/pages/sign-in").text
     assert "Max-Age=0" in ended.headers["Set-Cookie"]
     part = visit(shared, made["token"], "/pages", headers={"HX-Request": "true"})
-    assert part.headers["HX-Redirect"] == "/pages/sign-in"
+    assert part.headers["HX-Redirect"] == "/pages/sign-in?ended=true"
 
 
 def test_a_mistyped_address_is_told_on_a_page_and_to_a_program_as_ever(shared: Service) -> None:
@@ -397,6 +399,43 @@ def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> 
     assert made.status_code == 303, made.text
     shared.finished(made.headers["Location"].rpartition("/")[2])
     assert "noise and sampling" in visit(shared, STEWARD, made.headers["Location"]).text
+
+
+def test_whom_a_refused_form_names_stays_in_it(shared: Service) -> None:
+    place = f"/pages/datasets/{shared.dataset()}/people"
+    for form, field in (("grants", "granted"), ("allotments", "allotted")):
+        sent = {"analyst": "bop"} | ({} if form == "grants" else {"share": "a quarter"})
+        page = visit(shared, STEWARD, f"{place}/{form}", "POST", data=sent).text
+        assert page.count('value="bop"') == 1
+        assert f'id="{field}" name="analyst" value="bop"' in page
+
+
+def test_an_auditor_is_led_to_receipts_and_to_no_page_that_refuses_them(shared: Service) -> None:
+    asked = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()})
+    job = shared.finished(asked.json()["id"])["id"]
+    auditor = shared.tokens["auditor"]
+    listed = visit(shared, auditor, "/pages/jobs").text
+    assert f'"/pages/jobs/{job}/receipt"' in listed
+    assert f'"/pages/jobs/{job}"' not in listed
+    assert visit(shared, auditor, f"/pages/jobs/{job}/receipt").status_code == 200
+    assert f'"/pages/jobs/{job}"' in visit(shared, STEWARD, "/pages/jobs").text
+
+
+def test_what_is_protected_is_told(shared: Service) -> None:
+    """That a person is, and not a row of many, is what the promise is about."""
+    spec = SPEC | {"name": "of persons", "unit": {"column": "id", "max_rows": 3}}
+    lines = people(1300).decode().splitlines()
+    file = "\n".join([f"id,{lines[0]}", *(f"p{i // 2},{line}" for i, line in enumerate(lines[1:]))]).encode()
+    made = shared.upload(spec, file)
+    assert made.status_code == 201, made.text
+    page = visit(shared, STEWARD, f"/pages/datasets/{made.json()['id']}").text
+    assert "Protected is one person with all of its rows, of which at most 3 are used" in page
+    assert "Protected is one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
+
+
+def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:
+    assert between(18628.0, 18774.0, "days") == "2021-01-01 to 2021-05-27"
+    assert (between(0.5, 12345.6, None), between(1.0, 2.0, "month")) == ("0.5 to 12,346", "1 to 2")
 
 
 @pytest.mark.parametrize("name", [".", "..", "../..", "x/../.."])

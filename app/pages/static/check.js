@@ -17,7 +17,14 @@ export function made(name, text = "", inside = [], attributes = {}) {
 }
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-const read = async (file) => UTF8.decode(await file.arrayBuffer());
+const read = async (file) => {
+  const bytes = await file.arrayBuffer();
+  try {
+    return UTF8.decode(bytes);
+  } catch {
+    throw new Invalid(`${file.name} is no text in UTF-8, as a receipt and what goes with it are`);
+  }
+};
 
 /** What files hold, told apart by content: a receipt, keys, an exported ledger, or else what a receipt may be for. */
 export function sorted(texts) {
@@ -46,7 +53,7 @@ async function inLedger(receipt, ledger) {
 /** All that can be found of these texts; `Invalid` if one of them is malformed, or there is no receipt. */
 export async function found(texts, keys, ledger = null) {
   const given = sorted(texts);
-  if (given.receipt === undefined) throw new Invalid("there is no receipt among these files");
+  if (given.receipt === undefined) throw new Invalid("there is no receipt among these files: it is what a job's page saves under Receipt, as a whole");
   const result = await verify(given.receipt, given.keys ?? keys, { model: given.model ?? null });
   const lines = given.ledger?.split("\n").filter((line) => line.trim() !== "");
   const followed = lines ? await follow(lines.map(parse)) : ledger;

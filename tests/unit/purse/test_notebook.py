@@ -1,8 +1,11 @@
 """What a notebook shows: a cell's last value is one line, keeps no secret, and an error says what would have fitted."""
 
+from typing import Any
+
 import pytest
 
 from purse import Client, ProblemError
+from purse.frames import columns
 from tests.support.live import live
 from tests.support.patience import PATIENCE
 from tests.support.service import SPEC, people
@@ -35,3 +38,10 @@ def test_what_a_cell_ends_with_is_a_line_and_no_secret(tmp_path_factory: pytest.
         with pytest.raises(ProblemError) as refused:
             client.jobs.submit(dataset="people", target="income", privacy=50)
         assert f"; what remains: epsilon {budget.remaining.epsilon:.4g} at delta " in str(refused.value)
+
+
+@pytest.mark.parametrize("rows", [[1, 2], "age", {3: "a"}.values(), [{"age": 1}, "age"]])
+def test_what_is_no_table_is_told_what_one_is(rows: Any) -> None:
+    """A row of a frame, say, which is a list of its values."""
+    with pytest.raises(ValueError, match="a frame, or a list of mappings"):
+        columns(rows)
