@@ -1,7 +1,7 @@
 """The OpenAPI document, complete: bodies that are read by hand, and every error that a route may answer with."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from purse.wire.problems import ProblemDetails
 
 Schema = dict[str, Any]
 _REF = "#/components/schemas/"
+_SAID = "Input"  # after the name of what is said otherwise than it is answered
 _LOCATION = {"schema": {"type": "string"}, "required": True, "description": "Where the thing is that this has made."}
 _FORM_FIELDS = (DatasetSpec,)  # JSON inside a multipart form: a route refers to these by name
 
@@ -113,12 +114,32 @@ def _example(code: str) -> Schema:
 
 
 def _add(schemas: Schema, models: list[tuple[type[BaseModel], Any]]) -> dict[type[BaseModel], str]:
-    """Adds the models' schemas and says where each is. One name is one schema: generators of clients want it so."""
+    """Adds the models' schemas and says where each is. One name is one schema: generators of clients want it so.
+
+    What may be said in more ways than it is answered, such as a bound as a date, is another schema: NumberColumnInput.
+    """
     mapping, definitions = models_json_schema(models, ref_template=_ref("{model}"))
-    for name, schema in _as_fastapi_does(definitions["$defs"]).items():
+    found = _as_fastapi_does(definitions["$defs"])
+    twice = {name for name, schema in found.items() if schemas.get(name, schema) != schema}
+    for name, schema in _renamed(found, twice).items():
+        if name in twice:
+            name, schema["title"] = f"{name}{_SAID}", f"{name}{_SAID}"
         if schemas.setdefault(name, schema) != schema:
             raise ValueError(f"two schemas have the name {name}")
-    return {model: mapping[model, mode]["$ref"] for model, mode in models}
+    return {model: _renamed(mapping[model, mode]["$ref"], twice) for model, mode in models}
+
+
+def _renamed(node: Any, twice: Collection[str]) -> Any:
+    """With what refers to one of these referring to how it may be said."""
+    match node:
+        case dict():
+            return {key: _renamed(value, twice) for key, value in node.items()}
+        case list():
+            return [_renamed(value, twice) for value in node]
+        case str() if node.startswith(_REF) and node.removeprefix(_REF) in twice:
+            return f"{node}{_SAID}"
+        case _:
+            return node
 
 
 def _as_fastapi_does(node: Any) -> Any:

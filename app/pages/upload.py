@@ -17,7 +17,7 @@ from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
 from purse.wire.files import FileReport
 
-_TYPES = {"number": "NumberColumn", "category": "CategoryColumn"}
+_TYPES = {"number": "NumberColumnInput", "category": "CategoryColumn"}
 _FIRST = ("name", "budget")
 _MOST_COLUMNS = 300  # in the editor; a declaration that is pasted may have all that the interface takes
 
@@ -56,7 +56,7 @@ class Editor:
         for number in found:
             kind = said.get(f"columns.{number}.type") or "number"
             place = f"columns.{number}"
-            columns.append((kind, forms.fields(_TYPES.get(kind, "NumberColumn"), said, {}, prefix=f"{place}.")))
+            columns.append((kind, forms.fields(_TYPES.get(kind, _TYPES["number"]), said, {}, prefix=f"{place}.")))
         told = {kind: {f.label: f.hint for f in forms.fields(schema, {}, {})} for kind, schema in _TYPES.items()}
         return cls(forms.fields("DatasetSpec", said, {"targets": _names(said)}, ("columns",)), columns, told)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 
 from purse.wire.base import Name, Wire
 from purse.wire.files import DatePart
@@ -16,7 +16,17 @@ _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?"
 _SECONDS = {"days": 86400, "seconds": 1}
 _ON_AXIS = ("lower", "upper", "default", "origin")
 
-Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+_SAID = {
+    "anyOf": [
+        {"type": "number", "minimum": -_LARGEST, "maximum": _LARGEST},
+        {
+            "type": "string",
+            "pattern": f"^{_ISO.pattern}$",
+            "description": "An ISO date, where `date` is days or seconds.",
+        },
+    ]
+}
+Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST), WithJsonSchema(_SAID, mode="validation")]
 
 
 def _is_none(said: object) -> bool:

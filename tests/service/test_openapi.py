@@ -11,6 +11,7 @@ from app.http.errors import CODES, MEDIA_TYPE
 from app.http.routing import dependants, routes
 from app.identity.dependencies import bearer
 from app.main import ROUTERS
+from purse.wire.columns import NumberColumn
 from tests.support.service import JOB, Service
 
 REF = "#/components/"
@@ -197,6 +198,25 @@ def test_bodies_read_by_hand_are_described_like_any_other(document: dict[str, An
             assert all(member["additionalProperties"] is False for member in members or [schema])
             assert {"invalid_request", "out_of_range", "too_large", "unsupported_media_type"} <= _codes(operation)
     assert found >= 4
+
+
+def test_a_bound_may_be_said_as_a_date_and_is_answered_as_a_number(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    said, answered = schemas["NumberColumnInput"], schemas["NumberColumn"]
+    assert "NumberColumnInput" in str(schemas["DatasetSpec"])
+    assert "NumberColumnInput" not in str(schemas["Dataset"])
+    for end, null in (("lower", []), ("upper", []), ("default", ["null"]), ("origin", ["null"])):
+        kinds = {kind["type"]: kind for kind in said["properties"][end]["anyOf"]}
+        assert list(kinds) == ["number", "string", *null]
+        assert "string" not in str(answered["properties"][end])
+    pattern = kinds["string"]["pattern"]
+    column = {"name": "seen", "type": "number", "date": "seconds", "upper": 2e9}
+    for text in ("2020-01-31", "2020-01-31T12:30", "2020-01-31T12:30:15", "31.01.2020", "2020-01-31 12:30", "2020"):
+        try:
+            is_taken = bool(NumberColumn.model_validate(column | {"lower": text}))
+        except ValueError:
+            is_taken = False
+        assert bool(re.search(pattern, text)) == is_taken, text
 
 
 def test_no_request_names_a_seed(document: dict[str, Any]) -> None:

@@ -378,6 +378,22 @@ def test_the_editor_says_what_each_field_of_a_column_is_for(shared: Service) -> 
     assert "Targets: none" in page
 
 
+def test_bounds_of_dates_are_filled_in_as_dates(shared: Service) -> None:
+    """In the editor as in a declaration that is pasted into it; what is registered has the numbers of those days."""
+    column = {"type": "number", "name": "seen", "lower": "2020-01-31", "upper": "2021-01-31", "date": "days"}
+    said = {f"columns.0.{name}": value for name, value in column.items()}
+    said |= {"name": "of dates", "budget.epsilon": "1", "budget.delta": "1e-6"}
+    shown = visit(shared, STEWARD, "/pages/upload/spec", "POST", data=said).text
+    declared = json.loads(unescape(re.sub("<[^>]*>", "", shown)))
+    assert declared["columns"] == [column]
+    pasted = visit(
+        shared, STEWARD, "/pages/upload/editor", "POST", data={"step": "paste", "spec": json.dumps(declared)}
+    )
+    assert 'name="columns.0.lower" value="2020-01-31"' in pasted.text
+    made = shared.upload(declared, b"seen\n2020-02-01\n2020-12-31\n")
+    assert (made.status_code, made.json()["columns"][0]["lower"]) == (201, 18292)
+
+
 def test_the_editor_is_bounded(shared: Service) -> None:
     columns = {f"columns.{i}.name": f"c{i}" for i in range(301)}
     assert visit(shared, STEWARD, "/pages/upload/spec", "POST", data=columns).status_code == 413
