@@ -212,11 +212,13 @@ def recompute(receipt: Receipt) -> Recomputation:
     Raises
     ------
     ReceiptInvalid
-        if the receipt is malformed, its event tree is not that of its queries, or no accountant covers them.
+        if the receipt is malformed, its event tree is not that of its queries, these are of other records than it
+        states, or no accountant covers them.
     """
     from accounting.accountants import ACCOUNTANTS
 
     plan = plan_of(check(receipt))
+    _check_records(receipt, plan)
     _check_runs(receipt["method"], plan)
     if not _same(receipt["event"], plan.event()):
         raise ReceiptInvalid("the queries and the event tree differ")
@@ -241,6 +243,15 @@ def plan_of(receipt: Receipt) -> "Plan":
         return plan_from_json({"queries": receipt["queries"]} | own)
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
+
+
+def _check_records(receipt: Receipt, plan: "Plan") -> None:
+    """`ReceiptInvalid` if a query is accounted for as of records of one row, and they are persons of several."""
+    from accounting.mechanisms import RowObjectivePerturbation
+
+    several = Unit(**receipt.get("unit", {})).places > 1
+    if several and any(isinstance(query.mechanism, RowObjectivePerturbation) for query in plan.queries):
+        raise ReceiptInvalid("a query is accounted for as if a record were one row, and here it is a person's")
 
 
 def _check_runs(method: dict[str, Any], plan: "Plan") -> None:

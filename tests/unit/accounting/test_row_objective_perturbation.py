@@ -10,15 +10,18 @@ import pytest
 from scipy import special
 from scipy.stats import norm
 
-from accounting import Privacy
+from accounting import Privacy, Unit
 from accounting.accountants import RdpAccountant, SingleUseAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_delta
+from accounting.errors import ReceiptInvalid
 from accounting.mechanisms import Gaussian, ObjectivePerturbation, RowObjectivePerturbation
 from accounting.mechanisms.row_objective_perturbation import Profile
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.records import receipt
 from accounting.records.codec import plan_from_json, plan_to_json
+from tests.support.receipts import make
 
 Bound = Callable[[float], float]
 RELATIONS: tuple[Relation, ...] = ("replace_one", "zero_out")
@@ -210,3 +213,12 @@ def test_documents_say_that_a_record_is_one_row() -> None:
     assert plan_from_json(plan_to_json(plan)) == plan
     old = Plan((PlannedQuery("minimizer", 1, ObjectivePerturbation(0.5), 3.0),))
     assert certify(old, 1e-6)[0] > certify(plan, 1e-6)[0]  # a document of before is priced as it was
+
+
+def test_a_receipt_of_persons_of_several_rows_is_not_accounted_for_by_it() -> None:
+    """The proof is for a record of one term."""
+    planned = (Query("minimizer", 1, RowObjectivePerturbation(0.1)),)
+    for unit in (Unit(), Unit("person", 1)):
+        assert receipt.recompute(make(planned, unit=unit)).accountant == "single_use"
+    with pytest.raises(ReceiptInvalid, match="as if a record were one row"):
+        receipt.recompute(make(planned, unit=Unit("person", 2)))
