@@ -13,6 +13,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from app.http.errors import MEDIA_TYPE, ApiError
+from app.http.gathered import Gathered
 
 _BODY_PIECE = 2**16
 _UNREAD_PIECE = 2**12  # an answer is read as long as so much of it leaves in `seconds_unread`
@@ -57,7 +58,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Room is made by closing the connection that has been idle for longest."""
-        super().connection_made(transport)
+        super().connection_made(Gathered(transport, self.loop))
         if len(self.connections) > self._limits.connections:
             idle = [c for c in self.connections if isinstance(c, BoundedProtocol) and c is not self and c.is_idle]
             if not idle:

@@ -1,16 +1,19 @@
 """What a stranger may hold: raw sockets against a real server whose clocks run fast. Nothing is timed but by them."""
 
+import asyncio
 import json
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from app.http.gathered import Gathered
 from app.http.protocol import Limits
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE, until
@@ -60,6 +63,58 @@ def problem(said: bytes) -> tuple[int, str]:
 def answers(server: Live) -> bool:
     """Whether somebody who comes now is served."""
     return httpx.get(f"{server.url}/health/live", timeout=PATIENCE).status_code == 200
+
+
+def test_an_answer_is_one_write(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Head and body together; each write is a call into the kernel, and a packet."""
+    written: list[bytes] = []
+
+    class Noted:
+        def __init__(self, to: Any) -> None:
+            self._to = to
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._to, name)
+
+        def write(self, data: bytes) -> None:
+            written.append(bytes(data))
+            self._to.write(data)
+
+    monkeypatch.setattr(
+        "app.http.protocol.Gathered",
+        lambda to, loop: Gathered(Noted(to), loop),  # type: ignore[arg-type]
+    )
+    assert answers(server)
+    [answer] = written
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b'{"status":"ok"}')
+
+
+def test_what_is_written_leaves_at_the_end_of_a_step_or_when_it_is_much() -> None:
+    """In order, and nothing after the end: what a slow reader has not taken is known to whoever writes."""
+    sent: list[bytes] = []
+    to = Mock()
+    to.write.side_effect = lambda data: sent.append(bytes(data))
+    to.is_closing.return_value, to.get_write_buffer_size.return_value = False, 0
+
+    async def step() -> None:
+        out = Gathered(to, asyncio.get_running_loop())
+        out.write(b"a")
+        out.write(b"b")
+        assert (sent, out.get_write_buffer_size()) == ([], 2)
+        await asyncio.sleep(0)
+        assert (sent, out.get_write_buffer_size()) == ([b"ab"], 0)
+        out.write(b"c" * 2**16)
+        assert sent[1:] == [b"c" * 2**16]
+        out.write(b"d")
+        out.close()
+        assert (sent[2:], to.close.called) == ([b"d"], True)
+        to.is_closing.return_value = True
+        out.write(b"e")
+        await asyncio.sleep(0)
+        assert sent[3:] == []
+
+    asyncio.run(step())
 
 
 def test_a_header_that_does_not_end_is_refused_long_before_it_would(server: Live) -> None:
