@@ -116,6 +116,21 @@ def test_a_steward_lets_an_analyst_in_for_a_part(visitor: Visitor, server: Live,
     expect(page.get_by_role("region", name="Grants so far")).to_have_count(0)
 
 
+def test_a_long_name_keeps_nobody_from_the_button_beside_it(visitor: Visitor, server: Live, dataset: str) -> None:
+    """A name has up to 200 characters, and none of them need be a space."""
+    page = visitor.page
+    with Client(server.url, server.token) as client:
+        client.tokens.create("x" * 200, "analyst")
+        client.datasets.grant(dataset, "x" * 200)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/pages/datasets/{dataset}/people")
+    region = page.get_by_role("region", name="Grants so far")
+    expect(region).to_contain_text("x" * 200)
+    assert region.evaluate("found => found.scrollWidth") < 2 * 390
+    page.get_by_role("button", name=f"Revoke the grant of {'x' * 200}").click()
+    expect(region).to_have_count(0)
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     made = tmp_path / "hospital.csv"

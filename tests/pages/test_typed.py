@@ -77,6 +77,28 @@ def test_a_declaration_says_the_last_that_was_filled_in(page: Page) -> None:
     assert json.loads(_declared(page))["budget"] == {"epsilon": 2, "delta": 1e-6}
 
 
+def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, dataset: str) -> None:
+    """A forecast may take a minute, and a file an hour: a button that does nothing is pressed again."""
+    file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex\nf\n"}
+    page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+    going = page.get_by_role("progressbar", name="It is sent")
+    with held(page, "**/pages/upload"):
+        page.get_by_role("button", name="Upload and register").click()
+        expect(going).to_be_visible()
+    expect(page.get_by_role("alert")).to_be_visible()
+    visitor.complaints.clear()  # the browser's own, of the 422
+    expect(going).to_be_hidden()
+    page.goto(f"/pages/datasets/{dataset}/new?kind=model")
+    page.get_by_label("Target").select_option("income")
+    going = page.get_by_role("progressbar", name="It is being tried")
+    expect(going).to_be_hidden()
+    with held(page, "**/forecast"):
+        page.get_by_role("button", name="Forecast the accuracy").click()
+        expect(going).to_be_visible()
+    expect(page.get_by_role("region", name="Expected accuracy")).to_be_visible()
+    expect(going).to_be_hidden()
+
+
 def test_a_declaration_that_is_typed_while_another_comes_stays(page: Page) -> None:
     with held(page, "**/upload/spec"):
         with page.expect_request("**/upload/spec"):
