@@ -14,6 +14,7 @@ Kind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
 
 SHARES = {"rdp": (0.55, 1.0, 1.8), "gdp_rdp": (1.0, 1.8)}  # of a*, the orders of a new filter
 LEAST_ORDER = 1.01  # nearer to 1 a threshold could not be computed to one unit; none would be positive there
+_ABOUT = 1e-9  # terms are below 2,800 in absolute value, and each is right to some units in its last place
 _MIXED = {1: (24 / 64, 40 / 64), 2: (24 / 64, 25 / 64, 15 / 64)}  # weights of mu^2 and of so many orders
 
 
@@ -24,7 +25,9 @@ def orders(kind: Kind, epsilon: float, delta: float, alone: float) -> tuple[floa
     a* maximizes 2 B(a) / a, the total mu^2 of Gaussian jobs that the order a alone would admit, at delta = `alone`.
     """
     grid = 1 + np.geomspace(1e-2, 1e7, 20_001)
-    best = max(grid, key=lambda a: _renyi_budget(epsilon, alone, float(a), 1.0) / a)
+    about = (epsilon - np.log1p(-1 / grid) + np.log(grid * alone) / (grid - 1)) / grid  # off by less than _ABOUT
+    near = grid[about >= about.max() - 2 * _ABOUT * max(1.0, abs(about.max()))]
+    best = max(near, key=lambda a: _renyi_budget(epsilon, alone, float(a), 1.0) / a)
     found = [a for a in (float(f"{share * best:.4g}") for share in SHARES[kind]) if a >= LEAST_ORDER]
     while found:
         weighed = zip(found, weights(kind, len(found))[-len(found) :], strict=True)

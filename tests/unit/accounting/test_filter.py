@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting import Privacy
+from accounting import Privacy, thresholds
 from accounting.accountants import PldAccountant
 from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
@@ -84,6 +84,16 @@ def test_best_order_is_best(epsilon: float, delta: float) -> None:
     # the kept orders are shares of a* in {0.55, 1, 1.8}, so a* is the one among these quotients that is best
     best = max(admitted(a / share) for a in rule.orders for share in (0.55, 1.0, 1.8) if a > share)
     assert max(admitted(1 + x) for x in np.geomspace(5e-3, 1e7, 5000)) <= best * (1 + 1e-4)
+
+
+def test_the_best_order_is_that_of_the_whole_grid() -> None:
+    """To the last bit, though most of it is looked at in an array alone: orders are part of a promise."""
+    grid = 1 + np.geomspace(1e-2, 1e7, 20_001)
+    for epsilon, delta in ((1e-3, 1e-12), (1e-3, 1e-2), (0.1, 1e-6), (3.0, 1e-6), (100.0, 1e-12), (100.0, 1e-2)):
+        best = max(grid, key=lambda a: thresholds._renyi_budget(epsilon, delta, float(a), 1.0) / a)
+        found = thresholds.orders.__wrapped__("rdp", epsilon, delta, delta)
+        asked = [float(f"{share * best:.4g}") for share in thresholds.SHARES["rdp"]]
+        assert list(found) == asked[len(asked) - len(found) :]
 
 
 @pytest.mark.parametrize(("kind", "delta"), [("rdp", 0.0), ("gdp", 0.0), ("pure", 1e-6)], ids=["rdp", "gdp", "pure"])
