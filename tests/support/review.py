@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+from accounting.mechanisms import ObjectivePerturbation, RowObjectivePerturbation
 from accounting.privacy import Privacy
 from solvers.columns import Columns
 from solvers.domains import LinfBall
@@ -170,6 +171,8 @@ def _mechanisms(method: type) -> set[str]:
             mechanism = todo.pop()
             found.add(type(mechanism).__module__)
             todo += [v for f in mechanism.__dataclass_fields__ if hasattr(v := getattr(mechanism, f), "perturb")]
+            if isinstance(mechanism, RowObjectivePerturbation):  # its noise is that one's
+                todo.append(ObjectivePerturbation(mechanism.curvature_ratio))
     return found
 
 

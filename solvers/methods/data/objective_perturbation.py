@@ -8,6 +8,7 @@ import numpy as np
 
 from accounting import mechanisms
 from accounting.divergences.gaussian import gauss_mu
+from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, Mechanism
 from accounting.numbers import finite
 from accounting.plan import Query
@@ -141,6 +142,8 @@ class ObjectivePerturbationRun(DataRun):
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
         planned = access.planned("minimizer")
+        if isinstance(planned.mechanism, mechanisms.RowObjectivePerturbation) and problem.unit.places > 1:
+            raise OutOfPlan("query 'minimizer' is planned for records of one row, and a person has several here")
         b = access.release("minimizer", np.zeros(problem.d), _bound(problem))
         std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)
         lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)

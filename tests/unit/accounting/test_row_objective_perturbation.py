@@ -15,13 +15,15 @@ from accounting.accountants import RdpAccountant, SingleUseAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_delta
 from accounting.errors import ReceiptInvalid
-from accounting.mechanisms import Gaussian, ObjectivePerturbation, RowObjectivePerturbation
+from accounting.mechanisms import Gaussian, ObjectivePerturbation, PerturbedObjective, RowObjectivePerturbation
 from accounting.mechanisms.row_objective_perturbation import Profile
+from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import REPLACE_ONE, Relation, apart
 from accounting.records import receipt
 from accounting.records.codec import plan_from_json, plan_to_json
 from tests.support.receipts import make
+from tests.support.seeded import SeededBits
 
 Bound = Callable[[float], float]
 RELATIONS: tuple[Relation, ...] = ("replace_one", "zero_out")
@@ -157,7 +159,9 @@ def test_an_angle_that_follows_earlier_answers_is_covered(z: float, beside: floa
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("z", "ratio", "beside"), [(3.0, 0.1, 0.0), (12.0, 0.01, 0.003), (0.9, 1.0, 0.5)])
+@pytest.mark.parametrize(
+    ("z", "ratio", "beside"), [(3.0, 0.1, 0.0), (12.0, 0.01, 0.003), (0.9, 1.0, 0.5), (10.0, 0.05, 0.04)]
+)
 def test_the_stated_epsilon_to_fifty_digits(z: float, ratio: float, beside: float, relation: Relation) -> None:
     others = () if beside == 0 else (PlannedQuery("o", 1, Gaussian(), apart(relation) / math.sqrt(beside)),)
     epsilon = SingleUseAccountant().epsilon(_plan(ratio, z, *others, relation=relation), 1e-7)
@@ -176,6 +180,16 @@ def test_the_stated_epsilon_to_fifty_digits(z: float, ratio: float, beside: floa
             early = straight(mpmath.mpf(beside)) + 2 * mpmath.ncdf(-least / mpmath.sqrt(beside))
             found += 2 * min(straight(both), early)
         assert mpmath.mpf("0.9999") * 1e-7 < found <= 1e-7
+
+
+@pytest.mark.parametrize("z", [0.9, 3.0, 30.0])
+def test_rows_at_an_angle_count_where_the_profile_is_not_convex(z: float) -> None:
+    """Below h four corners are counted, each as far as it can be: two rows at a right angle cost more than parallel."""
+    t, profile = 4 / z**2, Profile(0.0, z, "replace_one")
+    h = math.sqrt(t + t**2 / 4)
+    for share, corners in ((0.1, 4), (1 - 1e-9, 4), (1 + 1e-9, 2), (3.0, 2)):
+        assert profile.delta(share * h) == pytest.approx(corners * gauss_delta(math.sqrt(t), share * h))
+    assert 4 * gauss_delta(math.sqrt(t / 2), h / 3) > 2 * gauss_delta(math.sqrt(t), h / 3)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -201,6 +215,17 @@ def test_what_it_does_not_reach_is_infinite_or_the_curve_s() -> None:
     assert SingleUseAccountant().epsilon(plan, 1e-2) == pytest.approx(RdpAccountant().epsilon(plan, 1e-2), rel=0.02)
     twice = Plan((PlannedQuery("minimizer", 2, RowObjectivePerturbation(0.01), 9.0),))
     assert not SingleUseAccountant().supports(twice, 1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [ObjectivePerturbation(0.5), RowObjectivePerturbation(0.5)])
+def test_b_has_the_noise_that_is_priced(mechanism: PerturbedObjective) -> None:
+    """s = z G, and no less; that what is drawn has this std is every mechanism's contract."""
+    for z, bound in ((1e-3, 1e-6), (3.0, 0.7), (1e12, 1e6)):
+        assert 1 <= mechanism.std(z, bound, 5) / (z * bound) < 1 + 1e-9
+    for relation in RELATIONS:  # where mu = k G / s is asked for
+        assert mechanism.multiplier(0.25, relation) == pytest.approx(apart(relation) / 0.5)
+    drawn = mechanism.perturb(np.zeros(4000), 3.0, 0.7, Noise(SeededBits(7)))
+    assert float(np.mean(drawn**2)) == pytest.approx(2.1**2, rel=0.15)  # 6.7 standard deviations
 
 
 def test_documents_say_that_a_record_is_one_row() -> None:

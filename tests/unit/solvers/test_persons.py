@@ -9,11 +9,13 @@ import pytest
 from scipy import sparse
 
 from accounting import Privacy, Unit
-from accounting.errors import OutOfRange
+from accounting.errors import OutOfPlan, OutOfRange
+from accounting.mechanisms import RowObjectivePerturbation
 from accounting.noise import Noise
 from solvers import Problem, methods, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
+from solvers.data_access.access import DataAccess
 from solvers.data_access.count_sums import Cells, Histograms, Products
 from solvers.data_access.data import places_of
 from solvers.data_access.moment_sums import MeanRow, Spread, Squares, Targets
@@ -22,6 +24,7 @@ from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import ObjectivePerturbation
+from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
 from solvers.preparation import Declared
 from solvers.regularizers import L2
 from tests.support.seeded import SeededBits
@@ -130,6 +133,22 @@ def test_what_is_said_of_persons_must_fit() -> None:
             solve(methods.DpGd(), problem, X, y, Privacy(1.0, 1e-6), persons=ids)
     with pytest.raises(Unsuitable, match="n times max_rows"):
         Problem(Squared(), n=10**8, d=1, row_norm=1.0, unit=Unit("person", 200))
+
+
+def test_a_perturbed_objective_of_one_row_is_not_run_on_persons_of_several() -> None:
+    """Whatever plan comes in, the method knows what a record is, and nothing is released."""
+    problem = Problem(Logistic(), L2(0.1), n=4, d=2, row_norm=1.0, unit=Unit("person", 2))
+    quoted = plan(ObjectivePerturbation(ridge=0.0), problem, WIDE, preparation=Declared())
+    first, second = quoted.release.plan.queries
+    wrong = replace(quoted.release.plan, queries=(replace(first, mechanism=RowObjectivePerturbation(0.01)), second))
+    data = of_persons(np.zeros((4, 2)), np.ones(4), [0, 1, 2, 3], problem, Noise(SeededBits(4)))
+    assert isinstance(quoted.method, ObjectivePerturbationRun)
+    access = DataAccess(problem, data, wrong, Noise(SeededBits(5)))
+    with pytest.raises(OutOfPlan, match="one row"):
+        quoted.method.run(access, problem)
+    assert not access.transcript().queries
+    good = DataAccess(problem, data, quoted.release.plan, Noise(SeededBits(5)))
+    assert quoted.method.run(good, problem).shape == (2,)
 
 
 def test_a_perturbed_objective_pays_for_the_rank_of_a_person() -> None:
