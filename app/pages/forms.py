@@ -14,6 +14,7 @@ Schema = Mapping[str, Any]
 Kind = Literal["number", "integer", "text", "numbers", "lines", "flag", "choice", "choices", "union", "group", "list"]
 _REF = "#/components/schemas/"
 _DEEPEST, _MOST_ITEMS = 6, 1000
+_TAB = "\\t"  # as it is typed, where the key goes on to the next field
 _LEFT_OUT = "If left out: "  # as descriptions tell a default that is an object
 _NULL = re.compile(r"\b(if) null\b", re.IGNORECASE)  # what a document says where a form is left empty
 
@@ -233,7 +234,7 @@ def _told(default: Any) -> str:
         case list():
             return ", ".join(map(str, default))
         case _:
-            return str(default)
+            return _TAB if default == "\t" else str(default)
 
 
 def _read(field: Field) -> Any:
@@ -249,7 +250,7 @@ def _read(field: Field) -> Any:
         case "lines":
             return [line.strip() for line in field.value.splitlines() if line.strip()]
         case _:
-            return field.value
+            return "\t" if field.value == _TAB else field.value
 
 
 def _number(text: str) -> int | float | str:

@@ -33,7 +33,7 @@ class Dialect(Wire):
         str,
         Field(
             pattern=r"^[\t !#$%&*,/:;<=>?@\\^_`|~]$",
-            description="What stands between two fields of a CSV file: one of `,` `;` `|`, a tab, a space, ...",
+            description="What stands between two fields of a CSV file: one of `,` `;` `|`, a tab (`\\t`), a space, ...",
         ),
     ] = ","
     quote: Annotated[

@@ -197,6 +197,10 @@ def test_a_file_is_read_again_once_its_dialect_is_declared(visitor: Visitor, tmp
     page.get_by_label("Encoding").select_option("latin-1")
     expect(page.locator("#columns legend")).to_have_text(["Column 1: Alter", "Column 2: Geschlecht", "Column 3: Größe"])
     assert page.get_by_role("group", name="Column 1").get_by_label("Lower").input_value() == "18"
+    tabs = {"name": "tabs.tsv", "mimeType": "text/plain", "buffer": b"ward\tstay\nA\t3\n"}
+    page.get_by_label("Delimiter").fill("\\t")
+    page.get_by_label("File").set_input_files(tabs)  # type: ignore[arg-type]
+    expect(page.locator("#columns legend")).to_have_text(["Column 1: Alter", "Column 2: ward", "Column 3: stay"])
 
 
 def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Visitor, tmp_path: Path) -> None:

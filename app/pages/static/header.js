@@ -21,7 +21,7 @@ document.addEventListener("change", async ({ target }) => {
   if (!/^["']?[\p{L}\p{N}]/u.test(line) || line.includes("\0") || line.startsWith("PAR1")) return;
   const quote = declared("dialect-quote", '"');
   const bare = (name) => (name.length > 1 && name.startsWith(quote) && name.endsWith(quote) ? name.slice(1, -1) : name);
-  const names = line.split(declared("dialect-delimiter", ",")).map((name) => bare(name.trim()));
+  const names = line.split(declared("dialect-delimiter", ",").replace("\\t", "\t")).map((name) => bare(name.trim()));
   // who has removed a column does not want it back
   if (DIALECT.includes(target.id) && names.join("\n") === former.join("\n")) return;
   const values = { step: "header", header: names.join("\n"), former: former.join("\n") };

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.main import create_app
-from app.pages.forms import Field, Forms, document, without
+from app.pages.forms import Field, Forms, document, filled, without
 from app.settings import Settings
 from app.wire import JobRequest, StatisticRequest, TuningRequest
 
@@ -44,6 +44,14 @@ def test_what_is_left_empty_is_told_as_a_form_has_it(forms: Forms) -> None:
     asked = _by_name(forms.fields("JobRequest", {}, {"features": ["age"]}))
     assert (declared["targets"].default, asked["features"].default) == ("none", "all")
     assert declared["unit"].hint.endswith("a single row, if left empty.")
+
+
+def test_a_tab_is_typed_as_it_is_written(forms: Forms) -> None:
+    """Its key goes on to the next field."""
+    said = {"dialect.delimiter": "\\t"}
+    declared = forms.fields("DatasetSpec", said, {"targets": []})
+    assert document(declared)["dialect"] == {"delimiter": "\t"}
+    assert filled({"dialect": {"delimiter": "\t"}}) == said
 
 
 def test_a_list_has_a_group_for_each_member_and_none_is_lost(forms: Forms) -> None:
