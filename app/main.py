@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 import accounting
@@ -55,7 +55,6 @@ from app.operations.draining import draining
 from app.operations.metrics import Metrics, Watched
 from app.operations.observers import job_tellers, tellers, traces_of
 from app.operations.readiness import Readiness
-from app.pages.routers import PAGES
 from app.pages.session import Session
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
@@ -137,7 +136,7 @@ def create_app(
     engine : runs the jobs instead of the one that the settings name; whoever made it closes it
     calculators : calculate prices instead of processes of our own
     clock : a test's, instead of the machine's
-    alone : no other server may share the home meanwhile
+    alone : no other server may share the home meanwhile, and there are no pages: it serves one command
     """
     forget_secrets()
     check_installation()
@@ -182,11 +181,18 @@ def create_app(
     application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
     application.add_middleware(Session)
     application.add_middleware(Observed, tell=tellers(metrics, traces), root_path=settings.root_path)
-    handlers.install(application, (*ROUTERS, *PAGES))
+    routers = ROUTERS if alone else (*ROUTERS, *_pages())
+    handlers.install(application, routers)
     application.add_exception_handler(Unavailable, _wait)
-    application.router.routes.extend(routes((*ROUTERS, *PAGES)))  # as they are: `include_router` analyses each again
+    application.router.routes.extend(routes(routers))  # as they are: `include_router` analyses each again
     _describe(application, settings.root_path)
     return application
+
+
+def _pages() -> tuple[APIRouter, ...]:
+    from app.pages.routers import PAGES  # late: they and their templates are a tenth of what a command's server loads
+
+    return PAGES
 
 
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:

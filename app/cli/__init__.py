@@ -35,7 +35,8 @@ def _serve(given: Sequence[str]) -> NoReturn:
     begun = calculators.begin()
     try:
         gc.disable()  # what is loaded now stays; looking for garbage in it is a sixth of the time
-        import app.main  # noqa: F401
+        import app.main
+        import app.pages.routers  # noqa: F401
         from app.cli import commands
 
         gc.freeze()

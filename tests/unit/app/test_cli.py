@@ -668,9 +668,9 @@ def test_what_begins_a_server_is_light() -> None:
 
 
 @pytest.mark.slow
-def test_a_server_is_ready_without_what_only_uploads_workers_prices_and_migrations_need() -> None:
+def test_a_server_is_ready_without_what_only_uploads_workers_prices_migrations_and_pages_need() -> None:
     late = {"alembic", "distributed", "dp_accounting", "numba", "opentelemetry.sdk", "pyarrow", "scipy.optimize"}
-    late |= {"solvers.compiled"}
+    late |= {"solvers.compiled", "app.pages.routers", "jinja2"}  # pages: those that people look at import them
     code = f"import sys, app.cli.commands, app.main, app.cli.state; print(*{late} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert done.stdout == "\n"

@@ -1,5 +1,6 @@
 """Forms are the schema: what they come to is what the interface reads, for every member of every union."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,3 +104,14 @@ def test_columns_are_chosen_from_those_declared_whatever_they_are_called(forms: 
         "StatisticRequest", {"method.name": "quantiles", "method.shares": "0.5, 0.9"}, {"columns": names}
     )
     assert document(several)["method"] == {"name": "quantiles", "shares": [0.5, 0.9]}
+
+
+def test_the_server_of_one_command_has_no_pages(tmp_path: Path) -> None:
+    """And all else: nobody looks at it, and a fit does not load what draws them."""
+    settings = Settings(home=tmp_path)
+    every, alone = ({route.path for route in create_app(settings, alone=it).routes} for it in (False, True))  # type: ignore[attr-defined]
+    pages = every - alone
+    assert {"/pages", "/pages/session"} & pages
+    assert all(path == "/" or path.startswith("/pages") for path in pages)
+    assert alone < every
+    assert "/v1/jobs" in alone
