@@ -437,6 +437,24 @@ def test_an_auditor_is_led_to_receipts_and_to_no_page_that_refuses_them(shared: 
     assert f'"/pages/jobs/{job}"' in visit(shared, STEWARD, "/pages/jobs").text
 
 
+def test_a_frozen_dataset_offers_nothing_that_it_refuses(service: Service) -> None:
+    dataset = service.dataset()
+    place = f"/pages/datasets/{dataset}"
+    assert "New model" in visit(service, STEWARD, place).text
+    assert service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"frozen": True}).status_code == 200
+    page = visit(service, STEWARD, place).text
+    assert "no job starts until that is lifted" in page
+    assert "New model" not in page
+    assert "Grants and allotments" in page
+
+
+def test_what_belongs_to_one_dataset_leads_back_to_it(shared: Service) -> None:
+    dataset = shared.dataset()
+    for path in (f"/pages/datasets/{dataset}/ledger", f"/pages/jobs?dataset={dataset}"):
+        assert f'href="/pages/datasets/{dataset}"' in visit(shared, STEWARD, path).text
+    assert "one dataset" not in visit(shared, STEWARD, "/pages/jobs").text
+
+
 def test_what_is_protected_is_told(shared: Service) -> None:
     """That a person is, and not a row of many, is what the promise is about."""
     spec = SPEC | {"name": "of persons", "unit": {"column": "id", "max_rows": 3}}
