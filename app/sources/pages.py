@@ -12,8 +12,9 @@ from app.sources.errors import Unreadable
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 7, 8, 12
 _INTEGERS = (4, 5, 6)
+_SHORT, _LONG = 2**15, 2**31  # what a decoder would cut off, and so read as another number, is refused
 _UNFOLDED, _PACKED = 2, 3  # fields of a page's header
-_ENCODING = {5: 2, 7: 2, 8: 4}  # a field of data, dictionary and second data page's own header, by that one's field
+_ENCODINGS = {5: 2, 7: 2, 8: 4}  # fields of data, dictionary and second data page's own headers: there, the encoding
 _DEEPEST = 4
 _DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged.")
 
@@ -25,11 +26,11 @@ class Page:
     Parameters
     ----------
     unfolded : bytes in memory, before its values are decoded
-    encoding : of its values, a number of parquet.thrift's; None if it holds none
+    encodings : that it names of its values, numbers of parquet.thrift's: which one counts is the decoder's choice
     """
 
     unfolded: int
-    encoding: int | None
+    encodings: tuple[int, ...]
 
 
 def pages(data: Any, start: int, length: int) -> Iterator[Page]:
@@ -55,13 +56,15 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
         unfolded, packed = header.get(_UNFOLDED), header.get(_PACKED)
         if not isinstance(unfolded, int) or not isinstance(packed, int) or min(unfolded, packed) < 0:
             raise _DAMAGED
-        own = [header[field].get(place) for field, place in _ENCODING.items() if isinstance(header.get(field), dict)]
-        yield Page(max(unfolded, packed), own[0] if own else None)
+        own = [(header.get(field), place) for field, place in _ENCODINGS.items()]
+        yield Page(max(unfolded, packed), tuple(said[at] for said, at in own if isinstance(said, dict) and at in said))
         start = begin + packed
+        if start > end:
+            raise _DAMAGED
 
 
 def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
-    """The fields by their numbers, texts left out, and where what follows begins."""
+    """The structures and 32-bit integers by their numbers, of two the last, and where what follows begins."""
     found: dict[int, Any] = {}
     field = 0
     while kind := data[at]:
@@ -70,10 +73,16 @@ def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
             field += step
         else:
             field, at = _integer(data, at)
+        if not 0 <= field < _SHORT:
+            raise _DAMAGED
         if kind == _STRUCT and deepest:
             found[field], at = _struct(data, at, deepest - 1)
         elif kind in _INTEGERS:
-            found[field], at = _integer(data, at)
+            value, at = _integer(data, at)
+            if kind == _INTEGERS[1]:
+                if not -_LONG <= value < _LONG:
+                    raise _DAMAGED
+                found[field] = value
         elif kind == _BINARY:
             size, at = _unsigned(data, at)
             at += size

@@ -276,7 +276,8 @@ def test_the_pages_are_those_of_the_file(tmp_path: Path, version: str, packed: s
             unfolded = sum(page.unfolded for page in found)
             assert len(found) > 2
             assert 0 < chunk.total_uncompressed_size - unfolded < 100 * len(found), "but for the headers"
-            assert {page.encoding for page in found} <= {0, 2, 3, 8}
+            assert {encoding for page in found for encoding in page.encodings} <= {0, 2, 3, 8}
+            assert all(len(page.encodings) == 1 for page in found)
     assert len(read(tmp_path, whole, [X])) == 20_000
 
 
@@ -293,6 +294,45 @@ def test_bytes_that_are_no_pages_are_unreadable() -> None:
     for start, length in ((-1, 5), (0, 6), (3, 3), (0, -1)):
         with pytest.raises(Unreadable):
             list(pages(b"\x15\x00\x15\x00\x00", start, length))
+
+
+def _page(*fields: tuple[int, int, bytes]) -> bytes:
+    """A header in which each field says its number in full."""
+    return b"".join(bytes((kind,)) + _varint(number) + value for number, kind, value in fields) + b"\0"
+
+
+SIZES = (2, 5, _varint(10**6)), (3, 5, _varint(0))
+
+
+def test_a_page_that_two_readers_would_read_differently_is_told_by_the_worse() -> None:
+    """A size or an encoding said twice, by another type, beyond what its type holds, or under a number beyond it."""
+    own = {place: (place, 12, _page((2 if place == 5 else 4, 5, _varint(7 if place == 8 else 0)))) for place in (5, 8)}
+    [page] = pages(found := _page(*SIZES, (2, 6, _varint(5)), own[5], own[8]), 0, len(found))
+    assert (page.unfolded, page.encodings) == (10**6, (0, 7))
+    for wrong in (
+        _page(SIZES[0], (3, 5, _varint(2**32))),
+        _page(SIZES[0], (3, 5, _varint(1))),
+        _page((2, 5, _varint(2**31)), SIZES[1]),
+        _page(*SIZES, (2**16 + 2, 5, _varint(5))),
+        _page(SIZES[0], (3, 6, _varint(0))),
+    ):
+        with pytest.raises(Unreadable):
+            list(pages(wrong, 0, len(wrong)))
+
+
+def test_a_column_is_found_by_its_place_whatever_its_chunk_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MOST_ROW_GROUP_BYTES", 100_000)
+    whole = raw(
+        pa.table({"long name": np.zeros(100_000)}), use_dictionary=False, compression="zstd", store_schema=False
+    )
+    at = whole.rindex(b"long name")
+    forged = whole[:at] + b"lost name" + whole[at + 9 :]
+    assert pq.ParquetFile(pa.BufferReader(forged)).metadata.row_group(0).column(0).path_in_schema == "lost name"
+    column = NumberColumn(name="long name", type="number", lower=0.0, upper=10.0)
+    with pytest.raises(TooLarge, match="unfolds"):
+        read(tmp_path, forged, [column])
 
 
 def test_so_many_pages_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
