@@ -22,6 +22,8 @@ def as_number(value: object, dialect: Dialect = PLAIN) -> float:
             if not dialect.is_plain:
                 text = _plainly_written(text, dialect)
             return float(text) if _NUMBER.fullmatch(text) else math.nan
+        case np.timedelta64():  # which is one of NumPy's integers
+            return math.nan
         case int() | float() | Decimal() | np.number() | np.bool_():
             try:
                 return float(value)

@@ -7,6 +7,7 @@ equal numbers are the same whatever type holds them.
 
 import math
 from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,19 @@ def columns(X: Any, features: Sequence[Column]) -> Iterator[Sequence[Any] | NDAr
     for j, feature in enumerate(features):
         if is_frame(X):
             found = raw(X, j)
-            values = np.asarray(found) if isinstance(feature, NumberColumn) else None
-            yield values if values is not None and values.dtype.kind in "fiub" else held(X, found)
+            values = _numbers(found) if isinstance(feature, NumberColumn) else None
+            yield held(X, found) if values is None else values
         else:
             yield X[:, [j]].toarray().ravel() if hasattr(X, "toarray") else X[:, j]
+
+
+def _numbers(column: Any) -> NDArray[Any] | None:
+    """The column as NumPy has it, if that is of numbers."""
+    try:
+        found = np.asarray(column)
+    except Exception:  # of a type that NumPy lacks, as Polars' integers of 128 bits
+        return None
+    return found if found.dtype.kind in "fiub" else None
 
 
 def plain(value: Any) -> Any:
@@ -47,6 +57,8 @@ def plain(value: Any) -> Any:
             return _plain(int(value))
         case float() | np.floating():
             return _plain(float(value)) if math.isfinite(value) else None
+        case date():  # pandas' NaT is one, and is not equal to itself
+            return value if value == value else None
         case _:
             return value
 

@@ -54,6 +54,14 @@ def test_no_value_changes_how_another_one_is_read(values: list[Any], said: Any, 
     assert unread([[value] for value in other], **said)["column 0"] in (0, pytest.approx(1 / 3))
 
 
+def test_no_value_is_refused_as_a_number_or_as_a_category() -> None:
+    """After the charge an error would tell of a row."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: its missing time is not tried")
+    odd: list[Any] = [pandas.NaT, pandas.NA, np.timedelta64(1, "s"), np.datetime64("2020-01-01"), 2j, b"1", object()]
+    model = _logistic(bounds={0: (0, 1)}, categories={1: ["a"]}).fit([[value, value] for value in odd], odd)
+    assert len(np.unique(model.decision_function([[value, value] for value in odd]))) == 1
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize("beside", [[1, 2, 3], [1.0, None, 3.0], [1, None, 3], ["1", "x", "3"], [True, None, False]])
 def test_columns_of_a_frame_are_read_each_by_itself(library: str, beside: list[Any]) -> None:
