@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.support.machines import Installation
-from tests.support.patience import until
+from tests.support.patience import PATIENCE, until
 from tests.support.postgres import Cluster
 from tests.support.running import SHORT
 from tests.support.server import Server
@@ -44,7 +44,7 @@ def test_jobs_outlive_their_servers_and_orderly_stops_cost_nothing(installation:
     long = submit(first, "3", **LONG)
     _begun(installation, long, 1)
     installation.processes["worker-1"].send_signal(signal.SIGTERM)
-    installation.processes["worker-1"].wait(60)
+    installation.processes["worker-1"].wait(PATIENCE)
     installation.work()
     holder = _begun(installation, long, 2)
     holder.kill()

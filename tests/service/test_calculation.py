@@ -20,7 +20,7 @@ from app.calculation.questions import ANSWER, QUESTION, Answer, Price, Priced, Q
 from solvers import Problem, domains, losses, regularizers
 from solvers.methods import DpGd, Method, NoisyMirrorDescent
 from tests.support.live import Live, live
-from tests.support.patience import eventually
+from tests.support.patience import PATIENCE, eventually
 from tests.support.service import JOB, SPEC, people
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ def test_a_calculation_that_is_killed_is_lost_and_the_next_one_is_not(calculator
 def test_a_process_that_is_killed_is_started_again(calculators: ForkedCalculators) -> None:
     before = process(calculators)
     before.kill()
-    before.wait(30)
+    before.wait(PATIENCE)
     assert isinstance(asyncio.run(asked(calculators, price(DpGd(steps=77)))), Priced)
     assert process(calculators).pid != before.pid
 
@@ -143,7 +143,7 @@ def test_it_ends_with_the_server(calculators: ForkedCalculators) -> None:
     found = process(calculators)
     assert calculators._begun is not None
     calculators._begun.channel.close()
-    found.wait(30)
+    found.wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 def _caller(server: Live, token: str | None = None) -> httpx.AsyncClient:
     headers = {"Authorization": f"Bearer {token or server.token}"}
-    return httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60.0)
+    return httpx.AsyncClient(base_url=server.url, headers=headers, timeout=PATIENCE)
 
 
 def _calculations(server: Live) -> int:

@@ -114,7 +114,7 @@ def held(tmp_path: Path, pace: Forecast) -> Iterator[Held]:
             made = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
             service.tokens[role] = made.json()["token"]
         service.analysts.append("the analyst")
-        assert app.state.services.ready.wait(60)
+        assert app.state.services.ready.wait(PATIENCE)
         yield Held(service, clock, service.dataset(), others)
         engine.close()
         clock.pass_(1e6)

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from tests.support.patience import PATIENCE
+
 _ABSENT: Final = {
     *("alembic", "dask", "distributed", "dp_accounting", "fastapi", "llvmlite", "mpmath", "numba", "onnx", "pandas"),
     *("polars", "psycopg", "pyarrow", "pydantic_settings", "randomgen", "scipy", "sklearn", "sqlalchemy", "starlette"),
@@ -24,4 +26,4 @@ sys.meta_path.insert(0, Absent())
 def python(code: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs code in a fresh interpreter, whose own folder is no place to import from."""
     command = [sys.executable, "-P", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, timeout=PATIENCE)

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 
 from app.worker.certificates import issue
+from tests.support.patience import PATIENCE
 from tests.support.server import Server, spawned
 
 _PURSE = [sys.executable, "-P", "-c", "import sys; from app.cli import main; main()"]
@@ -119,7 +120,7 @@ class Installation:
                 process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
             try:
-                process.wait(60)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 240.0  # seconds: a guard against hanging and no expectation, since a load of 20 slows a machine tenfold
+PATIENCE = 600.0  # seconds: a guard against hanging and no expectation, since a load of 20 slows a machine tenfold
 
 
 def until(what: Callable[[], T], within: float = PATIENCE) -> T:
