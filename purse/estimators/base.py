@@ -31,7 +31,7 @@ from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
 from solvers.solve import plan, release
 
-_TAKEN: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
+_TAKEN: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csc"}
 METHODS: Final[dict[str, Method | Auto]] = {kind().name: kind() for kind in (Auto, *get_args(Method))}
 
 
