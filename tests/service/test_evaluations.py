@@ -97,7 +97,7 @@ def test_models_of_numbers_and_of_many_classes(service: Service) -> None:
 def test_the_best_of_several_runs_is_evaluated_as_any_model_and_its_tuning_pays_nothing_for_it(
     service: Service,
 ) -> None:
-    made = registered(service, "tuned", N + 3)
+    made = registered(service, "tuned", N + 8)
     candidates = [{"method": {"name": "output_perturbation", "steps": steps}} for steps in (2, 4)]
     body = {"dataset": made["id"], "target": "income", "candidates": candidates, "privacy": {"epsilon": 0.5}}
     job = service.finished(call(service, "POST", "tunings", json=body).json()["id"])
@@ -218,8 +218,9 @@ def test_each_record_is_in_one_part_by_its_position_alone(service: Service, tmp_
     assert [len(part) for part in found] == [4 * 240, 4 * 60]
     told = evaluated(service, trained(service, made["id"], target="age", privacy={"epsilon": 1.0}))
     assert (told["quote"]["persons"], told["quote"]["rows"]) == (60, None)
-    counts = call(service, "GET", f"jobs/{told['id']}/evaluation").json()["result"]["counts"]
-    assert abs(sum(counts) - 60 * 3 / 4) < 7 * told["quote"]["queries"][0]["noise_std"] * 40**0.5
+    document = call(service, "GET", f"jobs/{told['id']}/evaluation").json()
+    assert document["noise_std"] == pytest.approx(4 * told["quote"]["queries"][0]["noise_std"]), "of rows"
+    assert abs(sum(document["result"]["counts"]) - 60 * 3) < 7 * document["noise_std"] * 40**0.5
     persons = [{tuple(rows[rows >= 0]) for rows in part.reshape(-1, 4)} for part in found]
     assert persons[0] | persons[1] == {tuple(exact[3 * p : 3 * p + 3]) for p in range(300)}
     assert not persons[0] & persons[1]

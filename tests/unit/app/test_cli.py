@@ -292,7 +292,7 @@ def test_statistics_are_priced_released_told_drawn_and_receipted(
     found = _document(run("quantiles", name, "age", "--share", "0.5", "--epsilon", "0.1", "--json"))
     assert [q["share"] for q in found["result"]["columns"][0]["quantiles"]] == [0.5]
     code, told, _ = run("quantiles", name, "age", "--epsilon", "0.1")
-    assert (code, told.count("age")) == (0, 3)
+    assert (code, len(re.findall(r"\bage\b", told))) == (0, 3)  # an identifier may hold these letters
     code, told, _ = run("covariance", name, "age", "--epsilon", "0.1")
     assert (code, "1 [1, 1]" in told) == (0, True)
 
