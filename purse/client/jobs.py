@@ -1,9 +1,9 @@
 """Jobs from asyncio: submitting them, finding them again, and what they released."""
 
 import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, SupportsFloat, final
 
 from purse.client.calls import act, at, get, post
 from purse.client.events import FINISHED, EventStream, as_event
@@ -19,9 +19,6 @@ from purse.wire.jobs import Job, JobEvent, JobKind, JobState
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, ReceiptDocument
 from purse.wire.statistics import ReleasedStatistic
-
-if TYPE_CHECKING:
-    pass
 
 
 @final
@@ -264,6 +261,11 @@ def short(given: dict[str, Any]) -> dict[str, Any]:
     return given | {key: {"name": given[key]} for key in _NAMED if isinstance(given.get(key), str)}
 
 
-def in_full(privacy: object) -> object:
-    """A number is an epsilon, at the dataset's delta."""
-    return {"epsilon": privacy} if isinstance(privacy, int | float) else privacy
+def in_full(privacy: object) -> dict[str, Any]:
+    """A number is an epsilon, at the dataset's delta; ValueError for what is neither one nor a mapping."""
+    if isinstance(privacy, SupportsFloat) and not isinstance(privacy, bool):  # NumPy's, too
+        return {"epsilon": privacy if isinstance(privacy, int) else float(privacy)}
+    if isinstance(privacy, Mapping):
+        return dict(privacy)
+    said = "privacy is an epsilon, 0.5 say, or {'epsilon': 0.5, 'delta': 1e-6}"
+    raise ValueError(f"{said}; this is of type {type(privacy).__name__}")

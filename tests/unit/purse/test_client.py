@@ -45,6 +45,7 @@ from purse.client import sending
 from purse.client.aio import trusted
 from purse.client.calls import at
 from purse.client.events import EventStream
+from purse.client.jobs import in_full
 from purse.prediction import encode
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.jobs import JobState
@@ -128,6 +129,15 @@ def _client(handler: Handler, **more: Any) -> Client:
 def _problem(code: str, status: int, **more: Any) -> httpx.Response:
     body = {"type": f"urn:x:{code}", "title": "A title", "status": status, "code": code} | more
     return httpx.Response(status, json=body, headers={"content-type": "application/problem+json"})
+
+
+def test_privacy_is_a_number_or_a_mapping() -> None:
+    for epsilon in (1, 0.5, np.float32(0.5), np.int64(1)):
+        assert in_full(epsilon) == {"epsilon": float(epsilon)}
+    assert in_full({"epsilon": 1, "delta": 1e-6}) == {"epsilon": 1, "delta": 1e-6}
+    for wrong in ("lots", True, None, [0.5]):
+        with pytest.raises(ValueError, match=f"^privacy is an epsilon, 0.5 say, or .* type {type(wrong).__name__}$"):
+            in_full(wrong)
 
 
 def test_every_request_carries_the_token() -> None:
