@@ -1,0 +1,118 @@
+"""What a job released is on its page: each number as the document has it, under its own name."""
+
+import re
+from html import unescape
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from app.pages.words import number
+from tests.service.test_pages import visit
+from tests.support.service import JOB, SPEC, Service, people
+
+pytestmark = pytest.mark.slow
+
+Row = tuple[str, ...]
+
+
+def _released(service: Service, path: str, body: dict[str, Any], kind: str) -> tuple[dict[str, Any], set[Row]]:
+    """The document that a request ends in, and the rows of all tables on the page of its job."""
+    asked = service.call("analyst", "POST", f"/v1/{path}", json=body)
+    assert asked.status_code == 202, asked.text
+    job = service.finished(asked.json()["id"])
+    document = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/{kind}").json()
+    page = visit(service, service.tokens["analyst"], f"/pages/jobs/{job['id']}").text
+    found = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    cells = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in found)
+    told = ([unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in cells)
+    return document, {tuple(row[:-1] if row[-1:] == [""] else row) for row in told}  # a bar is drawn, not written
+
+
+def _told(interval: dict[str, Any] | None) -> str:
+    return (
+        "–"
+        if interval is None
+        else f"{number(interval['value'])} [{number(interval['low'])}, {number(interval['high'])}]"
+    )
+
+
+def _statistic(service: Service, method: dict[str, Any], **changes: Any) -> tuple[Any, set[Row]]:
+    body = {"dataset": service.dataset(), "method": method, "privacy": {"epsilon": 0.5}} | changes
+    document, rows = _released(service, "statistics", body, "profile" if method["name"] == "profile" else "statistic")
+    return document if method["name"] == "profile" else document["result"], rows
+
+
+def test_counts_of_one_column_and_a_cross_table(shared: Service) -> None:
+    found, rows = _statistic(shared, {"name": "counts", "bins": 3}, columns=["age"])
+    edges = found["axes"][0]["edges"]
+    parts = [f"{number(low)} to {number(high)}" for low, high in pairwise(edges)]
+    assert {(part, number(count)) for part, count in zip(parts, found["counts"], strict=True)} <= rows
+    found, rows = _statistic(shared, {"name": "counts"}, columns=["sex", "income"])
+    whole = [f"{count:.0f}" for count in found["counts"]]
+    assert {("", "low", "high", "(other)"), ("f", *whole[:3]), ("m", *whole[3:6]), ("(other)", *whole[6:])} <= rows
+    found, rows = _statistic(shared, {"name": "counts", "bins": 2}, columns=["sex", "income", "age"])
+    names = [
+        f"{s}, {i}, {a}"
+        for s in ("f", "m", "(other)")
+        for i in ("low", "high", "(other)")
+        for a in ("0 to 50", "50 to 100")
+    ]
+    assert {(name, number(count)) for name, count in zip(names, found["counts"], strict=True)} <= rows
+
+
+def test_means_quantiles_and_correlations(shared: Service) -> None:
+    found, rows = _statistic(shared, {"name": "means"})
+    shares = {each["column"]["name"]: list(map(_told, each["shares"])) for each in found["categories"]}
+    assert ("age", _told(found["numbers"][0]["mean"])) in rows
+    assert set(zip(("f", "m", "(other)"), shares["sex"], strict=True)) <= rows
+    assert set(zip(("low", "high", "(other)"), shares["income"], strict=True)) <= rows
+    found, rows = _statistic(shared, {"name": "quantiles"}, columns=["age"])
+    assert {("age", number(q["share"]), _told(q["at"])) for q in found["columns"][0]["quantiles"]} <= rows
+    weight = {"name": "weight", "type": "number", "lower": 0, "upper": 1}
+    spec = SPEC | {"name": "two numbers", "columns": [*SPEC["columns"], weight]}
+    file = "age,sex,income,weight\n" + "".join(f"{20 + i % 60},f,low,{i % 60 / 60}\n" for i in range(500))
+    made = shared.upload(spec, file.encode()).json()["id"]
+    shared.call("steward", "PUT", f"/v1/datasets/{made}/grants/the analyst")
+    found, rows = _statistic(shared, {"name": "covariance"}, dataset=made, columns=["age", "weight"])
+    assert len(found["columns"]) == 2
+    assert {(name, *map(_told, row)) for name, row in zip(found["columns"], found["correlation"], strict=True)} <= rows
+
+
+def test_a_profile(shared: Service) -> None:
+    found, rows = _statistic(shared, {"name": "profile"})
+    age, sex, income = found["columns"]
+    at = {quantile["share"]: quantile["at"] for quantile in age["quantiles"]}
+    assert ("age", *map(_told, (age["mean"], age["std"], at[0.5], at[0.05], at[0.95]))) in rows
+    for told, names in ((sex, ("f", "m", "(other)")), (income, ("low", "high", "(other)"))):
+        assert set(zip(names, map(number, told["counts"]), strict=True)) <= rows
+
+
+def test_the_best_of_several_models(shared: Service) -> None:
+    candidates = [{"method": {"name": "output_perturbation", "steps": steps}} for steps in (2, 4)]
+    document, rows = _released(
+        shared, "tunings", JOB | {"dataset": shared.dataset(), "candidates": candidates}, "model"
+    )
+    best = document["tuning"]
+    assert (f"candidate {best['candidate'] + 1}", number(best["score"]), number(best["noise_std"])) in rows
+    assert (f"{document['target']['name']}", "value") not in rows
+
+
+@pytest.mark.parametrize("target", ["income", "age"])
+def test_an_evaluation(shared: Service, target: str) -> None:
+    spec = SPEC | {"name": f"kept out for {target}", "holdout": 0.2}
+    made = shared.upload(spec, people(3000 + len(target))).json()
+    shared.call("steward", "PUT", f"/v1/datasets/{made['id']}/grants/the analyst")
+    document, _ = _released(shared, "jobs", JOB | {"dataset": made["id"], "target": target}, "model")
+    job = document["privacy"]["job"] if "job" in document["privacy"] else document["job"]
+    told, rows = _released(shared, f"models/{job}/evaluations", {"privacy": {"epsilon": 0.5}}, "evaluation")
+    result = told["result"]
+    names = (
+        {"accuracy": "accuracy", "AUC": "auc"} if target == "income" else {"mean squared error": "mean_squared_error"}
+    )
+    for name, field in names.items():
+        one = result[field]
+        ends = [
+            f"{number(one[low])} to {number(one[high])}" for low, high in (("low", "high"), ("noise_low", "noise_high"))
+        ]
+        assert (name, number(one["value"]), *ends) in rows
