@@ -168,12 +168,12 @@ def _read(file: Path) -> tuple[Dialect, list[_Seen]]:
 
 
 def _values(file: Path, dialect: Dialect, seen: Sequence[_Seen]) -> Iterator[list[pa.Array]]:
-    """All columns, some records at a time, by their places: two may have one name."""
+    """All columns, some records at a time, by their places: two may have one name. What no server reads is missing."""
     with file.open("rb") as source:
         is_parquet = source.read(len(parquet.MAGIC)) == parquet.MAGIC
     if is_parquet:
         for batch in pq.ParquetFile(file).iter_batches():
-            yield batch.columns
+            yield [column if parquet.is_read(column.type) else pa.nulls(len(column)) for column in batch.columns]
     else:
         for found in records.batches(file, [_Named(column.name) for column in seen], dialect):
             yield found.columns

@@ -92,11 +92,11 @@ def _judge(file: pq.ParquetFile, columns: Sequence[Named], most_rows: int) -> tu
     texts = []
     for index, name in enumerate(names):
         kind = schema.field(name).type
-        if is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
+        if _is_words(kind):
             texts.append(name)
         elif is_date(kind) and not columns[index].date:
             raise Mismatch(index, columns[index].name, "holds dates: say with `date` what of them is stored")
-        elif not _is_read(kind):
+        elif not is_read(kind):
             raise Mismatch(index, columns[index].name, "has a type that is not read")
     if not 0 <= file.metadata.num_rows <= most_rows:
         raise TooLarge(f"With these columns at most {most_rows} rows are taken.")
@@ -132,7 +132,12 @@ def _start(chunk: pq.ColumnChunkMetaData) -> int:
     return words if words is not None and 0 < words < first else first
 
 
-def _is_read(kind: pa.DataType) -> bool:
+def is_read(kind: pa.DataType) -> bool:
+    """Whether a column of this type can be declared."""
     types = pa.types
-    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null, is_date)
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null, is_date, _is_words)
     return any(test(kind) for test in tests)
+
+
+def _is_words(kind: pa.DataType) -> bool:
+    return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
