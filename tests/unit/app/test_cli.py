@@ -313,6 +313,10 @@ def test_a_model_is_evaluated_on_what_was_kept_out(
         out = tmp_path / "evaluation.json"
         code, told, _ = run("evaluate", trained.id, "--epsilon", "0.5", "--bins", "10", "--out", str(out))
         assert (code, [word in told for word in ("AUC", "log loss", "noise alone", "threshold")]) == (0, [True] * 4)
+        aged = client.jobs.submit(dataset=name, target="age", privacy=0.5)
+        aged.wait(progress=False)
+        code, told, _ = run("evaluate", aged.id, "--epsilon", "0.5")
+        assert (code, [word in told for word in ("mean squared error", "mean absolute")]) == (0, [True] * 2)
         other = trained.evaluate(privacy=0.5, bins=10).evaluation(progress=False)
         assert (other.dataset, other.model, other.result.name) == (made["holdout"], trained.id, "two_classes")
         again = client.quote(model=trained.id, privacy=0.5, bins=10)

@@ -1,6 +1,7 @@
 """A home and its database are of one service: any other pair is refused, and nothing of either is touched."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from app.cli.common import Refusal
 from app.cli.state import opened
 from app.datasets import folders
 from app.identity.home import IDENTITY_FILE, Misplaced, open_database
+from app.persistence.files import write_whole
 from app.persistence.session import Database
 from app.persistence.tables import service
 from app.settings import Settings
@@ -131,3 +133,20 @@ def test_a_file_that_is_named_as_an_upload_is_nobodys_upload(world: World) -> No
         assert folders.sweep(home, connection) == ["incoming-file"]
         assert filling.exists()
     assert (home / "quarantine" / "incoming-file").read_bytes() == b"rows of somebody"
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    file = tmp_path / "key"
+    write_whole(file, b"first")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, full)
+        with pytest.raises(OSError, match="No space"):
+            write_whole(file, b"second")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("key", b"first")]
