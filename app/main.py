@@ -260,12 +260,12 @@ def _start(
     if written is not None:
         _tell_token(settings, written)
     lives = Lives(home, database.clock.boot)
-    dispatcher = Dispatcher(settings, database, keys, running, lives.ended, told)
+    changes = Changes(database)
+    dispatcher = Dispatcher(settings, database, keys, running, lives.ended, told, changes.tell)
     if settings.scheduler is None:  # what runs on somebody else's cluster may outlive its server
         lives.begin(dispatcher.holder)
     dispatcher.start()
-    changes = Changes(database, dispatcher.wake)
-    changes.start()
+    changes.start(dispatcher.wake)
     courier = Courier(database, keys, settings.webhook_hosts)
     courier.start()
     threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()

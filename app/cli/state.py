@@ -100,7 +100,7 @@ def _running(settings: Settings, begun: Begun, port: socket.socket) -> Iterator[
         while not server.started or not application.state.services.ready.is_set():
             if not thread.is_alive() or time.monotonic() > deadline:
                 raise Refusal(f"the server does not start on the state in {settings.home}; see `purse serve`")
-            time.sleep(0.05)
+            time.sleep(0.01)
         yield
     finally:
         server.should_exit = True

@@ -2,7 +2,8 @@
 
 What is heard is that a job's public state may be another one, and never that an attempt has ended before its time
 (`app.jobs.grid`): the moment of that is no news to anybody. Whoever is woken looks into the database; and looks now and
-then without being woken, since what was announced while nobody listened is lost.
+then without being woken, since what was announced while nobody listened is lost. The ends that this server itself tells
+its streams hear of at once (`tell`): where there is but a file, others are heard of some tenths of a second later.
 """
 
 import asyncio
@@ -24,17 +25,16 @@ class Changes:
     Parameters
     ----------
     database : what others announce, or commit, there
-    wake : called after each change, whatever job's
     """
 
-    def __init__(self, database: Database, wake: Callable[[], None]) -> None:
-        self._database, self._wake = database, wake
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._waiting: dict[asyncio.Event, tuple[str, asyncio.AbstractEventLoop]] = {}
         self._guard, self._stopped = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="changes", daemon=True)
 
-    def start(self) -> None:
-        """Returns at once."""
+    def start(self, wake: Callable[[], None]) -> None:
+        """Listen from now on, and wake after each change that is heard, whatever job's. Returns at once."""
+        self._thread = threading.Thread(target=self._listen, args=(wake,), name="changes", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -54,18 +54,19 @@ class Changes:
             with self._guard:
                 del self._waiting[event]
 
-    def _listen(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                for job_id in self._database.changes(self._stopped):
-                    self._tell(job_id)
-            except Exception as error:
-                _log.warning("not_listening %s", type(error).__name__)
-                self._stopped.wait(_AGAIN)
-
-    def _tell(self, job_id: str | None) -> None:
-        self._wake()
+    def tell(self, job_id: str | None) -> None:
+        """Streams of this job look now; of whatever job if None."""
         with self._guard:
             for event, (mine, loop) in self._waiting.items():
                 if job_id in (None, mine):
                     loop.call_soon_threadsafe(event.set)
+
+    def _listen(self, wake: Callable[[], None]) -> None:
+        while not self._stopped.is_set():
+            try:
+                for job_id in self._database.changes(self._stopped):
+                    wake()
+                    self.tell(job_id)
+            except Exception as error:
+                _log.warning("not_listening %s", type(error).__name__)
+                self._stopped.wait(_AGAIN)

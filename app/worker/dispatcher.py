@@ -80,6 +80,7 @@ class Dispatcher:
     engine : who runs the attempts; closed by whoever made it
     ended : the holders that are known to be dead, each told once
     told : hears of each end that was told: the state, and the seconds from the submission, a point of the grid
+    changed : hears at once whose end that was
     """
 
     def __init__(
@@ -90,9 +91,10 @@ class Dispatcher:
         engine: Engine,
         ended: Callable[[], Sequence[str]] = tuple,
         told: Callable[[str, float], None] = lambda _state, _due: None,
+        changed: Callable[[str], None] = lambda _job: None,
     ) -> None:
         self._settings, self._database, self._keys, self._engine = settings, database, keys, engine
-        self._ended, self._told, self._limits = ended, told, Limits.running(settings)
+        self._ended, self._told, self._changed, self._limits = ended, told, changed, Limits.running(settings)
         self._clock = database.clock
         self._holder = Holder(self._clock, settings.lease_seconds)
         self._running: list[_Running] = []
@@ -223,6 +225,7 @@ class Dispatcher:
                 _say(claim, f"release_failed {type(error).__name__}", logging.ERROR)
                 said = attempts.fail(self._database, claim)
             if said is not None and claim.job.due is not None:  # else it was cancelled, or another server was first
+                self._changed(claim.id)
                 _say(claim, f"job_{said}")
                 with in_request(claim.job.request_id):
                     self._told(said, claim.job.due)

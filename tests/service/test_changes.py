@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import sqlalchemy as sa
 from app.identity.store import Principal
 from app.jobs import attempts, events, service
 from app.jobs.changes import Changes
+from app.persistence import sqlite
 from app.persistence.session import Database
 from purse.wire.jobs import JobEvent
+from tests.service.conftest import MakeService
 from tests.support.patience import PATIENCE, until
 from tests.support.postgres import Cluster
+from tests.support.service import JOB
 from tests.support.world import World, output
 
 
@@ -26,8 +30,8 @@ class Server:
     def __init__(self, world: World) -> None:
         self.world = World.at(world.settings.home)
         self.woken = threading.Event()
-        self.changes = Changes(self.world.database, self.woken.set)
-        self.changes.start()
+        self.changes = Changes(self.world.database)
+        self.changes.start(self.woken.set)
 
     def hears(self) -> bool:
         """Whether it is woken, by what has happened since it was asked last."""
@@ -91,6 +95,21 @@ def test_another_server_hears_of_each_change(world: World, there: Server, monkey
 
 
 @pytest.mark.slow
+def test_an_end_that_is_told_here_is_heard_of_at_once(
+    tmp_path: Path, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody looks whether the file has changed, nor at the job without being woken."""
+    monkeypatch.setattr(sqlite, "_LOOK", PATIENCE)
+    monkeypatch.setattr(events, "SLOW", PATIENCE)
+    with make_service(tmp_path) as service:
+        asked = JOB | {"dataset": service.dataset(), "method": {"name": "dp_gd", "steps": 1997}}
+        job = service.call("analyst", "POST", "/v1/jobs", json=asked).json()["id"]
+        start = time.monotonic()
+        assert '"state":"done"' in service.call("analyst", "GET", f"/v1/jobs/{job}/events").text
+        assert time.monotonic() - start < PATIENCE, "it was woken"
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_postgres")
 class TestOnPostgres:
     """LISTEN and NOTIFY."""
@@ -139,14 +158,14 @@ class _hearing:  # noqa: N801  # a context
 
 
 def test_a_stream_waits_for_its_own_job_alone(world: World) -> None:
-    changes = Changes(world.database, lambda: None)
+    changes = Changes(world.database)
 
     async def heard() -> list[bool]:
         with changes.of("job_1") as mine, changes.of("job_2") as others:
-            changes._tell("job_1")
+            changes.tell("job_1")
             await asyncio.sleep(0)
             first = [mine.is_set(), others.is_set()]
-            changes._tell(None)
+            changes.tell(None)
             await asyncio.sleep(0)
             return [*first, others.is_set()]
 

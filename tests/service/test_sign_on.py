@@ -436,7 +436,7 @@ def test_an_operator_bounds_sign_ons_too(tmp_path: Any, make_service: MakeServic
 def test_a_stream_ends_with_the_sign_on(signed: Service) -> None:
     async def told() -> list[Any]:
         over = Principal("idn_nobody", "nobody", "analyst", ends="1970-01-01T00:00:00.000Z")
-        nobody = Changes(signed.database, lambda: None)
+        nobody = Changes(signed.database)
         return [event async for event in events.follow(signed.database, "job_nobody", (-1, 0, 0), over, nobody)]
 
     assert asyncio.run(told()) == []
