@@ -69,6 +69,7 @@ class Profile:
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
+        self._looking = False
 
     def start(self) -> None:
         """From here on, in the main thread."""
@@ -77,11 +78,16 @@ class Profile:
         signal.setitimer(signal.ITIMER_PROF, _EVERY, _EVERY)
 
     def _look(self, _signal: int, frame: FrameType | None) -> None:
-        own = threading.get_ident()
+        if (
+            self._looking
+        ):  # what the collector runs within may be interrupted too: _current_frames holds a lock meanwhile
+            return
+        self._looking, own = True, threading.get_ident()
         for thread, other in sys._current_frames().items():
             where = frame if thread == own else other
             if where is not None and where.f_code.co_name not in _IDLE:
                 self._seen[_part(where)] += 1
+        self._looking = False
 
     def _tell(self, *_: Any) -> None:
         seen, self._seen = self._seen, Counter()

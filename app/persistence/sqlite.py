@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +21,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from app.persistence.dialect import Alone, continue_job_numbers, json_at, next_job_number
+from app.persistence.files import locked
 
 _BUSY_MILLISECONDS = 60_000
 _LOOK = 0.3  # seconds between two looks for what others have committed
@@ -32,7 +34,7 @@ class Sqlite:
     upgrades_at_start = True
 
     def __init__(self, url: sa.URL) -> None:
-        self._turn = Turn()
+        self._turn = Turn(Path(url.database or ""))
         self.writer = _engine(url, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
         self.reader = _engine(url, "BEGIN", ("query_only=ON",))
 
@@ -73,9 +75,13 @@ class Sqlite:
 
 
 class Turn:
-    """A lock that is granted in the order of asking. (SQLite's own waiting starves under saturation.)"""
+    """A lock that is granted in the order of asking among the threads of a process, and soon among processes.
 
-    def __init__(self) -> None:
+    SQLite's own waiting looks again at intervals of up to .1 s, and starves under saturation.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
         self._guard = threading.Lock()
         self._waiting: deque[threading.Lock] = deque()
 
@@ -89,7 +95,8 @@ class Turn:
                 mine.release()
         mine.acquire()
         try:
-            yield
+            with locked(self._file):
+                yield
         finally:
             with self._guard:
                 self._waiting.popleft()

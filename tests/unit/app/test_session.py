@@ -1,6 +1,7 @@
 """The unit of work: writers never interleave, whether threads or processes; readers cannot write."""
 
 import asyncio
+import fcntl
 import sqlite3
 import subprocess
 import sys
@@ -210,8 +211,8 @@ def test_errors_do_not_repeat_values(database: Database) -> None:
     assert "canary4711" not in str(caught.value)
 
 
-def test_turns_come_in_the_order_of_asking() -> None:
-    turn, order = Turn(), []
+def test_turns_come_in_the_order_of_asking(tmp_path: Path) -> None:
+    turn, order = Turn(tmp_path / "purse.sqlite3"), []
 
     def ask(i: int) -> None:
         with turn.taken():
@@ -226,6 +227,32 @@ def test_turns_come_in_the_order_of_asking() -> None:
     for thread in threads:
         thread.join()
     assert order == list(range(30))
+
+
+def test_a_writer_of_another_process_waits_at_a_lock_and_not_by_looking_again(tmp_path: Path) -> None:
+    """Each of them has a `Turn` of its own."""
+    file = tmp_path / "purse.sqlite3"
+    order: list[str] = []
+    first, second = Turn(file), Turn(file)
+
+    def ask() -> None:
+        with second.taken():
+            order.append("second")
+
+    other = threading.Thread(target=ask)
+    with first.taken():
+        other.start()
+        while not second._waiting:
+            time.sleep(0.0005)
+        with (tmp_path / ".purse.sqlite3.lock").open("ab") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        order.append("first")
+    other.join()
+    assert order == ["first", "second"]
+    with pytest.raises(ZeroDivisionError), first.taken():
+        raise ZeroDivisionError
+    with second.taken():
+        pass
 
 
 def test_stamps_are_of_the_given_clock(tmp_path: Path) -> None:
