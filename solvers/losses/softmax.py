@@ -11,6 +11,7 @@ from accounting.numbers import whole
 from solvers.errors import Unsuitable
 
 MOST_CLASSES = 2**16
+_LEAST_EXPONENT = -300.0  # as that of the loops (`solvers.kernels.exponential`): nothing is subnormal
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,9 @@ class Softmax:
         return value
 
     def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm = p - e_y for each column of (K, n) margins, as a new array (K, n)."""
+        """df/dm = p - e_y for each column of (K, n) margins, as a new array (K, n); no p is below e^-300 / K."""
         # At most 0, and 0 for some class, so that nothing overflows and the sum of the exponentials is in [1, K].
-        slopes: NDArray[np.float64] = margin - margin.max(axis=0)
+        slopes: NDArray[np.float64] = np.maximum(margin - margin.max(axis=0), _LEAST_EXPONENT)
         np.exp(slopes, out=slopes)
         slopes /= slopes.sum(axis=0)
         slopes[_at(y)] -= 1.0

@@ -23,6 +23,7 @@ from solvers.losses import (
     Power,
     Quantile,
     Sigmoid,
+    Softmax,
     Squared,
     names,
 )
@@ -70,16 +71,30 @@ class Exact:
 @pytest.mark.slow
 def test_the_loops_exponential_is_the_exponential() -> None:
     """Within one unit in the last place, out to where it stays what it is; not a number of none."""
-    x = np.concatenate(
-        [np.linspace(-708, 708, 4001), np.linspace(-1, 1, 2001), np.arange(-1020, 1021) * math.log(2) / 2]
-    )
+    x = np.concatenate([np.linspace(-300, 300, 4001), np.linspace(-1, 1, 2001), np.arange(-865, 866) * math.log(2) / 2])
     with mpmath.workdps(40):
         off = [abs(mpmath.mpf(kernels.exp(at)) / mpmath.exp(mpmath.mpf(at)) - 1) for at in x.tolist()]
     assert max(off) <= 2.0**-52
     assert kernels.exp(0.0) == kernels.exp(-0.0) == 1.0
-    assert kernels.exp(-math.inf) == kernels.exp(-1e300) == kernels.exp(-708.0) > 0.0
-    assert kernels.exp(math.inf) == kernels.exp(1e300) == kernels.exp(708.0) < math.inf
+    assert kernels.exp(-math.inf) == kernels.exp(-1e300) == kernels.exp(-300.0) > 0.0
+    assert kernels.exp(math.inf) == kernels.exp(1e300) == kernels.exp(300.0) < math.inf
     assert math.isnan(kernels.exp(math.nan))
+
+
+def test_no_slope_is_a_subnormal_number() -> None:
+    """Nor its product with the smallest code: a record's margin would be told by the time that it takes."""
+    far = np.concatenate([np.linspace(0.0, 800.0, 4001), [1e300]])
+    margins = np.stack([np.zeros_like(far), -far])
+    slopes = [
+        loss.slope(sign * far, np.full(len(far), y))
+        for loss in (Logistic(), Sigmoid())
+        for sign in (-1, 1)
+        for y in (-1.0, 1.0)
+    ]
+    slopes += [Softmax(2).slope(margins, np.full(len(far), y))[k] for y in (0.0, 1.0) for k in (0, 1)]
+    sizes = np.abs(np.concatenate(slopes))
+    assert (sizes[sizes > 0] * 2.0**-300 >= np.finfo(float).tiny).all()
+    assert len(sizes) == 12 * len(far)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
