@@ -184,11 +184,13 @@ async def download(
 
 async def _known(visit: Visit, job_id: str) -> dict[str, Any]:
     job = await visit.api.get(f"/v1/jobs/{job_id}")
-    tables, kept_out = [], None
+    tables: list[releases.Table] = []
+    dataset: dict[str, Any] = {}
     if job["state"] == "done":
         release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{job['kind']}")
-        tables = releases.tables(job["kind"], release.content)
-    if job["state"] == "done" and job["kind"] == "model":
-        with suppress(ApiError):  # who has lost the grant keeps the model
-            kept_out = (await visit.api.get(f"/v1/datasets/{job['dataset']}"))["holdout"]
+        with suppress(ApiError):  # who has lost the grant keeps what was released
+            dataset = await visit.api.get(f"/v1/datasets/{job['dataset']}")
+        dates = {column["name"]: column.get("date") for column in dataset.get("columns", ())}
+        tables = releases.tables(job["kind"], release.content, dates)
+    kept_out = dataset.get("holdout") if job["kind"] == "model" else None
     return {"job": job, "is_over": job["state"] in _OVER, "tables": tables, "kept_out": kept_out}

@@ -1,6 +1,6 @@
 """What a job released, as tables: everything in them is published already."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,11 +35,11 @@ class Table:
     left_out: int = 0
 
 
-def tables(kind: str, content: bytes) -> list[Table]:
-    """The tables of a released model, statistic or profile."""
+def tables(kind: str, content: bytes, dates: Mapping[str, str | None]) -> list[Table]:
+    """The tables of a released model, statistic or profile; `dates` are the columns that hold days or seconds."""
     match kind:
         case "statistic":
-            return _statistic(ReleasedStatistic.model_validate_json(content))
+            return _statistic(ReleasedStatistic.model_validate_json(content), dates)
         case "evaluation":
             return _evaluation(ReleasedEvaluation.model_validate_json(content))
         case "profile":
@@ -62,12 +62,12 @@ def _model(model: Model) -> list[Table]:
     return [_bars("Coefficients of encoded values", heads, list(named), values)]
 
 
-def _statistic(found: ReleasedStatistic) -> list[Table]:
+def _statistic(found: ReleasedStatistic, dates: Mapping[str, str | None]) -> list[Table]:
     match found.result:
         case CountsResult() as counts:
             return _counts(counts)
         case MeansResult() as means:
-            numbers = [(one.column, between(one.mean)) for one in means.numbers]
+            numbers = [(one.column, between(one.mean, dates.get(one.column))) for one in means.numbers]
             shares = [
                 _table(
                     each.column.name,
@@ -78,7 +78,11 @@ def _statistic(found: ReleasedStatistic) -> list[Table]:
             ]
             return [*([_table("Means", ("column", "mean"), numbers)] if numbers else []), *shares]
         case QuantilesResult() as quantiles:
-            rows = [(one.column, number(q.share), between(q.at)) for one in quantiles.columns for q in one.quantiles]
+            rows = [
+                (one.column, number(q.share), between(q.at, dates.get(one.column)))
+                for one in quantiles.columns
+                for q in one.quantiles
+            ]
             return [_table("Quantiles", ("column", "share", "at"), rows)]
         case CovarianceResult() as spread:
             cells = [(name, *map(between, row)) for name, row in zip(spread.columns, spread.correlation, strict=True)]
@@ -135,13 +139,17 @@ def _profile(found: DatasetProfile) -> list[Table]:
 
 def _line(told: ColumnProfile) -> tuple[str, ...]:
     at = {quantile.share: quantile.at for quantile in told.quantiles or ()}
-    cells = (told.mean, told.std, at.get(0.5), at.get(0.05), at.get(0.95))
-    return (told.column.name, *map(between, cells))
+    date = None if isinstance(told.column, CategoryColumn) else told.column.date
+    mean, *quantiles = (between(place, date) for place in (told.mean, at.get(0.5), at.get(0.05), at.get(0.95)))
+    return (told.column.name, mean, between(told.std), *quantiles)
 
 
-def between(found: Interval | None) -> str:
-    """A number and its interval."""
-    return "–" if found is None else f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
+def between(found: Interval | None, date: str | None = None) -> str:
+    """A number and its interval; a place in a column of dates as a date, to the day where it holds days."""
+    if found is None:
+        return "–"
+    at, low, high = (words.dated(value, date) or number(value) for value in (found.value, found.low, found.high))
+    return f"{at} [{low}, {high}]"
 
 
 def _parts(axis: Axis) -> list[str]:

@@ -40,6 +40,11 @@ def between(low: float, high: float, date: str | None) -> str:
     return " to ".join(_dated(end, date) or number(end) for end in (low, high))
 
 
+def dated(value: float, date: str | None) -> str | None:
+    """The date that is nearest, to the day where days are counted; None for other numbers."""
+    return _dated(round(value), date)
+
+
 def _dated(value: float, date: str | None) -> str | None:
     """The date that the number of days or seconds is; None for other numbers, and for a year that no calendar has."""
     try:

@@ -1,6 +1,7 @@
 """What a job released is on its page: each number as the document has it, under its own name."""
 
 import re
+from datetime import date, timedelta
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -59,6 +60,29 @@ def test_counts_of_one_column_and_a_cross_table(shared: Service) -> None:
         for a in ("0 to 50", "50 to 100")
     ]
     assert {(name, number(count)) for name, count in zip(names, found["counts"], strict=True)} <= rows
+
+
+def test_places_in_a_column_of_dates_are_dates(shared: Service) -> None:
+    day = {"name": "day", "type": "number", "date": "days", "lower": "2024-01-01", "upper": "2024-12-31"}
+    spec = SPEC | {"name": "days", "columns": [*SPEC["columns"], day]}
+    file = "age,sex,income,day\n" + "".join(f"{20 + i % 60},f,low,2024-0{1 + i % 9}-11\n" for i in range(500))
+    made = shared.upload(spec, file.encode()).json()["id"]
+    shared.call("steward", "PUT", f"/v1/datasets/{made}/grants/the analyst")
+
+    def told(interval: dict[str, float]) -> str:
+        at, low, high = (date(1970, 1, 1) + timedelta(round(interval[end])) for end in ("value", "low", "high"))
+        return f"{at} [{low}, {high}]"
+
+    found, rows = _statistic(shared, {"name": "means"}, dataset=made, columns=["age", "day"])
+    means = {one["column"]: one["mean"] for one in found["numbers"]}
+    assert {("day", told(means["day"])), ("age", _told(means["age"]))} <= rows
+    assert told(means["day"]).startswith("2024-")
+    found, rows = _statistic(shared, {"name": "quantiles"}, dataset=made, columns=["day"])
+    assert {("day", number(q["share"]), told(q["at"])) for q in found["columns"][0]["quantiles"]} <= rows
+    found, rows = _statistic(shared, {"name": "profile"}, dataset=made)
+    of = next(one for one in found["columns"] if one["column"]["name"] == "day")
+    at = {quantile["share"]: quantile["at"] for quantile in of["quantiles"]}
+    assert ("day", told(of["mean"]), _told(of["std"]), *(told(at[share]) for share in (0.5, 0.05, 0.95))) in rows
 
 
 def test_means_quantiles_and_correlations(shared: Service) -> None:
