@@ -1,20 +1,22 @@
 """The state under PURSE_HOME, without a server and with one inside this process."""
 
+import asyncio
 import os
 import socket
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+from anyio.from_thread import start_blocking_portal
+from fastapi import FastAPI
 from pydantic import ValidationError
+from uvicorn.server import ServerState
 
 from app.calculation.calculators import Begun, ForkedCalculators
 from app.cli.common import Refusal
-from app.http.protocol import Limits
+from app.http.protocol import BoundedProtocol, Limits
 from app.http.server import configured
 from app.identity import service
 from app.identity.home import open_database
@@ -92,16 +94,26 @@ def _listening() -> Iterator[socket.socket]:
 def _running(settings: Settings, begun: Begun, port: socket.socket) -> Iterator[None]:
     calculators = ForkedCalculators(settings.calculation_seconds, begun)
     application = create_app(settings, engine=ForkedEngine(begun), calculators=calculators, alone=True)
-    server = uvicorn.Server(configured(application, Limits(), log_level="critical"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, name="server")
-    thread.start()
-    try:
-        deadline = time.monotonic() + _STARTS_WITHIN
-        while not server.started or not application.state.services.ready.is_set():
-            if not thread.is_alive() or time.monotonic() > deadline:
-                raise Refusal(f"the server does not start on the state in {settings.home}; see `purse serve`")
-            time.sleep(0.01)
-        yield
-    finally:
-        server.should_exit = True
-        thread.join()
+    with start_blocking_portal() as portal:
+        try:
+            with portal.wrap_async_context_manager(_served(application, port)):
+                if not application.state.services.ready.wait(_STARTS_WITHIN):
+                    raise StartRefused("the accountants do not load: see `purse serve`")
+                yield
+        except StartRefused as error:
+            raise Refusal(str(error)) from None
+
+
+@asynccontextmanager
+async def _served(application: FastAPI, port: socket.socket) -> AsyncIterator[None]:
+    """By uvicorn's protocol alone: its server looks ten times a second whether it is to end, and then waits as long."""
+    config, state = configured(application, Limits(), log_level="critical"), ServerState()
+    config.load()
+    state.default_headers = config.encoded_headers
+    async with application.router.lifespan_context(application):
+        protocol = partial(BoundedProtocol, Limits(), config=config, server_state=state, app_state={})
+        listening = await asyncio.get_running_loop().create_server(protocol, sock=port)
+        try:
+            yield
+        finally:
+            listening.close()

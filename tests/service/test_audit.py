@@ -102,7 +102,6 @@ def test_a_ledger_of_several_pages_is_read_to_its_end(world: World, monkeypatch:
     assert (first, second) == ("the stored state is not what its entries lead to", None)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # so uvicorn ends
 def test_a_server_inside_this_process_does_not_start_on_one_either(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +111,7 @@ def test_a_server_inside_this_process_does_not_start_on_one_either(
     identity.create(world.database, TokenRequest(name="who comes back", role="steward"))
     world.database.close()
     begun: Any = None
-    with pytest.raises(Refusal, match="does not start on the state"), state.serving(world.settings, begun, "fit"):
+    with pytest.raises(Refusal, match="restore home and database"), state.serving(world.settings, begun, "fit"):
         pytest.fail("it started")
 
 
