@@ -4,11 +4,16 @@ Every cell is a line of docs/benchmarks/peers.jsonl as soon as it is measured, s
 where it was; a cell whose line is deleted is measured again. The tables are printed from the lines.
 """
 
+import io
 import json
 import math
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -52,18 +57,24 @@ class Cell:
 
 
 def report(seeds: int) -> None:
-    """Measure what is missing, and print AdaSSP's published table and one table a dataset."""
+    """Measure what is missing, two sets at a time, and print AdaSSP's published table and one table a dataset."""
     if not PYTHON.exists():
         print("peers: run `make peers`, which makes .venv-peers")
         return
     published()
-    for load in _MEANT:
-        split = load()
-        if split is None:
-            print("peers: BENCHMARK_DATA names no folder that holds the real datasets; nothing measured")
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            _dataset(split, folder, seeds)
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        for told in pool.map(_measured, range(len(_MEANT)), repeat(seeds)):
+            print(told, end="", flush=True)
+
+
+def _measured(place: int, seeds: int) -> str:
+    """What is to be printed of this set."""
+    split = _MEANT[place]()
+    if split is None:
+        return "peers: BENCHMARK_DATA names no folder that holds this dataset; nothing measured\n"
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as told:
+        _dataset(split, folder, seeds)
+    return told.getvalue()
 
 
 def _dataset(split: Split, folder: str, seeds: int) -> None:
