@@ -27,7 +27,7 @@ from accounting.search import Found, Point, largest
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
 _COARSE = 0.1  # and so close on a coarser grid, where it only looks for a place to begin
 _BEGUN = 4e-3  # and on as fine a grid, by what is near to what certifies: where the slope then leads is close
-_COARSENESS = 4.0
+_COARSENESS = 2.0
 _MARGIN = 1e-10
 _PURE_MARGIN = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
 _ROUNDED = 1 + 1e-15  # what two divisions may be off by

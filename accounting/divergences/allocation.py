@@ -25,7 +25,8 @@ Vector = NDArray[np.float64]
 
 _ROUNDING = 1 + 1e-6
 _FALLS = (0.2, 0.5)  # by which -ln of the profile grows from knot to knot: in its body and its tail
-_SEARCH = {"about": (1.5, 5.0), "nearly": (0.7, 2.0)}  # and between the points of a search, a spline between them
+# And between the points of a search, a spline between them; before these, how far about the first one is.
+_SEARCH = {"about": (0.7, 1.5, 5.0), "nearly": (0.2, 0.4, 2.5)}
 _BODY = 0.03  # of the profile at gamma = 1, where the tail begins
 _NOTHING = 1e-17  # beside any delta
 _LEAST = 1e-12  # beyond the last knot the profile is at most this, all of it counted as infinite loss
@@ -85,8 +86,10 @@ def _zeroed(c: float, q: float, gamma: float, slots: int, begun: slot_sums.Begun
     """The larger of E[(1 - q + q S - gamma)_+] and E[(1 - gamma (1 - q + q S))_+], S the mean of the slots' ratios."""
     with_it = q * slot_sums.excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q, begun)
     least = (1 - 1 / gamma) / q - 1  # where it is 0 or above, 1 - gamma (1 - q) is not positive
-    without = gamma * q * slot_sums.excess(slot_law.single(c, True), slots, least) if least < 0 else 0.0
-    return max(with_it, without)
+    if least >= 0:
+        return with_it
+    share = gamma * q
+    return max(with_it, share * slot_sums.excess(slot_law.single(c, True), slots, least, little=0.5 * with_it / share))
 
 
 @lru_cache(maxsize=1024)
@@ -141,8 +144,8 @@ def _knots(mechanism: Allocation, noise_multiplier: float, search: Search | None
         return hockey_stick(mechanism, noise_multiplier, epsilon, relation, begun)
 
     if search:
-        falls = _SEARCH[search]
-        few, bounds = _along(profile, falls[0] * step, *falls)
+        first, *falls = _SEARCH[search]
+        few, bounds = _along(profile, first * step, *falls)
         logs = spline(few, [math.log(max(bound, 1e-300)) for bound in bounds])
         epsilons, bounds = _along(lambda epsilon: math.exp(min(logs(epsilon), 0.0)), _FALLS[0] * step, *_FALLS)
     else:

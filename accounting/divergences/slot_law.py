@@ -115,26 +115,48 @@ def _spread(edges: Vector, chance: Vector, mean: Vector) -> Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class Trimmed:
-    """A law within a cap and a floor, and what E[(S - T kappa)_+], S = X_1 + ... + X_T, looks like.
+class Stretch:
+    """What E[(S - T kappa)_+], S = X_1 + ... + X_T, looks like, and which part of a law it is about.
 
     Parameters
     ----------
-    law : what lies beyond the cap or the floor is put there; the cap's part is in `cut`
     typical : the deviation of S but for jumps
     scale : on which the value changes with kappa: that deviation, where many X pass T kappa together; where one that is
         larger than all others miss does, by how much it then is so in the mean
     rough : about the value, but for a large factor
+    law, over, under : all of X; E[(X - x_i)_+] and E[(x_i - X)_+]
+    jump, first : the point that one X passes if it makes S pass T kappa, none if no X does; and the lowest usual one
+    slots : T
     """
 
-    law: SlotLaw
     typical: float
     scale: float
     rough: float
+    law: SlotLaw
+    over: Vector
+    under: Vector
+    jump: int | None
+    first: int
+    slots: int
+
+    def within(self, trim: float) -> SlotLaw:
+        """The law within a cap that cuts `trim` of what one X alone adds, and a floor that hardly raises the mean. What
+        lies beyond them is put there; the cap's part is in `cut`.
+        """
+        law, over, jump = self.law, self.over, self.jump
+        x, p = law.points, law.masses
+        top = len(x) - 1 if jump is None else jump + int(np.argmax(over[jump:] <= trim * over[jump]))
+        floor = np.flatnonzero((self.under <= _FLOOR * self.scale / self.slots) | (x <= -4 * x[top]))
+        bottom = min(int(floor[-1]), self.first, top - 1)
+        masses = p[bottom : top + 1].copy()
+        masses[0] += p[:bottom].sum()
+        masses[-1] += p[top + 1 :].sum()
+        cut = law.cut + float(p[top + 1 :] @ (x[top + 1 :] - x[top]))
+        return SlotLaw(x[bottom : top + 1], masses, cut, law.conditioning)
 
 
-def trimmed(law: SlotLaw, slots: int, kappa: float, trim: float) -> Trimmed:
-    """Within a cap that cuts `trim` of what one X alone adds, and a floor that hardly raises the mean."""
+def stretch(law: SlotLaw, slots: int, kappa: float) -> Stretch:
+    """Where in a law the value comes from."""
     x, p, T = law.points, law.masses, slots
     tail = np.append(np.cumsum(p[:0:-1])[::-1], 0.0)  # P(X > x_i)
     first = min(int(np.searchsorted(-tail, _TYPICAL / T - 1)), len(x) - 2)
@@ -142,20 +164,12 @@ def trimmed(law: SlotLaw, slots: int, kappa: float, trim: float) -> Trimmed:
     inner, share = x[first : last + 1], p[first : last + 1] / p[first : last + 1].sum()
     middle = float(share @ inner)
     typical = math.sqrt(T * float(share @ (inner - middle) ** 2))
-    over = np.append(np.cumsum((np.diff(x) * tail[:-1])[::-1])[::-1], 0.0)  # E[(X - x_i)_+]
-    under = np.append(0.0, np.cumsum(np.diff(x) * (1.0 - tail[:-1])))  # E[(x_i - X)_+]
+    over = np.append(np.cumsum((np.diff(x) * tail[:-1])[::-1])[::-1], 0.0)
+    under = np.append(0.0, np.cumsum(np.diff(x) * (1.0 - tail[:-1])))
     missing = T * kappa - (T - 1) * middle
     jump = int(np.searchsorted(x, max(missing, typical)))
-    scale, top = typical, len(x) - 1
-    if jump < top and tail[jump] > 0:
-        scale = max(typical, float(over[jump] / tail[jump])) if missing > _FAR * typical else typical
-        top = jump + int(np.argmax(over[jump:] <= trim * over[jump]))
-    floor = np.flatnonzero((under <= _FLOOR * scale / T) | (x <= -4 * x[top]))
-    bottom = min(int(floor[-1]), first, top - 1)
-    masses = p[bottom : top + 1].copy()
-    masses[0] += p[:bottom].sum()
-    masses[-1] += p[top + 1 :].sum()
-    cut = law.cut + float(p[top + 1 :] @ (x[top + 1 :] - x[top]))
+    jumps = jump < len(x) - 1 and tail[jump] > 0
+    scale = max(typical, float(over[jump] / tail[jump])) if jumps and missing > _FAR * typical else typical
     many = typical * math.exp(-0.5 * min(max(missing, 0.0) / typical, 38.0) ** 2)
     rough = T * float(over[min(jump, len(x) - 1)]) + many
-    return Trimmed(SlotLaw(x[bottom : top + 1], masses, cut, law.conditioning), typical, scale, rough)
+    return Stretch(typical, scale, rough, law, over, under, jump if jumps else None, first, T)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from accounting.divergences.slot_law import SlotLaw, Trimmed, Vector, trimmed
+from accounting.divergences.slot_law import SlotLaw, Stretch, Vector, stretch
 
 _UNIT = 2.0**-53
 _STEP = 0.12  # sqrt(T) lattice steps, over the scale on which the value changes
@@ -61,16 +61,18 @@ class Begun:
     ways: int = 0
 
 
-def excess(law: SlotLaw, slots: int, kappa: float, begun: Begun | None = None) -> float:
-    """E[(S/T - kappa)_+], rounded up; infinite where the arithmetic does not reach. Higher, rarely, if `begun`."""
+def excess(law: SlotLaw, slots: int, kappa: float, begun: Begun | None = None, little: float = 0.0) -> float:
+    """E[(S/T - kappa)_+], rounded up; infinite where the arithmetic does not reach. Higher, rarely, if `begun`; where a
+    first bound of it is at most `little`, that one.
+    """
     least, coarse, within = math.inf, 0.0, dict[float, _Within]()
-    begun = begun or Begun()
+    begun, part = begun or Begun(), stretch(law, slots, kappa)
     for i, way in enumerate(_WAYS[begun.ways :], begun.ways):
         if way.trim <= coarse:
             continue
         if way.trim not in within:
-            within[way.trim] = _within(law, slots, kappa, way.trim)
-        found = _excess(within[way.trim], slots, kappa, way)
+            within[way.trim] = _within(part, kappa, way.trim)
+        found = _excess(within[way.trim], slots, kappa, way, little)
         least = min(least, found.value)
         if found.raised < _LOST and not found.lost:
             begun.ways = i
@@ -95,34 +97,35 @@ _NOTHING_FOUND = _Found(math.inf, 0.0, True)
 class _Within:
     """A law within its cap and floor; tilts that may be good, and ln M^T at each."""
 
-    trimmed: Trimmed
+    part: Stretch
+    law: SlotLaw
     thetas: Vector
     powers: Vector
 
 
-def _within(law: SlotLaw, T: int, kappa: float, trim: float) -> _Within:
-    within = trimmed(law, T, kappa, trim)
-    return _Within(within, *_powers(within.law, within.law.points - kappa, T, within.typical))
+def _within(part: Stretch, kappa: float, trim: float) -> _Within:
+    law = part.within(trim)
+    return _Within(part, law, *_powers(law, law.points - kappa, part.slots, part.typical))
 
 
-def _excess(cut: _Within, T: int, kappa: float, way: _Way) -> _Found:
+def _excess(within: _Within, T: int, kappa: float, way: _Way, little: float = 0.0) -> _Found:
     """The same in one way."""
-    within, thetas, powers = cut.trimmed, cut.thetas, cut.powers
-    law = within.law
+    part, law, thetas, powers = within.part, within.law, within.thetas, within.powers
     chernoff = powers - 1 - np.log(thetas)
     best = int(np.argmin(chernoff))
     eta = T * _UNIT * 2**13 * (1 + law.conditioning)
     if not eta < _LARGEST_ETA:
         return _NOTHING_FOUND
     rounding = math.exp(eta)
-    if chernoff[best] < math.log(_NOTHING * T):
-        return _Found(rounding * (math.exp(chernoff[best]) / T + law.cut), 0.0, False)
+    crude = rounding * (math.exp(min(chernoff[best], _LARGEST_POWER)) / T + law.cut)
+    if chernoff[best] < math.log(_NOTHING * T) or crude <= little:
+        return _Found(crude, 0.0, False)
     theta, around, power = _circle(thetas, powers, way)
-    hopeless = way is not _WAYS[-1] and within.rough * theta < 0.1 * way.least(T) * math.exp(min(power, _LARGEST_POWER))
+    hopeless = way is not _WAYS[-1] and part.rough * theta < 0.1 * way.least(T) * math.exp(min(power, _LARGEST_POWER))
     if hopeless or not 0 < around < math.inf:
         return _NOTHING_FOUND
     finest, found = around / max(_LARGEST_CIRCLE, 2**8 * math.sqrt(T)), math.inf
-    scale = min(1 / float(thetas[best]), within.scale)
+    scale = min(1 / float(thetas[best]), part.scale)
     step = max(min(_STEP * scale / math.sqrt(T), around / _SMALLEST_CIRCLE), finest)
     while max(float(np.abs(law.points).max()), T * abs(kappa)) / step < 2.0**52:
         size = fft.next_fast_len(math.ceil(around / step) + 1, real=True)
@@ -144,7 +147,7 @@ def _powers(law: SlotLaw, v: Vector, T: int, typical: float) -> tuple[Vector, Ve
         low, high = min(low, 5 / largest), min(high, _LARGEST_POWER / largest)
     thetas = np.exp(np.linspace(math.log(low), math.log(max(high, 3 * low)), _TILTS))
     exponents = np.multiply.outer(thetas, v)
-    most = exponents.max(axis=1)
+    most = thetas * largest  # of points that ascend
     exponents -= most[:, None]
     return thetas, T * (np.log(np.exp(exponents, out=exponents) @ law.masses) + most)
 

@@ -213,6 +213,24 @@ def test_epsilon_of_one_use_is_where_its_profile_passes_delta() -> None:
 
 
 @pytest.mark.slow
+def test_a_sum_that_is_less_than_the_other_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between zeroed neighbors the larger of two sums counts: the second, where it is little, is bounded crudely."""
+    real, crude = slot_sums.excess, []
+
+    def to_the_end(law: Any, slots: int, kappa: float, begun: Any = None, little: float = 0.0) -> float:
+        found = real(law, slots, kappa, begun)
+        crude.append(real(law, slots, kappa, begun, little) > found)
+        return found
+
+    places = [(z, epsilon) for z in (0.4, 0.8, 3.0) for epsilon in (0.0, 0.003, 0.03, 0.1, 0.3)]
+    mechanism = RandomAllocation(0.5, 300)
+    told = [hockey_stick(mechanism, z, epsilon, "zero_out") for z, epsilon in places]
+    monkeypatch.setattr(slot_sums, "excess", to_the_end)
+    assert told == [hockey_stick(mechanism, z, epsilon, "zero_out") for z, epsilon in places]
+    assert any(crude)
+
+
+@pytest.mark.slow
 def test_a_search_for_noise_asks_little_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a quote costs. Before, four passes asked for 1,500 sums, then 240."""
     asked, real = [], slot_sums.excess

@@ -85,7 +85,7 @@ def test_a_law_is_one_up_to_where_hidden_slots_are_counted_on(form: str) -> None
 @pytest.mark.parametrize("trim", [1e-3, 0.3])
 def test_a_cap_and_a_floor_raise_every_stop_loss(trim: float) -> None:
     law = slot_law.independent(1.2, 2.0)
-    found = slot_law.trimmed(law, 50, 0.5, trim).law
+    found = slot_law.stretch(law, 50, 0.5).within(trim)
     assert found.points[-1] < law.points[-1]
     assert found.points[0] > law.points[0]
     for x in np.linspace(-30, 300, 40):
@@ -95,6 +95,14 @@ def test_a_cap_and_a_floor_raise_every_stop_loss(trim: float) -> None:
 
 
 LAW = SlotLaw(np.array([-1.3, -0.2, 0.0, 0.5, 2.7]), np.array([0.2, 0.3, 0.25, 0.2, 0.05]), 0.0, 1.0)
+
+
+def test_what_is_little_is_bounded_by_no_more_than_that() -> None:
+    for mirrored, kappa in ((True, -0.9), (True, -0.8), (False, 1.3)):
+        law = slot_law.single(1.0, mirrored)
+        whole = slot_sums.excess(law, 50, kappa)
+        assert slot_sums.excess(law, 50, kappa, little=whole) == whole
+        assert whole < slot_sums.excess(law, 50, kappa, little=100 * whole) <= 100 * whole
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -237,7 +245,7 @@ def test_every_way_bounds_the_same_value(form: str) -> None:
         law, kappa = FORMS[form](c, gamma), (1 - q) * (gamma - 1) / q
         least = float(law.masses @ np.maximum(law.points - T * kappa - (T - 1) * (gamma - 1), 0.0)) / T
         found = [
-            slot_sums._excess(slot_sums._within(law, T, kappa, way.trim), T, kappa, way).value
+            slot_sums._excess(slot_sums._within(slot_law.stretch(law, T, kappa), kappa, way.trim), T, kappa, way).value
             for way in slot_sums._WAYS
         ]
         assert min(found) >= 0.98 * least
