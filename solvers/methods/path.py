@@ -54,6 +54,13 @@ class Path:
         weights[:, -1] = 0.0
         return weights.ravel()
 
+    def pulled(self, room: float, t: int) -> Vector:
+        """Where such an l1 pulls from: mean / (|mean| + room), about its sign; 0 where it pulls nothing."""
+        mean = self.mean / self._scale if t > _PENALIZED_FROM else np.zeros((self._problem.outputs, self._problem.d))
+        along: Vector = mean / (np.abs(mean) + room)
+        along[:, -1] = 0.0
+        return along.ravel()
+
     def move(self, at: Vector, direction: Vector, step: float, t: int) -> None:
         """w <- prox(at - step direction)."""
         self._before, self._w = self._w, self._problem.prox(at - step * direction, step)
@@ -66,6 +73,31 @@ class Path:
         self.frame = frame
         ratio = ratio / self._scale
         self._w, self._before = ((w.reshape(-1, len(ratio)) * ratio).ravel() for w in (self._w, self._before))
+
+
+class Weight:
+    """An l1's weight, learned from the gradients that are answered anyway: a function of answers, free of charge.
+
+    At the best weight the objective is level along s, where the l1 pulls from. A gradient's noise is independent of the
+    points before it, so that <g, s> / ||s||^2 says how much is missing, about, with noise of variance std^2 / ||s||^2.
+    The weight is the mean of a prior, N(first, width^2), and of all that was answered, within [0, 3 first].
+    """
+
+    def __init__(self, first: float, width: float, std: float) -> None:
+        """
+        Parameters
+        ----------
+        std : of a gradient's noise in each coordinate
+        """
+        self._precision = (std / width) ** 2  # in units of 1 / std^2
+        self._sum, self._most, self.value = first * self._precision, 3 * first, first
+
+    def learn(self, gradient: Vector, along: Vector) -> None:
+        """Of a gradient that was answered after `along` was known."""
+        square = float(along @ along)
+        self._sum += square * self.value + float(along @ gradient)
+        self._precision += square
+        self.value = min(max(self._sum / self._precision, 0.0), self._most)
 
 
 def scaled(center: Vector, v: Vector, power: float) -> Frame:

@@ -14,7 +14,7 @@ from solvers.doors import Standardised
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count
-from solvers.methods.path import Path, following, scaled
+from solvers.methods.path import Path, Weight, following, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
 from solvers.methods.tuning import budget_mu
 from solvers.preparation import moments
@@ -29,6 +29,8 @@ _MOMENTS = {"means": 5.0, "spread": 1.0, "variances": 3.0}  # percent of mu^2
 _TARGET = {"target_mean": 2.0, "target_spread": 2.0, "residual": 2.0}
 _RESIDUALS = (0.12, 0.3, 0.6)  # when the scale of residuals is asked for again, as shares of the steps
 _REALLOCATED = (0.1, 0.2, 0.4, 0.8)
+_ROOM = 0.1  # of the l1's penalties
+_UNSURE = 0.2  # how far the l1's weight may be off at first, in units of the noise of one answer at the whole budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,9 @@ class AdaptiveGd(Strict):
     same for every label, so that the true log-odds stay the minimizer; for numbers the residual is cut (a Huber
     loss), at a scale that is released and released again. Then w <- prox_(eta r)(v - eta (g + noise + p o v)), with v
     = w + beta (w - w_before) and penalties p at the level of the noise: a ridge, and an l1 re-weighted by the running
-    mean; none on the intercept. For classes a follows the running mean of w, at fixed steps: noise goes where the
-    model needs little of it. The answer is the mean of the points with weights 1..T, in the original columns. r acts
+    mean; none on the intercept. For classes the l1's weight follows what the gradients say of it, so that few
+    coefficients and many are learned; and a follows the running mean of w, at fixed steps: noise goes where the model
+    needs little of it. The answer is the mean of the points with weights 1..T, in the original columns. r acts
     on z's coordinates.
 
     All but the answers is a function of answers: the price is that of T gradients and the moments, exactly Gaussian.
@@ -135,18 +138,21 @@ class AdaptiveGdRun(StandardisedRun):
 
     def _classes(self, oracle: Standardised, problem: Problem) -> Vector:
         signal = self._signal(oracle, problem)
-        few = min(max((signal - 8) / 8, 0.0), 1.0)
-        center, v = moments.ask(oracle, problem, floor=3 - 2 * few)
+        few, fewer = (min(max((signal - low) / low, 0.0), 1.0) for low in (8, 4))
+        center, v = moments.ask(oracle, problem, floor=3 - 2 * fewer)
         share = oracle.share
         path = Path(problem, scaled(center, v, 0.5 + 0.5 * few))
         limit, reallocated = self._limit(problem), self._at(_REALLOCATED)
         single = oracle.planned("gradient").noise_multiplier * limit / (problem.n * share * math.sqrt(self.steps))
-        ridge, l1 = min(1.0, 1 / signal) * single, min(1.0, signal / 5) * single
-        eta = _eta(problem)
+        ridge, eta = min(1.0, 1 / signal) * single, _eta(problem)
+        width = _UNSURE * min(1.0, problem.size / 100) ** 2
+        l1 = Weight(min(1.0, signal / 5) * single, width * single, math.sqrt(self.steps) * single)
         for t in range(1, self.steps + 1):
             at = path.ahead(eta * single)
             gradient = oracle.gradient("gradient", at, path.frame, limit) / share
-            path.move(at, gradient + np.minimum(path.penalties(ridge, l1, 0.1, t), 1 / eta) * at, eta, t)
+            if t >= _REALLOCATED[0] * self.steps:
+                l1.learn(gradient, path.pulled(_ROOM, t))
+            path.move(at, gradient + np.minimum(path.penalties(ridge, l1.value, _ROOM, t), 1 / eta) * at, eta, t)
             if t in reallocated:
                 path.change(following(path.mean, v, center))
         return path.raw_mean

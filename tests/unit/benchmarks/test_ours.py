@@ -11,22 +11,16 @@ from benchmarks.ours import EPSILONS
 from solvers.columns import Columns
 
 FACTOR = 1.15
-MISSED = {("w8a", 0.2), ("w8a", 1.0)}  # as docs/benchmarks/ours.md says, with the cause
-MISSED_BY = 1.25
 FACTS, CELLS = ours.read()
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("dataset", sorted(FACTS))
 def test_auto_is_never_worse_than_the_best_by_more_than_the_factor(dataset: str, epsilon: float) -> None:
-    """In the means that are measured; a cell that is named as missed is named no longer than it is."""
+    """In the means that are measured."""
     taken = CELLS[dataset, ours.chosen(FACTS[dataset], epsilon), epsilon]
     least = min(np.mean(cell.excess) for (name, _, at), cell in CELLS.items() if (name, at) == (dataset, epsilon))
-    ratio = float(np.mean(taken.excess) / least)
-    if (dataset, epsilon) in MISSED:
-        assert FACTOR < ratio <= MISSED_BY
-    else:
-        assert ratio <= FACTOR
+    assert float(np.mean(taken.excess) / least) <= FACTOR
 
 
 def test_the_table_has_every_way_that_takes_a_dataset_at_every_epsilon() -> None:
