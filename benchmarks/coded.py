@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import loops
+from solvers import kernels
 from solvers.bounds import UNIT, block_rows
 from solvers.columns import Columns
 from solvers.data_access import data as reading
@@ -90,18 +91,24 @@ def passes(repeats: int) -> None:
 
 
 def numbers(repeats: int) -> None:
-    """Numbers alone: a full gradient beside one read of the same matrix."""
+    """Numbers alone: a full gradient beside one read of the same matrix, a bare loop, and its arithmetic alone."""
     for d in (28, 54, 116):
         data = drawn(N, (1,) * d)
-        w, X = np.random.default_rng(2).standard_normal(d + 1) / 3, data.records[0]
+        w, X, loss = np.random.default_rng(2).standard_normal(d + 1) / 3, data.records[0], Logistic().compiled
+        few = np.resize(np.arange(1024 // d), N)  # records of 8 KB, again and again: they stay in the first-level cache
         found = _together(
             repeats,
             one=partial(_gradient, data, w),
             two=partial(_gradient, data, w, threads=True),
             read=partial(loops.read, X),
+            bare=partial(loops.gradient, X, data.y, w),
+            cached=partial(kernels.sum_of_places, data.records, data.y, data.scale, few, w, loss),
         )
-        one, two = found["one"] / found["read"], found["two"] / found["read"]
-        print(f"{N} x {d} numbers: a full gradient is {one:.2f} reads, on two threads {two:.2f}")
+        reads = {name: f"{seconds / found['read']:.2f}" for name, seconds in found.items()}
+        print(
+            f"{N} x {d} numbers, in reads: a full gradient {reads['one']}, on two threads {reads['two']}; a bare loop "
+            f"that may add in any order {reads['bare']}; the gradient of as many records in the cache {reads['cached']}"
+        )
 
 
 def growth(repeats: int) -> None:

@@ -2,12 +2,13 @@
 
 A row is padded with zeros to a multiple of eight columns:
 
-    dot(X, i, w):              column j is added to sum j mod 8, in order; then the sums by halves, 4 + 4, 2 + 2, 1 + 1
-    add(total, s, X, places):  total_j + s_k x_(places k)j, one k after the other
+    dot(X, i, w), dots:  column j is added to sum j mod 8, in order; then the sums by halves, 4 + 4, 2 + 2, 1 + 1
+    add(total, s, X):    total_j + s_k x_(places k)j, one k after the other
 
 They are written as LLVM's instructions on eight numbers, because numba puts no plain sum of products into vector
 registers without leave to reassociate it; nothing here gives it. tests/unit/solvers/test_kernels.py holds them to their
-plain forms, to the last bit.
+plain forms, to the last bit. `dots` and `add` take eight rows at once, the same for each row and column, and ask
+the memory for rows that are read later; no number depends on that.
 """
 
 from collections.abc import Callable
@@ -18,8 +19,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+AHEAD = 64  # rows between the one that is read and those that are asked for
 _LANES = 8
+_ASKED = 4  # of each eight: half with the products, half with the sum, so that memory is not asked for all at once
 _VECTOR = ir.VectorType(ir.DoubleType(), _LANES)
+_EIGHT = ir.VectorType(ir.IntType(32), _LANES)
 _MASK = ir.VectorType(ir.IntType(1), _LANES)
 _ZEROS = ir.Constant(_VECTOR, [0.0] * _LANES)
 _ALIGNED = ir.Constant(ir.IntType(32), 8)
@@ -43,6 +47,13 @@ class _Row:
 
     def store(self, value: Any, j: Any) -> None:
         self._builder.store(value, self.at(j), align=8)
+
+    def fetch(self, j: Any) -> None:
+        """Asks for column j to be in the second-level cache soon; no number depends on it."""
+        number = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [_VECTOR.as_pointer(), number, number, number])
+        call = cgutils.get_or_insert_function(self._builder.module, shape, "llvm.prefetch.p0")
+        self._builder.call(call, [self.at(j), number(0), number(2), number(1)])
 
 
 def _all_lanes(builder: Any, value: Any) -> Any:
@@ -70,80 +81,86 @@ def _arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
     ]
 
 
+def _rows(builder: Any, rows: Any, places: Any, first: Any, count: int) -> list[_Row]:
+    """The rows at places_first, places_(first + 1), ..."""
+    d = builder.extract_value(rows.shape, 1)
+    at = [builder.load(builder.gep(places.data, [builder.add(first, first.type(k))])) for k in range(count)]
+    return [_Row(builder, builder.gep(rows.data, [builder.mul(place, d)])) for place in at]
+
+
+def _products(builder: Any, d: Any, read: list[_Row], right: _Row, ahead: list[_Row]) -> Any:
+    """The products of one row with a vector in every lane, or of eight in one each."""
+    sums = [cgutils.alloca_once_value(builder, _ZEROS) for _ in read]
+
+    def body(j: Any, mask: Any) -> None:
+        for row in ahead:
+            row.fetch(j)
+        factor = right.load(j, mask)
+        for own, row in zip(sums, read, strict=True):
+            builder.store(builder.fadd(builder.load(own), builder.fmul(row.load(j, mask), factor)), own)
+
+    _each(builder, d, body)
+    lanes, half = [builder.load(own) for own in sums] * (_LANES // len(sums)), _LANES // 2
+    while half:
+        lower, upper = (ir.Constant(_EIGHT, [k for k in range(16) if k // half % 2 == side]) for side in (0, 1))
+        lanes = [
+            builder.fadd(builder.shuffle_vector(a, b, lower), builder.shuffle_vector(a, b, upper))
+            for a, b in zip(lanes[::2], lanes[1::2], strict=True)
+        ]
+        half //= 2
+    return lanes[0]
+
+
 def _dot(typing: Any, X: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
     """<x_i, w>. X is (n, d), row-major, 0 <= i < n, w is of length d or more: nothing is checked."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         rows, place, vector = _arrays(context, builder, signature, args)
         d = builder.extract_value(rows.shape, 1)
-        left, right = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)])), _Row(builder, vector.data)
-        sums = cgutils.alloca_once_value(builder, _ZEROS)
-
-        def body(j: Any, mask: Any) -> None:
-            product = builder.fmul(left.load(j, mask), right.load(j, mask))
-            builder.store(builder.fadd(builder.load(sums), product), sums)
-
-        _each(builder, d, body)
-        lanes = builder.load(sums)
-        while lanes.type.count > 1:
-            half = lanes.type.count // 2
-            lower, upper = (
-                builder.shuffle_vector(lanes, lanes, ir.Constant(ir.VectorType(ir.IntType(32), half), list(places)))
-                for places in (range(half), range(half, 2 * half))
-            )
-            lanes = builder.fadd(lower, upper)
+        row = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)]))
+        lanes = _products(builder, d, [row], _Row(builder, vector.data), [])
         return builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0))
 
     return types.float64(X, i, w), generate
 
 
-def _add(typing: Any, total: Any, s: Any, X: Any, places: Any) -> Any:  # noqa: ARG001
-    """total += s_0 x_i + s_1 x_j + ..., one after the other, in place; s and places are tuples of one length.
+def _dots(typing: Any, m: Any, k: Any, X: Any, places: Any, first: Any, w: Any, later: Any) -> Any:  # noqa: ARG001
+    """m_(k + j) = <x_i, w>, i = places_(first + j), for j < 8; asks for the rows at places_later and the next three."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found, at, rows, listed, start, vector, then = _arrays(context, builder, signature, args)
+        read, ahead = _rows(builder, rows, listed, start, _LANES), _rows(builder, rows, listed, then, _ASKED)
+        lanes = _products(builder, builder.extract_value(rows.shape, 1), read, _Row(builder, vector.data), ahead)
+        _Row(builder, found.data).store(lanes, at)
+        return context.get_dummy_value()
+
+    return types.void(m, k, X, places, first, w, later), generate
+
+
+def _add(typing: Any, total: Any, s: Any, k: Any, X: Any, places: Any, first: Any, later: Any) -> Any:  # noqa: ARG001
+    """total += s_k x_i + s_(k + 1) x_j + ..., one after the other, of eight rows i = places_first, ...; asks as `dots`.
 
     X is (n, d), row-major, places in [0, n), total at least 8 longer than d, finite s: nothing is checked.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector, factors, rows, at = _arrays(context, builder, signature, args)
-        d = builder.extract_value(rows.shape, 1)
-        result = _Row(builder, vector.data)
-        read = [
-            (
-                _all_lanes(builder, builder.extract_value(factors, k)),
-                _Row(builder, builder.gep(rows.data, [builder.mul(builder.extract_value(at, k), d)])),
-            )
-            for k in range(len(signature.args[1]))
-        ]
+        vector, weights, at, rows, listed, start, then = _arrays(context, builder, signature, args)
+        read, ahead = _rows(builder, rows, listed, start, _LANES), _rows(builder, rows, listed, then, _ASKED)
+        own = [builder.load(builder.gep(weights.data, [builder.add(at, at.type(j))])) for j in range(_LANES)]
+        factors, result = [_all_lanes(builder, factor) for factor in own], _Row(builder, vector.data)
 
         def body(j: Any, mask: Any) -> None:
             value = result.load(j)
-            for factor, row in read:
+            for row in ahead:
+                row.fetch(j)
+            for factor, row in zip(factors, read, strict=True):
                 value = builder.fadd(value, builder.fmul(factor, row.load(j, mask)))
             result.store(value, j)
 
-        _each(builder, d, body)
+        _each(builder, builder.extract_value(rows.shape, 1), body)
         return context.get_dummy_value()
 
-    return types.void(total, s, X, places), generate
+    return types.void(total, s, k, X, places, first, later), generate
 
 
-def _fetch(typing: Any, X: Any, i: Any) -> Any:  # noqa: ARG001
-    """Asks for row i, which may be past the end, to be in the cache soon; no number depends on it."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        rows, place = _arrays(context, builder, signature, args)
-        d = builder.extract_value(rows.shape, 1)
-        row = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)]))
-        number = ir.IntType(32)
-        shape = ir.FunctionType(ir.VoidType(), [_VECTOR.as_pointer(), number, number, number])
-        call = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
-        with cgutils.for_range_slice(builder, d.type(0), d, d.type(_LANES), intp=d.type) as (j, _):
-            builder.call(call, [row.at(j), number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(X, i), generate
-
-
-dot = intrinsic(_dot)
-add = intrinsic(_add)
-fetch = intrinsic(_fetch)
+dot, dots, add = intrinsic(_dot), intrinsic(_dots), intrinsic(_add)

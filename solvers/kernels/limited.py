@@ -25,12 +25,10 @@ def scalar_sum(
     """Sum over start <= i < stop of t_i z_i, |t_i| <= limit inverse_i: weighted slopes, or cut residuals."""
     numbers, codes, fields, constant = records[0], records[1], records[2], records[5]
     v = inward(records, w)
-    total, t, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER, np.int64)
+    total, t, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.arange(start, stop)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
-        for k in range(count):
-            places[k] = first + k
-        margins(t, numbers, codes, fields, constant, places, count, v)
+        margins(t, numbers, codes, fields, constant, places, first - start, count, v)
         if classes:
             for k in range(count):
                 i = first + k
@@ -40,7 +38,7 @@ def scalar_sum(
             for k in range(count):
                 i = first + k
                 t[k] = min(max(t[k] - y[i], -limit * inverse[i]), limit * inverse[i])
-        add_records(total, numbers, codes, fields, constant, t, places, count)
+        add_records(total, numbers, codes, fields, constant, t, places, first - start, count)
     return outward(records, total)
 
 
@@ -62,7 +60,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
         at[0] = i
         highest = -math.inf
         for k in range(outputs):
-            margins(s, numbers, codes, fields, constant, at, 1, V[k])
+            margins(s, numbers, codes, fields, constant, at, 0, 1, V[k])
             p[k] = s[0]
             highest = max(highest, p[k])
         mass = 0.0
@@ -84,7 +82,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
         cut = allowed / max(math.sqrt(square), allowed, LEAST)
         for k in range(outputs):
             s[0] = p[k] * cut
-            add_records(total[k], numbers, codes, fields, constant, s, at, 1)
+            add_records(total[k], numbers, codes, fields, constant, s, at, 0, 1)
     found = np.empty((outputs, W.shape[1]))
     for k in range(outputs):
         found[k] = outward(records, total[k])
@@ -98,6 +96,6 @@ def residual_sum(records: Records, y: Vector, scale: Vector, w: Vector, most: fl
     v, total, m, at = inward(records, w), 0.0, np.empty(1), np.empty(1, np.int64)
     for i in range(start, stop):
         at[0] = i
-        margins(m, numbers, codes, fields, constant, at, 1, v)
+        margins(m, numbers, codes, fields, constant, at, 0, 1, v)
         total += min(abs(m[0] - y[i]), most) * (1.0 if scale[i] > 0.0 else 0.0)
     return total

@@ -21,22 +21,13 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled, inlined
-from solvers.kernels.lanes import add, dot
+from solvers.kernels.lanes import AHEAD, add, dot, dots
 from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, Vector
 
+Places = NDArray[np.int64]
 Records = tuple[
-    Vector,
-    NDArray[np.uint8],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    int,
-    int,
-    Vector,
-    Vector,
-    float,
-    NDArray[np.int64],
-    Vector,
-]
+    Vector, NDArray[np.uint8], NDArray[np.int64], Places, int, int, Vector, Vector, float, Places, Vector
+]  # fmt: skip
 """numbers (n, P); codes (n, B), in bytes; for each category used (its first byte, its bytes, its start, its length);
 where each coordinate of w is in the inner order; the inner order's length; 1 if its last is a constant, else 0; m, a
 (both empty) and c, 1 without a frame; of sparse rows where each one's entries begin, n + 1 places, then each entry's
@@ -59,48 +50,47 @@ def code(codes: NDArray[np.uint8], first: np.uint64, size: int, i: np.uint64) ->
     return found
 
 
-@compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, PLACES, types.int64, NUMBERS))
+@compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, PLACES, types.int64, types.int64, NUMBERS))
 def entries(
-    m: Vector, pairs: NDArray[np.int64], values: Vector, n: int, places: NDArray[np.int64], count: int, v: Vector
+    m: Vector, pairs: Places, values: Vector, n: int, places: Places, first: int, count: int, v: Vector
 ) -> None:
-    """m_k += <x_(places k), v> of sparse rows, if these are: apart from `margins`, which it would slow down."""
+    """m_k += <x_(places first + k), v> of sparse rows, if these are: apart from `margins`, which it would slow down."""
     for k in range(count if pairs.shape[0] > 0 else 0):
-        for q in range(pairs[places[k]], pairs[places[k] + 1]):
+        for q in range(pairs[places[first + k]], pairs[places[first + k] + 1]):
             m[k] += values[q] * v[pairs[n + 1 + q]]
 
 
-@compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, NUMBERS, PLACES, types.int64))
+@compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, NUMBERS, PLACES, types.int64, types.int64))
 def add_entries(
-    total: Vector, pairs: NDArray[np.int64], values: Vector, n: int, s: Vector, places: NDArray[np.int64], count: int
+    total: Vector, pairs: Places, values: Vector, n: int, s: Vector, places: Places, first: int, count: int
 ) -> None:
-    """total += s_k x_(places k) of sparse rows, if these are."""
+    """total += s_k x_(places first + k) of sparse rows, if these are."""
     for k in range(count if pairs.shape[0] > 0 else 0):
-        for q in range(pairs[places[k]], pairs[places[k] + 1]):
+        for q in range(pairs[places[first + k]], pairs[places[first + k] + 1]):
             total[pairs[n + 1 + q]] += s[k] * values[q]
 
 
-@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, types.int64, NUMBERS))
+@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, PLACES, types.int64, types.int64, NUMBERS))
 def margins(
     m: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
-    places: NDArray[np.int64], count: int, v: Vector,
+    places: NDArray[np.int64], first: int, count: int, v: Vector,
 ) -> None:  # fmt: skip
-    """m_k = <x_(places k), v> for k < count, v in the inner order; each in the order above.
-
-    Places are taken as unsigned numbers: of others each look-up would ask whether it counts from the end.
-    """
-    for k in range(count):
-        m[k] = dot(numbers, places[k], v)
+    """m_k = <x_(places first + k), v> for k < count, v in the inner order; unsigned places do not wrap."""
+    for k in range(0, count - 7, 8):
+        dots(m, k, numbers, places, first + k, v, min(first + k + AHEAD, places.shape[0] - 4))
+    for k in range(count - count % 8, count):
+        m[k] = dot(numbers, places[first + k], v)
     for j in range(fields.shape[0]):
-        first, size, start = np.uint64(fields[j, 0]), fields[j, 1], np.uint64(fields[j, 2])
+        byte, size, start = np.uint64(fields[j, 0]), fields[j, 1], np.uint64(fields[j, 2])
         if size == 1:
             for k in range(count):
-                m[k] += v[start + np.uint64(codes[np.uint64(places[k]), first])]
+                m[k] += v[start + np.uint64(codes[np.uint64(places[np.uint64(first + k)]), byte])]
         else:
             for k in range(count):
-                m[k] += v[start + code(codes, first, size, np.uint64(places[k]))]
-    if constant == 1:
-        for k in range(count):
-            m[k] += v[v.shape[0] - 1]
+                m[k] += v[start + code(codes, byte, size, np.uint64(places[np.uint64(first + k)]))]
+    last = v[v.shape[0] - 1]
+    for k in range(count if constant == 1 else 0):  # of no `if`, for which numba would count references, at each call
+        m[k] += last
 
 
 @compiled(ANSWER(RECORDS, NUMBERS))
@@ -132,29 +122,30 @@ def outward(records: Records, total: Vector) -> Vector:
     return found
 
 
-@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, NUMBERS, PLACES, types.int64))
+@compiled(types.void(ANSWER, ROWS, CODES, FIELDS, types.int64, NUMBERS, PLACES, types.int64, types.int64))
 def add_records(
     total: Vector, numbers: Vector, codes: NDArray[np.uint8], fields: NDArray[np.int64], constant: int,
-    s: Vector, places: NDArray[np.int64], count: int,
+    s: Vector, places: NDArray[np.int64], first: int, count: int,
 ) -> None:  # fmt: skip
-    """total += s_k x_(places k) for k < count, one after the other; total in the inner order, and 8 longer."""
-    fours = count - count % 4
-    for k in range(0, fours, 4):
-        at = (places[k], places[k + 1], places[k + 2], places[k + 3])
-        add(total, (s[k], s[k + 1], s[k + 2], s[k + 3]), numbers, at)
-    for k in range(fours, count):
-        add(total, (s[k],), numbers, (places[k],))
+    """total += s_k x_(places first + k) for k < count, one after the other; total in the inner order, and 8 longer."""
+    eights, last = count - count % 8, total[total.shape[0] - 9]
+    for k in range(0, eights, 8):
+        add(total, s, k, numbers, places, first + k, min(first + k + AHEAD + 4, places.shape[0] - 4))
+    for k in range(eights, count):
+        for q in range(numbers.shape[1]):
+            total[q] += s[k] * numbers[np.uint64(places[np.uint64(first + k)]), q]
+    for k in range(count if constant == 1 else 0):
+        last += s[k]
+    if constant == 1:
+        total[total.shape[0] - 9] = last
     for j in range(fields.shape[0]):
-        first, size, start = np.uint64(fields[j, 0]), fields[j, 1], np.uint64(fields[j, 2])
+        byte, size, start = np.uint64(fields[j, 0]), fields[j, 1], np.uint64(fields[j, 2])
         if size == 1:
             for k in range(count):
-                total[start + np.uint64(codes[np.uint64(places[k]), first])] += s[k]
+                total[start + np.uint64(codes[np.uint64(places[np.uint64(first + k)]), byte])] += s[k]
         else:
             for k in range(count):
-                total[start + code(codes, first, size, np.uint64(places[k]))] += s[k]
-    if constant == 1:
-        for k in range(count):
-            total[total.shape[0] - 9] += s[k]
+                total[start + code(codes, byte, size, np.uint64(places[np.uint64(first + k)]))] += s[k]
 
 
 @compiled(ANSWER(RECORDS, types.boolean))

@@ -47,14 +47,12 @@ def _call(typing: Any, loss: Any, m: Any, y: Any, n: Any) -> Any:  # noqa: ARG00
 call: Callable[[Slope, Vector, Vector, int], None] = intrinsic(_call)
 
 
-@compiled(types.void(ANSWER, ANSWER, SLOPE, NUMBERS, NUMBERS, PLACES, types.int64))
-def slopes(m: Vector, t: Vector, loss: Slope, y: Vector, scale: Vector, places: NDArray[np.int64], count: int) -> None:
-    """m_k = the slope at scale_i m_k and y_i, i = places_k, clipped to its bound, for k < count; t is room."""
+@compiled(types.void(ANSWER, SLOPE, NUMBERS, NUMBERS, types.int64))
+def slopes(m: Vector, loss: Slope, y: Vector, scale: Vector, count: int) -> None:
+    """m_k = the slope at scale_k m_k and y_k, clipped to its bound, for k < count."""
     for k in range(count):
-        i = places[k]
-        m[k] *= scale[i]
-        t[k] = y[i]
-    call(loss, m, t, count)
+        m[k] *= scale[k]
+    call(loss, m, y, count)
     for k in range(count):
         m[k] = min(max(m[k], -loss[4]), loss[4])
 

@@ -58,23 +58,10 @@ def fit(z: float, kept: float, bound: float, k: int) -> tuple[float, float]:
     )
 )  # fmt: skip
 def walk(
-    records: Records,
-    y: Vector,
-    scale: Vector,
-    loss: Slope,
-    ends: NDArray[np.int64],
-    places: NDArray[np.int64],
-    sizes: Vector,
-    negative: NDArray[np.bool_],
-    noise: Vector,
-    start: int,
-    given: bool,
-    w: Vector,
-    anchor: Vector,
-    snapshot: Vector,
-    points: Vector,
-    public: Walk,
-) -> tuple[int, float]:
+    records: Records, y: Vector, scale: Vector, loss: Slope, ends: NDArray[np.int64], places: NDArray[np.int64],
+    sizes: Vector, negative: NDArray[np.bool_], noise: Vector, start: int, given: bool,
+    w: Vector, anchor: Vector, snapshot: Vector, points: Vector, public: Walk,
+) -> tuple[int, float]:  # fmt: skip
     """Steps start, start + 1, ... of a `Walk`, each from its own batch and tails; points[t] follows step t.
 
     Returns (the number of points, 0) at the end. Before a step that it cannot make it returns (that step, s): s > 0 is
@@ -85,7 +72,7 @@ def walk(
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     d, w, old = w.shape[0], w.copy(), inward(records, anchor)
     total, at = np.zeros(old.shape[0] + 8), np.empty(1, np.int64)
-    m, a, room = np.empty(1), np.empty(1), np.empty(1)
+    m, a, target, short = np.empty(1), np.empty(1), np.empty(1), np.empty(1)
     for t in range(start, points.shape[0]):
         moved = w - anchor
         reach, distance = length(w), length(moved)
@@ -106,23 +93,23 @@ def walk(
             total[:] = 0.0
             inner, low, high, held = inward(records, moved if centred else w), -bound / R, bound / R, 0.0
             for i in places[ends[t] : ends[t + 1]]:
-                at[0] = i
+                at[0], target[0], short[0] = i, y[i], scale[i]
                 held += 1.0 if scale[i] > 0.0 else 0.0
-                margins(m, numbers, codes, fields, constant, at, 1, inner)
-                entries(m, pairs, values, numbers.shape[0], at, 1, inner)
+                margins(m, numbers, codes, fields, constant, at, 0, 1, inner)
+                entries(m, pairs, values, numbers.shape[0], at, 0, 1, inner)
                 if near:
-                    margins(a, numbers, codes, fields, constant, at, 1, old)
-                    entries(a, pairs, values, numbers.shape[0], at, 1, old)
+                    margins(a, numbers, codes, fields, constant, at, 0, 1, old)
+                    entries(a, pairs, values, numbers.shape[0], at, 0, 1, old)
                 if centred:
                     rise = curvature * (m[0] * scale[i])
                     m[0], low, high = m[0] + a[0], min(rise, 0.0), max(rise, 0.0)
-                slopes(m, room, loss, y, scale, at, 1)
+                slopes(m, loss, target, short, 1)
                 if near:
-                    slopes(a, room, loss, y, scale, at, 1)
+                    slopes(a, loss, target, short, 1)
                     m[0] = min(max(m[0] - a[0], low), high)
                 m[0] *= scale[i]
-                add_records(total, numbers, codes, fields, constant, m, at, 1)
-                add_entries(total, pairs, values, numbers.shape[0], m, at, 1)
+                add_records(total, numbers, codes, fields, constant, m, at, 0, 1)
+                add_entries(total, pairs, values, numbers.shape[0], m, at, 0, 1)
             v, back = outward(records, total), L / 2 * (1 - held / size) if centred else 0.0
             for j in range(d):
                 value = v[j] / size + back * moved[j]

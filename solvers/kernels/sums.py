@@ -12,11 +12,11 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
-from solvers.kernels.lanes import dot, fetch
+from solvers.kernels.lanes import dot
 from solvers.kernels.records import RECORDS, Records, add_entries, add_records, entries, inward, margins, outward
 from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, SLOPE, Slope, Vector, slopes
 
-TOGETHER = 16  # records whose slopes are computed between the margins of all and the sum of all: they stay in the cache
+TOGETHER = 32  # records whose slopes are computed between the margins of all and the sum of all: they stay in the cache
 
 
 @compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, PLACES, NUMBERS, SLOPE))
@@ -26,56 +26,52 @@ def sum_of_places(
     """Sum over the places of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each record is read once."""
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v = inward(records, w)
-    total, s, t = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
+    total, s, t, u = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
     for first in range(0, places.shape[0], TOGETHER):
-        some = places[first : first + TOGETHER]
-        margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
-        entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
-        slopes(s, t, loss, y, scale, some, some.shape[0])
-        for k in range(min(TOGETHER, places.shape[0] - first - TOGETHER)):
-            fetch(numbers, places[first + TOGETHER + k])
-        for k in range(some.shape[0]):
-            s[k] *= scale[some[k]]
-        add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
-        add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
+        count = min(TOGETHER, places.shape[0] - first)
+        margins(s, numbers, codes, fields, constant, places, first, count, v)
+        entries(s, pairs, values, numbers.shape[0], places, first, count, v)
+        for k in range(count):
+            t[k], u[k] = y[np.uint64(places[first + k])], scale[np.uint64(places[first + k])]
+        slopes(s, loss, t, u, count)
+        for k in range(count):
+            s[k] *= u[k]
+        add_records(total, numbers, codes, fields, constant, s, places, first, count)
+        add_entries(total, pairs, values, numbers.shape[0], s, places, first, count)
     return outward(records, total)
 
 
 @compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, PLACES, NUMBERS, NUMBERS, SLOPE, types.float64, types.float64))
 def sum_of_changes(
-    records: Records,
-    y: Vector,
-    scale: Vector,
-    places: NDArray[np.int64],
-    w: Vector,
-    anchor: Vector,
-    loss: Slope,
-    limit: float,
-    curvature: float,
-) -> Vector:
+    records: Records, y: Vector, scale: Vector, places: NDArray[np.int64],
+    w: Vector, anchor: Vector, loss: Slope, limit: float, curvature: float,
+) -> Vector:  # fmt: skip
     """Sum over the places of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and at the anchor.
 
     With a curvature: s_i at anchor + w, and clipped to between 0 and curvature scale_i <x_i, w>.
     """
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v, old = inward(records, w), inward(records, anchor)
-    total, s, a, t = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
+    total, s, a = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
+    t, u = np.empty(TOGETHER), np.empty(TOGETHER)
     low, high = np.full(TOGETHER, -limit), np.full(TOGETHER, limit)
     for first in range(0, places.shape[0], TOGETHER):
-        some = places[first : first + TOGETHER]
-        margins(s, numbers, codes, fields, constant, some, some.shape[0], v)
-        entries(s, pairs, values, numbers.shape[0], some, some.shape[0], v)
-        margins(a, numbers, codes, fields, constant, some, some.shape[0], old)
-        entries(a, pairs, values, numbers.shape[0], some, some.shape[0], old)
-        for k in range(some.shape[0] if curvature > 0.0 else 0):
-            rise = curvature * (s[k] * scale[some[k]])
+        count = min(TOGETHER, places.shape[0] - first)
+        margins(s, numbers, codes, fields, constant, places, first, count, v)
+        entries(s, pairs, values, numbers.shape[0], places, first, count, v)
+        margins(a, numbers, codes, fields, constant, places, first, count, old)
+        entries(a, pairs, values, numbers.shape[0], places, first, count, old)
+        for k in range(count):
+            t[k], u[k] = y[np.uint64(places[first + k])], scale[np.uint64(places[first + k])]
+        for k in range(count if curvature > 0.0 else 0):
+            rise = curvature * (s[k] * u[k])
             s[k], low[k], high[k] = s[k] + a[k], min(rise, 0.0), max(rise, 0.0)
-        slopes(s, t, loss, y, scale, some, some.shape[0])
-        slopes(a, t, loss, y, scale, some, some.shape[0])
-        for k in range(some.shape[0]):
-            s[k] = min(max(s[k] - a[k], low[k]), high[k]) * scale[some[k]]
-        add_records(total, numbers, codes, fields, constant, s, some, some.shape[0])
-        add_entries(total, pairs, values, numbers.shape[0], s, some, some.shape[0])
+        slopes(s, loss, t, u, count)
+        slopes(a, loss, t, u, count)
+        for k in range(count):
+            s[k] = min(max(s[k] - a[k], low[k]), high[k]) * u[k]
+        add_records(total, numbers, codes, fields, constant, s, places, first, count)
+        add_entries(total, pairs, values, numbers.shape[0], s, places, first, count)
     return outward(records, total)
 
 
@@ -84,8 +80,8 @@ def margins_of(records: Records, w: Vector, places: NDArray[np.int64]) -> Vector
     """<x_i, w> for each of the places."""
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     v, found = inward(records, w), np.empty(places.shape[0])
-    margins(found, numbers, codes, fields, constant, places, places.shape[0], v)
-    entries(found, pairs, values, numbers.shape[0], places, places.shape[0], v)
+    margins(found, numbers, codes, fields, constant, places, 0, places.shape[0], v)
+    entries(found, pairs, values, numbers.shape[0], places, 0, places.shape[0], v)
     return found
 
 
@@ -95,9 +91,9 @@ def weighted_sum(records: Records, weights: Vector, places: NDArray[np.int64]) -
     numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
     total = np.zeros(records[4] + 8)
     for first in range(0, places.shape[0], TOGETHER):
-        some, own = places[first : first + TOGETHER], weights[first : first + TOGETHER]
-        add_records(total, numbers, codes, fields, constant, own, some, some.shape[0])
-        add_entries(total, pairs, values, numbers.shape[0], own, some, some.shape[0])
+        count, own = min(TOGETHER, places.shape[0] - first), weights[first : first + TOGETHER]
+        add_records(total, numbers, codes, fields, constant, own, places, first, count)
+        add_entries(total, pairs, values, numbers.shape[0], own, places, first, count)
     return outward(records, total)
 
 

@@ -93,20 +93,20 @@ def _given(records: Records) -> dict[str, Callable[[kernels.Slope], tuple[Any, .
     public = (0.25, 1.0, 1.0, 50.0, 1e-9, 1e-9, 2.0, 1.0, 20.0, 0.5, 1.0, 1e6, 0.25, 1e-9, 1e-9)
 
     def walk(loss: kernels.Slope) -> tuple[Any, ...]:
-        noise, points = np.zeros(5 * d), np.zeros((5, d))
+        noise, points = np.zeros(d), np.zeros((5, d))
         batches = np.arange(6) * 50, places, sizes, negative, noise, 0, False
         return records, y, scale, loss, *batches, w, anchor, snapshot, points, public
 
     return {
-        "slopes": lambda loss: (v.copy(), np.zeros(size), loss, y, scale, places, min(size, n)),
+        "slopes": lambda loss: (v.copy(), loss, y, scale, min(size, n)),
         "slope": lambda loss: (loss, 0.3, -1.0),
         "derivatives": lambda loss: (loss, weights, y),
-        "entries": lambda _: (np.zeros(n), pairs, values, n, places, n, v),
-        "add_entries": lambda _: (np.zeros(size + 8), pairs, values, n, weights, places, n),
-        "margins": lambda _: (np.zeros(n), numbers, codes, fields, constant, places, n, v),
+        "entries": lambda _: (np.zeros(n), pairs, values, n, places, 3, n - 3, v),
+        "add_entries": lambda _: (np.zeros(size + 8), pairs, values, n, weights, places, 3, n - 3),
+        "margins": lambda _: (np.zeros(n), numbers, codes, fields, constant, places, 3, n - 3, v),
         "inward": lambda _: (records, w),
         "outward": lambda _: (records, np.append(v, np.zeros(8))),
-        "add_records": lambda _: (np.zeros(size + 8), numbers, codes, fields, constant, weights, places, n),
+        "add_records": lambda _: (np.zeros(size + 8), numbers, codes, fields, constant, weights, places, 3, n - 3),
         "norms": lambda _: (records, True),
         "inverse_norms": lambda _: (records,),
         "sum_of_places": lambda loss: (records, y, scale, places, w, loss),

@@ -175,6 +175,22 @@ def test_sums_are_the_plain_ones_to_the_last_bit(d: int) -> None:
     )
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 31, 32, 33, 47])
+def test_eight_at_a_time_and_one_by_one_are_the_same(count: int) -> None:
+    """As many records as leave something over, of eight and of those whose slopes are computed together."""
+    X, y, scale, w, _ = drawn(60, 13)
+    records, loss, places = plain(X), Logistic(), np.random.default_rng(2).permutation(60)[:count]
+    own = (multipliers(X, y, scale, w, loss) * scale)[:, None] * X
+    np.testing.assert_array_equal(
+        kernels.sum_of_places(records, y, scale, places, w, loss.compiled), added(own[places])
+    )
+    whole = kernels.scalar_sum(records, y, scale, 0.3, w, True, 5, 5 + count)
+    later = kernels.scalar_sum(plain(X[5:]), y[5:], scale[5:], 0.3, w, True, 0, count)
+    np.testing.assert_array_equal(whole, later)
+    one_by_one = [kernels.scalar_sum(records, y, scale, 0.3, w, True, i, i + 1) for i in range(5, 5 + count)]
+    np.testing.assert_array_equal(whole, added(np.array(one_by_one).reshape(count, 13)))
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_sums_of_every_loss_are_the_plain_ones_to_the_last_bit(loss: OneMargin) -> None:
     check_sums(loss, 5)
