@@ -246,12 +246,17 @@ def plan_of(receipt: Receipt) -> "Plan":
 
 
 def _check_records(receipt: Receipt, plan: "Plan") -> None:
-    """`ReceiptInvalid` if a query is accounted for as of records of one row, and they are persons of several."""
+    """`ReceiptInvalid` if a query is accounted for as of records of one row, and they are persons of several; or as
+    drawing from more records than there are, which would hide each of them better.
+    """
     from accounting.mechanisms import RowObjectivePerturbation
 
     several = Unit(**receipt.get("unit", {})).places > 1
     if several and any(isinstance(query.mechanism, RowObjectivePerturbation) for query in plan.queries):
         raise ReceiptInvalid("a query is accounted for as if a record were one row, and here it is a person's")
+    n = receipt.get("rows") or receipt.get("persons") or 0
+    if any(getattr(query.mechanism, "rows", 0) > n for query in plan.queries):
+        raise ReceiptInvalid("a query is accounted for as drawing from more records than the receipt states")
 
 
 def _check_runs(method: dict[str, Any], plan: "Plan") -> None:

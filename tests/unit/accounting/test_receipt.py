@@ -545,6 +545,15 @@ def test_read_raises_receipt_invalid_and_nothing_else(raw: bytes | str) -> None:
         assert set(receipt.read(raw)) == {"receipt", "signature"}
 
 
+@pytest.mark.parametrize("unit", [Unit(), Unit("person", 1)])
+def test_a_batch_is_drawn_from_no_more_records_than_there_are(unit: Unit) -> None:
+    """From more of them each record would be hidden better than it was."""
+    for there, holds in ((20_000, True), (19_999, False)):
+        built = make((Query("change", 10, SvrgStep(100, 20_000)),), records=there, unit=unit)
+        with contextlib.nullcontext() if holds else pytest.raises(ReceiptInvalid, match="more records than"):
+            assert receipt.recompute(built).epsilon <= 0.5 * 1.001
+
+
 def test_a_receipt_too_long_to_read_back_is_not_signed() -> None:
     with pytest.raises(ReceiptInvalid, match="too long"):
         receipt.sign(make(method={"name": "dp_gd", "notes": "x" * 100_000}), KEY)
