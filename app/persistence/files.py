@@ -33,7 +33,13 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Alone with this file among all processes that ask so, by a lock beside it, since the file itself is replaced."""
+    """Alone with this file among all processes that ask so, by a lock beside it, since the file itself is replaced.
+
+    It is let go of by name: closing would leave it with whoever was forked meanwhile, for as long as that lives.
+    """
     with file.with_name(f".{file.name}.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)

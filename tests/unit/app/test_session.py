@@ -255,6 +255,30 @@ def test_a_writer_of_another_process_waits_at_a_lock_and_not_by_looking_again(tm
         pass
 
 
+FORKED = """
+import fcntl, os, sys
+from pathlib import Path
+from app.persistence.files import locked
+file = Path(sys.argv[1])
+done, ours = os.pipe()
+with locked(file):
+    child = os.fork()
+    if child == 0:
+        os.close(ours)
+        os.read(done, 1)
+        os._exit(0)
+with file.with_name(f".{file.name}.lock").open("ab") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+os.close(ours)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.slow
+def test_whoever_is_forked_while_a_lock_is_held_keeps_nobody_waiting(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORKED, tmp_path / "purse.sqlite3"], cwd=ROOT, check=True, timeout=PATIENCE)
+
+
 def test_stamps_are_of_the_given_clock(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/purse.sqlite3", SetClock())
     assert database.timestamp() == "1970-01-01T00:00:00.000Z"
