@@ -125,12 +125,15 @@ import dp_accounting, mpmath, numba, numpy as np, pydantic, randomgen, scipy.spe
 def passed(call):
     start = time.perf_counter(); call(); return time.perf_counter() - start
 def load():
-    import solvers
+    import solvers.compiled
 loading = passed(load)
-from solvers.kernels import sum_of_places
+from solvers import Problem
+from solvers.data_access import inputs
+from solvers.data_access.sums import gradient_sum
 from solvers.losses import Logistic
-X, y, w, loss = np.ones((100_000, 54)), np.ones(100_000), np.ones(54), Logistic().compiled
-gradient = lambda: sum_of_places(X, y, y, np.arange(0, 100_000), w, loss)
+problem = Problem(Logistic(), n=100_000, d=54, row_norm=8.0)
+data = inputs.of_arrays(np.ones((100_000, 54)), np.ones(100_000), problem)
+gradient = lambda: gradient_sum(data, slice(0, 100_000), np.ones(54))
 print(loading, passed(gradient), passed(gradient))
 """
 

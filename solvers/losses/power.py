@@ -60,7 +60,7 @@ class Power(OneMargin):
         size = abs(m - y)
         if size < smoothing:
             return (m - y) * math.pow(smoothing, exponent - 2.0) * exponent
-        signed = exponent if m > y else -exponent if m < y else 0.0
+        signed = exponent * (m > y) - exponent * (m < y)
         return math.pow(min(size, residual_bound), exponent - 1.0) * signed
 
     def value(self, margin: Floats, y: Floats) -> Floats:

@@ -3,11 +3,13 @@
 import hashlib
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.rows import Coded
 from solvers.kernels import build
-from solvers.losses import Logistic, Softmax, Squared
+from solvers.losses import Logistic, Power, Quantile, Softmax, Squared
 from solvers.losses.one_margin import OneMargin
 from solvers.problem import Problem
 from tests.support.members import LOSSES
@@ -321,3 +323,26 @@ def test_without_a_folder_to_write_it_still_loads(tmp_path: Path) -> None:
     assert (hits, found) == (0, 0)
     assert 2 <= count < len(kernels.ENTRIES)
     assert not list(tmp_path.rglob("*.nb?"))
+
+
+def value_jumps(assembly: str) -> list[str]:
+    """The jumps of LLVM's code that a comparison of numbers decides, function by function."""
+    found = []
+    for function in assembly.split("\ndefine ")[1:]:
+        compared = set(re.findall(r"(%\S+) = fcmp ", function))
+        found += [at for at in re.findall(r" br i1 (%[^,\s]+),", function) if at in compared]
+    return found
+
+
+@pytest.mark.slow
+def test_no_jump_depends_on_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A jump that is guessed wrong takes longer: slopes are chosen, not jumped to. Those of `Power` are: pow is its own."""
+    monkeypatch.setattr(build, "_kept", lambda make: make())  # code out of the cache is not to be seen
+    for kind in {type(loss) for loss in LOSSES} - {Power, Quantile}:  # a level without smoothing is public
+        formula = build.c_function.__wrapped__(kind.derivative)
+        assert not value_jumps(formula.inspect_llvm()), kind
+    for name in ("margins", "add_records", "slopes", "scalar_sum", "softmax_sum", "residual_sum"):
+        loop = kernels.ENTRIES[name]
+        [signature] = loop.nopython_signatures
+        fresh = numba.njit(signature, error_model="numpy")(loop.py_func)
+        assert not value_jumps(next(iter(fresh.inspect_llvm().values()))), name
