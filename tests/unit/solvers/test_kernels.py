@@ -336,7 +336,7 @@ def value_jumps(assembly: str) -> list[str]:
 
 @pytest.mark.slow
 def test_no_jump_depends_on_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A jump that is guessed wrong takes longer: slopes are chosen, not jumped to. Those of `Power` are: pow is its own."""
+    """One that is guessed wrong takes longer: slopes are chosen, not jumped to. `Power` has pow, with its own."""
     monkeypatch.setattr(build, "_kept", lambda make: make())  # code out of the cache is not to be seen
     for kind in {type(loss) for loss in LOSSES} - {Power, Quantile}:  # a level without smoothing is public
         formula = build.c_function.__wrapped__(kind.derivative)
