@@ -78,9 +78,7 @@ class Profile:
         signal.setitimer(signal.ITIMER_PROF, _EVERY, _EVERY)
 
     def _look(self, _signal: int, frame: FrameType | None) -> None:
-        if (
-            self._looking
-        ):  # what the collector runs within may be interrupted too: _current_frames holds a lock meanwhile
+        if self._looking:  # the collector may run within _current_frames, which holds a lock that is not reentrant
             return
         self._looking, own = True, threading.get_ident()
         for thread, other in sys._current_frames().items():
