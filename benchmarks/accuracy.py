@@ -13,8 +13,8 @@ from benchmarks.datasets import Split, adult, covertype
 from solvers import Problem, plan, solve
 from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, DpSvrgPp, Method
+from solvers.methods.defaults.batches import Form
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
-from solvers.methods.tuning.batches import Form
 from solvers.regularizers import L2
 
 EPSILONS = (0.2, 0.5, 1.0)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.methods import Run
+from solvers.methods.defaults import distance
 from solvers.methods.run import Start
-from solvers.methods.tuning import distance
 from solvers.problem import Problem
 
 _NOT_CONVEX = "No bound is proven for a loss that is not convex."
@@ -48,7 +48,7 @@ def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
 
 
 def _reach(problem: Problem) -> tuple[float, bool]:
-    """D, and whether it is certain: half the diameter, G/mu (where F's slope can hold r's), or else tuning's guess.
+    """D, and whether it is certain: half the diameter, G/mu (where F's slope can hold r's), or else `distance`'s guess.
 
     Where runs do not start at the center 0 of the domain, the whole diameter.
     """

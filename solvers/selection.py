@@ -20,8 +20,8 @@ from solvers.methods import (
     Run,
 )
 from solvers.methods.checks import check_loss
+from solvers.methods.defaults import budget_mu, descent_time
 from solvers.methods.run import Strict
-from solvers.methods.tuning import budget_mu, descent_time
 from solvers.potentials import HalfSquaredLp
 from solvers.preparation import Asked, ByMethod, ByProfile, Declared, Preparation, Private
 from solvers.problem import Problem
@@ -31,7 +31,7 @@ Currency = Literal["renyi", "gaussian"]
 """What a filter can charge: every method that has a Renyi curve, or what is Gaussian-DP alone."""
 
 _MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
-_NOISE_COST = 0.35  # of tuning: what a unit of time costs dp_gd, in units of d sigma_1^2
+_NOISE_COST = 0.35  # of the defaults: what a unit of time costs dp_gd, in units of d sigma_1^2
 _WEAK = 1e-3  # the strongest l2 for which it hardly matters which coordinates it penalizes
 _MARGIN = 0.6
 _LIMIT, _FEW = 0.7, 80.0
@@ -207,8 +207,8 @@ def _standardised(problem: Problem) -> bool:
 def _curved(problem: Problem, privacy: Privacy) -> bool:
     """Whether the noise in a perturbed objective costs less, by a margin, than that of the gradients of dp_gd.
 
-    d (z G)^2 / (2 n^2 mu) bounds the first, with z = 1.15 * 2 / mu* about; tuning's estimate, 0.35 d sigma_1^2 s, is
-    twice that of the second, or more, where it counts. Both have d sigma_1^2, sigma_1 = 2 G / (n mu*).
+    d (z G)^2 / (2 n^2 mu) bounds the first, with z = 1.15 * 2 / mu* about; the defaults' estimate, 0.35 d sigma_1^2 s,
+    is twice that of the second, or more, where it counts. Both have d sigma_1^2, sigma_1 = 2 G / (n mu*).
     """
     if problem.outputs > 1 or not isinstance(problem.domain, Free) or not isinstance(problem.regularizer, L2):
         return False

@@ -1,4 +1,4 @@
-"""What every method asks of its tuning fields."""
+"""What every method asks of its settings."""
 
 from accounting.numbers import finite
 from solvers.errors import Unsuitable

@@ -46,7 +46,7 @@ ASIDE = {
     "solvers.regularizers": "as losses",
     "solvers.domains": "as losses",
     "solvers.potentials": "as losses",
-    "solvers.methods.tuning": "chooses steps from public facts, never noise",
+    "solvers.methods.defaults": "chooses steps from public facts, never noise",
     "solvers.methods.checks": "refuses settings",
     "solvers.methods.average": "a mean of answers",
     "solvers.methods.path": "points made of answers",

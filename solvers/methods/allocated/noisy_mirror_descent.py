@@ -14,8 +14,8 @@ from solvers.doors import Allocated
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step, not_convex
+from solvers.methods.defaults import distance
 from solvers.methods.run import AllocatedRun, Bounds, Start, Strict
-from solvers.methods.tuning import distance
 from solvers.potentials import POTENTIALS, Potential
 from solvers.problem import Problem, Vector
 
@@ -37,7 +37,7 @@ class NoisyMirrorDescent(Strict):
 
     A half pass is one random allocation, accounted for as a whole: hiding the slots is worth a factor of up to 13 in
     noise. f must be convex, and need not be smooth. With B the most that B_Phi(u, start) can be within D of the start,
-    D as `tuning.distance`, and V = G^2 + sigma^2 E||N(0, I)||_*^2, sigma the noise's std in the limit of many slots,
+    D as `defaults.distance`, and V = G^2 + sigma^2 E||N(0, I)||_*^2, sigma the noise's std in the limit of many slots,
     defaults are: b the larger of sqrt(d) and N / 2000, rounded up; P = the most passes, up to 16, whose noise is no
     larger than a gradient may be, sigma^2 d <= G^2 (measured: docs/benchmarks/nonsmooth.md); eta = sqrt(2 B / (P T V)),
     which balances B / eta against P T eta V / 2; the Phi of the least B V. Proof: docs/proofs/noisy_mirror_descent.md.

@@ -16,9 +16,9 @@ from solvers.methods.checks import check_convex, check_count, check_ratio, check
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.localization import LAW, MOST_STEPS, localize, piece_of
 from solvers.methods.data.phases import NoiseName
+from solvers.methods.defaults import distance
+from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
-from solvers.methods.tuning import distance
-from solvers.methods.tuning import phases as tuning
 from solvers.problem import Problem, Vector
 
 MOST_EPOCHS = 1_000
@@ -81,10 +81,10 @@ class EpochGrowth(Strict):
         noise = cuts.noise_for("epoch_growth", self.noise, privacy)
         kappa = self.kappa or (_SMOOTH if problem.is_smooth else _ROUGH)
         reach = problem.G * distance(problem)
-        a = tuning.spread(noise, privacy, problem)
+        a = schedule.spread(noise, privacy, problem)
         T = self.epochs or self._halvings(problem, a, kappa)
         plan, proven = self._epoch(problem, a, T)
-        width = tuning.envelope("epoch_growth", problem, self.smoothing, proven)
+        width = schedule.envelope("epoch_growth", problem, self.smoothing, proven)
         if self.epochs is None and proven >= reach * 2**-kappa:
             raise Unsuitable(
                 f"epoch_growth: with n = {problem.n} an epoch's proven error is {proven / reach:.3g} G D, and one "
@@ -109,13 +109,13 @@ class EpochGrowth(Strict):
     def _epoch(self, problem: Problem, a: float, epochs: int) -> tuple[cuts.Phases, float]:
         """The first epoch's phases and proven risk."""
         D, rows = distance(problem), problem.n // epochs
-        if rows < tuning.LEAST_ROWS * (self.phases or 1):
+        if rows < schedule.LEAST_ROWS * (self.phases or 1):
             raise Unsuitable(
                 f"epoch_growth: {epochs} epochs on n = {problem.n} hold {rows} each, and every phase of one needs "
-                f"{tuning.LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
+                f"{schedule.LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
             )
-        plan = tuning.choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
-        return plan, tuning.risk(LAW, a, plan, D, problem.G)
+        plan = schedule.choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
+        return plan, schedule.risk(LAW, a, plan, D, problem.G)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class EpochGrowthRun(DataRun):
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven of the first epoch's, over their distribution, in words."""
         off = bias(problem.loss, smoothed(problem.loss, self.smoothing))
-        first = tuning.forecast(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
+        first = schedule.forecast(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
         later = "growth around the minimizer lets each later one halve it."
         return f"{first} That is for the first of {self.epochs} epochs; {later}"
 

@@ -13,12 +13,12 @@ from solvers.methods.checks import check_convex, check_count, check_ratio, check
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName
+from solvers.methods.defaults import distance
+from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
-from solvers.methods.tuning import distance
-from solvers.methods.tuning import phases as tuning
 from solvers.problem import Problem, Vector
 
-LAW = tuning.Law(reach=1.0, drift=1.0, shift=1.0)
+LAW = schedule.Law(reach=1.0, drift=1.0, shift=1.0)
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 2_000
 
@@ -79,9 +79,9 @@ class Localization(Strict):
         """
         check_convex("localization", problem)
         noise = cuts.noise_for("localization", self.noise, privacy)
-        D, a = distance(problem), tuning.spread(noise, privacy, problem)
-        plan = tuning.choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
-        width = tuning.envelope("localization", problem, self.smoothing, tuning.risk(LAW, a, plan, D, problem.G))
+        D, a = distance(problem), schedule.spread(noise, privacy, problem)
+        plan = schedule.choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
+        width = schedule.envelope("localization", problem, self.smoothing, schedule.risk(LAW, a, plan, D, problem.G))
         return LocalizationRun(plan.count, plan.ratio, plan.step, width, self.steps, noise)
 
 
@@ -117,7 +117,7 @@ class LocalizationRun(DataRun):
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven over their distribution, in words."""
-        return tuning.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance, self._bias(problem))
+        return schedule.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance, self._bias(problem))
 
     def expected_risk(self, problem: Problem, noise_std: float, distance: float) -> float | None:
         """Bound on the expected loss over the law of the rows, less the least; None with a regularizer, or where
@@ -126,7 +126,7 @@ class LocalizationRun(DataRun):
         if any(piece.steps(MOST_STEPS) > self.steps for piece in self._pieces(problem)):
             return None
         plan = self.schedule(problem)
-        found = tuning.expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
+        found = schedule.expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
         unfinished = CLOSE / 2 * problem.G**2 * sum(plan.eta(i) for i in range(plan.count))
         return None if found is None else found + unfinished
 

@@ -15,8 +15,8 @@ from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss
 from solvers.methods.data.descent import Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
+from solvers.methods.defaults.phases import balanced_ridge
 from solvers.methods.run import Bounds, DataRun, Strict
-from solvers.methods.tuning.phases import balanced_ridge
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 100_000

@@ -14,12 +14,12 @@ from solvers.methods.checks import check_convex, check_count, check_loss, check_
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import step_error
 from solvers.methods.data.phases import NoiseName
+from solvers.methods.defaults import distance
+from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
-from solvers.methods.tuning import distance
-from solvers.methods.tuning import phases as tuning
 from solvers.problem import Problem, Vector
 
-LAW = tuning.Law(reach=0.5, drift=0.5, shift=2.0)
+LAW = schedule.Law(reach=0.5, drift=0.5, shift=2.0)
 _SHORTER = 1 - 1e-9  # eta stays below 2 / L however it is rounded
 
 
@@ -79,8 +79,8 @@ class PhasedSgd(Strict):
             raise Unsuitable(
                 f"phased_sgd: step must stay below 2/L = {2 / problem.L:.6g} here: its privacy rests on it"
             )
-        facts = tuning.spread(noise, privacy, problem), problem.n, distance(problem), problem.G
-        plan = tuning.choose(LAW, *facts, count=self.phases, ratio=self.ratio, step=self.step, longest=longest)
+        facts = schedule.spread(noise, privacy, problem), problem.n, distance(problem), problem.G
+        plan = schedule.choose(LAW, *facts, count=self.phases, ratio=self.ratio, step=self.step, longest=longest)
         return PhasedSgdRun(plan.count, plan.ratio, plan.step, noise)
 
 
@@ -116,7 +116,7 @@ class PhasedSgdRun(DataRun):
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """None over these rows; what is proven over their distribution, in words."""
-        return tuning.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance)
+        return schedule.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance)
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""

@@ -12,14 +12,14 @@ from solvers.bounds import gradient_bound
 from solvers.doors import Oracle
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.defaults import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
-from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
 from solvers.potentials import POTENTIALS, HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 500
-_COST = 4 / 3  # of the proven bound at eta = 1 / (2 L), where tuning's own was measured
+_COST = 4 / 3  # of the proven bound at eta = 1 / (2 L), where that of the defaults was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class DpAccMd(Strict):
     Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2. At eta = 1 / (2 L), alpha = (k + 2) / (4 L) and
     tau = 1 / (2 alpha L) are the paper's. Defaults: the potential that covers the problem with the least proven bound
     on the excess risk, about B / s + (4/3) V sigma_1^2 s at s = eta T (T + 3) / 4, where B >= B_w(w*, w_0) and
-    V >= E||N(0, I)||_*^2; s by `tuning.descent_time` in l2 and by `tuning.mirror_time` in other norms; then T <= 500
-    and eta <= 1 / (2 L). The privacy is the same for every potential. Proof: docs/proofs/dp_acc_md.md.
+    V >= E||N(0, I)||_*^2; s by `defaults.descent_time` in l2 and by `defaults.mirror_time` in other norms; then
+    T <= 500 and eta <= 1 / (2 L). The privacy is the same for every potential. Proof: docs/proofs/dp_acc_md.md.
 
     Parameters
     ----------

@@ -16,8 +16,8 @@ from solvers.errors import Unsuitable
 from solvers.hidden_steps import contraction, step_bound
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
+from solvers.methods.defaults import accelerated_step, accelerated_steps, descent_time
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
-from solvers.methods.tuning import accelerated_step, accelerated_steps, descent_time
 from solvers.potentials.half_squared_l2 import directions
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
@@ -43,7 +43,7 @@ class DpGd(Strict):
     w_(t+1) = prox_(eta r)(v_t - eta (grad F(v_t) + noise)); the answer is the mean of w_1..w_T with weights 1..T.
 
     Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2, and any function of the gradients may be returned: the
-    momentum and the average cost nothing. Defaults: T and eta spend the descent time s of `tuning.descent_time` in as
+    momentum and the average cost nothing. Defaults: T and eta spend the descent time s of `defaults.descent_time` in as
     few steps as smoothness allows, eta T (T+3) / 4 = s with eta <= 1/L and T <= 500. Proof: docs/proofs/dp_gd.md.
 
     release "last": plain steps w <- prox_(eta r)(w - eta (grad F(w) + noise)), and nothing leaves but w_T. Where F is

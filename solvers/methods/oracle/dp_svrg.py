@@ -9,9 +9,9 @@ from accounting.privacy import Privacy
 from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_forms, check_loss, check_step
+from solvers.methods.defaults import batches
 from solvers.methods.oracle import variance_reduced
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
-from solvers.methods.tuning import batches
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -26,7 +26,7 @@ class DpSvrg(Strict):
     noisy sampled mean of grad f_i(w) - grad f_i(anchor) while L ||w - anchor|| <= G, and a noisy sampled gradient
     beyond. The noise of a change scales with min(G, L ||w - anchor||). The next anchor is the last w; the answer is
     the mean of the second half of all w, so F must be convex, and smooth for the changes to be small. Defaults: T = 5;
-    K = T m steps that spend 0.4 of `tuning.descent_time`, at most 5000; b = 1.5 n mu* / sqrt(K);
+    K = T m steps that spend 0.4 of `defaults.descent_time`, at most 5000; b = 1.5 n mu* / sqrt(K);
     eta at most 1 / (L (1 + 11/b)). Proof: docs/proofs/dp_svrg.md.
 
     Parameters

@@ -10,9 +10,9 @@ from accounting.privacy import Privacy
 from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_forms, check_loss, check_step
+from solvers.methods.defaults import batches
 from solvers.methods.oracle import variance_reduced
 from solvers.methods.run import Bounds, OracleRun, Start, Strict
-from solvers.methods.tuning import batches
 from solvers.problem import Problem, Vector
 
 MOST_EPOCHS = 30

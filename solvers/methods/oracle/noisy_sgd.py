@@ -11,8 +11,8 @@ from solvers.bounds import sampled_bound
 from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
+from solvers.methods.defaults import answers_std, batches, distance
 from solvers.methods.run import Bounds, OracleRun, Strict
-from solvers.methods.tuning import answers_std, batches, distance
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -26,7 +26,7 @@ class NoisySgd(Strict):
 
     The answer is the mean of the second half of all w if F is convex, else the last w. Every g is a Poisson-sampled
     Gaussian mechanism. Losses need not be smooth. Defaults: b = 1.5 n mu* / sqrt(K), at least 100. Smooth: K steps that
-    spend 0.4 of `tuning.descent_time`, at most 5000, eta at most 1 / (L (1 + 11/b)). Not smooth:
+    spend 0.4 of `defaults.descent_time`, at most 5000, eta at most 1 / (L (1 + 11/b)). Not smooth:
     K = G^2 / (2 d sigma_1^2), where more steps would make more noise than slope, in [100, 10000], and
     eta = D / sqrt(K (G^2 + K d sigma_1^2)), which balances distance against slope and noise.
     Proof: docs/proofs/noisy_sgd.md.

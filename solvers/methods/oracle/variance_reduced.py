@@ -10,8 +10,8 @@ from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
 from solvers.bounds import gradient_bound, printed_bound, sampled_bound
 from solvers.doors import Oracle
+from solvers.methods.defaults.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
 from solvers.methods.run import Bounds
-from solvers.methods.tuning.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
 from solvers.problem import Problem, Vector
 
 StepRule = Literal["fixed", "barzilai_borwein"]

@@ -14,9 +14,9 @@ from solvers.doors import Standardised
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count
+from solvers.methods.defaults import budget_mu
 from solvers.methods.path import Path, Weight, following, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
-from solvers.methods.tuning import budget_mu
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 

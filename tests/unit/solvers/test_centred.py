@@ -26,9 +26,9 @@ from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Absolute, HuberHinge, Logistic, Loss, Quantile, Sigmoid, Softmax, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
+from solvers.methods.defaults import batches
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
-from solvers.methods.tuning import batches as tuning
 from tests.support.batches import OwnBatches, own_batches
 from tests.support.coupled import complaints
 from tests.support.inside import put
@@ -285,12 +285,12 @@ def test_the_rules_noise_is_near_the_plans(batch: int) -> None:
     problem = Problem(Logistic(), n=200_000, d=20, row_norm=1.0)
     quote = plan(DpSvrg(batch=batch, epochs=5, inner_steps=200), problem, PRIVACY)
     z = quote.release.plan.query("change").noise_multiplier
-    assert (0.85 if batch >= 1000 else 0.6) * z < tuning.limit_noise(problem, PRIVACY, batch, 1000) < 1.15 * z
+    assert (0.85 if batch >= 1000 else 0.6) * z < batches.limit_noise(problem, PRIVACY, batch, 1000) < 1.15 * z
 
 
 def test_what_is_asked_for_is_kept_or_refused() -> None:
     problem = Problem(Logistic(), n=200_000, d=105, row_norm=1.0)
-    forms: tuple[tuning.Form, ...] = ("safeguarded", "centred", "printed")
+    forms: tuple[batches.Form, ...] = ("safeguarded", "centred", "printed")
     for form in forms:
         quote = plan(DpSvrg(batch=1000, form=form), problem, PRIVACY)
         assert isinstance(quote.method, DpSvrgRun)
@@ -308,7 +308,7 @@ def test_what_is_asked_for_is_kept_or_refused() -> None:
 def test_a_plan_is_the_same_centred_or_not() -> None:
     """The noise multiplier is fixed by how many answers there are; centring changes what it is multiplied with."""
     problem = Problem(Logistic(), n=20_000, d=20, row_norm=1.0)
-    forms: tuple[tuning.Form, ...] = ("safeguarded", "centred")
+    forms: tuple[batches.Form, ...] = ("safeguarded", "centred")
     one, two = (plan(DpSvrg(batch=400, form=form), problem, PRIVACY) for form in forms)
     assert one.release == two.release
     assert one.noise_stds == pytest.approx(two.noise_stds, rel=1e-6)

@@ -25,7 +25,7 @@ from solvers.methods import EpochGrowth, Localization, PhasedSgd
 from solvers.methods.data.localization import LAW
 from solvers.methods.data.phased_sgd import sensitivity
 from solvers.methods.data.phases import Phases
-from solvers.methods.tuning.phases import Law, choose, risk
+from solvers.methods.defaults.phases import Law, choose, risk
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run

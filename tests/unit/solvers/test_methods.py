@@ -17,9 +17,9 @@ from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
 from solvers.methods import DpAccMd, DpGd, DpSvrg, Method
 from solvers.methods.average import Average
+from solvers.methods.defaults import answers_std, at_stake, descent_time
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
-from solvers.methods.tuning import answers_std, at_stake, descent_time
 from solvers.regularizers import L2
 from solvers.selection import Auto
 from tests.support.runs import asked

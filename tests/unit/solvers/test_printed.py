@@ -23,9 +23,9 @@ from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import DpSvrg, DpSvrgPp
+from solvers.methods.defaults.batches import Form, barzilai_borwein
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
-from solvers.methods.tuning.batches import Form, barzilai_borwein
 from solvers.regularizers import L2
 from solvers.solve import run
 from tests.support.inside import put

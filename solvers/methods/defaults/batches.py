@@ -10,7 +10,7 @@ from accounting.mechanisms import PoissonGaussian
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_smooth
-from solvers.methods.tuning.descent import answers_std, descent_time
+from solvers.methods.defaults.descent import answers_std, descent_time
 from solvers.problem import Problem, Vector
 
 Form = Literal["safeguarded", "centred", "printed"]
@@ -23,7 +23,7 @@ _SAMPLING = 11  # 1 / (L (1 + 11/b)): the paper's 1 / (12 L) at b = 1, 1/L as ba
 
 
 def step_time(problem: Problem, privacy: Privacy) -> float:
-    """The sum of all step sizes: 0.4 of `tuning.descent_time`."""
+    """The sum of all step sizes: 0.4 of `defaults.descent_time`."""
     return _TIME * descent_time(problem, privacy)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from accounting.privacy import Privacy, apart
 from solvers.errors import Unsuitable
 from solvers.methods.data.phases import MOST_PHASES, NoiseName, Phases
-from solvers.methods.tuning.descent import budget_mu, distance
+from solvers.methods.defaults.descent import budget_mu, distance
 from solvers.problem import Problem
 from solvers.regularizers import NoRegularizer
 
@@ -135,7 +135,7 @@ def envelope(method: str, problem: Problem, asked: float | None, proven: float) 
 def balanced_ridge(problem: Problem, privacy: Privacy, noise: NoiseName) -> float:
     """argmin over m of m D^2 / 2 + (L / 2) E||noise||^2, less mu, of output perturbation; the noise falls as 1 / m^2.
 
-    A quarter of tuning's D: minimizers are nearer than it looks for them, and here the bias is paid in full.
+    A quarter of the D of `distance`: minimizers are nearer than it looks for them, and here the bias is paid in full.
     """
     variance = spread(noise, privacy, problem) * (2 * problem.G / problem.n) ** 2
     strong = math.cbrt(2 * problem.L * variance / (distance(problem) / 4) ** 2)

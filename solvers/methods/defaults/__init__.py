@@ -1,6 +1,6 @@
 """Sizes and step sizes from public facts alone, and what is proven of them: never noise, never a look at the data."""
 
-from solvers.methods.tuning.descent import (
+from solvers.methods.defaults.descent import (
     accelerated_step,
     accelerated_steps,
     answers_std,
