@@ -1,7 +1,7 @@
 """Published datasets, through the product's own ingestion and encoding, from the folder that BENCHMARK_DATA names.
 
-It holds adult_train.parquet, adult_test.parquet, covtype.parquet, california_housing.parquet and protein_casp.parquet,
-with the publishers' column names and values, and w8a.libsvm.gz as published.
+It holds adult_train.parquet, adult_test.parquet, covtype.parquet, california_housing.parquet, protein_casp.parquet and
+bank_full.parquet, with the publishers' column names and values, and w8a.libsvm.gz as published.
 
 Bounds and categories come from the published descriptions of the sets (UCI), not from the rows; the categories of Adult
 are listed by the published file itself, which stands for its description here.

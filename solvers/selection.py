@@ -68,7 +68,8 @@ class Auto(Strict):
     The tables of Wang, Ye and Xu 2017 would take dp_svrg for a strongly convex objective, dp_svrg_pp for any other and
     dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients and not
     risk, so dp_svrg is kept for runs where that matters; dp_acc_md has the lower risk where its potential is that of
-    the l1 ball (docs/benchmarks/wide.md), and about dp_gd's with the half squared l2 norm.
+    the l1 ball (docs/benchmarks/wide.md); with the half squared l2 norm it is level with dp_gd on w8a and mostly behind
+    on the seven other sets of docs/benchmarks/ours.md, most where the target is a number.
     """
 
     name: Literal["auto"] = "auto"
