@@ -1,0 +1,70 @@
+"""Whatever the pages name of the repository is there: files, folders, and functions by `file.py::name`."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in ("CONTRIBUTING.md", "README.md", "SECURITY.md"))]
+)
+FOLDERS = "accounting|solvers|purse|app|tests|benchmarks|docs|deploy|docker"
+FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+PLACE = re.compile(rf"`((?:{FOLDERS})/[^`\s]*)`")
+FILE = re.compile(rf"`(?!(?:{FOLDERS})/)((?:[\w.-]+/)*\w[\w.-]*\.(?:py|md))`")
+MADE = {"deploy/secrets", "solvers/kernels/loops.so"}  # by deploy/make_secrets.py, and in the image
+
+
+def missing(text: str) -> list[str]:
+    """Of what a page names, in prose, what is not there. `<name>` and `*` stand for anything, `{a,b}` for both."""
+    prose = FENCED.sub("", text)
+    places = [place for named in PLACE.findall(prose) if named not in MADE for place in _each(named)]
+    lost = [place for place in places if not _is_there(place)]
+    return lost + [
+        file for file in FILE.findall(prose) if not any(f"/{kept}".endswith(f"/{file}") for kept in _files())
+    ]
+
+
+def _each(named: str) -> list[str]:
+    before, brace, rest = named.partition("{")
+    if not brace:
+        return [named]
+    inner, _, after = rest.partition("}")
+    return [place for part in inner.split(",") for place in _each(f"{before}{part}{after}")]
+
+
+def _is_there(place: str) -> bool:
+    path, _, name = place.partition("::")
+    found = [file for file in ROOT.glob(re.sub(r"<\w+>", "*", path.rstrip("/"))) if file.name != "__pycache__"]
+    return bool(found) and (not name or _defines(found[0], name))
+
+
+def _defines(file: Path, name: str) -> bool:
+    last = name.rpartition("::")[2]
+    return re.search(rf"^ *(?:async def|def|class) {last}\b|^{last}\b", file.read_text(), re.MULTILINE) is not None
+
+
+@cache
+def _files() -> list[str]:
+    kinds = [("*.py", folder) for folder in FOLDERS.split("|")] + [("*.md", "docs")]
+    found = [file for kind, folder in kinds for file in (ROOT / folder).rglob(kind)]
+    return [str(file.relative_to(ROOT)) for file in (*found, *ROOT.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_names_is_there(page: Path) -> None:
+    assert missing(page.read_text()) == []
+
+
+def test_what_is_not_there_is_found() -> None:
+    wrong = "`app/quotes/pace.py`, `solvers/{losses,looses}/<name>.py`, `app/jobs/store.py::begin_again`, `paces.py`"
+    assert missing(wrong) == [
+        "app/quotes/pace.py",
+        "solvers/looses/<name>.py",
+        "app/jobs/store.py::begin_again",
+        "paces.py",
+    ]
+    right = "`app/calculation/pace.py`, `solvers/{losses,domains}/<name>.py`, `app/jobs/store.py::end`, `pace.py`"
+    assert missing(f"{right}, `/app/quotes`, `app/{{id}}`\n\n```\n`app/quotes/pace.py`\n```\n") == ["app/id"]
