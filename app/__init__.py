@@ -1,0 +1,1 @@
+"""The service: routes and pages, ledgers and jobs, workers and the command `purse`."""

@@ -1,0 +1,1 @@
+"""Jobs: asked for, priced, queued, run, and what is published of them."""

@@ -1,0 +1,1 @@
+"""The database, SQLite or PostgreSQL: tables, transactions, migrations; and small files."""

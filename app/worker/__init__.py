@@ -1,0 +1,1 @@
+"""Attempts of jobs, on processes of their own: who starts them, what they run, what comes back."""

@@ -48,3 +48,25 @@ def test_no_module_is_longer_than_anybody_reads_at_once(room: str) -> None:
     long = {str(file): len(file.read_text().splitlines()) for file in (ROOT / room).rglob("*.py")}
     assert long
     assert {file: lines for file, lines in long.items() if lines > 400} == {}
+
+
+def test_what_a_promise_rests_on_is_owned_by_who_reviews_privacy() -> None:
+    lines = (ROOT / ".github/CODEOWNERS").read_text().splitlines()
+    owners = [line.split() for line in lines if line and not line.startswith("#")]
+    named = set(
+        re.findall(r"[`\[]((?:accounting|solvers|purse|app)/[\w/]+\.py)", (ROOT / "docs/reviewing.md").read_text())
+    )
+    last = {
+        file: [owner for place, owner in owners if place == "*" or f"/{file}".startswith(place)][-1] for file in named
+    }
+    assert len(named) > 60
+    assert {file: owner for file, owner in last.items() if owner != "@privy-purse/privacy"} == {}
+
+
+@pytest.mark.parametrize("floor", ["accounting", "solvers", "purse", "app", "tests"])
+def test_every_room_is_in_the_house_and_says_what_it_is(floor: str) -> None:
+    (row,) = re.findall(rf"^\| \[{floor}/\].*", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    rooms = [path.name for path in (ROOT / floor).iterdir() if next(path.glob("*.py"), None)]
+    assert set(rooms) <= set(re.findall(r"`(\w+)`", row))
+    inside = [] if floor == "tests" else list((ROOT / floor).rglob("__init__.py"))
+    assert [str(file) for file in inside if not file.read_text().startswith('"""')] == []
