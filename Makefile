@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo story serve quick test screenshots coverage check bench paper peers machines linked pythons kills attack fuzz audit site advisories report image lock clean
+.PHONY: help demo story serve quick test screenshots coverage check bench paper peers machines linked power pythons kills attack fuzz audit site advisories report image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile

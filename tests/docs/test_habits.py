@@ -63,6 +63,27 @@ def test_what_a_promise_rests_on_is_owned_by_who_reviews_privacy() -> None:
     assert {file: owner for file, owner in last.items() if owner != "@privy-purse/privacy"} == {}
 
 
+def test_decisions_are_listed_in_order() -> None:
+    listed = re.findall(r"^\| \[(\d+)\]", (ROOT / "docs/decisions/README.md").read_text(), re.MULTILINE)
+    assert listed == sorted(set(listed))
+
+
+def test_every_target_is_phony_and_a_release_runs_what_is_heavy() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = dict(re.findall(r"^([a-z]+):.*?## (.*)", makefile, re.MULTILINE))
+    phony = re.findall(r"^\.PHONY: (.*)", makefile, re.MULTILINE)
+    assert sorted(" ".join(phony).split()) == sorted(targets)
+    heavy = {f"make {target}" for target, told in targets.items() if told.startswith("heavy")}
+    assert len(heavy) > 8
+    assert heavy <= set(re.findall(r"`(make [a-z]+)`", (ROOT / "docs/releasing.md").read_text()))
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_what_a_check_runs_is_said_as_the_makefile_says_it(page: str) -> None:
+    (told,) = re.findall(r"^check:.*## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.findall(r"^make check +# (.*)", (ROOT / page).read_text(), re.MULTILINE) == [told]
+
+
 @pytest.mark.parametrize("floor", ["accounting", "solvers", "purse", "app", "tests"])
 def test_every_room_is_in_the_house_and_says_what_it_is(floor: str) -> None:
     (row,) = re.findall(rf"^\| \[{floor}/\].*", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
