@@ -1,6 +1,7 @@
 """docs/commands.md: every route has its row and a command that is there; how commands end is as it says."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ def test_every_route_has_a_row_with_a_command() -> None:
 def test_the_list_says_of_a_command_what_its_own_help_begins_with(name: str) -> None:
     own = " ".join(PROGRAM.commands[name].help.split())
     assert own.startswith(COMMANDS[name])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_named(name: str) -> None:
+    assert re.search(rf"`(?:purse )?{name}\b", PAGE)
 
 
 def _interrupted(_url: str) -> None:
