@@ -140,7 +140,7 @@ class _Epsilon(Protocol):
     def __hash__(self) -> int: ...
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Of the plan at delta."""
+        """The plan's epsilon at delta."""
         ...
 
 

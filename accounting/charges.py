@@ -132,7 +132,7 @@ def _squared(mu: float | None) -> float:
 
 
 def _whole(values: Sequence[float], slack: int) -> Cost:
-    """In units, `NEVER` at most."""
+    """The cost in units, each value `NEVER` at most."""
     return (*(_units(float(value)) if not value >= NEVER / UNIT else NEVER for value in values), slack)
 
 

@@ -219,7 +219,7 @@ class Filter:
         return min(value, self.privacy.epsilon) if value >= EPSILON_RANGE[0] else 0.0
 
     def _fixed_epsilon(self, spent: Cost, delta: float) -> float:
-        """Of mu^2 and orders, each with all of delta, the least."""
+        """The least epsilon that mu^2 or an order tells, each with all of delta."""
         rho = np.array([_up(Fraction(s, UNIT)) for s in self.curve(spent)[1:]])
         by_order = float(rdp_epsilons(self.orders, rho, delta).min())
         return max(0.0, min(by_order, gauss_epsilon(_mu(spent[0]), delta)))

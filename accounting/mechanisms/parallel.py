@@ -51,7 +51,7 @@ class Parallel(AbstractMechanism):
         return self.each.curves(noise_multiplier, relation)
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """Of one answer."""
+        """The z of one answer at which it spends about mu^2: one use costs what one answer does."""
         return self.each.multiplier(mu_squared, relation)
 
     def event(self, noise_multiplier: float) -> Event:
@@ -59,7 +59,7 @@ class Parallel(AbstractMechanism):
         return self.each.event(noise_multiplier)
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """Of one answer's noise, in its unit."""
+        """The noise std of one answer, in its unit."""
         return self.each.std(noise_multiplier, bound, dimension)
 
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:

@@ -68,7 +68,7 @@ class Resampled(AbstractMechanism):
         return {"type": "SampledWithReplacementDpEvent", **sizes, "event": within}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """Of one answer's noise, in its unit."""
+        """The noise std of the answer, in its unit."""
         return self.each.std(noise_multiplier, bound, dimension)
 
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:

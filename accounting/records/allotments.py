@@ -56,7 +56,7 @@ class Part:
 
     @property
     def share(self) -> float:
-        """Of the whole filter."""
+        """The part as a share of the whole filter."""
         return self.top / _tops(self.rule)[0]
 
     def used(self, spent: Cost) -> float:

@@ -23,15 +23,15 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The process's number, by the operating system."""
         ...
 
     def kill(self) -> None:
-        """Ends it."""
+        """Ends the process."""
         ...
 
     def wait(self) -> int:
-        """Until it has ended."""
+        """Waits until the process has ended; how it ended."""
         ...
 
 

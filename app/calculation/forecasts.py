@@ -225,7 +225,7 @@ def _descended(data: Data) -> Vector:
 
 
 def _moments(problem: Problem, rows: dict[str, Floats]) -> Moments:
-    """Of the twin's rows, without noise."""
+    """The moments of the twin's rows, without noise."""
     assert problem.columns is not None
     center, variances = [], []
     for column, width in zip(rows.values(), problem.columns.widths, strict=True):

@@ -45,15 +45,15 @@ class Gathered(Transport):
         return self._to.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the connection."""
+        """What the connection says of itself by this name."""
         return self._to.get_extra_info(name, default)
 
     def pause_reading(self) -> None:
-        """Until `resume_reading`."""
+        """Nothing is read until `resume_reading`."""
         self._to.pause_reading()
 
     def resume_reading(self) -> None:
-        """After `pause_reading`."""
+        """Reading goes on after `pause_reading`."""
         self._to.resume_reading()
 
     def set_protocol(self, protocol: BaseProtocol) -> None:

@@ -30,12 +30,12 @@ class Limits:
 
     @staticmethod
     def queued(settings: Settings) -> "Limits":
-        """Of those that wait."""
+        """The most jobs that may wait, as the settings say."""
         return Limits(settings.max_queued_per_analyst, settings.max_queued_per_dataset)
 
     @staticmethod
     def running(settings: Settings) -> "Limits":
-        """Of those that run."""
+        """The most jobs that may run, as the settings say."""
         return Limits(settings.max_running_per_analyst, settings.max_running_per_dataset)
 
 

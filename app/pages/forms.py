@@ -59,7 +59,7 @@ class Field:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """Of choices, those that were made."""
+        """The choices that were made."""
         return tuple(self.value.split("\n")) if self.value else ()
 
 
@@ -172,7 +172,7 @@ def document(fields: Sequence[Field]) -> dict[str, Any]:
 
 
 def numbers(said: Mapping[str, str], place: str) -> list[int]:
-    """Of the members of a list of which anything is filled in, in order."""
+    """The numbers of a list's members of which anything is filled in, in order."""
     found = (name.removeprefix(f"{place}.").partition(".") for name in said if name.startswith(f"{place}."))
     return sorted({int(number) for number, dot, _ in found if dot and number.isdecimal() and len(number) < 6})
 

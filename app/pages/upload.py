@@ -138,7 +138,7 @@ def _pasted(visit: Visit, text: str) -> HTMLResponse:
 
 
 def _names(said: dict[str, str]) -> list[str]:
-    """Of the columns that are there."""
+    """The names of the columns that are there."""
     return [said.get(f"columns.{number}.name", "") for number in numbers(said, "columns")]
 
 

@@ -261,7 +261,7 @@ def _remaining(standing: Standing) -> PrivacyLoss:
 
 
 def problem_of(dataset: DatasetRow, design: Design | Table, loss: Loss, **rest: Any) -> Problem:
-    """Of the dataset's records, as the design lays them out."""
+    """The problem of the dataset's records, as the design lays them out."""
     facts: dict[str, Any] = {"n": dataset.n, "d": design.d, "row_norm": design.row_norm, "columns": design.columns}
     return Problem(loss, relation=dataset.spec.neighbors, unit=dataset.spec.protected, **facts, **rest)
 

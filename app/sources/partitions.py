@@ -75,7 +75,7 @@ class Manifest(Wire):
 
     @property
     def text(self) -> bytes:
-        """As it is kept."""
+        """The document as it is kept in the dataset's folder: canonical JSON."""
         return canonical(self.model_dump(mode="json"))
 
     @property
@@ -85,7 +85,7 @@ class Manifest(Wire):
 
 
 def read(folder: Path) -> Manifest | None:
-    """Of a dataset whose records are elsewhere; None of others, and where the document is no longer one."""
+    """The manifest of a dataset whose records are elsewhere; None of others, or if it is no such document."""
     try:
         return Manifest.model_validate_json((folder / PARTITIONS).read_bytes())
     except (OSError, ValueError):

@@ -110,7 +110,7 @@ class Sample:
 
     @staticmethod
     def of(rows: Floats) -> "Sample":
-        """Of these coded rows, (m, declared columns)."""
+        """A sample of these coded rows, (m, declared columns)."""
         return Sample(base64.b64encode(rows.astype("<f8").tobytes()).decode(), rows.shape[1])
 
     @property
@@ -162,7 +162,7 @@ class Twin:
 
     @property
     def names(self) -> list[str]:
-        """Of the file's columns."""
+        """The names of the file's columns."""
         return [own[0][1].column.of for own in self._fields]
 
     def codes(self, seed: int, rows: range) -> Floats:
@@ -210,7 +210,7 @@ class Twin:
         return written(parts, self.dialect.date_format, len(rows))
 
     def _code(self, column: Column, values: "Floats | list[str]", first: Column) -> Floats:
-        """As it would be read of the file."""
+        """The codes that would be read of these values in the file."""
         if column.date is not None:
             from app.sources.dates import read  # late: Arrow
 

@@ -99,7 +99,7 @@ def _seen(principal: Principal) -> sa.ColumnElement[bool]:
 
 
 def _told(row: sa.Row[tuple[object, ...]] | None, principal: Principal) -> Webhook:
-    """As the principal may see it; `ApiError` not_found."""
+    """The webhook as the principal may see it; `ApiError` not_found."""
     if row is None:
         raise ApiError("not_found")
     parts, is_own = urlsplit(row.url), row.owner_id == principal.id

@@ -133,7 +133,7 @@ class Coming:
         return self._engine is not None and self._engine.take(held)
 
     def hold(self, held: int) -> None:
-        """As the engine."""
+        """Holds as the engine does; nothing until it runs."""
         if self._engine is not None:
             self._engine.hold(held)
 

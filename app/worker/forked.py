@@ -29,12 +29,12 @@ class Forked:
         self._status: int | None = None
 
     def kill(self) -> None:
-        """Ends it."""
+        """Ends the process."""
         if self._status is None:  # until then the number is nobody else's
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Until it has ended."""
+        """Waits until the process has ended; how it ended."""
         if self._status is None:
             _, self._status = os.waitpid(self.pid, 0)
         return self._status

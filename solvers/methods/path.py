@@ -15,7 +15,7 @@ class Path:
     """The points so far: w, the one before, and the mean with weights 1, 2, .., in coordinates that may change."""
 
     def __init__(self, problem: Problem, frame: Frame, intercept: float = 0.0) -> None:
-        """From 0, but for the intercept in the original columns."""
+        """Begins at 0, but for the intercept in the original columns."""
         start = np.zeros((problem.outputs, problem.d))
         start[:, -1] = intercept / frame.constant
         self._problem, self.frame = problem, frame
@@ -24,17 +24,17 @@ class Path:
 
     @property
     def mean(self) -> Vector:
-        """Of a o w, (K, d), the center left out: it does not change with the frame."""
+        """The mean of a o w, (K, d), the center left out: it does not change with the frame."""
         return (self._sum / self._weight).reshape(-1, self._problem.d)
 
     @property
     def mean_in_frame(self) -> Vector:
-        """Of w."""
+        """The mean of w, in the frame as it is now."""
         return (self.mean / self._scale).ravel()
 
     @property
     def raw_mean(self) -> Vector:
-        """In the original columns."""
+        """The mean in the original columns."""
         return self.frame.raw(self.mean / self._scale).ravel()
 
     @property
@@ -93,7 +93,7 @@ class Weight:
         self._sum, self._most, self.value = first * self._precision, 3 * first, first
 
     def learn(self, gradient: Vector, along: Vector) -> None:
-        """Of a gradient that was answered after `along` was known."""
+        """Learns of a gradient that was answered after `along` was known."""
         square = float(along @ along)
         self._sum += square * self.value + float(along @ gradient)
         self._precision += square

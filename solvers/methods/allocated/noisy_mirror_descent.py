@@ -135,7 +135,7 @@ class NoisyMirrorDescentRun(AllocatedRun):
         return (Query("half_pass", self.passes, _half_pass(problem, self.batch, self.form)),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Of a slot's mean."""
+        """What a record adds to a slot's mean at most, and its coordinates."""
         size = _half_pass(problem, self.batch, self.form).normalizer(problem.n)
         return {"half_pass": (sampled_bound(problem, size, problem.G), problem.size)}
 

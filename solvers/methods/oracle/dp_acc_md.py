@@ -97,7 +97,7 @@ class DpAccMdRun(OracleRun):
         return (Query("gradient", self.steps, Gaussian()),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Of a gradient."""
+        """What a record adds to a gradient at most, and its coordinates."""
         return {"gradient": (gradient_bound(problem), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:

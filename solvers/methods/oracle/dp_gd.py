@@ -142,7 +142,7 @@ class DpGdRun(OracleRun):
                 assert_never(self.release)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Of a gradient, or of a hidden step."""
+        """What a record adds to a gradient, or to a hidden step, at most, and the coordinates."""
         if self.release == "last":
             return {"last_iterate": (step_bound(problem, self.step), problem.size)}
         return {"gradient": (gradient_bound(problem), problem.size)}

@@ -102,7 +102,7 @@ class DpSvrgRun(OracleRun):
         return variance_reduced.queries(problem, self.epochs, self.epochs * self.inner_steps, self.batch, self.form)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Of a snapshot and of a batch's mean, or of a printed step."""
+        """What a record adds to a snapshot and to a batch's mean at most, or to a printed step, and the coordinates."""
         return variance_reduced.bounds(problem, self.batch, self.form)
 
     def gradient_evaluations(self, problem: Problem) -> float:

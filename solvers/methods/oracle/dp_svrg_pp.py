@@ -99,7 +99,7 @@ class DpSvrgPpRun(OracleRun):
         return variance_reduced.queries(problem, self.epochs, changes, self.batch, self.form)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Of a snapshot and of a batch's mean, or of a printed step."""
+        """What a record adds to a snapshot and to a batch's mean at most, or to a printed step, and the coordinates."""
         return variance_reduced.bounds(problem, self.batch, self.form)
 
     def gradient_evaluations(self, problem: Problem) -> float:

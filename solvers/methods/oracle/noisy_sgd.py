@@ -89,7 +89,7 @@ class NoisySgdRun(OracleRun):
         return (Query("gradient", self.steps, PoissonGaussian(self.batch / problem.n)),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Of a batch's mean."""
+        """What a record adds to a batch's mean at most, and its coordinates."""
         return {"gradient": (sampled_bound(problem, self.batch, problem.G), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:

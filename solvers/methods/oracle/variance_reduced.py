@@ -38,7 +38,7 @@ def queries(problem: Problem, snapshots: int, changes: int, batch: int, form: Fo
 
 
 def bounds(problem: Problem, batch: int, form: Form) -> Bounds:
-    """Of a snapshot and of a batch's mean at its largest, or of a printed step."""
+    """What a record adds to a snapshot and to a batch's mean at most, or to a printed step, and the coordinates."""
     if form == "printed":
         return {"step": (printed_bound(problem, batch), problem.size)}
     change = sampled_bound(problem, batch, problem.G)

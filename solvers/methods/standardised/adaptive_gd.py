@@ -197,7 +197,7 @@ class AdaptiveGdRun(StandardisedRun):
 
 
 def _eta(problem: Problem) -> float:
-    """For classes."""
+    """eta, the step in a frame, for classes."""
     return 3.0 if problem.outputs == 1 else 1.5
 
 
