@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from accounting.numbers import within
 from accounting.privacy import Privacy
 from solvers.domains import Free
 from solvers.errors import Unsuitable
@@ -19,7 +20,7 @@ from solvers.methods import (
     OutputPerturbation,
     Run,
 )
-from solvers.methods.checks import check_loss
+from solvers.methods.checks import check_loss, not_convex
 from solvers.methods.defaults import budget_mu, descent_time
 from solvers.methods.run import Strict
 from solvers.potentials import HalfSquaredLp
@@ -45,11 +46,24 @@ class Wish:
     Parameters
     ----------
     preparation : how rows are to be prepared
-    slope_limit : c of `Problem`
+    slope_limit : c of `Problem`, in [1e-6, 1]
+
+    Raises
+    ------
+    OutOfRange
+        if the limit is no such number.
     """
 
     preparation: Asked | None = None
     slope_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.slope_limit is not None:
+            within(self.slope_limit, "slope_limit", 1e-6, 1)
+
+    def limit(self, problem: Problem) -> float | None:
+        """The slope limit that was asked for, here or by the problem."""
+        return problem.slope_limit if self.slope_limit is None and problem.slope_limit < 1 else self.slope_limit
 
 
 WISHLESS = Wish()
@@ -58,7 +72,8 @@ WISHLESS = Wish()
 @dataclass(frozen=True, slots=True)
 class Auto(Strict):
     """adaptive_gd where columns are declared, the loss is logistic, softmax or squared, the domain free and r at most a
-    weak l2; elsewhere dp_gd, but
+    weak l2, unless a limit for the slopes of numbers is asked for: it cuts residuals at a scale of its own;
+    elsewhere dp_gd, but
     dp_svrg where dp_gd would take over 1e10 gradient evaluations;
     dp_acc_md on an l1 ball with d above n, if r has no quadratic part;
     objective_perturbation on a free domain where l2 is strong beside the noise;
@@ -98,16 +113,18 @@ class Auto(Strict):
             reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
             return fit(wish, _NON_SMOOTH[currency], problem, privacy), reason
         check_loss("auto", problem)
-        k = problem.unit.places
-        if _standardised(problem) and not isinstance(wish.preparation, Declared):
+        k, cut = problem.unit.places, problem.loss.takes == "number" and wish.limit(problem) is not None
+        suits = _standardised(problem) and not isinstance(wish.preparation, Declared)
+        if suits and not cut:
             adaptive = fit(wish, AdaptiveGd(), problem, privacy)
             if currency == "gaussian" or k * adaptive.method.gradient_evaluations(problem) <= _MANY_GRADIENTS:
                 return adaptive, _STANDARDISED
         full = fit(wish, DpGd(), problem, privacy)
-        if not problem.is_convex:
-            return full, "the loss is not convex: plain full gradient steps are what still descends"
+        if not full.problem.is_convex:
+            return full, f"{not_convex(full.problem)} convex: plain full gradient steps are what still descends"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
-        facts, met = f"{kind}, n = {problem.n}, d = {problem.size}", full.preparation.prepared(full.problem)
+        told = f", slope_limit {wish.limit(problem):g} {_CUT}" if suits and cut else ""
+        facts, met = f"{kind}, n = {problem.n}, d = {problem.size}{told}", full.preparation.prepared(full.problem)
         evaluations = k * full.method.gradient_evaluations(met)
         if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
             reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
@@ -143,7 +160,7 @@ def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitte
     Unsuitable
         if what was asked for does not go with the method or the problem, or the method with the problem.
     """
-    asked, limit = wish.preparation, wish.slope_limit
+    asked, limit = wish.preparation, wish.limit(problem)
     known = asked if isinstance(asked, ByProfile) else None
     if known and (refusal := known.refusal(problem, privacy)):
         raise Unsuitable(f"preparation profile does not fit: {refusal}")
@@ -157,7 +174,7 @@ def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitte
         return Fitted(run, problem, ByMethod(), f"{method.name} standardises by itself")
     refusal = Private.refusal(problem, privacy)
     if refusal is None and not isinstance(asked, Declared):
-        limited = replace(problem, slope_limit=limit or _default_limit(method, problem, privacy))
+        limited = replace(problem, slope_limit=limit or _default_limit(method, problem, privacy))  # no limit is 0
         met = Private().prepared(limited)  # a profile's are as long
         run = method.resolve(met, privacy)
         own = run.queries(met)
@@ -175,8 +192,6 @@ def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitte
 
 def _default_limit(method: Method, problem: Problem, privacy: Privacy) -> float:
     """c, from public facts."""
-    if problem.slope_limit < 1:
-        return problem.slope_limit
     suited = method.limits_slopes and problem.loss.takes == "class" and problem.outputs == 1 and problem.is_convex
     return _LIMIT if suited and problem.n * budget_mu(problem, privacy) < _FEW * problem.d else 1.0
 
@@ -223,6 +238,7 @@ _ROUGH: dict[Currency, str] = {
     "renyi": "noisy_sgd has the least measured risk of those that take it; noisy_mirror_descent takes fewer gradients",
     "gaussian": "localization takes it by its envelope, and is charged as one Gaussian answer",
 }
+_CUT = "(adaptive_gd takes none for numbers: it cuts residuals at a scale of its own)"
 _CURVED = "l2 is strong beside the noise: a perturbed objective loses less than noisy gradients"
 _FEWER = "dp_svrg takes several times fewer at about the same measured risk"
 _WIDE = (

@@ -159,6 +159,13 @@ class TestPrice:
         code, text = refused(method={"name": "adaptive_gd"}, preparation={"name": "declared"})
         assert (code, "standardises by itself" in text) == ("unsupported_combination", True)
 
+    def test_auto_keeps_a_slope_limit_for_numbers_and_says_how(self) -> None:
+        quote = quoted(target="age", features=["sex", "color"], slope_limit=0.25)
+        assert (quote.method.name, quote.slope_limit) == ("dp_gd", 0.25)
+        assert quote.gradient_bound == 0.25 * quote.row_norm
+        assert "adaptive_gd takes none for numbers" in quote.reason
+        assert quoted(target="age", features=["sex", "color"]).method.name == "adaptive_gd"
+
     def test_a_problem_that_there_is_none_of_is_refused(self) -> None:
         code, text = refused(domain={"name": "simplex"}, features=[])
         assert (code, "a single point" in text) == ("unsupported_combination", True)

@@ -16,7 +16,7 @@ from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
-from solvers.domains import L2Ball
+from solvers.domains import L1Ball, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, Logistic, Loss, Sigmoid, Softmax, Squared
 from solvers.methods import (
@@ -34,9 +34,10 @@ from solvers.methods import (
     ObjectivePerturbation,
     OutputPerturbation,
 )
-from solvers.preparation import Declared
+from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
+from solvers.preparation import Declared, Private
 from solvers.regularizers import L2
-from solvers.selection import Auto
+from solvers.selection import Auto, Currency, Wish
 from solvers.solve import run
 from tests.support.coupled import complaints
 from tests.support.seeded import SeededBits
@@ -162,10 +163,50 @@ def test_what_has_no_slopes_or_its_own_limit() -> None:
             plan(method, given, PRIVACY, slope_limit=0.3)
 
 
+@pytest.mark.parametrize("currency", ["renyi", "gaussian"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_auto_takes_a_method_that_keeps_the_limit(loss: Loss, currency: Currency) -> None:
+    columns = Columns((1, 3))
+    coded = Problem(loss, n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    wide = Problem(loss, domain=L1Ball(1.0), n=40, d=60, row_norm=R)
+    for given in (coded, replace(coded, domain=L2Ball(2.0)), problem(loss), wide, replace(problem(loss), n=10**9)):
+        for wish in (Wish(slope_limit=0.3), Wish(Declared(), 0.3)):
+            fitted, _ = Auto().choose(given, PRIVACY, currency=currency, wish=wish)
+            own = fitted.method.slope_limit if isinstance(fitted.method, AdaptiveGdRun) else None
+            assert (own or fitted.problem.slope_limit) == 0.3
+            assert fitted.problem.is_convex == loss.is_convex or fitted.method.name in ("dp_gd", "noisy_sgd")
+
+
+def test_auto_limits_the_slopes_of_numbers_where_that_is_asked_and_says_so() -> None:
+    columns = Columns((1, 3))
+    numbers = Problem(Squared(), n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    assert plan(Auto(), numbers, PRIVACY).method.name == "adaptive_gd"
+    for limit in (0.4, 1.0):
+        quote = plan(Auto(), numbers, PRIVACY, slope_limit=limit)
+        assert (quote.method, quote.preparation) == (DpGd().resolve(quote.met, PRIVACY), Private())
+        assert quote.met.slope_bound == limit
+        assert f"slope_limit {limit:g} (adaptive_gd takes none for numbers" in quote.reason
+    by_problem = plan(Auto(), replace(numbers, slope_limit=0.4), PRIVACY)
+    assert (by_problem.method.name, by_problem.met.slope_bound) == ("dp_gd", 0.4)
+    ways: Any
+    for ways in ({}, {"preparation": Declared(), "slope_limit": 0.4}):
+        assert "slope_limit" not in plan(Auto(), numbers, PRIVACY, **ways).reason
+
+
+def test_short_vectors_of_three_classes_are_no_reason_to_refuse_auto() -> None:
+    many = replace(problem(Softmax(3)), n=10**9)
+    assert Auto().choose(many, PRIVACY)[0].method.name == "dp_svrg"
+    fitted, reason = Auto().choose(many, PRIVACY, wish=Wish(slope_limit=0.5))
+    assert (fitted.method.name, "softmax of limited slopes is not convex" in reason) == ("dp_gd", True)
+
+
 @pytest.mark.parametrize("limit", [0.0, -1.0, 1.01, math.nan, math.inf, 1e-9])
 def test_what_is_no_share_is_refused(limit: float) -> None:
     with pytest.raises(ValueError, match="slope_limit"):
         problem(Logistic(), limit)
+    for method in (Auto(), DpGd(), AdaptiveGd()):
+        with pytest.raises(ValueError, match="slope_limit"):
+            plan(method, problem(Logistic()), PRIVACY, slope_limit=limit)
 
 
 def told() -> list[str]:
