@@ -60,6 +60,7 @@ def fit(
     positive: jobs.Positive = None,
     more: jobs.More = None,
     preparation: jobs.Preparation = None,
+    slope_limit: jobs.SlopeLimit = None,
     schema: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="JSON: the list of columns with their bounds, or a spec."),
@@ -94,7 +95,7 @@ def fit(
         with readable(file, sheet=sheet) as plain:
             _template(plain, target, json)
     declared = _aimed(_of_unit(_declared(schema), unit, max_rows), target)
-    asked = jobs.request(target, epsilon, delta, method, positive, more, preparation)
+    asked = jobs.request(target, epsilon, delta, method, positive, more, preparation, slope_limit)
     content = _content(file, sheet)
     with (
         readable(file, declared.dialect, sheet) as plain,

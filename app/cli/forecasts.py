@@ -38,6 +38,7 @@ def forecast(
     positive: jobs.Positive = None,
     more: jobs.More = None,
     preparation: jobs.Preparation = None,
+    slope_limit: jobs.SlopeLimit = None,
     source: Source = None,
     runs: Annotated[int, typer.Option(help="Of the method, at each epsilon.")] = 10,
     twin_number: Annotated[int, typer.Option("--twin", help="Which of the twins is tried.")] = 0,
@@ -64,7 +65,7 @@ def forecast(
       purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 0.3 --epsilon 1
       purse forecast --spec census.json --records 50000 --sample public.csv --target income
     """
-    asked = jobs.request(target, 1.0, delta, method, positive, more, preparation)
+    asked = jobs.request(target, 1.0, delta, method, positive, more, preparation, slope_limit)
     del asked["privacy"]
     asked |= {"signal": signal, "runs": runs, "twin": twin_number} | ({} if wanted is None else {"wanted": wanted})
     if spec is not None:

@@ -48,6 +48,10 @@ More = Annotated[
         f"({', '.join(REGULARIZERS)}), a domain ({', '.join(DOMAINS)}).",
     ),
 ]
+SlopeLimit = Annotated[
+    float | None,
+    typer.Option(help="Shorten each record's slope to this share of the loss's bound; if left out, by a public rule."),
+]
 Preparation = Annotated[
     str | None,
     typer.Option(
@@ -75,13 +79,14 @@ def request(
     positive: str | None,
     more: Path | None,
     preparation: str | None = None,
+    slope_limit: float | None = None,
 ) -> dict[str, Any]:
     """The job request that the options amount to, its dataset aside."""
     rest = {} if more is None else read_json(more)
     if not isinstance(rest, dict):
         raise typer.BadParameter(f"{more} must hold a JSON object")
     privacy = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
-    given: dict[str, Any] = {"method": method and {"name": method}, "positive": positive}
+    given: dict[str, Any] = {"method": method and {"name": method}, "positive": positive, "slope_limit": slope_limit}
     name, _, job = (preparation or "").partition(":")
     given["preparation"] = {"name": name} | ({"job": job} if job else {}) if name else None
     return {"target": target, "privacy": privacy, **rest, **{k: v for k, v in given.items() if v is not None}}
@@ -96,6 +101,7 @@ def quote(
     positive: Positive = None,
     more: More = None,
     preparation: Preparation = None,
+    slope_limit: SlopeLimit = None,
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
@@ -105,7 +111,7 @@ def quote(
     Example:
       purse quote census --target income --epsilon 0.5 --method dp_svrg
     """
-    asked = request(target, epsilon, delta, method, positive, more, preparation)
+    asked = request(target, epsilon, delta, method, positive, more, preparation, slope_limit)
     with connect(url) as client:
         price = client.quote(dataset=dataset, **asked)
     emit(price, json, lambda: show_quote(price))
@@ -120,6 +126,7 @@ def submit(
     positive: Positive = None,
     more: More = None,
     preparation: Preparation = None,
+    slope_limit: SlopeLimit = None,
     wait: Wait = False,
     key: Key = None,
     url: Url = DEFAULT_URL,
@@ -132,7 +139,7 @@ def submit(
       purse submit census --target income --epsilon 0.5 --wait
       purse submit census --target income --epsilon 0.5 --method dp_gd --with request.json
     """
-    asked = request(target, epsilon, delta, method, positive, more, preparation)
+    asked = request(target, epsilon, delta, method, positive, more, preparation, slope_limit)
     with connect(url) as client:
         job = client.jobs.submit(dataset=dataset, idempotency_key=key, **asked)
         if wait:

@@ -251,6 +251,7 @@ def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
     assert "public sample" in run(*here, "--sample", str(file))[1]
     assert _document(run(*here, "--json"))["at"][0]["method"] == "dp_gd"
     assert run(*here, "--preparation", "nonsense")[2].startswith("purse: invalid_request: ")
+    assert run(*here, "--slope-limit", "1.5")[2].startswith("purse: out_of_range: slope_limit")
     for wrong in ((name, "--records", "9"), ("--spec", str(spec)), (name, "--from", "data")):
         assert run("forecast", "-t", "income", *wrong)[0] == 1
     twin = tmp_path / "twin.csv"
@@ -389,6 +390,7 @@ def test_what_dp_gd_releases_is_asked_for_in_a_file(run: Run, people: tuple[Path
     more = tmp_path / "more.json"
     more.write_text(json.dumps({"method": {"name": "dp_gd", "release": "last", "steps": 20}}))
     asked = (name, "--target", "income", "--epsilon", "0.5", "--with", str(more))
+    assert _document(run("quote", *asked, "--slope-limit", "0.4", "--json"))["slope_limit"] == 0.4
     job = _document(run("submit", *asked, "--wait", "--json"))
     assert (job["state"], job["quote"]["method"]["release"]) == ("done", "last")
     assert job["quote"]["queries"][0]["mechanism"]["steps"] == 20
