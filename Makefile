@@ -67,7 +67,7 @@ paper: $(DRAWING) ## heavy: the experiments of the ERM paper with valid noise, a
 	@$(BIN)/python -m benchmarks erm_revisited
 
 peers: $(RUNTIME) $(PEERS)/.ready ## heavy: ours beside diffprivlib, Opacus and AdaSSP, on the same data
-	@$(BIN)/python -m benchmarks peers
+	@$(BIN)/python -m benchmarks peers --seeds 3
 
 # Each line computes other last digits: the variants of BLAS, NumPy, libm and of our loops for older processors.
 DISPATCHED = from numpy._core._multiarray_umath import __cpu_dispatch__ as found; print(*found)

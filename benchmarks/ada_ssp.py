@@ -1,4 +1,8 @@
-"""AdaSSP and its boosted form as their authors print them, for neighbors that differ by a record more or less."""
+"""AdaSSP and its boosted form, for neighbors that differ by a record more or less, as printed, or by another record.
+
+What a record changes: the least eigenvalue of X'X by R^2 either way; X'X by R^2 in the Frobenius norm, or sqrt(2) R^2,
+since ||xx' - zz'||^2 = |x|^4 + |z|^4 - 2 <x, z>^2; X'r, |r| <= 1, by R, or 2 R.
+"""
 
 import math
 from collections.abc import Callable
@@ -30,38 +34,43 @@ _FAILURE = 0.05  # the chance that the ridge does not hold the noise, in both pa
 
 Vector = NDArray[np.float64]
 
+CHANGES = {"add/remove": (1.0, 1.0), "replace-one": (math.sqrt(2), 2.0)}
+"""Of X'X over R^2, and of X'r over R."""
 
-def printed(split: Split, epsilon: float, delta: float, strength: float = 0.0) -> Vector:
+
+def printed(split: Split, epsilon: float, delta: float, relation: str = "add/remove", strength: float = 0.0) -> Vector:
     """AdaSSP as Wang 2018, Algorithm 2, prints it: three Gaussian mechanisms at epsilon / 3, delta / 3."""
     random, (n, d) = np.random.default_rng(), split.X.shape
-    square, log = split.row_norm**2, math.log(6 / delta)
-    second, mixed = split.X.T @ split.X, split.X.T @ split.y
+    square, log, (changed, mixed) = split.row_norm**2, math.log(6 / delta), CHANGES[relation]
+    second = split.X.T @ split.X
     std = math.sqrt(log) / (epsilon / 3)
     least = float(np.linalg.eigvalsh(second)[0])
     certain = max(0.0, least + std * square * random.standard_normal() - log / (epsilon / 3) * square)
-    ridge = max(0.0, math.sqrt(d * log * math.log(2 * d * d / _FAILURE)) * square / (epsilon / 3) - certain)
-    target = mixed + std * split.row_norm * random.standard_normal(d)
-    ridge += n * strength
-    return np.asarray(np.linalg.solve(second + std * square * _symmetric(random, d) + ridge * np.eye(d), target))
+    noise = math.sqrt(d * log * math.log(2 * d * d / _FAILURE)) * changed * square / (epsilon / 3)
+    target = split.X.T @ split.y + std * mixed * split.row_norm * random.standard_normal(d)
+    ridge = max(0.0, noise - certain) + n * strength
+    return np.asarray(
+        np.linalg.solve(second + std * changed * square * _symmetric(random, d) + ridge * np.eye(d), target)
+    )
 
 
-def boosted(split: Split, epsilon: float, delta: float) -> Vector:
+def boosted(split: Split, epsilon: float, delta: float, relation: str = "add/remove") -> Vector:
     """Boosted AdaSSP (Tang et al. 2023): one noisy X'X, then rounds of a noisy X' of the clipped residuals.
 
-    A third of mu^2 each for the least eigenvalue, X'X and all rounds together, exact Gaussian accounting; residuals are
-    clipped to the target's range 1.
+    A third of mu^2 each for the least eigenvalue, X'X and all rounds together, exact Gaussian accounting, where the
+    paper has its own; residuals are clipped to the target's range 1.
     """
     random, (_, d) = np.random.default_rng(), split.X.shape
-    mu, square = gauss_mu(epsilon, delta) / math.sqrt(3), split.row_norm**2
+    mu, square, (changed, mixed) = gauss_mu(epsilon, delta) / math.sqrt(3), split.row_norm**2, CHANGES[relation]
     second = split.X.T @ split.X
     least = float(np.linalg.eigvalsh(second)[0]) + square / mu * random.standard_normal()
     certain = max(0.0, least - square / mu * math.sqrt(2 * math.log(2 / _FAILURE)))
-    ridge = max(0.0, math.sqrt(d * math.log(2 * d * d / _FAILURE)) * square / mu - certain)
-    matrix = second + square / mu * _symmetric(random, d) + ridge * np.eye(d)
+    ridge = max(0.0, math.sqrt(d * math.log(2 * d * d / _FAILURE)) * changed * square / mu - certain)
+    matrix = second + changed * square / mu * _symmetric(random, d) + ridge * np.eye(d)
     w = np.zeros(d)
     for _ in range(ROUNDS):
         residuals = np.clip(split.y - split.X @ w, -1, 1)
-        noise = split.row_norm * math.sqrt(ROUNDS) / mu * random.standard_normal(d)
+        noise = mixed * split.row_norm * math.sqrt(ROUNDS) / mu * random.standard_normal(d)
         w = w + np.linalg.solve(matrix, split.X.T @ residuals + noise)
     return w
 

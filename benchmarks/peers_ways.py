@@ -8,7 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from accounting.calibration import calibrate
 from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import REPLACE_ONE, Relation
-from benchmarks.ada_ssp import boosted, printed
+from benchmarks.ada_ssp import CHANGES, boosted, printed
 from benchmarks.datasets import Split
 from solvers import Problem, solve
 from solvers.methods import AdaSsp, DpGd, Method, ObjectivePerturbation, OutputPerturbation
+from solvers.regularizers import L2
 from solvers.selection import Auto
 
 PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"
@@ -33,11 +34,29 @@ DELTA = 1e-5
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CLIPS = (0.1, 0.3, 1.0, 3.0)
 BATCHES = ((20, 5), (20, 20), (100, 5), (100, 20))  # batches in an epoch, epochs
+LOOKED, FINAL, AGAIN = (
+    2,
+    3,
+    3,
+)  # runs of a setting that is looked at; the best of these that are run again, and how often
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)  # diffprivlib's l2
+_ASKED = L2(1e-4)  # what a request has that names no penalty
 
 Vector = NDArray[np.float64]
 Fit = Callable[[float], tuple[Vector, float]]
+Setting = dict[str, Any]
 Risk = Callable[[Vector], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run at an epsilon, and the settings that were chosen for it, if any were."""
+
+    fit: Fit
+    setting: Setting = field(default_factory=dict)
+
+
+Prepare = Callable[[float], Prepared]
 
 
 class Peers:
@@ -76,23 +95,39 @@ class Peers:
         self._process.wait()
 
 
-def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[tuple[str, Callable[[float], Fit]]]:
+def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[tuple[str, Prepare]]:
     """Each way's name, and what is done once for an epsilon before it is timed: the choice of its settings."""
-    more: list[Method | Auto] = [ObjectivePerturbation()] if problem.loss.takes == "class" else [AdaSsp()]
-    for method in (Auto(), DpGd(), *more):
-        yield f"purse {method.name}", lambda _, method=method: _ours(method, problem, split)  # type: ignore[misc]
-    yield "purse auto, zero_out", lambda _: _ours(Auto(), problem, split, "zero_out")
+    for name, fit in _untuned(split, problem, peers):
+        yield name, lambda _, fit=fit: Prepared(fit)  # type: ignore[misc]
     if problem.loss.takes == "class":
-        yield "purse output_perturbation, delta 0", lambda _: _ours(OutputPerturbation(), problem, split, delta=0.0)
-        yield "diffprivlib, delta 0", lambda _: _diffprivlib(peers, 1.0, split)
         yield "diffprivlib tuned, delta 0", partial(_tuned_diffprivlib, peers, split, risk)
-    else:
-        yield "AdaSSP as printed, add/remove", lambda _: _timed(lambda e: printed(split, e, DELTA))
-        yield "boosted AdaSSP, add/remove", lambda _: _timed(lambda e: boosted(split, e, DELTA))
-        yield "diffprivlib, delta 0", lambda _: lambda e: peers.fit(peer="diffprivlib_linear", epsilon=e)
     for relation in ("replace-one", "add/remove"):
         begun = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
         yield f"Opacus tuned, {relation}", partial(_tuned_opacus, peers, split, problem, risk, relation, begun)
+
+
+def _untuned(split: Split, problem: Problem, peers: Peers) -> Iterator[tuple[str, Fit]]:
+    ours, asked = partial(_ours, split, problem), replace(problem, regularizer=_ASKED)
+    yield "purse auto", ours(Auto())
+    yield "purse auto, asked with l2 1e-4", _ours(split, asked, Auto())
+    yield "purse dp_gd", ours(DpGd())
+    if problem.loss.takes == "class":
+        yield "purse objective_perturbation", ours(ObjectivePerturbation())
+        yield "purse output_perturbation, delta 0", ours(OutputPerturbation(), delta=0.0)
+        yield "diffprivlib, delta 0", _diffprivlib(peers, 1.0, split)
+    else:
+        yield "purse ada_ssp", ours(AdaSsp())
+        for name, published in (("AdaSSP as printed", printed), ("boosted AdaSSP", boosted)):
+            for relation in CHANGES:
+                yield f"{name}, {relation}", _timed(partial(_published, published, split, relation))
+        yield "diffprivlib, delta 0", lambda epsilon: peers.fit(peer="diffprivlib_linear", epsilon=epsilon)
+    yield "purse auto, zero_out", ours(Auto(), "zero_out")
+
+
+def _published(
+    fit: Callable[[Split, float, float, str], Vector], split: Split, relation: str, epsilon: float
+) -> Vector:
+    return fit(split, epsilon, DELTA, relation)
 
 
 def _timed(fit: Callable[[float], Vector]) -> Fit:
@@ -104,7 +139,7 @@ def _timed(fit: Callable[[float], Vector]) -> Fit:
 
 
 def _ours(
-    method: Method | Auto, problem: Problem, split: Split, relation: Relation = REPLACE_ONE, delta: float = DELTA
+    split: Split, problem: Problem, method: Method | Auto, relation: Relation = REPLACE_ONE, delta: float = DELTA
 ) -> Fit:
     """Everything from the arrays to the coefficients, calibration included."""
     near = replace(problem, relation=relation)
@@ -115,37 +150,45 @@ def _diffprivlib(peers: Peers, C: float, split: Split) -> Fit:
     return lambda epsilon: peers.fit(peer="diffprivlib_logistic", epsilon=epsilon, C=C, row_norm=split.row_norm)
 
 
-def _tuned_diffprivlib(peers: Peers, split: Split, risk: Risk, epsilon: float) -> Fit:
+def _tuned_diffprivlib(peers: Peers, split: Split, risk: Risk, epsilon: float) -> Prepared:
     """By the training risk of one run each: its penalty, as an l2 of ours."""
-    fits = [_diffprivlib(peers, split.row_norm**2 / (len(split.y) * s), split) for s in _STRENGTHS]
-    return min(fits, key=lambda fit: risk(fit(epsilon)[0]))
+    fits = {s: _diffprivlib(peers, split.row_norm**2 / (len(split.y) * s), split) for s in _STRENGTHS}
+    best = min(fits, key=lambda s: risk(fits[s](epsilon)[0]))
+    return Prepared(fits[best], {"l2": best})
 
 
 def _tuned_opacus(
-    peers: Peers, split: Split, problem: Problem, risk: Risk, relation: str, chosen: dict[str, Any], epsilon: float
-) -> Fit:
-    """By the mean training risk of two runs each: step size, clip, and batches with epochs, in turn, twice.
+    peers: Peers, split: Split, problem: Problem, risk: Risk, relation: str, chosen: Setting, epsilon: float
+) -> Prepared:
+    """By the mean training risk of two runs each: step size, clip, and batches with epochs, in turn, twice; then the
+    three best of all that were looked at by that of three more, so that none is taken for two lucky runs.
 
     `chosen` is where the search begins, and afterwards where it ended: at the next epsilon it goes on from there.
     """
     lists: dict[str, tuple[Any, ...]] = {"rate": RATES, "clip": CLIPS, "schedule": BATCHES}
     seen: dict[tuple[Any, ...], float] = {}
 
-    def value(setting: dict[str, Any]) -> float:
+    def mean(setting: Setting, runs: int) -> float:
+        return float(
+            np.mean([risk(_opacus(peers, split, problem, relation, setting, epsilon)[0]) for _ in range(runs)])
+        )
+
+    def value(setting: Setting) -> float:
         key = tuple(setting.values())
         if key not in seen:
-            fits = [_opacus(peers, split, problem, relation, setting, epsilon)[0] for _ in range(2)]
-            seen[key] = float(np.mean([risk(w) for w in fits]))
+            seen[key] = mean(setting, LOOKED)
         return seen[key]
 
     for name in (*lists, *lists):
         chosen[name] = min(lists[name], key=lambda option, name=name: value(chosen | {name: option}))  # type: ignore[misc]
-    best = dict(chosen)
-    return lambda epsilon: _opacus(peers, split, problem, relation, best, epsilon)
+    best = [dict(zip(lists, key, strict=True)) for key in sorted(seen, key=lambda key: seen[key])[:FINAL]]
+    setting: Setting = min(best, key=lambda setting: mean(setting, AGAIN))
+    chosen |= setting
+    return Prepared(lambda epsilon: _opacus(peers, split, problem, relation, setting, epsilon), setting)
 
 
 def _opacus(
-    peers: Peers, split: Split, problem: Problem, relation: str, setting: dict[str, Any], epsilon: float
+    peers: Peers, split: Split, problem: Problem, relation: str, setting: Setting, epsilon: float
 ) -> tuple[Vector, float]:
     batches, epochs = setting["schedule"]
     batch = -(-len(split.y) // batches)

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import peers
+from benchmarks import peers, peers_ways
 from benchmarks.ada_ssp import boosted, printed
 from benchmarks.datasets import Split
 from benchmarks.floor import floor
+from benchmarks.peers_ways import Prepared
 from solvers import Problem
 from solvers.losses import Squared
 
@@ -25,7 +27,7 @@ def test_printed_adassp_is_ridge_regression_without_noise_and_worse_with_much() 
     split = _split()
     n, d = split.X.shape
     ridge = np.linalg.solve(split.X.T @ split.X / n + 1e-4 * np.eye(d), split.X.T @ split.y / n)
-    np.testing.assert_allclose(printed(split, 1e9, 1e-6, 1e-4), ridge, atol=1e-5)
+    np.testing.assert_allclose(printed(split, 1e9, 1e-6, strength=1e-4), ridge, atol=1e-5)
     errors = [np.linalg.norm(printed(split, 0.01, 1e-6) - ridge) for _ in range(5)]
     assert np.median(errors) > 0.1
 
@@ -58,9 +60,12 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
 
     def fit(epsilon: float) -> tuple[np.ndarray, float]:
         asked.append(epsilon)
-        return np.zeros(4), 0.5
+        return np.zeros(4), 10.0
 
-    both = [(name, lambda _: fit) for name in ("purse auto", "purse auto, zero_out", "a peer", "one more, add/remove")]
+    both = [
+        (name, lambda _: Prepared(fit, {"rate": 3.0}))
+        for name in ("purse auto", "purse auto, zero_out", "a peer", "one more, add/remove")
+    ]
     monkeypatch.setattr(peers, "ways", lambda *_: iter(both))
     peers._dataset(split, str(tmp_path), 2)
     assert asked == [epsilon for _ in both for epsilon in peers.EPSILONS for _ in range(2)]
@@ -69,6 +74,29 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
     asked.clear()
     peers._dataset(split, str(tmp_path), 2)
     assert asked == [peers.EPSILONS[0]] * 2
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(10.0, 2), (3.0, 3), (0.5, 16), (0.01, 20)])
+def test_what_is_cheap_runs_more_often(seconds: float, runs: int) -> None:
+    assert len(peers._runs(lambda: (np.zeros(1), seconds), 2)) == runs
+
+
+def test_no_setting_is_chosen_for_two_lucky_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: dict[float, int] = {}
+
+    def opacus(*given: Any) -> tuple[np.ndarray, float]:
+        rate = given[4]["rate"]
+        looked[rate] = looked.get(rate, 0) + 1
+        lucky = rate == 3.0 and looked[rate] <= peers_ways.LOOKED
+        return np.array([0.0 if lucky else 9.0 if rate == 3.0 else rate]), 1.0
+
+    monkeypatch.setattr(peers_ways, "_opacus", opacus)
+    monkeypatch.setattr(peers_ways, "CLIPS", (1.0,))
+    monkeypatch.setattr(peers_ways, "BATCHES", ((20, 20),))
+    begun = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
+    found = peers_ways._tuned_opacus(None, None, None, lambda w: float(w[0]), "replace-one", begun, 1.0)  # type: ignore[arg-type]
+    assert found.setting == begun
+    assert found.setting["rate"] in (0.03, 0.1)
 
 
 def test_without_their_environment_it_says_how_to_make_it(
