@@ -1,7 +1,8 @@
 """What every method asks of its settings."""
 
 from accounting.numbers import finite
-from solvers.errors import Unsuitable
+from accounting.privacy import Privacy
+from solvers.errors import NeedsDelta, Unsuitable
 from solvers.problem import Problem
 
 
@@ -25,9 +26,8 @@ def check_loss(method: str, problem: Problem, *, convex: bool = False) -> None:
         raise Unsuitable(
             f"{method} needs a smooth loss; {loss.name} is not, as it is set: use {instead}; or noisy_mirror_descent"
         )
-    if convex and not problem.is_convex:
-        why = f"{method} needs a convex loss, since it averages its points"
-        raise Unsuitable(f"{why}; {not_convex(problem)}: use dp_gd")
+    if convex:
+        check_convex(method, problem)
 
 
 def not_convex(problem: Problem) -> str:
@@ -52,6 +52,14 @@ def check_convex(method: str, problem: Problem) -> None:
     """`Unsuitable` unless the loss is convex."""
     if not problem.is_convex:
         raise Unsuitable(f"{method} needs a convex loss; {not_convex(problem)}: use dp_gd")
+
+
+def check_delta(method: str, privacy: Privacy) -> None:
+    """`NeedsDelta` at delta = 0, where Gaussian noise has no finite std."""
+    if privacy.is_pure:
+        raise NeedsDelta(
+            f"{method} adds Gaussian noise: ask for delta > 0, or take output_perturbation or localization at delta 0"
+        )
 
 
 def check_ratio(method: str, ratio: float | None) -> None:

@@ -11,9 +11,9 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
 from solvers.doors import Allocated
-from solvers.errors import NeedsDelta, Unsuitable
+from solvers.errors import Unsuitable
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_step, not_convex
+from solvers.methods.checks import check_count, check_delta, check_step, not_convex
 from solvers.methods.defaults import distance
 from solvers.methods.run import AllocatedRun, Bounds, Start, Strict
 from solvers.potentials import POTENTIALS, Potential
@@ -82,8 +82,7 @@ class NoisyMirrorDescent(Strict):
             raise Unsuitable(
                 f"noisy_mirror_descent needs a convex loss, since it averages its points; {not_convex(problem)}"
             )
-        if privacy.is_pure:
-            raise NeedsDelta("delta = 0 needs a pure mechanism; noisy_mirror_descent adds Gaussian noise")
+        check_delta("noisy_mirror_descent", privacy)
         half = problem.n // 2 + 1
         batch = self.batch or max(math.ceil(math.sqrt(problem.size)), -(-half // _MOST_DEFAULT_SLOTS))
         batch = batch if self.batch else min(batch, max(1, problem.n // 2))

@@ -12,9 +12,9 @@ from accounting.privacy import Privacy, apart
 from solvers.bounds import UNIT, gradient_bound, unfolded_rows
 from solvers.domains import Free
 from solvers.doors import Access
-from solvers.errors import NeedsDelta, Unsuitable
+from solvers.errors import Unsuitable
 from solvers.losses import Squared
-from solvers.methods.checks import check_count
+from solvers.methods.checks import check_count, check_delta
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
@@ -73,8 +73,7 @@ class AdaSsp(Strict):
             raise Unsuitable("ada_ssp takes the domain free and the regularizer none or l2")
         if problem.d > _WIDEST:
             raise Unsuitable(f"ada_ssp takes at most {_WIDEST} encoded columns: it releases their second moments")
-        if privacy.is_pure:
-            raise NeedsDelta("delta = 0 needs a pure mechanism; ada_ssp adds Gaussian noise, which needs delta > 0")
+        check_delta("ada_ssp", privacy)
         return AdaSspRun(self.rounds or _ROUNDS)
 
 

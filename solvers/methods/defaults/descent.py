@@ -6,7 +6,7 @@ import numpy as np
 
 from accounting.divergences.gaussian import gauss_mu
 from accounting.privacy import Privacy, apart
-from solvers.errors import NeedsDelta
+from solvers.methods.checks import check_delta
 from solvers.problem import Problem
 
 _MARGIN = 5.0  # the optimum is looked for at ||w|| up to _MARGIN sqrt(min(d, n)) sup|f'| / R where the domain is silent
@@ -27,8 +27,7 @@ def answers_std(problem: Problem, privacy: Privacy) -> float:
     NeedsDelta
         at delta = 0, where Gaussian noise has no finite std.
     """
-    if privacy.is_pure:
-        raise NeedsDelta("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
+    check_delta("this method", privacy)
     return 2 * problem.G / (problem.n * budget_mu(problem, privacy))
 
 

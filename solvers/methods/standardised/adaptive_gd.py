@@ -11,9 +11,9 @@ from accounting.plan import Query
 from accounting.privacy import Privacy, apart
 from solvers.domains import Free
 from solvers.doors import Standardised
-from solvers.errors import NeedsDelta, Unsuitable
+from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
-from solvers.methods.checks import check_count
+from solvers.methods.checks import check_count, check_delta
 from solvers.methods.defaults import budget_mu
 from solvers.methods.path import Path, Weight, following, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
@@ -86,8 +86,7 @@ class AdaptiveGd(Strict):
             raise Unsuitable("adaptive_gd takes logistic, softmax or squared: use dp_gd")
         if not isinstance(problem.domain, Free):
             raise Unsuitable("adaptive_gd takes the free domain: its coordinates change on the way; use dp_gd")
-        if privacy.is_pure:
-            raise NeedsDelta("delta = 0 needs a pure mechanism; this method adds Gaussian noise, which needs delta > 0")
+        check_delta("adaptive_gd", privacy)
         ratio = problem.n * budget_mu(problem, privacy) / problem.size
         limit = self.slope_limit or (0.5 if ratio < 200 else 1.0)
         steps = max(_STEPS, min(2 * problem.d, _WIDE)) if ratio >= 10 else _STEPS

@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_refused() -> None:
     for case, word in ((plain, "declared"), (clipped, "clipped"), (inside, "free"), (problem(Hinge()), "logistic")):
         with pytest.raises(Unsuitable, match=word):
             AdaptiveGd().resolve(case, PRIVACY)
-    with pytest.raises(NeedsDelta):
+    with pytest.raises(NeedsDelta, match="adaptive_gd adds Gaussian noise: ask for delta > 0"):
         AdaptiveGd().resolve(problem(Logistic()), Privacy(1.0))
 
 

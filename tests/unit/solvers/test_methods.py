@@ -13,9 +13,18 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from solvers import Problem, solve
 from solvers.domains import L2Ball, Simplex
-from solvers.errors import Unsuitable
+from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Logistic, Squared
-from solvers.methods import DpAccMd, DpGd, DpSvrg, Method
+from solvers.methods import (
+    AdaSsp,
+    DpAccMd,
+    DpGd,
+    DpSvrg,
+    Localization,
+    Method,
+    NoisyMirrorDescent,
+    OutputPerturbation,
+)
 from solvers.methods.average import Average
 from solvers.methods.defaults import answers_std, at_stake, descent_time
 from solvers.methods.oracle.dp_gd import DpGdRun
@@ -287,9 +296,17 @@ def test_what_the_theory_does_not_cover_is_named() -> None:
         DpSvrg(step=1.01 / ADULT.L).resolve(ADULT, PRIVACY)
     with pytest.raises(Unsuitable, match="exceed n = 32561"):
         DpSvrg(batch=32_562).resolve(ADULT, PRIVACY)
-    for method in (DpGd(), DpSvrg()):
-        with pytest.raises(Unsuitable, match="delta > 0"):
+
+
+def test_gaussian_noise_at_delta_0_is_refused_with_what_to_ask_for() -> None:
+    asked = "adds Gaussian noise: ask for delta > 0, or take output_perturbation or localization"
+    for method in (DpGd(), DpSvrg(), NoisyMirrorDescent()):
+        with pytest.raises(NeedsDelta, match=asked):
             method.resolve(ADULT, Privacy(1.0))
+    with pytest.raises(NeedsDelta, match=f"ada_ssp {asked}"):
+        AdaSsp().resolve(replace(ADULT, loss=Squared()), Privacy(1.0))
+    for pure in (OutputPerturbation(), Localization()):
+        assert pure.resolve(ADULT, Privacy(1.0)).noise == "laplace"
 
 
 def test_auto_is_dp_gd_and_says_why() -> None:

@@ -18,7 +18,7 @@ from solvers.data_access.oracle import PrivateOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
-from solvers.methods import DpGd, DpSvrg
+from solvers.methods import DpGd, DpSvrg, OutputPerturbation
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
@@ -84,9 +84,10 @@ class TestRefusals:
         assert text.startswith(f"{method.name} needs a smooth loss; {loss.name} is not")
         assert ("use huber_hinge" if loss.takes == "class" else "use huber, ") in text
 
-    def test_svrg_and_a_loss_that_is_not_convex(self) -> None:
-        with pytest.raises(Unsuitable, match=r"dp_svrg needs a convex loss.*sigmoid is not: use dp_gd"):
-            plan(DpSvrg(), _problem(Sigmoid()), PRIVACY)
+    @pytest.mark.parametrize("method", [DpSvrg(), OutputPerturbation()], ids=repr)
+    def test_a_loss_that_is_not_convex(self, method: DpSvrg | OutputPerturbation) -> None:
+        with pytest.raises(Unsuitable, match=f"{method.name} needs a convex loss; sigmoid is not: use dp_gd"):
+            plan(method, _problem(Sigmoid()), PRIVACY)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("method", [DpGd(), DpSvrg(), Auto()], ids=repr)
