@@ -30,23 +30,22 @@ class JsonBody(Generic[M]):
     """A FastAPI dependency: the request's body as an instance of `model`. Make one with `json_body`."""
 
     model: type[M]
-    max_bytes: int = MAX_BODY_BYTES
 
     async def __call__(self, request: Request) -> M:
         """The validated body; `ApiError` (415, 413, 422) if there is none."""
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise ApiError("unsupported_media_type", "The body must be application/json.")
-        raw = await read_body(request, self.max_bytes)
+        raw = await read_body(request, MAX_BODY_BYTES)
         if sum(map(raw.count, b",[{")) > _MOST_VALUES:  # before anything builds them; in strings they count as well
             raise ApiError("too_large", f"At most {_MOST_VALUES} values are taken here.")
         if len(raw) <= _SMALL:
-            return parse_json(self.model, raw, max_bytes=self.max_bytes)
-        return await run_in_threadpool(parse_json, self.model, raw, max_bytes=self.max_bytes)
+            return parse_json(self.model, raw)
+        return await run_in_threadpool(parse_json, self.model, raw)
 
 
-def json_body(model: type[M], max_bytes: int = MAX_BODY_BYTES) -> JsonBody[M]:
+def json_body(model: type[M]) -> JsonBody[M]:
     """`Annotated[Model, Depends(json_body(Model))]`; the OpenAPI document shows the model as the request's body."""
-    return JsonBody(model, max_bytes)
+    return JsonBody(model)
 
 
 def parse_json(model: type[M], raw: bytes | str, *, where: str = "body", max_bytes: int = MAX_BODY_BYTES) -> M:

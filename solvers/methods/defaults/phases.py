@@ -94,7 +94,6 @@ def choose(
     distance: float,
     G: float,
     *,
-    begin: int = 0,
     count: int | None = None,
     ratio: float | None = None,
     step: float | None = None,
@@ -116,7 +115,7 @@ def choose(
             raise Unsuitable(f"{k} phases on n = {n} would hold {rows} each, fewer than {LEAST_ROWS}: ask for fewer")
         for q in _RATIOS if ratio is None else (ratio,):
             best = distance / G * math.sqrt(law.reach / rows / _factor(law, a, k, rows, q))
-            plan = Phases(begin, k, rows, q, min(best if step is None else step, longest))
+            plan = Phases(0, k, rows, q, min(best if step is None else step, longest))
             found.append((risk(law, a, plan, distance, G), plan))
     return min(found, key=lambda pair: pair[0])[1]
 
