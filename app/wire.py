@@ -245,7 +245,7 @@ class TuningRequest(Wire):
     row_norm: AskedRowNorm = None
 
 
-Asked = JobRequest | StatisticRequest | EvaluationRequest | TuningRequest
+Requested = JobRequest | StatisticRequest | EvaluationRequest | TuningRequest
 _STATISTICS = frozenset(str(member.__dataclass_fields__["name"].default) for member in get_args(AnyStatistic))
 
 

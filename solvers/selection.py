@@ -24,7 +24,7 @@ from solvers.methods.checks import check_loss, not_convex
 from solvers.methods.defaults import budget_mu, descent_time
 from solvers.methods.run import Strict
 from solvers.potentials import HalfSquaredLp
-from solvers.preparation import Asked, ByMethod, ByProfile, Declared, Preparation, Private
+from solvers.preparation import AskedPreparation, ByMethod, ByProfile, Declared, Preparation, Private
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 
@@ -54,7 +54,7 @@ class Wish:
         if the limit is no such number.
     """
 
-    preparation: Asked | None = None
+    preparation: AskedPreparation | None = None
     slope_limit: float | None = None
 
     def __post_init__(self) -> None:

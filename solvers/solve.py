@@ -27,7 +27,7 @@ from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
 from solvers.methods.run import CountingRun, DataRun, OracleRun
-from solvers.preparation import Asked, Declared, Preparation
+from solvers.preparation import AskedPreparation, Declared, Preparation
 from solvers.preparation.moments import MOMENTS
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency, Fitted, Wish, fit
@@ -90,7 +90,7 @@ def plan(
     *,
     currency: Currency = "renyi",
     limits: Limits = Limits(),
-    preparation: Asked | None = None,
+    preparation: AskedPreparation | None = None,
     slope_limit: float | None = None,
 ) -> Quote:
     """The quote of a method for a problem; touches no data.
@@ -243,7 +243,7 @@ def solve(
     X: Any,
     y: Any,
     privacy: Privacy,
-    preparation: Asked | None = None,
+    preparation: AskedPreparation | None = None,
     slope_limit: float | None = None,
     persons: Any = None,
 ) -> Release:

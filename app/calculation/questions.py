@@ -29,7 +29,7 @@ from solvers import tuning
 from solvers.elsewhere import needs_one_machine
 from solvers.errors import NeedsDelta
 from solvers.methods import Method
-from solvers.preparation import Asked
+from solvers.preparation import AskedPreparation
 from solvers.selection import Auto, Currency
 from solvers.solve import Limits
 from solvers.statistics import AnyCounting
@@ -53,13 +53,13 @@ class Price:
     rule: Filter
     most_evaluations: float
     most_answers: int
-    preparation: Asked | None = None
+    preparation: AskedPreparation | None = None
     slope_limit: float | None = None
     kind: Literal["price"] = "price"
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class CalculatedPrice:
     """A plan, its cost in the filter's currency (None if no budget could hold it), and predicted seconds."""
 
     planned: solvers.Quote
@@ -136,7 +136,7 @@ class Refused:
 
 
 Question = Price | Recompute | Calibrate | Forecast
-Answer = Priced | Recomputed | Calibrated | Forecasted | Refused
+Answer = CalculatedPrice | Recomputed | Calibrated | Forecasted | Refused
 
 QUESTION: TypeAdapter[Question] = TypeAdapter(Annotated[Question, Field(discriminator="kind")])
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])
@@ -178,7 +178,8 @@ def _answered(rule: Filter, work: Callable[[], Answer]) -> Answer:
 def _price(question: Price) -> Answer:
     planned = _plan(question)
     cost = _cost(question.rule, planned)
-    return Priced(planned, cost, pace().seconds(planned.gradient_evaluations, planned.release.plan, question.problem))
+    seconds = pace().seconds(planned.gradient_evaluations, planned.release.plan, question.problem)
+    return CalculatedPrice(planned, cost, seconds)
 
 
 def forecasted(question: Forecast) -> Answer:

@@ -20,7 +20,7 @@ router = strict_router(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
-Asked = Annotated[Paging, Depends(paging())]
+Listed = Annotated[Paging, Depends(paging())]
 
 
 @router.put(
@@ -32,7 +32,7 @@ def give(base: Base, principal: Manager, dataset_id: Identifier, analyst: Name) 
 
 
 @router.get("/grants", summary="List grants", responses=responses("not_found", "invalid_request"))
-def listing(base: Base, _principal: Steward, dataset_id: Identifier, asked: Asked) -> Page[Grant]:
+def listing(base: Base, _principal: Steward, dataset_id: Identifier, asked: Listed) -> Page[Grant]:
     """The analysts who know of the dataset, by when they got their first tokens."""
     return grants.page(base, dataset_id, asked)
 
@@ -75,7 +75,7 @@ def allot(
 
 
 @router.get("/allotments", summary="List allotments", responses=responses("not_found", "invalid_request"))
-def allotted(base: Base, principal: Steward, dataset_id: Identifier, asked: Asked) -> Page[Allotment]:
+def allotted(base: Base, principal: Steward, dataset_id: Identifier, asked: Listed) -> Page[Allotment]:
     """What each analyst may spend of the budget, and how much of that is spent, by when they got their first tokens."""
     return allotments.page(base, principal, dataset_id, asked)
 

@@ -28,7 +28,7 @@ from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
 from app.settings import Settings
-from app.wire import AnyRequest, Asked, EvaluationBody, EvaluationRequest, Job, StatisticRequest, TuningRequest
+from app.wire import AnyRequest, EvaluationBody, EvaluationRequest, Job, Requested, StatisticRequest, TuningRequest
 from purse.wire.base import Identifier, Page
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.jobs import JobEvent
@@ -94,7 +94,7 @@ class Sender:
     dispatcher: Waker
     locate: Locate
 
-    async def __call__(self, principal: Principal, asked: Asked, idempotency_key: str | None) -> Job:
+    async def __call__(self, principal: Principal, asked: Requested, idempotency_key: str | None) -> Job:
         """The job, or the one that was submitted before under this key."""
         key = idempotency_key or new_id("key")
         job = await service.known(self.base, principal, key, asked)

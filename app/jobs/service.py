@@ -29,12 +29,12 @@ from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.quotes.pricing import Priced
-from app.wire import Asked, EvaluationRequest, Job, StatisticRequest
+from app.wire import EvaluationRequest, Job, Requested, StatisticRequest
 from purse.wire.base import Page
 from purse.wire.jobs import JobKind
 
 
-async def known(database: Database, owner: Principal, key: str, request: Asked) -> Job | None:
+async def known(database: Database, owner: Principal, key: str, request: Requested) -> Job | None:
     """The job that was submitted before with this key and body; `ApiError` idempotency_conflict with another body."""
     return _same(await store.known(database, owner.id, key), _digest(request))
 
@@ -142,7 +142,7 @@ def _output(database: Database, job_id: str, kind: JobKind, seen: sa.ColumnEleme
         return _released(store.model(connection, job_id))
 
 
-def _digest(request: Asked) -> str:
+def _digest(request: Requested) -> str:
     return hashlib.sha256(request.model_dump_json().encode()).hexdigest()
 
 
@@ -208,7 +208,7 @@ def _reserve(
     return row.to_wire()
 
 
-def _kind(request: Asked) -> JobKind:
+def _kind(request: Requested) -> JobKind:
     if isinstance(request, EvaluationRequest):
         return "evaluation"
     if isinstance(request, StatisticRequest):

@@ -22,7 +22,7 @@ router = strict_router(
 )
 
 Kind = Literal["model", "tuning", "statistic", "evaluation"]
-Asked = Annotated[Kind, Query()]
+AskedKind = Annotated[Kind, Query()]
 Cursor = Annotated[str | None, Query(max_length=64)]
 _SCHEMAS: dict[Kind, str] = {
     "model": "JobRequest",
@@ -89,7 +89,7 @@ class Sheet:
 
 @router.get("/datasets/{dataset_id}/new")
 async def new(
-    visit: Visiting, dataset_id: Identifier, kind: Asked = "model", model: Identifier | None = None
+    visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model", model: Identifier | None = None
 ) -> Response:
     """An empty form; of an evaluation with the job that released the model, on the kept-out part of its dataset."""
     sheet = await Sheet.of(visit, dataset_id, kind, {"privacy.epsilon": "0.5", "model": model or ""} | _LISTED)
@@ -97,7 +97,7 @@ async def new(
 
 
 @router.post("/datasets/{dataset_id}/fields")
-async def fields(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
+async def fields(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model") -> Response:
     """The form again, with the fields of what was chosen; of a list one more or one less."""
     said = await visit.form()
     step, _, place = said.pop("step", "").partition(":")
@@ -109,7 +109,7 @@ async def fields(visit: Visiting, dataset_id: Identifier, kind: Asked = "model")
 
 
 @router.post("/datasets/{dataset_id}/quote")
-async def quote(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
+async def quote(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model") -> Response:
     """The price of what is filled in, or what is still to be said."""
     sheet = await Sheet.of(visit, dataset_id, kind, await visit.form())
     try:
@@ -133,7 +133,7 @@ async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
 
 
 @router.post("/datasets/{dataset_id}/jobs")
-async def submit(visit: Visiting, dataset_id: Identifier, kind: Asked = "model") -> Response:
+async def submit(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model") -> Response:
     """Reserves the budget and queues the job; the same form sent twice is one job."""
     filled = await visit.form()
     sheet = await Sheet.of(visit, dataset_id, kind, filled)

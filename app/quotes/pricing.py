@@ -13,16 +13,14 @@ from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy, Unit
 from accounting.records.allotments import Standing
 from accounting.records.events import Charged
-from app.calculation.questions import Answer, Price, Refused, sentence
-from app.calculation.questions import Priced as Calculated
+from app.calculation.questions import Answer, CalculatedPrice, Price, Refused, sentence
 from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.sources.spec import JobSpec
-from app.wire import Asked as Requested
-from app.wire import FromProfile, JobRequest, Quote, StatisticRequest, TuningRequest
+from app.wire import FromProfile, JobRequest, Quote, Requested, StatisticRequest, TuningRequest
 from purse.wire.columns import CategoryColumn
 from purse.wire.datasets import PrivacyLoss
 from purse.wire.jobs import Forecast, Prepared, QueryPrice, UsedProfile
@@ -227,7 +225,7 @@ def priced(asked: Asked, answer: Answer) -> Priced:
     """
     if isinstance(answer, Refused):
         raise ApiError(answer.code, answer.detail)
-    assert isinstance(answer, Calculated)
+    assert isinstance(answer, CalculatedPrice)
     question, design, dataset, planned = asked.question, asked.design, asked.dataset, answer.planned
     why = needs_one_machine(planned.method, planned.met) if dataset.spec.storage == "partitions" else None
     if why is not None:
@@ -274,7 +272,7 @@ def _table(dataset: DatasetRow, request: StatisticRequest) -> Table:
 
 def _prepared(
     dataset: DatasetRow, design: Design, request: JobRequest, known: Released | None
-) -> preparation.Asked | None:
+) -> preparation.AskedPreparation | None:
     """As asked for; a profile's moments of the features that are used, if it is one of these very columns."""
     asked = request.preparation
     if not isinstance(asked, FromProfile):

@@ -13,8 +13,7 @@ from app.persistence.session import Database
 from app.quotes import evaluations, pricing
 from app.quotes.pricing import Asked, Priced
 from app.settings import Settings
-from app.wire import Asked as Requested
-from app.wire import EvaluationRequest, FromProfile, JobRequest, Quote
+from app.wire import EvaluationRequest, FromProfile, JobRequest, Quote, Requested
 
 
 async def price(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Priced:

@@ -4,7 +4,7 @@ from solvers.preparation.declared import ByMethod, Declared
 from solvers.preparation.private import Private
 from solvers.preparation.profile import ByProfile
 
-Asked = Declared | Private | ByProfile
+AskedPreparation = Declared | Private | ByProfile
 Preparation = Declared | ByMethod | Private | ByProfile
 
-__all__ = ["Asked", "ByMethod", "ByProfile", "Declared", "Preparation", "Private"]
+__all__ = ["AskedPreparation", "ByMethod", "ByProfile", "Declared", "Preparation", "Private"]

@@ -18,7 +18,7 @@ from app.wire import JobRequest
 from solvers.domains import Domain
 from solvers.losses import Loss
 from solvers.methods import Method
-from solvers.preparation import Asked
+from solvers.preparation import AskedPreparation
 from solvers.regularizers import Regularizer
 from solvers.selection import Auto
 
@@ -28,7 +28,7 @@ UNIONS = {
     "loss": get_args(Loss),
     "regularizer": get_args(Regularizer),
     "domain": get_args(Domain),
-    "preparation": get_args(Asked),
+    "preparation": get_args(AskedPreparation),
 }
 
 

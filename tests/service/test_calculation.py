@@ -16,7 +16,17 @@ from accounting.filter import Filter
 from accounting.privacy import Privacy
 from app.calculation.calculators import ForkedCalculators, Lost
 from app.calculation.pool import EACH
-from app.calculation.questions import ANSWER, QUESTION, Answer, Price, Priced, Question, Recompute, Refused, answer
+from app.calculation.questions import (
+    ANSWER,
+    QUESTION,
+    Answer,
+    CalculatedPrice,
+    Price,
+    Question,
+    Recompute,
+    Refused,
+    answer,
+)
 from solvers import Problem, domains, losses, regularizers
 from solvers.methods import DpGd, Method, NoisyMirrorDescent
 from tests.support.live import Live, live
@@ -84,7 +94,7 @@ def test_the_process_answers_as_we_would(calculators: ForkedCalculators) -> None
     for question in (price(DpGd()), replace(price(DpGd()), most_answers=1), Recompute({"epsilon": 1})):
         ours, theirs = answer(question), asyncio.run(asked(calculators, question))
         assert type(theirs) is type(ours)
-        if isinstance(ours, Priced) and isinstance(theirs, Priced):
+        if isinstance(ours, CalculatedPrice) and isinstance(theirs, CalculatedPrice):
             assert (theirs.planned, theirs.cost) == (ours.planned, ours.cost)
         else:
             assert theirs == ours
@@ -116,7 +126,7 @@ def test_a_calculation_that_is_killed_is_lost_and_the_next_one_is_not(calculator
         process(calculators).children()[0].kill()
         with pytest.raises(Lost):
             await task
-        assert isinstance(await asked(calculators, price(DpGd())), Priced)
+        assert isinstance(await asked(calculators, price(DpGd())), CalculatedPrice)
 
     asyncio.run(kill())
 
@@ -126,7 +136,7 @@ def test_a_process_that_is_killed_is_started_again(calculators: ForkedCalculator
     before = process(calculators)
     before.kill()
     before.wait(PATIENCE)
-    assert isinstance(asyncio.run(asked(calculators, price(DpGd(steps=77)))), Priced)
+    assert isinstance(asyncio.run(asked(calculators, price(DpGd(steps=77)))), CalculatedPrice)
     assert process(calculators).pid != before.pid
 
 

@@ -23,7 +23,7 @@ from solvers.methods import (
     OutputPerturbation,
     PhasedSgd,
 )
-from solvers.preparation import Asked, ByProfile, Declared, Private
+from solvers.preparation import AskedPreparation, ByProfile, Declared, Private
 from solvers.preparation.private import FLOOR, framed
 from solvers.problem import Vector
 from solvers.regularizers import L2
@@ -59,7 +59,7 @@ def minimizer(X: Vector, y: Vector) -> Vector:
     ("preparation", "noise"), [(Declared(), "gaussian"), (Declared(), "laplace"), (ByProfile(KNOWN), "gaussian")]
 )
 def test_each_holds_the_minimizer_without_noise_as_often_as_it_says(
-    preparation: Asked, noise: str, rows: tuple[Vector, Vector]
+    preparation: AskedPreparation, noise: str, rows: tuple[Vector, Vector]
 ) -> None:
     """For each coefficient the share of runs that hold it is within 4.5 of its stds of .95, and not 1."""
     X, y = rows
@@ -108,7 +108,7 @@ def test_steps_that_end_before_the_minimizer_widen_them() -> None:
         (Auto(), None),
     ],
 )
-def test_where_no_law_is_known_none_is_told(method: Method | Auto, preparation: Asked | None) -> None:
+def test_where_no_law_is_known_none_is_told(method: Method | Auto, preparation: AskedPreparation | None) -> None:
     assert widths(plan(method, PROBLEM, PRIVACY, preparation=preparation)) is None
 
 
