@@ -138,7 +138,11 @@ async def place(request: Request, principal: Analyst) -> AsyncIterator[None]:
 
 @router.post("/jobs", status_code=202, summary="Submit a job", responses=REFUSALS)
 async def submit(send: Sending, principal: Submitter, _room: Room, body: Body, idempotency_key: Key = None) -> Job:
-    """Reserves the budget and queues the job in one transaction; it runs as soon as a worker is free."""
+    """Reserves the budget and queues a job, in one transaction; it runs as soon as a worker is free.
+
+    What the job is follows from its body: a model; a statistic, by its method; a tuning, by its `candidates`; or with
+    `model` an evaluation of that job's model.
+    """
     return await send(principal, body.root, idempotency_key)
 
 
@@ -146,7 +150,11 @@ async def submit(send: Sending, principal: Submitter, _room: Room, body: Body, i
 async def submit_statistic(
     send: Sending, principal: Submitter, _room: Room, body: StatisticBody, idempotency_key: Key = None
 ) -> Job:
-    """As a job is submitted, which it is: what it released is at `/v1/jobs/{id}/statistic`, or `/profile`."""
+    """Reserves the budget and queues a job that releases a statistic, or a profile, with noise.
+
+    It is a job as any: its state is at `/v1/jobs/{id}`, and what it released at `/v1/jobs/{id}/statistic`; a profile is
+    at `/v1/jobs/{id}/profile`.
+    """
     return await send(principal, body, idempotency_key)
 
 
@@ -170,7 +178,11 @@ async def evaluate(
 async def submit_tuning(
     send: Sending, principal: Submitter, _room: Room, body: TuningBody, idempotency_key: Key = None
 ) -> Job:
-    """As a job is submitted, which it is: the best model is at `/v1/jobs/{id}/model`. One price for all runs."""
+    """Reserves the budget and queues a job that trains each candidate several times and releases the best model.
+
+    One price covers all runs. It is a job as any: its state is at `/v1/jobs/{id}`, and the best model at
+    `/v1/jobs/{id}/model`.
+    """
     return await send(principal, body, idempotency_key)
 
 
@@ -181,13 +193,20 @@ def listing(
     asked: Annotated[Paging, Depends(paging(NUMBER))],
     wanted: Annotated[Wanted, Depends()],
 ) -> Page[Job]:
-    """By the time of submission: an analyst's own, to stewards and auditors all. What a job released is not in it."""
+    """Jobs by the time of their submission: an analyst's own; all of them for stewards and auditors.
+
+    What a job released is not in the list: that is at `/v1/jobs/{id}/model`, `/statistic`, `/evaluation` or `/profile`.
+    """
     return service.page(base, principal, asked, wanted)
 
 
 @router.get("/jobs/{job_id}", summary="Look at a job", responses=responses("not_found"))
 def show(job: Annotated[Job, Depends(_seen)]) -> Job:
-    """Its state, and the price as charged. An end is told on a public grid of times: 1/4, 1/2, 1, 2, ... seconds."""
+    """A job's state, and its price as it was charged.
+
+    That a job has ended is told on a public grid of times, 1/4, 1/2, 1, 2, 4, ... seconds from its submission, and not
+    before it was predicted to end: how long it really took may depend on the records.
+    """
     return job
 
 
@@ -217,7 +236,7 @@ async def follow(
     "/jobs/{job_id}", summary="Cancel a job", responses=responses("not_found", "already_finished", "disk_full")
 )
 def cancel(base: Base, principal: Submitter, dispatcher: Annotated[Waker, Depends(waker)], job_id: Identifier) -> Job:
-    """Refunded if it had not started; a job that has started stays charged, and its worker is stopped."""
+    """Cancels a job: refunded if it had not started; one that has started stays charged, and its worker is stopped."""
     job = service.cancel(base, principal, job_id)
     dispatcher.wake()
     return job
