@@ -17,6 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 
 import accounting
 import app
+import purse
 import solvers
 from app.calculation.calculators import Calculators, ForkedCalculators
 from app.calculation.pool import Pool
@@ -216,16 +217,18 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
 
 
 def check_installation() -> None:
-    """Our three packages come from one folder: a folder in the working directory must not stand in for one of them.
+    """Our four packages come from one folder: a folder in the working directory must not stand in for one of them.
 
     Raises
     ------
     RuntimeError
         if they do not.
     """
-    folders = {Path(str(package.__file__)).resolve().parents[1] for package in (accounting, solvers, app)}
+    folders = {Path(str(package.__file__)).resolve().parents[1] for package in (accounting, solvers, purse, app)}
     if len(folders) != 1:
-        raise RuntimeError("accounting, solvers and app were loaded from different folders; start somewhere else")
+        raise RuntimeError(
+            "accounting, solvers, purse and app were loaded from different folders; start somewhere else"
+        )
 
 
 def _start(

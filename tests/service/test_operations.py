@@ -553,9 +553,10 @@ def test_a_line_tells_no_exceptions_text_and_no_librarys_words(layout: Literal["
     assert "\n" not in theirs + ours
 
 
-def test_packages_from_different_folders_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("package", ["accounting", "solvers", "purse", "app"])
+def test_packages_from_different_folders_do_not_start(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     app.main.check_installation()
-    monkeypatch.setattr("solvers.__file__", "/somewhere/else/solvers/__init__.py")
+    monkeypatch.setattr(f"{package}.__file__", f"/somewhere/else/{package}/__init__.py")
     with pytest.raises(RuntimeError, match="different folders"):
         app.main.check_installation()
 
