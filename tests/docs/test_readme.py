@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from app.identity.service import TOKEN_FILE
+from app.settings import Settings
 from tests.support.session import steps
 
 ROOT = Path(__file__).parents[2]
@@ -12,9 +14,19 @@ JOB = re.compile(r"job_[a-z0-9]{20}|JOB")
 
 def test_its_session_is_the_tutorials_cut_short() -> None:
     whole = {JOB.sub("", command): shown.splitlines() for command, shown in steps(ROOT / "docs/tutorial.md")}
-    for command, shown in steps(ROOT / "README.md"):
+    (_, first), *others = steps(ROOT / "README.md")
+    assert first == "", "its token, which the next test looks at"
+    for command, shown in others:
         assert set(shown.splitlines()) <= set(whole[JOB.sub("", command)]), command
-    assert len(steps(ROOT / "README.md")) > 5
+    assert len(others) > 5
+
+
+def test_the_first_token_is_where_the_pages_look_for_it() -> None:
+    usual = Settings.model_fields["home"].default
+    for page, home in (("README.md", usual), ("docs/tutorial.md", usual / "tutorial")):
+        said = (ROOT / page).read_text()
+        assert f"export PURSE_TOKEN=$(cat {home}/{TOKEN_FILE}) PATH=$PWD/.venv/bin:$PATH\n" in said
+    assert f"PURSE_HOME={usual}/tutorial make serve\n" in said
 
 
 def test_it_is_one_screen_to_the_first_model() -> None:
