@@ -32,13 +32,13 @@ def copy(
       purse db copy --to postgresql://purse@db.example/purse --home /srv/purse
       PURSE_DATABASE_URL=postgresql://purse@db.example/purse purse db copy --home /srv/purse
     """
-    from app.cli.state import opened, refuse_second, settings_of
+    from app.cli.state import opened, refuse_second, settings_of_home
     from app.ledger.keys import SigningKeys
     from app.ledger.moving import copy as moved
     from app.persistence.files import StartRefused
     from app.persistence.session import Database
 
-    settings = settings_of(home)
+    settings = settings_of_home(home)
     source = source or settings.model_copy(update={"database_url": None}).database
     target = target or settings.database
     if source == target:

@@ -229,11 +229,11 @@ def _fetched(url: str, dataset: str) -> list[Entry]:
 
 
 def _verify_home(home: Path | None, heads: Sequence[Head], as_json: bool) -> None:
-    from app.cli.state import opened, settings_of
+    from app.cli.state import opened, settings_of_home
     from app.datasets import values
     from app.ledger import audit, epoch
 
-    settings = settings_of(home)
+    settings = settings_of_home(home)
     with opened(settings) as database:
         found, whole = audit.verify(database), values.verify(database, settings.home)
         lacking, behind = audit.lacking(database, heads), epoch.shortfall(settings, database)

@@ -78,11 +78,11 @@ def backup(
     Example:
       purse backup /backups/2026-11-22 --home /srv/purse
     """
-    from app.cli.state import settings_of
+    from app.cli.state import settings_of_home
     from app.operations.backup import back_up
     from app.persistence.files import StartRefused
 
-    settings = settings_of(home)
+    settings = settings_of_home(home)
     try:
         copied = back_up(settings, target.absolute(), with_key)
     except StartRefused as error:

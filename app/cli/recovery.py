@@ -20,10 +20,10 @@ def new_key(
     Example:
       purse ledger new-key --is-lost --home /srv/purse
     """
-    from app.cli.state import refuse_second, settings_of
+    from app.cli.state import refuse_second, settings_of_home
     from app.ledger.keys import KEY_FILE, SigningKeys
 
-    settings = settings_of(home)
+    settings = settings_of_home(home)
     file = settings.home / KEY_FILE
     if file.exists() or not is_lost:
         raise Refusal(f"{file} is there" if file.exists() else "restore the key from a backup, or say --is-lost")
@@ -47,11 +47,11 @@ def accept_rollback(
     Example:
       purse ledger accept-rollback --reason "disk of 22 November lost, copy of the night before" --home /srv/purse
     """
-    from app.cli.state import opened, refuse_second, settings_of
+    from app.cli.state import opened, refuse_second, settings_of_home
     from app.jobs.rollback import accept
     from app.persistence.files import StartRefused
 
-    settings = settings_of(home)
+    settings = settings_of_home(home)
     refuse_second(settings)
     with opened(settings) as database:
         try:

@@ -19,7 +19,7 @@ from app.cli.common import Refusal
 from app.http.protocol import BoundedProtocol, Limits
 from app.http.server import configured
 from app.identity import service
-from app.identity.home import open_database
+from app.identity.home import IDENTITY_FILE, open_database
 from app.main import check_free, create_app
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
@@ -40,6 +40,14 @@ def settings_of(
     except ValidationError as error:
         wrong = "; ".join(f"PURSE_{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
         raise Refusal(f"a setting is wrong: {wrong}") from None
+
+
+def settings_of_home(home: Path | None = None) -> Settings:
+    """The settings, for a home that is there; `Refusal` if a service never began one, which opening it would do."""
+    settings = settings_of(home)
+    if not (settings.home / IDENTITY_FILE).is_file():
+        raise Refusal(f"{settings.home} is no home of a service: name it with --home or in PURSE_HOME")
+    return settings
 
 
 @contextmanager

@@ -131,12 +131,12 @@ def _show(made: NewToken, json: bool) -> None:
 def _in_home(
     home: Path | None, name: str, role: Role, scopes: list[wire.Scope] | None, lifetime: int | None
 ) -> NewToken:
-    from app.cli.state import opened, settings_of
+    from app.cli.state import opened, settings_of_home
     from app.http.errors import ApiError
     from app.identity import service
 
     asked = TokenRequest(name=name, role=role.value, scopes=scopes, lifetime=lifetime)
-    settings = settings_of(home)
+    settings = settings_of_home(home)
     with opened(settings) as database:
         try:
             return service.create(database, asked, settings.max_token_lifetime)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from app.cli import main
 from app.cli.common import Refusal
 from app.cli.state import opened
 from app.datasets import folders
@@ -77,6 +78,29 @@ def test_another_home_is_refused(world: World, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="has no identity"), opened(elsewhere):
         pytest.fail("it is another one's")
     assert not (elsewhere.home / IDENTITY_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ledger verify",
+        "ledger new-key --is-lost",
+        "ledger accept-rollback --reason lost",
+        "token create me --role steward --local",
+        "db copy --to sqlite:///elsewhere",
+        "backup copy",
+    ],
+)
+@pytest.mark.parametrize("folder", ["mistyped", "."], ids=["absent", "another's"])
+def test_a_command_makes_no_home_of_a_mistyped_one(
+    command: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Review: each began a service there, and `ledger verify` found it sound."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--home", str(tmp_path / folder)])
+    assert (ended.value.code, list(tmp_path.iterdir())) == (1, [])
+    assert "is no home of a service: name it with --home or in PURSE_HOME" in capsys.readouterr().err
 
 
 def test_a_start_that_ended_between_file_and_row_is_taken_up(tmp_path: Path) -> None:
