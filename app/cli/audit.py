@@ -36,7 +36,7 @@ def audit(
     if method != "all" and method not in CASES:
         raise Refusal(f"no method of that name has an audit; there are {', '.join(sorted(CASES))}")
     if neighbors not in MEANING:
-        raise Refusal("neighbors are those of replace_one or of zero_out")
+        raise Refusal("--neighbors must be replace_one or zero_out")
     relation: Relation = neighbors
     names = sorted(CASES) if method == "all" else [method]
     found = {name: attack(name, runs, relation=relation) for name in names}

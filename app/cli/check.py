@@ -42,13 +42,16 @@ def check(
       purse check stays.xlsx --sheet 2025 --spec stays.json
     """
     if propose == (spec is not None):
-        raise Refusal("say one of --spec and --propose")
+        raise Refusal("name either --spec FILE or --propose")
     if spec is None:
         with readable(file, sheet=sheet) as plain:
             _propose(plain)
         return
     declared, _ = read_spec(spec)
     if target:
+        names = [column.name for column in declared.columns]
+        for unknown in (name for name in target if name not in names):
+            raise Refusal(f"--target {unknown}: no declared column; there are {', '.join(names)}")
         fields = dict(declared) | {"targets": [*declared.targets, *target]}
         declared = DatasetSpec.model_validate(fields)
     with readable(file, declared.dialect, sheet) as plain:

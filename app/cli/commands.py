@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.calculation.calculators import Begun
 
 _ADVICE = {
-    "unauthenticated": "put a token into PURSE_TOKEN; `purse token create` makes one",
+    "unauthenticated": "put your token into PURSE_TOKEN; a steward makes one: `purse token create NAME --role analyst`",
     "forbidden": "this needs a token of another role",
     "not_ready": "the server is starting; try again in a few seconds",
     "unexpected_response": "look at PURSE_URL",
@@ -239,7 +239,9 @@ def run(given: Sequence[str], begun: "Begun | None" = None) -> NoReturn:
 
 def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     """Says what went wrong and ends the program; what is nobody's refusal goes on as it is."""
-    from app.cli.common import Refusal  # late: what no list of commands needs
+    from pydantic import ValidationError  # late, as the next: what no list of commands needs
+
+    from app.cli.common import Refusal, faults
     from app.cli.reports import cures
     from purse import ClientError, ProblemError
     from purse.extras import lacking
@@ -249,7 +251,8 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     if not isinstance(error, ClientError | Refusal | OSError | TimeoutError | ValueError):
         raise error
     code, status, remaining, report = "failed", None, None, None
-    text = str(error).rstrip(".") or type(error).__name__
+    told = faults(error) if isinstance(error, ValidationError) else str(error)
+    text = told.rstrip(".") or type(error).__name__
     text = "; ".join((text, *getattr(error, "__notes__", ()))).rstrip(".")
     if isinstance(error, ProblemError):
         code, status, remaining, report = error.code, error.status, error.remaining, error.report

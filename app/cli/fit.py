@@ -248,7 +248,8 @@ def _again(known: Dataset, name: str, declared: Declared, budget: float | None) 
         )
     if known.name != name:
         raise Refusal(
-            f"this file was fitted before with {known.unit} protected, or other persons, or another dialect: fit it so"
+            f"this file was first fitted with {known.unit} protected, or other persons, or in another dialect: "
+            "repeat --unit, --max-rows and the schema's dialect of that fit"
         )
     if budget is not None and budget != known.budget.epsilon:
         fixed = f"epsilon {known.budget.epsilon:g}"

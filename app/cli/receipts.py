@@ -2,12 +2,13 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from accounting.privacy import Unit
-from app.cli.common import DEFAULT_URL, Job, Json, Url, connect, emit, facts, percent, read_json
+from app.cli.common import DEFAULT_URL, Job, Json, Refusal, Url, connect, emit, facts, percent, read_json
 from app.cli.ledger import Heads, read_entries, read_head
 from purse import Receipt, load
 from purse.receipts import Released, read_document
@@ -69,7 +70,7 @@ def verify(
     trusted = keys or file.parent / "keys.json"
     if not trusted.exists():
         raise typer.BadParameter(f"no keys to trust: {trusted} is not there; name a file with --keys")
-    released = None if model is None else _released(read_json(model))
+    released = None if model is None else _released(model)
     entries = None if ledger is None else read_entries(ledger)
     receipt = load(file, trusted)
     found = receipt.verify(model=released, ledger=entries, heads=[read_head(given, trusted) for given in heads or ()])
@@ -108,12 +109,16 @@ def ask(
         raise typer.Exit(1)
 
 
-def _released(document: Any) -> Released:
-    """A model, a statistic or an evaluation, as it was written to a file."""
+def _released(file: Path) -> Released:
+    """A model, a profile, a statistic or an evaluation, as it was written to a file."""
+    document = read_json(file)
     found: tuple[type[Released], ...] = (DatasetProfile, ReleasedStatistic, ReleasedEvaluation)
     kinds = dict(zip(("profile", "statistic", "evaluation"), found, strict=True))
     kind = kinds.get(str(document.get("kind")) if isinstance(document, dict) else "", Model)
-    return kind.model_validate(document, strict=False, extra="ignore")
+    try:
+        return kind.model_validate(document, strict=False, extra="ignore")
+    except ValidationError:
+        raise Refusal(f"--model {file}: no model, profile, statistic or evaluation as a job released it") from None
 
 
 def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:

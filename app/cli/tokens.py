@@ -1,6 +1,5 @@
 """purse token create, list, rotate, revoke."""
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -52,7 +51,7 @@ def create(
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
-    """A new token, shown this once: on the server with PURSE_TOKEN, else in the state under PURSE_HOME.
+    """A new token, shown this once: the server's, with a steward's PURSE_TOKEN, or with --local its home's.
 
     A name that is known, with its role, is another token of the same person or program.
 
@@ -64,9 +63,9 @@ def create(
     """
     scopes: list[wire.Scope] | None = [one.value for one in scope] if scope else None
     lifetime = None if days is None else days * 86_400
-    if local or not (os.environ.get("PURSE_TOKEN") or os.environ.get("PURSE_URL")):
-        note("Made in the local state, without a server.")
+    if local:
         made = _in_home(home, name, role, scopes, lifetime)
+        note("Made in the local state, without a server.")
     else:
         with connect(url) as client:
             made = client.tokens.create(name, role.value, scopes=scopes, lifetime=lifetime)

@@ -173,7 +173,7 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
     assert (code, json.loads(out)["code"]) == (1, "budget_exhausted")
     schema.write_text(json.dumps({"columns": SCHEMA, "dialect": {"delimiter": ";"}}))
     code, _, err = purse("fit", str(saved), *asked)
-    assert (code, "another dialect: fit it so" in err) == (1, True)
+    assert (code, "another dialect: repeat --unit, --max-rows and the schema's dialect" in err) == (1, True)
 
 
 def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:

@@ -535,7 +535,20 @@ def test_without_token_or_with_another_role(run: Run, named: Live, monkeypatch: 
     monkeypatch.delenv("PURSE_TOKEN")
     code, _, err = run("budget")
     assert (code, err.startswith("purse: unauthenticated: ")) == (1, True)
-    assert "PURSE_TOKEN" in err
+    assert "put your token into PURSE_TOKEN; a steward makes one: `purse token create NAME --role analyst`" in err
+
+
+def test_a_token_is_the_servers_that_is_named(
+    run: Run, named: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Review: without PURSE_TOKEN and PURSE_URL it was made in ./purse-data, a home of nobody's."""
+    monkeypatch.delenv("PURSE_TOKEN")
+    monkeypatch.delenv("PURSE_URL")
+    monkeypatch.delenv("PURSE_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("token", "create", "eve", "--role", "analyst", "--url", named.url)
+    assert (code, out, err.startswith("purse: unauthenticated: ")) == (1, "", True)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def test_an_unknown_method_is_told_which_there_are(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as ended:
         main(["audit", "dp_gd", "--neighbors", "add_remove"])
     assert ended.value.code == 1
-    assert "zero_out" in capsys.readouterr().err
+    assert "--neighbors must be replace_one or zero_out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=str)
