@@ -15,12 +15,12 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-import psutil
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from benchmarks.datasets import _ADULT, DATA
 from benchmarks.peers_ways import PYTHON
+from benchmarks.running import cpu_seconds
 from benchmarks.served import small
 
 _SKLEARN = """
@@ -98,12 +98,12 @@ def smallest() -> None:
             return (last - first).total_seconds(), heard
 
         job()
-        began, before = time.monotonic(), _cpu(server)
+        began, before = time.monotonic(), cpu_seconds(server)
         time.sleep(_IDLE)
-        idle = (_cpu(server) - before) / (time.monotonic() - began)
-        began, before = time.monotonic(), _cpu(server)
+        idle = (cpu_seconds(server) - before) / (time.monotonic() - began)
+        began, before = time.monotonic(), cpu_seconds(server)
         told, heard = zip(*(job() for _ in range(_JOBS)), strict=True)
-        own = (_cpu(server) - before - idle * (time.monotonic() - began)) / _JOBS
+        own = (cpu_seconds(server) - before - idle * (time.monotonic() - began)) / _JOBS
     load = f"load {os.getloadavg()[0]:.1f}"
     print(f"the smallest job, {_JOBS} in turn ({load}): {own:.3f} CPU s of server and workers each;")
     for what, times in (("told", told), ("heard of by the client", heard)):
@@ -133,7 +133,3 @@ def _taken(command: list[str]) -> Seconds:
     if done.returncode:
         raise SystemExit(f"{command[0]}: {done.stderr.strip()[-500:]}")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, clock
-
-
-def _cpu(process: psutil.Process) -> float:
-    return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))

@@ -50,17 +50,17 @@ def _start(home: Path, label: str, environment: dict[str, str], idle: float = 0.
                 if process.poll() is not None:
                     raise SystemExit("the server did not start")
         ready = time.monotonic() - begun
-        used = _cpu(process)
+        used = cpu_seconds(process)
         time.sleep(_SETTLE)
         print(
-            f"  {label}: ready after {ready:.1f} s, {used:.1f} CPU s by then; {_cpu(process):.1f} CPU s once all is "
-            f"there (load {os.getloadavg()[0]:.1f})",
+            f"  {label}: ready after {ready:.1f} s, {used:.1f} CPU s by then; {cpu_seconds(process):.1f} CPU s once "
+            f"all is there (load {os.getloadavg()[0]:.1f})",
             flush=True,
         )
         if idle:
-            before, then = _cpu(process), time.monotonic()
+            before, then = cpu_seconds(process), time.monotonic()
             time.sleep(idle)
-            share = (_cpu(process) - before) / (time.monotonic() - then)
+            share = (cpu_seconds(process) - before) / (time.monotonic() - then)
             print(f"  idle for {idle:.0f} s: server and workers use {share:.2%} of a core", flush=True)
     finally:
         process.terminate()
@@ -74,6 +74,6 @@ def _is_ready(client: httpx.Client) -> bool:
         return False
 
 
-def _cpu(process: psutil.Process) -> float:
+def cpu_seconds(process: psutil.Process) -> float:
     """CPU seconds of a process and its descendants; user and system."""
     return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))

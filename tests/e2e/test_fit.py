@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli import main
 from app.cli.fit import _count, _declared, header
 from app.http.lists import Paging
 from app.persistence.session import Database
 from app.settings import Settings
 from purse import load
 from purse.wire.models import Model
-from tests.support import hospital
+from tests.support import cli, hospital
 from tests.support.workbook import workbook
 
 ROOT = Path(__file__).parents[2]
@@ -46,15 +46,7 @@ def people(tmp_path: Path) -> Path:
 @pytest.fixture
 def purse(capsys: pytest.CaptureFixture[str]) -> Fit:
     """`purse ...` in this process: (exit code, stdout, stderr)."""
-
-    def once(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return once
+    return partial(cli.purse, capsys)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import mmap
 import struct
 import time
 from pathlib import Path
-from typing import Any
 
 _SECONDS = struct.Struct("d")
 
@@ -27,16 +26,7 @@ def begin(clock: str, unfenced: bool) -> None:
         said, wall = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), time.time
     time.time = lambda: wall() + _SECONDS.unpack_from(said)[0]
     if unfenced:
-        _unfence()
+        from app.jobs import store
+        from tests.support.unfenced import held_by_anybody
 
-
-def _unfence() -> None:
-    from app.jobs import store
-
-    held = store.held
-
-    def any_attempt(connection: Any, job_id: str, _attempt: int) -> Any:
-        row = store.get(connection, job_id)
-        return None if row is None else held(connection, job_id, row.attempt)
-
-    store.held = any_attempt  # type: ignore[assignment]
+        store.held = held_by_anybody()

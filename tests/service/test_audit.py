@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from app.cli import main, state
+from app.cli import state
 from app.cli.common import Refusal
 from app.datasets import values
 from app.http.errors import ApiError
@@ -23,6 +23,7 @@ from app.worker.dispatcher import Dispatcher
 from purse.wire.tokens import TokenRequest
 from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
+from tests.support.cli import purse
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
 from tests.support.world import World, run_out
@@ -139,21 +140,13 @@ def test_an_error_of_the_dispatchers_is_told_by_its_name_and_does_not_end_it(
     assert "s3cr3t" not in caplog.text
 
 
-def _purse(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    said = capsys.readouterr()
-    return int(ended.value.code or 0), said.out, said.err
-
-
 @pytest.mark.slow
 def test_purse_ledger_verify_says_the_same(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("ledger", "verify", "--home", str(world.settings.home))
-    code, out, _ = _purse(capsys, *ask)
+    code, out, _ = purse(capsys, *ask)
     assert (code, out.count("holds")) == (0, 2)
     CHANGES["another head"](world)  # type: ignore[misc]
-    code, out, _ = _purse(capsys, *ask, "--json")
+    code, out, _ = purse(capsys, *ask, "--json")
     assert code == 1
     assert sorted(json.loads(out).values(), key=str) == [None, "the stored state is not what its entries lead to"]
 
@@ -168,10 +161,10 @@ def test_a_missing_signing_key_beside_a_ledger_is_refused(
         pass
     assert not file.exists(), "no other key is made in its place"
     ask = ("ledger", "new-key", "--home", str(world.settings.home))
-    assert _purse(capsys, *ask)[0] == 1
-    assert _purse(capsys, *ask, "--is-lost")[0] == 0
+    assert purse(capsys, *ask)[0] == 1
+    assert purse(capsys, *ask, "--is-lost")[0] == 0
     assert SigningKeys.beside(world.settings.home, world.database).jwks()["keys"]
-    assert _purse(capsys, *ask, "--is-lost")[0] == 1, "one that is there is not replaced"
+    assert purse(capsys, *ask, "--is-lost")[0] == 1, "one that is there is not replaced"
 
 
 class TestValues:
@@ -217,10 +210,10 @@ class TestValues:
     def test_purse_ledger_verify_checks_them(self, world: World, capsys: pytest.CaptureFixture[str]) -> None:
         dataset, file, _ = self._change(world)
         ask = ("ledger", "verify", "--home", str(world.settings.home), "--json")
-        code, out, _ = _purse(capsys, *ask)
+        code, out, _ = purse(capsys, *ask)
         assert (code, json.loads(out)[dataset]) == (1, "its values are not those that were stored")
         file.unlink()
-        assert _purse(capsys, *ask)[0] == 1
+        assert purse(capsys, *ask)[0] == 1
 
     @pytest.mark.slow
     def test_an_older_dataset_gets_its_checksum(self, world: World) -> None:
@@ -242,6 +235,6 @@ def test_a_head_that_no_ledger_of_the_home_contains_is_told(world: World, capsys
         newest = store.newest(connection, dataset)
     assert newest is not None
     ask = ("ledger", "verify", "--home", str(world.settings.home), "--head")
-    assert _purse(capsys, *ask, str(newest.head))[0] == 0
-    code, out, _ = _purse(capsys, *ask, f"{newest.sequence + 1}:{newest.hash}")
+    assert purse(capsys, *ask, str(newest.head))[0] == 0
+    code, out, _ = purse(capsys, *ask, f"{newest.sequence + 1}:{newest.hash}")
     assert (code, out.count("holds"), "no ledger here contains it" in out) == (1, 2, True)

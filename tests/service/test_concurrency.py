@@ -24,6 +24,7 @@ from app.persistence.tables import datasets, ledgers
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import JOB, Service
+from tests.support.unfenced import held_by_anybody
 from tests.support.world import World, output, run_out
 
 CLIENTS = 50
@@ -200,15 +201,8 @@ def test_a_dispatcher_that_wakes_after_the_other_is_done_loses(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_without_the_fence_it_would_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: a commit that asks for the job's state, but not whose attempt it is."""
-    held = store.held
-
-    def unfenced(connection: Any, job_id: str, _attempt: int) -> Any:
-        row = store.get(connection, job_id)
-        return None if row is None else held(connection, job_id, row.attempt)
-
     story = Paused(tmp_path / "home")
-    monkeypatch.setattr(store, "held", unfenced)
+    monkeypatch.setattr(store, "held", held_by_anybody())
     story.end(story.engine_a, story.a)
     assert story.releases() == [2], "attempt 1 was published as attempt 2"
 

@@ -17,12 +17,12 @@ import pytest
 from accounting.errors import CodecError
 from accounting.records.chain import Head
 from accounting.records.replay import replay
-from app.cli import main
 from app.jobs import rollback
 from app.ledger import audit, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence.files import StartRefused
 from tests.service.conftest import MakeService
+from tests.support.cli import purse
 from tests.support.patience import PATIENCE
 from tests.support.service import Service
 from tests.support.world import World
@@ -322,30 +322,23 @@ def test_an_order_without_a_reason_is_none(world: World, reason: str) -> None:
     restored.database.close()
 
 
-def _purse(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    said = capsys.readouterr()
-    return int(ended.value.code or 0), said.out, said.err
-
-
 def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     restore, (first, _) = _copied(world), _datasets(world)
     order = ("ledger", "accept-rollback", "--home", str(world.settings.home), "--reason", "copy of the night before")
-    code, _, err = _purse(capsys, *order)
+    code, _, err = purse(capsys, *order)
     assert (code, "there is nothing to accept" in err) == (1, True)
     world.release(first)
     published = _kept(world)[first]
     restore().database.close()
     look = ("ledger", "verify", "--home", str(world.settings.home))
-    code, out, _ = _purse(capsys, *look)
+    code, out, _ = purse(capsys, *look)
     assert (code, f"it lacks the head {published}" in out, out.count("holds")) == (1, True, 1)
-    code, out, _ = _purse(capsys, *order, "--json")
+    code, out, _ = purse(capsys, *order, "--json")
     assert (code, json.loads(out)) == (0, [{"ledger": first, "lacks": str(published), "is": "frozen"}])
-    code, _, err = _purse(capsys, *order)
+    code, _, err = purse(capsys, *order)
     assert (code, "there is nothing to accept" in err) == (1, True)
-    assert _purse(capsys, *look)[0] == 0
-    code, out, _ = _purse(capsys, *look, "--head", str(published))
+    assert purse(capsys, *look)[0] == 0
+    code, out, _ = purse(capsys, *look, "--head", str(published))
     assert (code, "one was cut or rewritten" in out) == (1, True)
 
 

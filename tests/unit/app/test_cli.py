@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from app.calculation import calculators
 from app.cli import main
 from app.cli.commands import EVERY, program
 from purse import Client
+from tests.support import cli
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
 from tests.support.workbook import workbook
@@ -47,15 +49,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs `purse` in this process: (exit code, stdout, stderr)."""
-
-    def once(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return once
+    return partial(cli.purse, capsys)
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,8 @@ from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Re
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
 from accounting.records.receipt import to_lines
-from app.cli import main
 from app.cli.entries import COLUMNS, Wanted, as_csv, rows
+from tests.support import cli
 from tests.support.receipts import GD, KEY, KEYS, MODEL, make
 
 RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
@@ -100,10 +100,7 @@ def purse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Purse:
 
     def run(*arguments: str) -> tuple[int, str, str]:
         given = [str(tmp_path / a) if (tmp_path / a).is_file() else a for a in arguments]
-        with pytest.raises(SystemExit) as ended:
-            main(given)
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        return cli.purse(capsys, *given)
 
     return run
 

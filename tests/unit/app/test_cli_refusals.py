@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import main
+from tests.support.cli import purse
 
 COLUMNS = [
     {"name": "age", "type": "number", "lower": 0, "upper": 100},
@@ -36,8 +36,6 @@ def test_it_says_what_to_give(
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("age,income\n40,low\n")
     Path("schema.json").write_text(json.dumps(COLUMNS))
-    with pytest.raises(SystemExit) as ended:
-        main(command.split())
-    said = capsys.readouterr()
-    assert (ended.value.code, said.out, said.err.count("\n")) == (1, "", 1)
-    assert said.err.startswith(f"purse: {says}")
+    code, out, err = purse(capsys, *command.split())
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"purse: {says}")

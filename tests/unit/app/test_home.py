@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from app.cli import main
 from app.cli.common import Refusal
 from app.cli.state import opened
 from app.datasets import folders
@@ -16,6 +15,7 @@ from app.persistence.files import write_whole
 from app.persistence.session import Database
 from app.persistence.tables import service
 from app.settings import Settings
+from tests.support.cli import purse
 from tests.support.world import World
 
 
@@ -97,10 +97,9 @@ def test_a_command_makes_no_home_of_a_mistyped_one(
 ) -> None:
     """Review: each began a service there, and `ledger verify` found it sound."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        main([*command.split(), "--home", str(tmp_path / folder)])
-    assert (ended.value.code, list(tmp_path.iterdir())) == (1, [])
-    assert "is no home of a service: name it with --home or in PURSE_HOME" in capsys.readouterr().err
+    code, _, err = purse(capsys, *command.split(), "--home", str(tmp_path / folder))
+    assert (code, list(tmp_path.iterdir())) == (1, [])
+    assert "is no home of a service: name it with --home or in PURSE_HOME" in err
 
 
 def test_a_start_that_ended_between_file_and_row_is_taken_up(tmp_path: Path) -> None:

@@ -7,12 +7,7 @@ import pytest
 
 import purse
 
-pytestmark = pytest.mark.slow  # the first of them loads scikit-learn
-
-
-@pytest.fixture(autouse=True)
-def _needs_scikit_learn() -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed: the estimators are not tried")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("scikit_learn")]  # the first of them loads it
 
 
 def _logistic(**more: Any) -> Any:

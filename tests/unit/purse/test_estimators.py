@@ -22,12 +22,7 @@ from solvers.problem import Problem
 from solvers.solve import plan, release, solve
 from tests.support.seeded import SeededBits
 
-pytestmark = pytest.mark.slow  # the first of them loads scikit-learn
-
-
-@pytest.fixture(autouse=True)
-def _needs_scikit_learn() -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed: the estimators are not tried")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("scikit_learn")]  # the first of them loads it
 
 
 @pytest.fixture
