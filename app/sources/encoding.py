@@ -85,19 +85,11 @@ class NumberEncoder:
             return _each(self, values)
         known = _there(values, self.dialect)
         x = _numbers(known, self.dialect) if self.column.date is None else _dates(known, self.column.date, self.dialect)
-        lower, upper = self._ends
+        lower, upper = self.column.ends
         if len(x) and lower <= x.min() and x.max() <= upper:  # nor is any of them NaN
             return self.code(x), np.zeros(len(x), np.uint8)
         fates: Fates = ((x < lower) | (x > upper)).view(np.uint8)
         return self.scale(x), _with_lost(fates, ~np.isfinite(x), known)
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        """Beyond which a number counts as the nearer one."""
-        lower, upper, coding = self.column.lower, self.column.upper, self.column.coding
-        if coding is None:
-            return lower, upper
-        return max(lower, coding[0] - coding[1]), min(upper, coding[0] + coding[1])
 
 
 @dataclass(frozen=True, slots=True)

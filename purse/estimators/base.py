@@ -1,9 +1,15 @@
-"""min over w of (1/n) sum_i f(<x_i, w>, y_i) + (alpha / 2) ||w||^2, privately: x_i is row i as it is declared.
+"""min over w of (1/n) sum_i f(<z_i, w>, y_i) + (alpha / 2) ||w||^2, privately: z_i is row i as it is prepared.
 
-A column's number is coded in [-1, 1] by its bounds, a category by a single 1, and a 1 is added for the intercept: the
-coding of the service, and its methods. What is refused is refused for its type or its shape, never for a value: what is
-missing or cannot be read counts as the middle of its bounds, a category or a number outside as "other" and as the
-nearer bound.
+A row is coded as the service codes it: a number in [-1, 1] by its bounds, or from a declared origin by its scale (where
+bounds are consecutive whole numbers, like (0, 1), in [0, 1]: the lower is the origin), a category by a single 1; a 1 is
+added for the intercept. With `preparation="declared"` that is z_i. By default z_i is such a row centred and scaled by
+private means and variances, which the fit's price includes, and shortened to a public length; alpha acts on the
+standardised coefficients then, and the model is reported in the declared columns all the same. The slopes of f are
+limited as `slope_limit`, or its public rule, says. `adaptive_gd`, which "auto" takes where it can, limits gradients in
+place of rows and by its own rule, and adds penalties at the level of the noise (docs/methods/adaptive_gd.md).
+
+What is refused is refused for its type or its shape, never for a value: what is missing or cannot be read counts as the
+middle of its bounds, a category or a number outside as "other" and as the nearer bound.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +30,7 @@ from purse.frames import is_frame
 from purse.model import inputs
 from purse.values import as_text
 from purse.wire.columns import Column
+from solvers import preparation
 from solvers.losses import Loss
 from solvers.methods import Method
 from solvers.problem import Problem
@@ -33,6 +40,10 @@ from solvers.solve import plan, release
 
 _TAKEN: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csc"}
 METHODS: Final[dict[str, Method | Auto]] = {kind().name: kind() for kind in (Auto, *get_args(Method))}
+PREPARATIONS: Final[dict[str, preparation.AskedPreparation]] = {
+    "private": preparation.Private(),
+    "declared": preparation.Declared(),
+}
 
 
 class Private(BaseEstimator):  # type: ignore[misc]
@@ -50,7 +61,14 @@ class Private(BaseEstimator):  # type: ignore[misc]
         privacy, accountant = self._privacy(n), self.accountant
         is_gaussian = accountant is not None and accountant.filter.kind == "gdp"
         problem = Problem(loss, regularizer, **facts)
-        quote = plan(_method(self.method), problem, privacy, currency="gaussian" if is_gaussian else "renyi")
+        quote = plan(
+            _method(self.method),
+            problem,
+            privacy,
+            currency="gaussian" if is_gaussian else "renyi",
+            preparation=_preparation(self.preparation),
+            slope_limit=self.slope_limit,
+        )
         if accountant is not None:
             accountant.charge(quote.release, privacy, unit)
         self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets(), named)
@@ -124,6 +142,19 @@ def _method(asked: "str | Method | Auto") -> "Method | Auto":
     if asked not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, or an object of solvers.methods")
     return METHODS[asked]
+
+
+def _preparation(asked: Any) -> preparation.AskedPreparation | None:
+    if asked is None:
+        return None
+    if asked == "profile":
+        raise ValueError(
+            "preparation profile is by moments that were released for a dataset of the service: there is no such "
+            "release here. Say private, which the fit's own price includes, or declared"
+        )
+    if not isinstance(asked, str) or asked not in PREPARATIONS:
+        raise ValueError(f"preparation must be {' or '.join(PREPARATIONS)}, or None: private where that fits")
+    return PREPARATIONS[asked]
 
 
 def _names(persons: Any) -> NDArray[Any] | None:

@@ -31,6 +31,8 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         classes: Sequence[Any] | None = None,
         alpha: float = 0.0,
         method: "str | Method | Auto" = "auto",
+        preparation: str | None = None,
+        slope_limit: float | None = None,
         accountant: BudgetAccountant | None = None,
         neighbors: Relation = REPLACE_ONE,
         max_rows: int | None = None,
@@ -42,6 +44,8 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         self.classes = classes
         self.alpha = alpha
         self.method = method
+        self.preparation = preparation
+        self.slope_limit = slope_limit
         self.accountant = accountant
         self.neighbors = neighbors
         self.max_rows = max_rows
@@ -111,19 +115,25 @@ class PrivateLogisticRegression(_Classifier):
     Parameters
     ----------
     epsilon, delta : the promise of one fit; delta is min(1e-6, 1 / (10 n)) and at most the accountant's if None
-    bounds : (lower, upper) for all numbers, a pair for each column, or by name {"age": (18, 90)}; must be declared
+    bounds : (lower, upper) for all numbers, a pair for each column, or by name {"age": (18, 90)}; must be declared. In
+        place of a pair a `NumberColumn` of the service or its fields, {"lower": 0, "upper": 50, "origin": 0, "scale":
+        10}: the value that is coded 0, and how far from it a code is 1 or -1
     categories : by name, of an array by position, {"sex": ["f", "m"]}: columns that are unfolded, "other" last
     classes : the public list of labels
     alpha : (alpha / 2) ||w||^2 is added to the mean loss, intercept included, as the method meets it: of standardised
-        columns where it standardises (docs/http.md)
+        columns where rows are standardised
     method : "auto", the name of a method, or one of `solvers.methods`, with its parameters
+    preparation : "private", rows are centred and scaled by private moments, part of the price, or "declared", they stay
+        as coded; None is private wherever that fits (docs/http.md). A profile is a dataset's of the service
+    slope_limit : c in [1e-6, 1]: f' is shortened to c sup|f'|, which takes that share of the noise and adds some bias;
+        None is by a public rule (docs/http.md)
     accountant : charges the fit, with others that share it; without one nobody adds fits up
     neighbors : "replace_one", or "zero_out": one row against none in its place (docs/spec 25)
     max_rows : k: a person is protected, whom `fit` is told of each row; of each the first k rows are used
 
     Attributes: `coef_`, (1, p) or (K, p), and `intercept_`, in the columns' own units, for values inside of their
-    bounds; `coef_names_`, what each coefficient multiplies; `classes_`; `epsilon_` and `delta_`, what was spent;
-    `release_`, the `solvers.Release` with its transcript; `n_features_in_`, `feature_names_in_`.
+    bounds and scales; `coef_names_`, what each coefficient multiplies; `classes_`; `epsilon_` and `delta_`, what was
+    spent; `release_`, the `solvers.Release` with its transcript; `n_features_in_`, `feature_names_in_`.
     """
 
     def predict_proba(self, X: Any) -> Floats:

@@ -1,4 +1,7 @@
-"""The declaration of a matrix: of each column its public bounds or categories; none of it is read off the data."""
+"""The declaration of a matrix: of each column its public bounds, or more of how it is coded, or its categories.
+
+None of it is read off the data.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,10 +17,19 @@ from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
 
 Floats = NDArray[np.float64]
+_FULL = (NumberColumn, Mapping)
 
 
 def number(name: str, bounds: Any) -> NumberColumn:
-    """A number in [lower, upper]; a ValueError, which names the column, for anything else."""
+    """A number in [lower, upper], or as a `NumberColumn` or its fields say; a ValueError that names it for all else."""
+    if isinstance(bounds, Mapping):
+        bounds = _of_fields(name, bounds)
+    if isinstance(bounds, NumberColumn):
+        if bounds.date is not None:
+            raise ValueError(
+                f"{name} is declared as dates, which are not read here: make numbers of them, in days, say"
+            )
+        return bounds.model_copy(update={"name": name, "source": None})
     try:
         lower, upper = (float(end) for end in bounds)
         return NumberColumn(name=name, type="number", lower=lower, upper=upper)
@@ -30,8 +42,8 @@ def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column,
 
     Parameters
     ----------
-    bounds : (lower, upper) for every column without categories; or a pair for each column, in order; or a mapping from
-        column to pair
+    bounds : (lower, upper) for every column without categories; or one of each column, in order, or by name: a pair, a
+        `NumberColumn`, or a mapping of its fields, {"lower": 0, "upper": 50, "origin": 0}
     categories : a mapping from column to its list of values; None if there is none
     names : of the columns, of a frame as text, of an array their positions
 
@@ -48,19 +60,21 @@ def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column,
         )
     if bounds is None or isinstance(bounds, Mapping):
         ranges = _named("bounds", bounds or {}, names)
-    elif np.ndim(bounds) == 1:
+    elif isinstance(bounds, NumberColumn):
+        raise ValueError("a NumberColumn is of one column: say of which, as bounds={name: column} or in a list of all")
+    elif not any(isinstance(end, _FULL) or np.ndim(end) for end in bounds):
         ranges = {name: bounds for name in names if name not in blocks}
     elif len(bounds) == len(names):
         ranges = dict(zip(names, bounds, strict=True))
     else:
-        raise ValueError(f"bounds must be one pair, or {len(names)} pairs, one for each column")
+        raise ValueError(f"bounds must be one pair, or {len(names)} declarations, one for each column")
     odd = [str(name) for name in names if (name in blocks) == (name in ranges)]
     if odd:
         raise ValueError(f"each column has either bounds or categories; look at {', '.join(odd)}")
     found: list[Column] = []
     for name in names:
         said = _said(name)
-        found.append(_block(said, blocks[name]) if name in blocks else number(said, ranges[name]).settled())
+        found.append(_block(said, blocks[name]) if name in blocks else _number(name, ranges[name]).settled())
     return tuple(found)
 
 
@@ -86,7 +100,7 @@ def codes(column: Column, values: Any) -> Floats:
 
 
 def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:
-    """Coefficients (K, d - 1) and intercepts (K,) of values as they are, inside of their bounds: the same margins."""
+    """Coefficients (K, d - 1) and intercepts (K,) of values as they are, where none is clamped: the same margins."""
     scales = [number_scale(c) if isinstance(c, NumberColumn) else (0.0, 1.0) for c in features for _ in range(width(c))]
     middle, half = np.array(scales).reshape(-1, 2).T
     slopes = w[:, :-1] / half
@@ -94,15 +108,36 @@ def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:
 
 
 def unread(column: Column, values: Any) -> float:
-    """The share of values that are none, beyond their bounds or not declared."""
+    """The share of values that are none, clamped or not declared."""
     if isinstance(column, CategoryColumn):
         return float(np.mean(codes(column, values) == len(column.categories)))
-    x = numbers(values)
-    return float(np.mean(~((column.lower <= x) & (x <= column.upper))))
+    x, (lower, upper) = numbers(values), column.ends
+    return float(np.mean(~((lower <= x) & (x <= upper))))
 
 
 def _said(name: Any) -> str:
     return name if isinstance(name, str) else f"column {name}"
+
+
+def _number(name: Any, bounds: Any) -> NumberColumn:
+    """As `number`; in a frame what says another column's name is refused: it was meant for that one."""
+    said = _said(name)
+    if isinstance(bounds, Mapping):
+        bounds = _of_fields(said, bounds)
+    if isinstance(name, str) and isinstance(bounds, NumberColumn) and name not in (bounds.name, bounds.of):
+        raise ValueError(f"the bounds of {name} are those of a column {bounds.name}: name each after its own column")
+    return number(said, bounds)
+
+
+def _of_fields(name: str, fields: Mapping[Any, Any]) -> NumberColumn:
+    plain = {str(key): value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
+    try:
+        return NumberColumn.model_validate({"type": "number", "name": name, **plain})
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, wrong["loc"]))
+        what = f"{where}: {wrong['msg']}".removeprefix(": ").removeprefix("Value error, ")
+        raise ValueError(f"what is declared of {name} is no column of numbers: {what}") from None
 
 
 def _block(name: str, categories: Any) -> CategoryColumn:

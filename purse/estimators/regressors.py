@@ -72,8 +72,12 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
 class PrivateLinearRegression(_Regressor):
     """f(m, y) = (m - y)^2 / 2 where |m - y| is at most half the target's range, straight beyond; (epsilon, delta)-DP.
 
-    Promise, parameters and attributes are those of `PrivateLogisticRegression`, with `target_bounds`, (lower, upper),
-    declared instead of classes; `coef_` is (p,), in the target's unit over the column's.
+    With `slope_limit` c it is straight beyond c times that; by default, where "auto" takes `adaptive_gd`, beyond a
+    multiple of the residuals' own scale, which is released and part of the price.
+
+    Promise, parameters and attributes are those of `PrivateLogisticRegression`, with `target_bounds`, (lower, upper) or
+    a declaration as of a column, whose scale counts as half the range, instead of classes; `coef_` is (p,), in the
+    target's unit over the column's.
     """
 
     def __init__(
@@ -83,9 +87,11 @@ class PrivateLinearRegression(_Regressor):
         delta: float | None = None,
         bounds: Any = None,
         categories: Mapping[Any, Sequence[Any]] | None = None,
-        target_bounds: tuple[float, float] | None = None,
+        target_bounds: Any = None,
         alpha: float = 0.0,
         method: "str | Method | Auto" = "auto",
+        preparation: str | None = None,
+        slope_limit: float | None = None,
         accountant: BudgetAccountant | None = None,
         neighbors: Relation = REPLACE_ONE,
         max_rows: int | None = None,
@@ -97,6 +103,8 @@ class PrivateLinearRegression(_Regressor):
         self.target_bounds = target_bounds
         self.alpha = alpha
         self.method = method
+        self.preparation = preparation
+        self.slope_limit = slope_limit
         self.accountant = accountant
         self.neighbors = neighbors
         self.max_rows = max_rows
@@ -126,9 +134,11 @@ class PrivateQuantileRegressor(_Regressor):
         delta: float | None = None,
         bounds: Any = None,
         categories: Mapping[Any, Sequence[Any]] | None = None,
-        target_bounds: tuple[float, float] | None = None,
+        target_bounds: Any = None,
         alpha: float = 0.0,
         method: "str | Method | Auto" = "auto",
+        preparation: str | None = None,
+        slope_limit: float | None = None,
         accountant: BudgetAccountant | None = None,
         neighbors: Relation = REPLACE_ONE,
         max_rows: int | None = None,
@@ -142,6 +152,8 @@ class PrivateQuantileRegressor(_Regressor):
         self.target_bounds = target_bounds
         self.alpha = alpha
         self.method = method
+        self.preparation = preparation
+        self.slope_limit = slope_limit
         self.accountant = accountant
         self.neighbors = neighbors
         self.max_rows = max_rows

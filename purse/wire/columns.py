@@ -103,6 +103,14 @@ class NumberColumn(Wire):
         origin, scale = self.coding
         return max(-1.0, (self.lower - origin) / scale), min(1.0, (self.upper - origin) / scale)
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Beyond which a number counts as the nearer one."""
+        if self.coding is None:
+            return self.lower, self.upper
+        origin, scale = self.coding
+        return max(self.lower, origin - scale), min(self.upper, origin + scale)
+
     def settled(self) -> "NumberColumn":
         """As a new dataset has it: from its lower end where its ends are consecutive whole numbers."""
         if self.origin is not None or not self._is_step:

@@ -15,9 +15,11 @@ import purse
 from accounting.errors import BudgetExhausted
 from accounting.noise import Noise
 from accounting.privacy import Privacy, Unit
+from purse.wire.columns import NumberColumn
 from solvers.columns import Columns
 from solvers.losses import Logistic
-from solvers.methods import DpGd, OutputPerturbation
+from solvers.methods import AdaptiveGd, DpGd, OutputPerturbation
+from solvers.preparation import AskedPreparation, Declared, Private
 from solvers.problem import Problem
 from solvers.solve import plan, release, solve
 from tests.support.seeded import SeededBits
@@ -110,14 +112,30 @@ def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficien
     [
         ({"bounds": None}, r"bounds must be declared.*bounds=\(-1, 1\)"),
         ({"bounds": (1, -1)}, "bounds of column 0 must be two numbers"),
-        ({"bounds": [(0, 1)]}, "one pair, or 3 pairs"),
+        ({"bounds": [(0, 1)]}, "one pair, or 3 declarations"),
         ({"bounds": {0: (0, 1), 1: (0, 1)}}, "either bounds or categories; look at 2"),
         ({"bounds": {"age": (0, 1)}}, "of what is no column: age"),
         ({"categories": {0: ["a", "a"]}}, "categories of column 0 must be a list of distinct values"),
         ({"categories": {0: ["a", "b"]}, "bounds": [(0, 1)] * 3}, "either bounds or categories; look at 0"),
         ({"classes": None}, "classes must be declared"),
         ({"classes": [1]}, "one class"),
+        ({"bounds": NumberColumn(name="a", type="number", lower=0, upper=1)}, "is of one column"),
+        ({"bounds": [{"lower": 0, "upper": 1}]}, "one pair, or 3 declarations"),
+        ({"bounds": [{"lower": 0, "upper": 1, "scale": 2}] * 3}, "column 0 is no column of numbers: scale goes with"),
+        ({"bounds": [{"lower": 0, "upper": 1, "orgin": 0}] * 3}, "no column of numbers: orgin: "),
+        ({"bounds": [{"lower": 0}] * 3}, "no column of numbers: upper: "),
+        (
+            {"bounds": [{"lower": 0, "upper": 1, "date": "days"}] * 3},
+            "column 0 is declared as dates, which are not read",
+        ),
         ({"method": "gd"}, "method must be one of auto"),
+        ({"preparation": "profile"}, "moments that were released for a dataset of the service"),
+        ({"preparation": "standard"}, "preparation must be private or declared"),
+        ({"preparation": "private", "delta": 0.0, "method": "output_perturbation"}, "need delta > 0"),
+        ({"preparation": "declared", "method": "adaptive_gd"}, "standardises by itself"),
+        ({"slope_limit": 0.0}, "slope_limit must lie in"),
+        ({"slope_limit": True}, "slope_limit must be a number"),
+        ({"slope_limit": 0.5, "method": AdaptiveGd(slope_limit=0.2)}, "limits slopes by itself"),
         ({"epsilon": 0.0}, "epsilon must lie in"),
     ],
 )
@@ -205,6 +223,91 @@ _EACH: Any = [
     ("PrivateLinearRegression", {"target_bounds": (0, 1)}),
     ("PrivateQuantileRegressor", {"target_bounds": (0, 1)}),
 ]
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("asked", [None, Private(), Declared()])
+@pytest.mark.parametrize(("name", "said"), _EACH)
+def test_rows_are_prepared_and_slopes_limited_as_asked(name: str, said: Any, asked: AskedPreparation | None) -> None:
+    """The solvers' own run of what was asked for; each part of it counts."""
+    X, y = _rows(300)
+    said = said | {"bounds": (-1, 1), "method": "dp_gd", "epsilon": 2.0, "slope_limit": 0.5}
+    if asked is not None:
+        said["preparation"] = asked.name
+    told = getattr(purse, name)(**said).fit(X, y)
+    laid_out = Columns((1, 1, 1))
+    facts: Any = {"n": 300, "d": 4, "row_norm": laid_out.row_norm, "columns": laid_out}
+    problem = Problem(told._loss(*([2] if "classes" in said else [])), **facts)
+    rows, targets, privacy = np.column_stack((X, np.ones(300))), 2.0 * y - 1, Privacy(2.0, 1e-6)
+    expected = solve(DpGd(), problem, rows, targets, privacy, asked, 0.5)
+    np.testing.assert_allclose(told.release_.coefficients, expected.coefficients, rtol=1e-6, atol=1e-9)
+    assert told.release_.preparation == (asked or Private())
+    other = getattr(purse, name)(**said | {"slope_limit": 1.0}).fit(X, y)
+    assert abs(other.coef_ - told.coef_).max() > 1e-6
+
+
+def test_auto_limits_residuals_where_that_is_asked() -> None:
+    X, y = _rows(300)
+    said: Any = {"bounds": (-1, 1), "target_bounds": (0, 1), "epsilon": 2.0}
+    assert purse.PrivateLinearRegression(**said).fit(X, y).release_.method.name == "adaptive_gd"
+    assert purse.PrivateLinearRegression(slope_limit=0.5, **said).fit(X, y).release_.method.name == "dp_gd"
+
+
+_VISITS: Any = {"lower": 0, "upper": 50, "origin": 0, "scale": 10, "default": 2}
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("form", ["fields", "column", "in order"])
+def test_a_declared_origin_and_scale_are_the_services(form: str) -> None:
+    """The same model as of codes that the service would store; the rest of a declaration is as it was."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
+    arrow = pytest.importorskip("pyarrow")
+    from app.sources.encoding import encoder
+
+    column = NumberColumn(name="visits", type="number", **_VISITS)
+    rng = np.random.default_rng(3)
+    visits = rng.poisson(4, 400) * 1.0
+    visits[:4] = (30, 60, -1, np.nan)
+    old = rng.integers(0, 2, 400)
+    y = (visits > 4).astype(int)
+    stored, fates = encoder(column).read(arrow.array(visits))
+    laid_out = Columns((1, 1), (column.code_range, (0.0, 1.0)))
+    problem = Problem(Logistic(), n=400, d=3, row_norm=laid_out.row_norm, columns=laid_out)
+    expected = solve(DpGd(), problem, np.column_stack((stored, old, np.ones(400))), 2.0 * y - 1, Privacy(2.0, 1e-6))
+    frame: Any = pandas.DataFrame({"visits": visits, "old": old})
+    bounds: Any = {"visits": _VISITS if form == "fields" else column, "old": (0, 1)}
+    if form == "in order":
+        frame, bounds = frame.to_numpy(), [column.model_copy(update={"name": "any"}), (0, 1)]
+    model = _logistic(epsilon=2.0, bounds=bounds).fit(frame, y)
+    np.testing.assert_allclose(model.release_.coefficients, expected.coefficients, rtol=1e-6, atol=1e-9)
+    assert [*model.unread(frame, y).values()] == [np.mean(fates > 0), 0.0, 0.0]
+    assert fates[0] > 0, "it is within the bounds and beyond the scale"
+    some = frame[10:200] if form == "in order" else frame.iloc[10:200]
+    inside = visits[10:200] <= 10
+    values = np.column_stack((visits, old))[10:200]
+    margins = values @ model.coef_[0] + model.intercept_
+    np.testing.assert_allclose(margins[inside], model.decision_function(some)[inside], atol=1e-9)
+    from sklearn.base import clone
+
+    assert clone(model).fit(frame, y).coef_.tolist() == model.coef_.tolist()
+
+
+def test_a_target_is_declared_in_the_same_words() -> None:
+    X, y = _rows(60)
+    ends: Any = {"lower": 0, "upper": 100, "origin": 0, "scale": 10}
+    numbers = purse.PrivateLinearRegression(bounds=(-1, 1), target_bounds=ends).fit(X, 10.0 * y)
+    np.testing.assert_allclose(numbers.predict(X), X @ numbers.coef_ + numbers.intercept_)
+    assert numbers.unread(X, [11.0, *y[1:]])["the target"] == 1 / 60
+
+
+def test_a_declaration_of_another_column_is_refused() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
+    frame = pandas.DataFrame(_rows(20)[0], columns=["a", "b", "c"])
+    columns = [NumberColumn(name=name, type="number", lower=-1, upper=1) for name in ("a", "c", "b")]
+    with pytest.raises(ValueError, match="bounds of b are those of a column c"):
+        _logistic(bounds=columns).fit(frame, [0, 1] * 10)
+    read = NumberColumn(name="beta", source="b", type="number", lower=-1, upper=1)
+    assert _logistic(bounds=[columns[0], read, columns[1]]).fit(frame, [0, 1] * 10).coef_names_ == ["a", "b", "c"]
 
 
 @pytest.mark.usefixtures("seeded")
