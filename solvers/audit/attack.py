@@ -333,17 +333,18 @@ def _score(
     preparation: Preparation = AS_DECLARED,
     others: Row | None = None,
 ) -> float:
-    before, plan = parted(plan, set(preparation.bounds(problem)))
-    if before.queries:
-        moments = StandardisedAttacker(StandardisedOracle(problem, data, before, noise), problem, before, *pair)
+    first, rest = parted(plan, set(preparation.bounds(problem)))
+    met = preparation.prepared(problem)
+    if met is not problem:
+        moments = StandardisedAttacker(StandardisedOracle(problem, data, first, noise), problem, first, *pair)
         frame = preparation.frame(moments, problem)
-        if frame is None:
-            raise TypeError("a preparation that asks makes a frame of the answers")
-        prepared = frames.framed(data, frame, preparation.prepared(problem).row_norm)
-        met = prepared.problem
+        if frame is None:  # the method makes its own, of moments that it is told
+            data, pair = data.seen_by(met), [each.seen_by(met) for each in pair]
+            return _score(method, met, rest, data, rows, pair, noise, statistic)
+        prepared = frames.framed(data, frame, met.row_norm)
         framed = rows[0].framed(frame, met.row_norm), rows[1].framed(frame, met.row_norm)
-        rest = _score(method, met, plan, prepared, framed, pair, noise, statistic)
-        return rest + (moments.score if statistic is None else 0.0)
+        found = _score(method, prepared.problem, rest, prepared, framed, pair, noise, statistic)
+        return found + (moments.score if statistic is None else 0.0)
     if method.door == "data":
         if statistic is None:
             raise ValueError("a method that sees the data has no transcript to attack: name a statistic")

@@ -21,8 +21,10 @@ from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.exact import law
 from solvers.columns import Columns
 from solvers.domains import LinfBall
-from solvers.losses import Absolute, Logistic, Squared
+from solvers.losses import Absolute, Logistic, Softmax, Squared
 from solvers.methods import Method
+from solvers.preparation import AskedPreparation, ByProfile
+from solvers.preparation.moments import Moments
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.solve import plan as quoted
@@ -37,7 +39,10 @@ _CURVED = Problem(Squared(1.0), L2(30.0), n=_N, d=1, row_norm=1.0)  # the minimi
 _LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
 _DECLARED = Problem(Logistic(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
 _CODED = Problem(Squared(1.0), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
+_SHORT = methods.AdaptiveGd(steps=3, slope_limit=1e-3)
+_CLASSES = replace(_DECLARED, loss=Softmax(3))
 _CORNERS = ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0))
+_PROFILE = ByProfile(Moments((0.0, 0.0), (0.01, 0.01), (1e-3, 1e-3)))  # by which the corners are far out
 _STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
 _WIDE = Problem(Squared(1.0), n=_N, d=300, row_norm=1.0)
@@ -55,7 +60,8 @@ def first(w: Vector) -> float:
 class Case:
     """What is audited: a method with its sizes fixed, on a problem whose row at `position` is replaced by one of two
     targets, or of two `corners` of the declared columns, by a statistic of the release or by its transcript. Every
-    other row is `others`, zeros by default. Cheap runs are made `effort` times as often.
+    other row is `others`, zeros by default. Rows are prepared by default, or as `preparation` has it. Cheap runs are
+    made `effort` times as often.
     """
 
     method: Method | AnyCounting
@@ -67,6 +73,7 @@ class Case:
     effort: int = 1
     corners: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     others: Row | None = None
+    preparation: AskedPreparation | None = None
 
     def pair(self, relation: Relation = REPLACE_ONE) -> tuple[Row, Row]:
         """Two records with opposite gradients; one and the null record under zero_out."""
@@ -91,11 +98,15 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_gd": Case(methods.DpGd(steps=3, step=0.01), _FLAT),
     "dp_gd_last": Case(methods.DpGd(steps=20, step=0.5, release="last"), _CURVED, first),
     "dp_gd_random": Case(methods.DpGd(steps=5, step=0.01, release="random"), _FLAT),
-    "adaptive_gd": Case(
-        methods.AdaptiveGd(steps=1, slope_limit=0.05),
-        _DECLARED,
-        targets=(1.0, 1.0),
-        corners=_CORNERS,
+    # Moments, and gradients in frames that follow answers. Limits so short hardly move w, so that all slopes are cut.
+    "adaptive_gd": Case(_SHORT, _DECLARED, targets=(1.0, 1.0), corners=_CORNERS),
+    "adaptive_gd_softmax": Case(_SHORT, _CLASSES, targets=(1.0, 1.0), corners=_CORNERS),
+    # One row, whose target is at one end or the other: residuals are cut at a scale that follows the targets' answers.
+    "adaptive_gd_numbers": Case(methods.AdaptiveGd(steps=4), _CODED, corners=(_CORNERS[0], _CORNERS[0])),
+    # Moments that were released before: nothing but gradients is asked.
+    "adaptive_gd_profile": Case(_SHORT, _DECLARED, targets=(1.0, 1.0), corners=_CORNERS, preparation=_PROFILE),
+    "dp_gd_profile": Case(
+        methods.DpGd(steps=1, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS, preparation=_PROFILE
     ),
     "dp_gd_limited": Case(
         methods.DpGd(steps=3, step=0.01), Problem(Squared(1.0), n=_N, d=2, row_norm=1.0, slope_limit=0.25)
@@ -240,7 +251,8 @@ def audit(
 
 def attacked(case: Case, privacy: Privacy, relation: Relation = REPLACE_ONE) -> tuple[Plan, Attack]:
     """The plan of a case under a promise, and the attack on runs of it, or of a mutant's plan."""
-    quote = quoted(case.method, replace(case.problem, relation=relation), privacy)
+    problem = replace(case.problem, relation=relation)
+    quote = quoted(case.method, problem, privacy, preparation=case.preparation)
 
     def attack(plan: Plan, runs: int, noise: Callable[[int], Noise]) -> tuple[Scores, Scores]:
         how = runs * case.effort, noise, case.statistic, case.position, quote.preparation, case.others

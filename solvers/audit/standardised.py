@@ -14,20 +14,22 @@ from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
+from solvers.losses import Loss
 from solvers.problem import Problem, Vector
 
 
 class StandardisedAttacker:
-    """An oracle that answers through the real one, and scores each answer by its law on either dataset (logistic)."""
+    """An oracle that answers through the real one, and scores each answer by its law on either dataset."""
 
     def __init__(self, oracle: StandardisedOracle, problem: Problem, plan: Plan, one: Data, two: Data) -> None:
         if problem.columns is None:
             raise Unsuitable("the columns must be declared")
-        self._oracle, self._plan, self._pair, self._n, self._unit = oracle, plan, (one, two), problem.n, problem.unit
-        stored = [rows_of(replace(data, scale=np.ones(problem.places))) for data in self._pair]
-        self._held = [data.present() for data in self._pair]
-        self._rows = [rows[held] for rows, held in zip(stored, self._held, strict=True)]
-        self._places = problem.places
+        self._oracle, self._plan, self._n, self._unit = oracle, plan, problem.n, problem.unit
+        held = [data.present() for data in (one, two)]
+        stored = [rows_of(replace(data, scale=np.ones(problem.places))) for data in (one, two)]
+        self._rows = [rows[where] for rows, where in zip(stored, held, strict=True)]
+        self._targets = [data.y[where] for data, where in zip((one, two), held, strict=True)]
+        self._places, self._loss = problem.places, problem.loss
         self._columns: Columns = problem.columns
         self._relation = problem.relation
         self.score = 0.0
@@ -50,8 +52,8 @@ class StandardisedAttacker:
     def spread(self, query: str, center: Vector) -> float:
         """The oracle's."""
         answer, most = self._oracle.spread(query, center), float(moment_bounds.farthest(self._columns, center).sum())
-        means = [np.array([(self._numbers(x, center) ** 2).sum() / self._places]) for x in self._rows]
-        self._scored(query, np.array([answer * self.share]), means, most / apart(self._relation))
+        squares = [(self._numbers(x, center) ** 2).sum() for x in self._rows]
+        self._scored_number(query, answer, squares, most / apart(self._relation))
         return answer
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
@@ -70,25 +72,33 @@ class StandardisedAttacker:
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.gradient(query, w, frame, limit), []
-        for data, rows, held in zip(self._pair, self._rows, self._held, strict=True):
-            y, centred = data.y[held], (rows[:, :-1] - frame.center) * frame.scale
-            z = np.column_stack((centred, np.full(len(rows), frame.constant)))
-            allowed, s = limit / np.linalg.norm(z, axis=1), 1 / (1 + np.exp(y * (z @ w)))
-            means.append((-y * s * np.minimum(1, allowed / np.maximum(s, 1 - s))) @ z / self._places)
+        for rows, y in zip(self._rows, self._targets, strict=True):
+            z = in_frame(rows, frame)
+            t = limited(self._loss, z @ w.reshape(-1, z.shape[1]).T, y, limit / np.linalg.norm(z, axis=1))
+            means.append((t.T @ z).ravel() / self._places)
         self._scored(query, answer, means, limit)
         return answer
 
     def target_mean(self, query: str) -> float:
-        """The oracle's: not scored, classes have none."""
-        return self._oracle.target_mean(query)
+        """The oracle's."""
+        answer = self._oracle.target_mean(query)
+        self._scored_number(query, answer, [y.clip(-1, 1).sum() for y in self._targets], 1.0)
+        return answer
 
     def target_spread(self, query: str, center: float) -> float:
-        """The oracle's: not scored."""
-        return self._oracle.target_spread(query, center)
+        """The oracle's."""
+        answer = self._oracle.target_spread(query, center)
+        away = [np.abs(y.clip(-1, 1) - center).sum() for y in self._targets]
+        self._scored_number(query, answer, away, (1 + abs(center)) / apart(self._relation))
+        return answer
 
     def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
-        """The oracle's: not scored."""
-        return self._oracle.residual(query, w, frame, most)
+        """The oracle's."""
+        answer, missed = self._oracle.residual(query, w, frame, most), []
+        for rows, y in zip(self._rows, self._targets, strict=True):
+            missed.append(np.minimum(np.abs(in_frame(rows, frame) @ w - y), most).sum())
+        self._scored_number(query, answer, missed, most / apart(self._relation))
+        return answer
 
     @property
     def _at(self) -> NDArray[np.bool_]:
@@ -103,3 +113,27 @@ class StandardisedAttacker:
         std = self._plan.query(query).noise_multiplier * bound / self._n
         one, two = means
         self.score += float((answer - (one + two) / 2) @ (one - two)) / std**2
+
+    def _scored_number(self, query: str, answer: float, sums: list[float], bound: float) -> None:
+        """The same of one number, a mean over the places that hold a row."""
+        self._scored(query, np.array([answer * self.share]), [np.array([each / self._places]) for each in sums], bound)
+
+
+def in_frame(rows: Vector, frame: Frame) -> Vector:
+    """z(x) of each row."""
+    return np.column_stack(((rows[:, :-1] - frame.center) * frame.scale, np.full(len(rows), frame.constant)))
+
+
+def limited(loss: Loss, margins: Vector, y: Vector, allowed: Vector) -> Vector:
+    """t of each row, (rows, K), no longer than what is allowed: docs/proofs/adaptive_gd.md."""
+    if loss.takes == "number":
+        cut: Vector = (margins[:, 0] - y).clip(-allowed, allowed)
+        return cut[:, None]
+    if loss.outputs == 1:
+        s = 1 / (1 + np.exp(y * margins[:, 0]))
+        slopes, longest = (-y * s)[:, None], np.maximum(s, 1 - s)
+    else:
+        p = np.exp(margins - margins.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        slopes, longest = p - np.eye(loss.outputs)[y.astype(int)], np.sqrt((p**2).sum(axis=1) + 1 - 2 * p.min(axis=1))
+    return np.asarray(slopes * np.minimum(1, allowed / longest)[:, None])

@@ -30,6 +30,9 @@ from tests.support.audit import beyond, seeded_attack, sources, violates
 TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
     "ada_ssp": (6.0, 340),
     "ada_ssp_boosted": (6.0, 100),
+    "adaptive_gd": (6.0, 480),
+    "adaptive_gd_numbers": (6.0, 440),
+    "adaptive_gd_softmax": (6.0, 440),
     "bootstrap_reduction": (0.8, 400),
     "dp_acc_md": (6.0, 300),
     "dp_gd": (6.0, 300),
@@ -114,6 +117,7 @@ def test_what_is_printed_of_a_case_is_of_its_plan_and_of_half_its_noise() -> Non
 
 # One case of each kind of bound or curve that is another under zero_out; `make audit` tries all.
 NULL = (
+    "adaptive_gd_numbers",
     "dp_gd",
     "dp_gd_last",
     "dp_gd_persons",

@@ -1,0 +1,147 @@
+"""Every answer of a standardised run by itself: a pair that moves it as far as its noise is made for, and a fault of
+its noise alone, which the audit of the whole transcript must catch.
+
+`test_audit_cases.py` halves the noise of all answers at once, most of which is the gradients'; here is what the others
+are worth.
+"""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.plan import Plan
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from solvers.audit import standardised
+from solvers.audit.attack import Row, halved, neighbor
+from solvers.audit.cases import Case, attacked
+from solvers.audit.standardised import StandardisedAttacker, in_frame, limited
+from solvers.columns import Columns
+from solvers.data_access.moment_sums import Limited, Residuals
+from solvers.data_access.unfolded import rows_of
+from solvers.frame import Frame
+from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.methods import AdaptiveGd
+from solvers.problem import Problem, Vector
+from tests.support.audit import beyond, sources, violates
+
+RUNS = 300
+PRIVACY = Privacy(6.0, 1e-5)
+CODED = Problem(Squared(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
+NUMBERS, CLASSES = AdaptiveGd(steps=1), AdaptiveGd(steps=1, slope_limit=0.05)
+FAR, BACK, NEAR = (1.0, 1.0, 1.0), (-1.0, -1.0, 1.0), (0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two records by which an answer moves most, and which share of its sensitivity that is, at least."""
+
+    corners: tuple[tuple[float, ...], tuple[float, ...]]
+    targets: tuple[float, float]
+    loss: Loss = Squared()  # noqa: RUF009
+    share: float = 0.95
+
+    def case(self, relation: Relation = REPLACE_ONE) -> Case:
+        method = NUMBERS if self.loss.takes == "number" else CLASSES
+        problem = replace(CODED, loss=self.loss, relation=relation)
+        return Case(method, problem, targets=self.targets, corners=self.corners)
+
+
+# Other rows are zeros, so that means and targets' means are noise about 0. One at the center and one far out move the
+# spread; two far out in other coordinates, each cut to one length, the variances; residuals are cut at a few times the
+# noise of the targets' mean, by which the first model is off.
+PAIRS = {
+    "means": Pair((FAR, BACK), (1.0, 1.0)),
+    "spread": Pair((NEAR, FAR), (1.0, 1.0), share=0.8),
+    "variances": Pair(((1.0, 0.0, 1.0), (0.0, 1.0, 1.0)), (1.0, 1.0), share=0.9),
+    "target_mean": Pair((FAR, FAR), (1.0, -1.0)),
+    "target_spread": Pair((FAR, FAR), (0.0, 1.0), share=0.9),
+    "residual": Pair((NEAR, NEAR), (0.0, 1.0), share=0.5),
+    "gradient": Pair((FAR, FAR), (1.0, -1.0)),
+    "gradient-logistic": Pair((FAR, BACK), (1.0, 1.0), Logistic()),
+    "gradient-softmax": Pair((FAR, BACK), (1.0, 1.0), Softmax(3), share=0.9),
+}
+every = pytest.mark.parametrize("name", PAIRS)
+
+
+@every
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_a_pair_moves_its_answer_as_far_as_noise_is_made_for_and_none_farther(
+    name: str, relation: Relation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of exact values, as the attacker has them: shares of what the planned noise hides."""
+    shares: defaultdict[str, list[float]] = defaultdict(list)
+    scored = StandardisedAttacker._scored
+
+    def measured(attacker: StandardisedAttacker, query: str, answer: Vector, means: list[Vector], bound: float) -> None:
+        moved = float(np.linalg.norm(means[0] - means[1]))
+        shares[query].append(moved * CODED.n / (apart(relation) * bound))
+        scored(attacker, query, answer, means, bound)
+
+    monkeypatch.setattr(standardised.StandardisedAttacker, "_scored", measured)
+    plan, attack = attacked(PAIRS[name].case(relation), PRIVACY, relation)
+    attack(plan, 5, sources(2))
+    assert set(shares) == {query.name for query in plan.queries}
+    assert all(share <= 1 + 1e-9 for found in shares.values() for share in found)
+    if relation == REPLACE_ONE:
+        assert np.mean(shares[name.split("-")[0]]) >= PAIRS[name].share
+
+
+@pytest.mark.slow
+@every
+def test_one_answer_whose_noise_is_too_small_is_caught(name: str) -> None:
+    """So small that this answer alone tells more than twice what is promised of all."""
+    plan, attack = attacked(PAIRS[name].case(), PRIVACY)
+    query = name.split("-")[0]
+
+    def caught(noisy: Plan) -> bool:
+        return violates(lambda runs: attack(noisy, runs, sources(4)), RUNS, beyond(plan))
+
+    def spent(query: str) -> float:
+        planned = plan.query(query)
+        return planned.count / planned.noise_multiplier**2
+
+    whole, own = sum(spent(each.name) for each in plan.queries), spent(query)
+    less = math.sqrt(own / whole) / (2.5 / PAIRS[name].share)
+    faulty = tuple(
+        replace(each, noise_multiplier=each.noise_multiplier * (less if each.name == query else 1.0))
+        for each in plan.queries
+    )
+    assert (caught(plan), caught(replace(plan, queries=faulty))) == (False, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3)], ids=lambda loss: str(loss.name))
+def test_of_persons_whose_places_all_hold_a_row_it_is_the_same(loss: Loss) -> None:
+    """Means are over the places that hold a row, a share that is released, and half the noise is seen."""
+    method = NUMBERS if loss.takes == "number" else CLASSES
+    corners = (FAR, FAR) if loss.takes == "number" else (FAR, BACK)
+    problem = replace(CODED, loss=loss, n=150, unit=Unit("person", 3))
+    targets = (1.0, -1.0) if loss.takes == "number" else (1.0, 1.0)
+    plan, attack = attacked(Case(method, problem, targets=targets, corners=corners), PRIVACY)
+
+    def caught(noisy: Plan) -> bool:
+        return violates(lambda runs: attack(noisy, runs, sources(6)), 2 * RUNS, beyond(plan))
+
+    assert (caught(plan), caught(halved(plan))) == (False, True)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+def test_what_the_attacker_expects_of_a_limited_gradient_is_what_the_oracle_adds_up(loss: Loss) -> None:
+    """The attacker's NumPy against the compiled loops, of one row among zeros; 1e-9 is far above either's rounding."""
+    problem, rng = replace(CODED, loss=loss), np.random.default_rng(3)
+    for _ in range(20):
+        row = Row(np.append(rng.uniform(-1, 1, 2), 1.0), float(rng.integers(max(loss.outputs, 2))))
+        data = neighbor(problem, row, 3)
+        frame = Frame(rng.uniform(-0.5, 0.5, 2), rng.uniform(0.1, 5, 2), 0.3)
+        W, limit = rng.normal(size=(loss.outputs, 3)), float(rng.uniform(0.01, 2))
+        z = in_frame(rows_of(data), frame)
+        t = limited(loss, z @ W.T, data.y, limit / np.linalg.norm(z, axis=1))
+        np.testing.assert_allclose(data.total(Limited(frame, W, limit)), t.T @ z, rtol=1e-9, atol=1e-9)
+        assert (np.linalg.norm(t, axis=1) * np.linalg.norm(z, axis=1) <= limit * (1 + 1e-9)).all()
+        if loss.takes == "number":
+            missed = np.minimum(np.abs(z @ W[0] - data.y), limit).sum()
+            assert float(data.total(Residuals(frame, W[0], limit))) == pytest.approx(missed, rel=1e-9)

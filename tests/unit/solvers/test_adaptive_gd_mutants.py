@@ -1,0 +1,175 @@
+"""Faults planted on adaptive_gd's own path: neighbors that are compared must show each of them, and none without it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.plan import PlannedQuery
+from solvers import Problem, kernels, plan
+from solvers.columns import Columns
+from solvers.data_access import moment_sums
+from solvers.data_access.data import Data
+from solvers.data_access.frames import in_frame
+from solvers.data_access.meter import Meter
+from solvers.data_access.moment_sums import Limited, Sum
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.summed import Places
+from solvers.frame import Frame
+from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.methods import AdaptiveGd
+from solvers.methods.path import Weight, following
+from solvers.methods.standardised import adaptive_gd
+from tests.support.coupled import complaints_of_each
+
+Vector = NDArray[np.float64]
+N, STEPS = 300, 40  # so many that penalties, the l1's weight, residuals' scale and frames are all learned on the way
+COLUMNS = Columns((1, 3, 1))
+LOSSES: dict[str, Loss] = {"logistic": Logistic(), "softmax": Softmax(3), "squared": Squared()}
+CLASSES = ("logistic", "softmax")
+FAR, BACK = np.array([1.0, 0, 0, 1, 1, 1]), np.array([-1.0, 1, 0, 0, -1, 1])
+MOVED, LEAKED = "moved by more than its bound says", ("depends on the data", "no function of the answers")
+
+
+def told(loss: str) -> list[str]:
+    """What a comparison of neighbors complains of: record 7 turned around, and its target alone, to an end and to 0."""
+    problem = Problem(LOSSES[loss], n=N, d=COLUMNS.d, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+    quote = plan(AdaptiveGd(steps=STEPS, slope_limit=0.3), problem, Privacy(6.0, 1e-6))
+    rng = np.random.default_rng(2)
+    first, second = np.clip(rng.normal(-0.7, 0.1, N), -1, 1), np.clip(rng.normal(0.1, 0.4, N), -1, 1)
+    X = np.column_stack((first, np.eye(3)[rng.choice(3, N, p=(0.6, 0.3, 0.1))], second, np.ones(N)))
+    margin = (first + 0.7) / 0.1 + 2 * second + rng.normal(size=N)
+    y = {"logistic": np.sign(margin), "softmax": 1.0 + np.sign(margin), "squared": np.clip(margin / 8, -1, 1)}[loss]
+    X[7], y[7] = BACK, 2.0 if loss == "softmax" else 1.0
+    ends = (0.0, 1.0) if loss == "softmax" else (-1.0, 1.0)
+    others = [(FAR, ends[0]), (FAR, ends[1]), (BACK, ends[0]), (BACK, 0.0 if loss == "squared" else ends[1])]
+    return complaints_of_each(quote, X, y, [(other, None) for other in others])
+
+
+every = pytest.mark.parametrize("loss", LOSSES)
+classes = pytest.mark.parametrize("loss", CLASSES)
+
+
+@every
+def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(loss: str) -> None:
+    assert told(loss) == []
+
+
+def unlimited(work: Limited, data: Data) -> Sum:
+    """Mutant: no row has a limit."""
+    return ON(replace(work, limit=1e50), data)
+
+
+def limited_after_the_sum(work: Limited, data: Data) -> Sum:
+    """Mutant: the sum is cut to what limited rows could add up to, and not its terms."""
+    added = ON(replace(work, limit=1e50), data)
+
+    def cut(rows: Places) -> Vector:
+        assert isinstance(rows, slice)
+        total, most = added(rows), work.limit * (rows.stop - rows.start)
+        return np.asarray(total * min(1.0, most / float(np.linalg.norm(total))))
+
+    return cut
+
+
+def limited_for_the_average_row(data: Data, own: Frame) -> Vector:
+    """Mutant: what is allowed follows all rows' lengths, not each row's own."""
+    inverse = kernels.inverse_norms(in_frame(data, own))
+    return np.full(len(inverse), 1 / float(np.mean(1 / inverse)))
+
+
+ON = Limited.on
+LIMITS: dict[str, tuple[Any, str, Any]] = {
+    "forgotten": (Limited, "on", unlimited),
+    "after the sum": (Limited, "on", limited_after_the_sum),
+    "of the average row": (moment_sums, "_allowed", limited_for_the_average_row),
+}
+
+
+@every
+@pytest.mark.parametrize("fault", LIMITS)
+def test_a_limit_that_is_not_each_rows_own_is_caught(loss: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*LIMITS[fault])
+    assert f"gradient: {MOVED}" in told(loss)
+
+
+@pytest.mark.parametrize(
+    ("query", "loss"),
+    [(query, loss) for loss in LOSSES for query in ("means", "spread", "variances", "gradient")]
+    + [(query, "squared") for query in ("target_mean", "target_spread", "residual")],
+)
+def test_an_answer_that_is_used_before_it_is_noised_is_caught(
+    query: str, loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moments, the scale of targets and of residuals, gradients: it is asked for, paid for, and what it hides used."""
+    answer = Meter.answer
+
+    def exact(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        noisy = answer(meter, planned, value, bound)
+        return value if planned.name == query else noisy
+
+    monkeypatch.setattr(Meter, "answer", exact)
+    assert any(what in each for each in told(loss) for what in LEAKED)
+
+
+@pytest.mark.parametrize("query", ["means", "spread", "variances", "target_mean", "target_spread", "residual"])
+def test_a_sensitivity_that_is_forgotten_is_caught(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of the bound of one answer."""
+    whole = StandardisedOracle.__dict__["_StandardisedOracle__answer"]
+
+    def forgotten(door: StandardisedOracle, planned: PlannedQuery, total: Vector, moved: float, most: float) -> Vector:
+        found: Vector = whole(door, planned, total, moved / 3 if planned.name == query else moved, most)
+        return found
+
+    monkeypatch.setattr(StandardisedOracle, "_StandardisedOracle__answer", forgotten)
+    assert f"{query}: {MOVED}" in told("squared")
+
+
+def overheard(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
+    """The exact gradients of the run at hand, as nobody may see them."""
+    exact: list[Vector] = []
+    answer = Meter.answer
+
+    def hear(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        if planned.name == "gradient":
+            if meter.answered("gradient") == 1:
+                exact.clear()
+            exact.append(value.copy())
+        return answer(meter, planned, value, bound)
+
+    monkeypatch.setattr(Meter, "answer", hear)
+    return exact
+
+
+@classes
+def test_noise_that_is_re_allocated_by_exact_gradients_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = overheard(monkeypatch)
+    assert told(loss) == []
+
+    def by_exact(mean: Vector, v: Vector, center: Vector) -> Frame:
+        """Mutant: noise goes where exact gradients have been small."""
+        return following(np.mean(exact, axis=0).reshape(mean.shape), v, center)
+
+    monkeypatch.setattr(adaptive_gd, "following", by_exact)
+    assert any(what in each for each in told(loss) for what in LEAKED)
+
+
+@classes
+def test_an_l1_whose_weight_is_learned_from_exact_gradients_is_caught(
+    loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact, learn = overheard(monkeypatch), Weight.learn
+    weights: list[float] = []
+
+    def by_exact(weight: Weight, gradient: Vector, along: Vector) -> None:
+        """Mutant: what a gradient says is heard without its noise."""
+        learn(weight, exact[-1], along)
+        weights.append(weight.value)
+        assert gradient.shape == along.shape
+
+    monkeypatch.setattr(Weight, "learn", by_exact)
+    assert "the result is no function of the answers" in told(loss)
+    assert len(set(weights)) > STEPS / 2  # not held at an end of its range
