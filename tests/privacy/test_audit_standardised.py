@@ -13,25 +13,36 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
+from accounting.noise import Noise
 from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from solvers import plan as plan_of
 from solvers.audit import standardised
-from solvers.audit.attack import Row, halved, neighbor
+from solvers.audit.attack import Row, _score, halved, neighbor
+from solvers.audit.bounds import Scores
 from solvers.audit.cases import Case, attacked
+from solvers.audit.counting import CountingAttacker
 from solvers.audit.standardised import StandardisedAttacker, in_frame, limited
 from solvers.columns import Columns
+from solvers.data_access.counting import CountingOracle
 from solvers.data_access.moment_sums import Limited, Residuals
+from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
-from solvers.methods import AdaptiveGd
+from solvers.methods import AdaptiveGd, DpGd
+from solvers.preparation import ByProfile
+from solvers.preparation.moments import MOMENTS, Moments
 from solvers.problem import Problem, Vector
+from solvers.solve import Quote, parted
+from solvers.statistics import Profile
 from tests.support.audit import beyond, sources, violates
 
 RUNS = 300
 PRIVACY = Privacy(6.0, 1e-5)
 CODED = Problem(Squared(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
 NUMBERS, CLASSES = AdaptiveGd(steps=1), AdaptiveGd(steps=1, slope_limit=0.05)
+SOME = Moments((0.0, 0.0), (0.1, 0.1), (0.01, 0.01))
 FAR, BACK, NEAR = (1.0, 1.0, 1.0), (-1.0, -1.0, 1.0), (0.0, 0.0, 1.0)
 
 
@@ -127,6 +138,45 @@ def test_of_persons_whose_places_all_hold_a_row_it_is_the_same(loss: Loss) -> No
         return violates(lambda runs: attack(noisy, runs, sources(6)), 2 * RUNS, beyond(plan))
 
     assert (caught(plan), caught(halved(plan))) == (False, True)
+
+
+@pytest.mark.slow
+def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
+    """One attacker of both transcripts: in every run the job stands on the moments that the profile has answered."""
+    statistic, each = Profile(bins=4), Privacy(4.0, 1e-5)
+    released = plan_of(statistic, CODED, each).release.plan
+    rows = Case(statistic, CODED, targets=(1.0, 1.0), corners=(FAR, BACK)).pair()
+    pair = [neighbor(CODED, row) for row in rows]
+
+    def by(moments: Moments) -> Quote:
+        return plan_of(DpGd(steps=1, step=1e-9), CODED, each, preparation=ByProfile(moments))
+
+    together = replace(released, queries=released.queries + by(SOME).release.plan.queries)
+
+    def scored(which: int, noisy: Plan, noise: Noise) -> float:
+        mine, rest = parted(noisy, {query.name for query in released.queries})
+        first, counted = parted(mine, MOMENTS)
+        door = StandardisedOracle(CODED, pair[which], first, noise)
+        told = StandardisedAttacker(door, CODED, first, *pair)
+        counting = CountingAttacker(
+            CountingOracle(door, CODED, pair[which], counted, noise), told, CODED, counted, *pair
+        )
+        moments, _, _ = statistic.parted(CODED, statistic.run(counting, CODED))
+        job = by(moments)
+        return counting.score + _score(
+            job.method, job.problem, rest, pair[which], rows, pair, noise, None, job.preparation
+        )
+
+    def caught(noisy: Plan) -> bool:
+        noise = sources(8)
+
+        def attack(runs: int) -> tuple[Scores, Scores]:
+            one, two = (np.array([scored(which, noisy, noise(which)) for _ in range(runs)]) for which in (0, 1))
+            return one, two
+
+        return violates(attack, RUNS + RUNS // 2, beyond(together))
+
+    assert (caught(together), caught(halved(together))) == (False, True)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
