@@ -36,14 +36,17 @@ def unfolded_rows(width: int) -> int:
     return max(16, min(BLOCK, _CACHED // width))
 
 
-Reads = Literal["records", "numbers", "rows"]  # what a sum needs: records as stored, their numbers, or unfolded
+Reads = Literal["records", "numbers", "matrix", "rows"]
+"""What a sum needs: records, or their numbers, as they are stored; or the numbers of all columns, or rows, unfolded."""
 
 
-def piece_rows(problem: Problem, reads: Reads) -> int:
+def piece_rows(problem: Problem, reads: Reads, sparse: bool = False) -> int:
     """How many of them are read at once."""
-    if reads == "numbers" and problem.columns is not None:
+    if reads == "records" or (reads == "numbers" and sparse):
+        return block_rows(problem)
+    if reads != "rows" and problem.columns is not None:
         return unfolded_rows(max(1, problem.columns.widths.count(1)))
-    return block_rows(problem) if reads == "records" else unfolded_rows(problem.d)
+    return unfolded_rows(problem.d)
 
 
 def gradient_bound(problem: Problem, reach: float = 0.0) -> float:

@@ -251,8 +251,8 @@ def solve(
 
     Parameters
     ----------
-    X : (n, d) numbers: an array, SciPy's sparse rows, which are not unfolded, or, where columns are declared, a pandas,
-        Polars or Arrow table, or a mapping from names to arrays (solvers/data_access/inputs.py)
+    X : (n, d) numbers: an array, SciPy's sparse rows, of which entries alone are kept, or, where columns are declared,
+        a pandas, Polars or Arrow table, or a mapping from names to arrays (solvers/data_access/inputs.py)
     y : (n,) numbers, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose coefficients are K blocks
         of d, one for each class
     persons : for each row whose it is, where the problem's unit is a person; there may then be any number of rows

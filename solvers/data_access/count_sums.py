@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import moment_bounds
+from solvers import kernels, moment_bounds
 from solvers.bounds import Reads
-from solvers.data_access.data import Data
-from solvers.data_access.moment_sums import columns_of, numbers_of
+from solvers.columns import Columns
+from solvers.data_access.data import Data, listed
+from solvers.data_access.moment_sums import columns_of, numbers_of, range_of
+from solvers.data_access.rows import entries_of
 from solvers.data_access.summed import Places, Work
 from solvers.problem import Problem, Vector
 
@@ -35,7 +37,16 @@ class Histograms(Work):
             here = np.repeat(data.present(rows), len(first)).astype(np.float64)
             return np.bincount(parts.ravel(), here, minlength=len(first) * self.bins)
 
-        return counted
+        def of_entries(rows: Places) -> NDArray[Any]:
+            row, entry, values = entries_of(data.records, slice(*range_of(rows)))
+            here, size = data.present(rows).astype(np.float64), len(first) * self.bins
+            zeros = _part(np.zeros(len(first)), columns_of(data), self.bins) + first
+            parts = _part(values, columns_of(data), self.bins, entry) + first[entry]
+            moved = np.bincount(parts, here[row], minlength=size) - np.bincount(zeros[entry], here[row], minlength=size)
+            moved[zeros] += here.sum()  # all but those with an entry; whole numbers, in whatever order
+            return moved
+
+        return of_entries if data.is_sparse else counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,8 @@ class Cells(Work):
     """How many rows lie in each cell, of one part of each number's range and one category of each block: (cells,), the
     last feature's parts side by side.
     """
+
+    reads: ClassVar[Reads] = "matrix"
 
     bins: int
 
@@ -65,7 +78,7 @@ class Cells(Work):
 class Products(Work):
     """Of y y', y the numbers of x - m: its upper triangle, row by row, what is off the diagonal times sqrt(2)."""
 
-    reads: ClassVar[Reads] = "numbers"
+    reads: ClassVar[Reads] = "matrix"
 
     center: Vector
 
@@ -129,7 +142,9 @@ def _bin(share: Vector, bins: int) -> NDArray[np.int64]:
 
 
 def _margins(data: Data, rows: Places, W: Vector) -> Vector:
-    """(rows, K), feature by feature: no record's has to do with another's."""
+    """(rows, K), feature by feature, or as loops have them: no record's has to do with another's."""
+    if data.is_sparse:
+        return np.column_stack([kernels.margins_of(data.records, w, listed(rows)) for w in W])
     numbers, codes = numbers_of(data, rows, np.zeros(data.problem.d - 1)), _codes(data, rows)
     number, block, columns = iter(numbers.T), iter(codes.T), columns_of(data)
     found = np.tile(W[:, -1], (len(numbers), 1))
@@ -139,10 +154,14 @@ def _margins(data: Data, rows: Places, W: Vector) -> Vector:
 
 
 def _parts(data: Data, rows: Places, bins: int) -> NDArray[np.int64]:
-    """Which of the equal parts of its range each number lies in, clamped to the first and the last: (rows, p)."""
-    low, high = columns_of(data).low, columns_of(data).high
-    width = np.where(high > low, high - low, 1.0)
-    parts = np.floor((numbers_of(data, rows, np.zeros(data.problem.d - 1)) - low) / width * bins)
+    """Which of the equal parts of its range each number lies in: (rows, p)."""
+    return _part(numbers_of(data, rows, np.zeros(data.problem.d - 1)), columns_of(data), bins)
+
+
+def _part(numbers: Vector, columns: Columns, bins: int, of: Any = slice(None)) -> NDArray[np.int64]:
+    """The part of its range, clamped to the first and the last, of each number, or of those that are named."""
+    low, high = columns.low[of], columns.high[of]
+    parts = np.floor((numbers - low) / np.where(high > low, high - low, 1.0) * bins)
     return np.asarray(np.clip(parts, 0, bins - 1).astype(np.int64))
 
 

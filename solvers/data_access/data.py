@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from solvers import kernels
 from solvers.bounds import GROUP, piece_rows
 from solvers.columns import Columns
-from solvers.data_access.rows import Stored, cut, kept, taken
+from solvers.data_access.rows import Stored, cut, entries_of, kept, taken
 from solvers.data_access.summed import Places, Work
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
@@ -81,6 +81,11 @@ class Data:
             scale *= present
         return Data(records, targets, scale, problem)
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only entries of numbers are stored."""
+        return len(self.records[9]) > 0
+
     def present(self, places: Places = slice(None)) -> NDArray[np.bool_]:
         """Which of the places hold a row."""
         return self.scale[places] > 0
@@ -101,7 +106,7 @@ class Data:
 
     def group_sums(self, work: Work, places: Places, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
         """Its sum over each group's part of the places, in order; of no places one sum."""
-        groups, parts = zip(*pieces(places, piece_rows(self.problem, work.reads)), strict=True)
+        groups, parts = zip(*pieces(places, piece_rows(self.problem, work.reads, self.is_sparse)), strict=True)
         sums = zip(groups, of_each(work.on(self), parts), strict=True)
         for _, own in groupby(sums, lambda pair: pair[0]):
             yield added((part for _, part in own), pulse)
@@ -149,6 +154,10 @@ def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
     """(n k,), whether a number of a record lies beyond its range."""
     numbers, at = records[0], records[3][:-1][columns.is_number]
     found = np.zeros(len(numbers), dtype=np.bool_)
+    if len(records[9]):  # 0 is in every range
+        row, entry, values = entries_of(records, slice(0, len(numbers)))
+        found[row[(values < columns.low[entry]) | (values > columns.high[entry])]] = True
+        return found
     for rows in cut(len(numbers), len(at)):
         x = numbers[rows][:, at]
         found[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)

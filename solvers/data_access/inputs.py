@@ -1,64 +1,24 @@
-"""What a caller of `solve` hands in, as records: arrays, SciPy's sparse rows, frames of columns. None is unfolded.
+"""What a caller of `solve` hands in, as records: arrays, SciPy's sparse rows, frames of columns.
 
-Every record passes one map, alone. What is refused is refused for its type or its shape, never for a value.
+None is unfolded: of sparse rows entries are kept, of declared ones the numbers' entries and a code for each category,
+in memory proportional to entries and codes. Every record passes one map, alone. What is refused is refused for its type
+or its shape, never for a value.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import kernels
 from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded, Stored, code_bytes, cut
+from solvers.data_access.sparse import Sparse, SparseCoded
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 _TAKEN = "X must be an array of numbers, a SciPy sparse matrix, or a pandas, Polars or Arrow table"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sparse:
-    """n rows of which only entries are stored: those of row i are ends[i] <= q < ends[i + 1].
-
-    How many a row has is not hidden: the time of a pass follows it. No two entries of a row have one coordinate.
-
-    Parameters
-    ----------
-    ends : (n + 1,) int64, from 0 up to the number of entries, never falling
-    coordinates : int64, in [0, d)
-    values : float64
-    """
-
-    ends: NDArray[np.int64]
-    coordinates: NDArray[np.int64]
-    values: NDArray[np.float64]
-
-    def records(self, problem: Problem) -> "kernels.Records":
-        """See `Coded.records`.
-
-        Raises
-        ------
-        Unsuitable
-            if they are not rows of the problem's shape.
-        """
-        ends, at, n, d = self.ends, self.coordinates, problem.n, problem.d
-        self.check(n, d)
-        if problem.columns is not None:
-            raise Unsuitable("sparse rows are for columns that are not declared")
-        none, order = np.empty(0), np.arange(d)
-        table, rows = np.empty((0, 4), np.int64), (np.empty((n, 0)), np.empty((n, 0), np.uint8))
-        return *rows, table, order, d, 0, none, none, 1.0, np.concatenate((ends, at)), self.values
-
-    def check(self, n: int, d: int) -> None:
-        """`Unsuitable` unless these are n rows of d columns."""
-        ends, at = self.ends, self.coordinates
-        whole = len(ends) == n + 1 and ends[0] == 0 and ends[-1] == len(at) == len(self.values)
-        if not whole or (np.diff(ends) < 0).any() or (len(at) and not 0 <= at.min() <= at.max() < d):
-            raise Unsuitable("sparse rows must be n rows of d columns, with the problem's n and d")
 
 
 def records(X: Any, problem: Problem) -> Stored:
@@ -66,10 +26,10 @@ def records(X: Any, problem: Problem) -> Stored:
 
     Parameters
     ----------
-    X : (n, d) numbers; sparse rows of that shape, of which only entries are kept; or, where columns are declared, a
-        table, or a mapping from names to arrays, with a column for each feature: numbers in [-1, 1], categories as
-        integers 0, 1, .., their positions in a list that is public (not codes that were learned from the data, which
-        one record could change for all)
+    X : (n, d) numbers, of declared columns as their layout has them, coded; sparse rows of that shape, of which only
+        entries are kept; or, where columns are declared, a table, or a mapping from names to arrays, with a column for
+        each feature: numbers in [-1, 1], categories as integers 0, 1, .., their positions in a list that is public (not
+        codes that were learned from the data, which one record could change for all)
 
     Raises
     ------
@@ -168,8 +128,8 @@ def _sparse(X: Any, problem: Problem) -> Sparse:
     return found
 
 
-def _folded(rows: Sparse, n: int, columns: Columns) -> Coded:
-    """Entries of the declared layout as numbers and codes; a record of another one is empty."""
+def _folded(rows: Sparse, n: int, columns: Columns) -> SparseCoded:
+    """Entries of the declared layout as entries of numbers and codes; a record of another one is empty."""
     row, there = np.repeat(np.arange(n), np.diff(rows.ends)), rows.values != 0  # a NaN is there
     row, at, values = row[there], rows.coordinates[there], rows.values[there]
     feature, starts = np.searchsorted(columns.starts, at, side="right") - 1, columns.starts
@@ -187,9 +147,11 @@ def _folded(rows: Sparse, n: int, columns: Columns) -> Coded:
     held &= (ones.reshape(n, count) == 1).all(axis=1)
     codes = np.zeros((n, count), dtype=np.int64)
     codes[row[block], wide[feature[block]]] = at[block] - starts[feature[block]]
-    numbers = np.zeros((n, len(widths) - count))
-    numbers[row[number], (np.cumsum(widths == 1) - 1)[feature[number]]] = values[number]
-    return _packed(numbers, codes, held, columns)
+    codes[~held] = 0
+    number &= held[row]
+    ends = np.concatenate(([0], np.cumsum(np.bincount(row[number], minlength=n))))
+    numbers = Sparse(ends, (np.cumsum(widths == 1) - 1)[feature[number]], values[number])
+    return SparseCoded(numbers, _bytes(codes, columns), places(columns))
 
 
 def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
@@ -223,9 +185,14 @@ def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
 def _packed(numbers: Vector, codes: NDArray[Any], held: NDArray[np.bool_], columns: Columns) -> Coded:
     """Codes in bytes; records that are not held empty."""
     numbers[~held], codes[~held] = 0.0, 0
+    return Coded(numbers, _bytes(codes, columns), places(columns))
+
+
+def _bytes(codes: NDArray[Any], columns: Columns) -> NDArray[np.uint8]:
+    """Side by side, in the order declared."""
     sizes = [code_bytes(width) for width in columns.widths if width > 1]
     parts = [in_bytes(codes[:, j].astype(np.int64), size) for j, size in enumerate(sizes)]
-    return Coded(numbers, np.hstack([np.empty((len(numbers), 0), np.uint8), *parts]), places(columns))
+    return np.hstack([np.empty((len(codes), 0), np.uint8), *parts])
 
 
 def in_bytes(codes: NDArray[np.int64], size: int) -> NDArray[np.uint8]:

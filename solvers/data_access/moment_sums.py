@@ -12,6 +12,7 @@ from solvers.bounds import Reads
 from solvers.columns import Columns
 from solvers.data_access.data import Data, listed
 from solvers.data_access.frames import in_frame
+from solvers.data_access.rows import entries_of
 from solvers.data_access.summed import Places, Work
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
@@ -42,8 +43,7 @@ class Spread(Work):
         """Over a piece."""
 
         def added(rows: Places) -> Vector:
-            squared = (numbers_of(data, rows, self.center) ** 2).sum(axis=1)
-            return np.array(np.minimum(squared, self.most).sum())
+            return np.array(np.minimum(_squared(data, rows, self.center), self.most).sum())
 
         return added
 
@@ -66,7 +66,14 @@ class Squares(Work):
                 values *= (self.short / np.maximum(values.sum(axis=1), self.short))[:, None]
             return np.asarray(values.sum(axis=0))
 
-        return squares
+        def of_entries(rows: Places) -> Vector:
+            weights = data.present(rows).astype(np.float64)
+            if self.short < np.inf:
+                weights *= self.short / np.maximum(_squared(data, rows, self.center), self.short)
+            found: Vector = kernels.square_sums(data.records, _numbers(data, self.center), weights, range_of(rows)[0])
+            return found
+
+        return of_entries if data.is_sparse else squares
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class Residuals(Work):
         records, y, here = in_frame(data, self.frame), data.y, data.scale
 
         def added(rows: Places) -> Vector:
-            start, stop = _ends(rows)
+            start, stop = range_of(rows)
             return np.array(kernels.residual_sum(records, y, here, self.w, self.most, start, stop))
 
         return added
@@ -123,7 +130,7 @@ class Limited(Work):
         W, limit, inverse, classes = self.W, self.limit, _allowed(data, self.frame), loss.takes == "class"
 
         def added(rows: Places) -> Vector:
-            start, stop = _ends(rows)
+            start, stop = range_of(rows)
             if loss.outputs > 1:
                 total: Vector = kernels.softmax_sum(records, y, inverse, limit, W, start, stop)
                 return total
@@ -143,11 +150,32 @@ def columns_of(data: Data) -> Columns:
 def numbers_of(data: Data, rows: Places, center: Vector) -> Vector:
     """The numbers of x - m, (rows, p); zeros where there is no row."""
     at, records = columns_of(data).is_number, data.records
-    numbers: Vector = records[0][rows][:, records[3][:-1][at]] - center[at]
+    if data.is_sparse:
+        start, stop = range_of(rows)
+        stored = np.zeros((stop - start, int(at.sum())))
+        row, entry, values = entries_of(records, slice(start, stop))
+        stored[row, entry] = values
+    else:
+        stored = records[0][rows][:, records[3][:-1][at]]
+    numbers: Vector = stored - center[at]
     return numbers * data.present(rows)[:, None]
 
 
-def _ends(rows: Places) -> tuple[int, int]:
+def _numbers(data: Data, center: Vector) -> Vector:
+    """The center's own."""
+    return np.ascontiguousarray(center[columns_of(data).is_number])
+
+
+def _squared(data: Data, rows: Places, center: Vector) -> Vector:
+    """||y||^2 of each row, y the numbers of x - m; 0 where there is no row."""
+    if data.is_sparse:
+        found: Vector = kernels.distances(data.records, _numbers(data, center), *range_of(rows))
+        return found * data.present(rows)
+    return np.asarray((numbers_of(data, rows, center) ** 2).sum(axis=1))
+
+
+def range_of(rows: Places) -> tuple[int, int]:
+    """Where it begins and ends; `Unsuitable` if it is no range."""
     if not isinstance(rows, slice):
         raise Unsuitable("this is of ranges of places")
     return rows.start, rows.stop

@@ -15,7 +15,7 @@ from accounting.privacy import Unit
 from solvers import kernels
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.rows import kept, taken
+from solvers.data_access.rows import taken
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -70,5 +70,5 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
     found = places(owners.astype(np.int64), problem.n, problem.unit.places, noise)
     present, at = found >= 0, np.maximum(found, 0)
     targets: Vector = np.where(present, inputs.targets(y, rows)[at], 0.0)
-    records = kept(taken(inputs.records(X, rows).records(rows), at), ~present)
+    records = taken(inputs.records(X, rows).records(rows), found)
     return Data.coded(_Placed(records), targets, problem, present)

@@ -83,15 +83,26 @@ def kept(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.Reco
 
 
 def taken(records: "kernels.Records", places: NDArray[np.int64]) -> "kernels.Records":
-    """A copy of the given ones."""
-    numbers, codes, pairs, values = records[0][places], records[1][places], records[9], records[10]
+    """A copy of the given ones; of place -1 an empty one, which has no entries."""
+    at, none = np.maximum(places, 0), places < 0
+    numbers, codes, pairs, values = records[0][at], records[1][at], records[9], records[10]
+    numbers[none], codes[none] = 0.0, 0
     if len(pairs):
         n = len(records[0])
-        counts = (pairs[1 : n + 1] - pairs[:n])[places]
+        counts = np.where(none, 0, (pairs[1 : n + 1] - pairs[:n])[at])
         ends = np.concatenate(([0], np.cumsum(counts)))
-        entries = np.arange(ends[-1]) + np.repeat(pairs[:n][places] - ends[:-1], counts)
+        entries = np.arange(ends[-1]) + np.repeat(pairs[:n][at] - ends[:-1], counts)
         pairs, values = np.concatenate((ends, pairs[n + 1 :][entries])), values[entries]
     return numbers, codes, *records[2:9], pairs, values
+
+
+def entries_of(
+    records: "kernels.Records", rows: slice
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Of sparse rows each entry's row, counted from the first of these, its coordinate and its value."""
+    ends = records[9][rows.start : rows.stop + 1]
+    found = records[9][len(records[0]) + 1 :][ends[0] : ends[-1]], records[10][ends[0] : ends[-1]]
+    return np.repeat(np.arange(len(ends) - 1), np.diff(ends)), *found
 
 
 def code_bytes(codes: int) -> int:

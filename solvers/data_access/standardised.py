@@ -86,6 +86,7 @@ class StandardisedOracle:
         _check_length(radius)
         planned, longest = self.__meter.take(query, Gaussian), float(np.linalg.norm(self.__farthest(center)))
         moved, short = moment_bounds.variances(self.__columns, center, radius, self.__relation), radius * radius
+        moved *= 1 + (self.__columns.widths.count(1) + 16) * UNIT  # a computed ||y||^2 shortens
         cut = longest > math.sqrt(self.__apart) * short
         total = self.__data.total(Squares(center, short if cut else math.inf))
         return self.__mean(planned, total, moved, min(longest, short) if cut else longest)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from solvers.kernels.limited import residual_sum, scalar_sum, softmax_sum
     from solvers.kernels.records import Records, norms
     from solvers.kernels.slopes import MOST_PARAMETERS, Slope, derivatives, slope
+    from solvers.kernels.sparse import distances, square_sums
     from solvers.kernels.steps import (
         ABSOLUTE,
         COARSEST,
@@ -45,6 +46,7 @@ __all__ = [
     "Walk",
     "c_function",
     "derivatives",
+    "distances",
     "exp",
     "fit",
     "inverse_norms",
@@ -57,6 +59,7 @@ __all__ = [
     "scalar_sum",
     "slope",
     "softmax_sum",
+    "square_sums",
     "sum_of_changes",
     "sum_of_places",
     "walk",
@@ -80,7 +83,7 @@ def _linked(name: str) -> Any:
 
 
 def _compiled(name: str) -> Any:
-    from solvers.kernels import build, exponential, frames, limited, records, slopes, steps, sums, unfolded
+    from solvers.kernels import build, exponential, frames, limited, records, slopes, sparse, steps, sums, unfolded
 
-    modules = (build, exponential, frames, limited, records, slopes, steps, sums, unfolded)
+    modules = (build, exponential, frames, limited, records, slopes, sparse, steps, sums, unfolded)
     return next(vars(module)[name] for module in modules if name in vars(module))

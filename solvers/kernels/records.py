@@ -5,7 +5,7 @@ for each category used a block with a single 1 in it, at the code, then, if the 
 
     <x, v> = lanes(numbers, v) + v[start_1 + code_1] + ... + v[start_c + code_c] + v[last]
 
-(a sparse row, of which only entries are stored, has the sum of their products, one after the other, in place of these)
+(of a sparse row only entries of numbers are stored: the sum of their products, one after the other, comes at the end)
 
 in this order, a function of the record and v, bit for bit; and s x is added to a sum by one operation on each number,
 one on each code's place and one on the constant's. That is what the unfolded row gives, whose zeros change nothing.
@@ -31,7 +31,7 @@ Records = tuple[
 """numbers (n, P); codes (n, B), in bytes; for each category used (its first byte, its bytes, its start, its length);
 where each coordinate of w is in the inner order; the inner order's length; 1 if its last is a constant, else 0; m, a
 (both empty) and c, 1 without a frame; of sparse rows where each one's entries begin, n + 1 places, then each entry's
-coordinate; and the entries' values (both empty where rows are not sparse)."""
+coordinate in the inner order, in a row rising; and the entries' values (both empty where rows are not sparse)."""
 
 ROWS = types.Array(types.float64, 2, "C", readonly=True)
 CODES = types.Array(types.uint8, 2, "C", readonly=True)
@@ -168,5 +168,6 @@ def norms(records: Records, declared: bool) -> Vector:
         if pairs.shape[0] > 0:
             for q in range(pairs[i], pairs[i + 1]):
                 square += values[q] * values[q]
+                fits &= abs(values[q]) <= 1.0
         lengths[i] = math.sqrt(square) if fits or not declared else math.nan
     return lengths

@@ -34,7 +34,7 @@ def main() -> None:
             m, y = np.random.default_rng(1).normal(size=(2, 10_000)) * 3
             _same(kernels.derivatives(ours, m, y), linked["derivatives"](theirs, m, y))
             print(f"{loss.name}: the same")
-        for records in (_dense(framed=False), _dense(framed=True), _sparse()):
+        for records in (_dense(framed=False), _dense(framed=True), _sparse(framed=False), _sparse(framed=True)):
             _compare(linked, records)
 
 
@@ -69,12 +69,13 @@ def _dense(*, framed: bool) -> Records:
     return numbers, codes, fields, np.arange(size), size, 1, *frame, np.arange(0), np.zeros(0)
 
 
-def _sparse() -> Records:
+def _sparse(*, framed: bool) -> Records:
     rng, each, d = np.random.default_rng(3), 7, 40
     begin = np.arange(ROWS + 1) * each
     coordinates = np.concatenate([np.sort(rng.choice(d - 1, each, replace=False)) for _ in range(ROWS)])
     none = np.zeros((ROWS, 0)), np.zeros((ROWS, 0), np.uint8), np.zeros((0, 4), np.int64)
-    frame = np.zeros(0), np.zeros(0), 1.0
+    center, scale = rng.uniform(0, 1, (2, d - 1)) if framed else np.zeros((2, 0))
+    frame = center, scale, 0.5 if framed else 1.0
     entries = np.append(begin, coordinates), rng.uniform(-1, 1, ROWS * each)
     return (*none, np.arange(d), d, 1, *frame, *entries)
 
@@ -90,6 +91,9 @@ def _given(records: Records) -> dict[str, Callable[[kernels.Slope], tuple[Any, .
     scale = rng.uniform(0.1, 1, n)
     matrix = rng.normal(size=(3, d))
     sizes, negative = rng.uniform(0, 9, 5 * d), rng.random(5 * d) < 0.5
+    beside = records if len(pairs) else _sparse(framed=False)
+    center = rng.uniform(-1, 1, beside[4] - 1)
+    table = kernels.ENTRIES["spans"](center**2)
     public = (0.25, 1.0, 1.0, 50.0, 1e-9, 1e-9, 2.0, 1.0, 20.0, 0.5, 1.0, 1e6, 0.25, 1e-9, 1e-9)
 
     def walk(loss: kernels.Slope) -> tuple[Any, ...]:
@@ -109,6 +113,10 @@ def _given(records: Records) -> dict[str, Callable[[kernels.Slope], tuple[Any, .
         "add_records": lambda _: (np.zeros(size + 8), numbers, codes, fields, constant, weights, places, 3, n - 3),
         "norms": lambda _: (records, True),
         "inverse_norms": lambda _: (records,),
+        "spans": lambda _: (weights,),
+        "from_center": lambda _: (table, np.ones(len(center)), center, beside[9], beside[10], n, 7),
+        "distances": lambda _: (beside, center, 3, n),
+        "square_sums": lambda _: (beside, center, np.abs(weights[3:]), 3),
         "sum_of_places": lambda loss: (records, y, scale, places, w, loss),
         "sum_of_changes": lambda loss: (records, y, scale, places, w, anchor, loss, 0.1, 0.25),
         "margins_of": lambda _: (records, w, places),

@@ -15,11 +15,12 @@ from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.frame import Frame
-from solvers.problem import Vector
+from solvers.problem import Problem, Vector
 from solvers.solve import Quote, run
 from tests.support.seeded import SeededBits
 
 Other = tuple[Vector, Vector | float]  # a row and its target, or what a person has in k places
+Made = Callable[[Vector, Vector, Problem, NDArray[np.bool_] | None], Data]
 
 
 def complaints(
@@ -40,12 +41,13 @@ def complaints_of_each(
     y: Vector,
     others: Sequence[tuple[Other, NDArray[np.bool_] | None]],
     held: NDArray[np.bool_] | None = None,
+    made: Made = inputs.of_arrays,
 ) -> list[str]:
     """Values before noise more than 2b apart (b under zero_out), bounds, frames and results that are not the same.
 
     Record 7 is replaced by each of the others, with what is then present. Answers are the values of the first run, of
     the data as they are, plus noise; batches are the same. The published SVRG step hands over two vectors: a batch's
-    change, and a mean over all rows, which moves by b batch / n (half of it under zero_out).
+    change, and a mean over all rows, which moves by b batch / n (half of it under zero_out). `made`: in which form.
     """
     rng, found = np.random.default_rng(6), []
     told: list[tuple[str, Vector, float, Vector]] = []
@@ -86,7 +88,7 @@ def complaints_of_each(
         mine, targets = X.copy(), y.copy()
         mine[at], targets[at] = other
         with patch.object(Meter, "perturb", perturb), patch.object(frames, "framed", recorded):
-            data = inputs.of_arrays(mine, targets, problem, present)
+            data = made(mine, targets, problem, present)
             return run(quote.method, problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation)[
                 0
             ]

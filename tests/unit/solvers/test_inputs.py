@@ -17,9 +17,8 @@ from solvers.bounds import gradient_bound, gradient_error
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.inputs import Sparse
 from solvers.data_access.oracle import PrivateOracle
-from solvers.data_access.rows import Coded
+from solvers.data_access.sparse import Sparse, SparseCoded
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -145,9 +144,8 @@ def broken_rows() -> Floats:
 
 def test_sparse_rows_of_declared_columns_are_folded_into_codes() -> None:
     X, given = broken_rows(), problem(Logistic(), COLUMNS.d, COLUMNS)
-    one, two = inputs.records(sp.csr_array(X), given), inputs.records(X, given)
-    assert isinstance(one, Coded)
-    assert isinstance(two, Coded)
+    one = inputs.records(sp.csr_array(X), given)
+    assert isinstance(one, SparseCoded)
     assert one.codes.shape == (N, 1 + 2 + 1)
     np.testing.assert_array_equal(rows_of(made(sp.csr_array(X), given)), rows_of(made(X, given)))
     alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))

@@ -341,7 +341,8 @@ def test_no_jump_depends_on_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in {type(loss) for loss in LOSSES} - {Power, Quantile}:  # a level without smoothing is public
         formula = build.c_function.__wrapped__(kind.derivative)
         assert not value_jumps(formula.inspect_llvm()), kind
-    for name in ("margins", "add_records", "slopes", "scalar_sum", "softmax_sum", "residual_sum"):
+    summed = ("margins", "entries", "add_records", "add_entries", "slopes", "scalar_sum", "softmax_sum", "residual_sum")
+    for name in (*summed, "from_center", "distances", "square_sums"):
         loop = kernels.ENTRIES[name]
         [signature] = loop.nopython_signatures
         fresh = numba.njit(signature, error_model="numpy")(loop.py_func)

@@ -1,0 +1,130 @@
+"""Every method and statistic on sparse rows of declared columns: within its bounds, and as on dense rows."""
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.noise import Noise
+from solvers import Problem, plan
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.data import Data
+from solvers.domains import Free, LinfBall
+from solvers.errors import Unsuitable
+from solvers.losses import Hinge, Logistic, Softmax, Squared
+from solvers.methods import DpSvrg, Method, NoisyMirrorDescent
+from solvers.preparation import Declared
+from solvers.problem import Vector
+from solvers.regularizers import L2
+from solvers.solve import Quote, run
+from solvers.statistics import AnyStatistic, Counts, Profile
+from tests.property.test_method_contracts import ASKED, PROMISES
+from tests.support.coupled import complaints_of_each
+from tests.support.seeded import SeededBits
+
+N = 400
+MIXED = Columns((1, 3, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
+PAIR, ONE = Columns((1, 1)), Columns((1,))
+PROBLEMS = [
+    Problem(loss, L2(0.05), n=N, d=MIXED.d, row_norm=MIXED.row_norm, columns=MIXED)
+    for loss in (Logistic(), Squared(), Softmax(3))
+]
+PROBLEMS += [Problem(Squared(), L2(0.05), n=N, d=3, row_norm=PAIR.row_norm, columns=PAIR)]
+PROBLEMS += [
+    Problem(loss, L2(0.05), domain, n=N, d=2, row_norm=ONE.row_norm, columns=ONE)
+    for loss in (Squared(), Hinge())
+    for domain in (Free(), LinfBall(1.0))
+]
+FEW = NoisyMirrorDescent(passes=2, batch=8)  # by default there are 900 answers, all of them alike
+STATISTICS: list[Any] = [
+    Profile(bins=4) if kind is Profile else Counts(bins=4) if kind is Counts else kind()
+    for kind in get_args(AnyStatistic)
+]
+METHODS = [
+    *(FEW if isinstance(method, NoisyMirrorDescent) else method for method in ASKED),
+    *STATISTICS,
+    DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
+    DpSvrg(batch=40, form="centred"),
+]
+NAMES = [f"{method.name}-{getattr(method, 'form', '')}".strip("-") for method in METHODS]
+every = pytest.mark.parametrize("method", METHODS, ids=NAMES)
+
+
+def rows(problem: Problem) -> tuple[Vector, Vector]:
+    """Half of the numbers are there, in their ranges; targets that follow them."""
+    assert problem.columns is not None
+    rng, columns, X = np.random.default_rng(8), problem.columns, np.zeros((N, problem.d))
+    there = rng.random((N, columns.widths.count(1))) < 0.5
+    X[:, :-1][:, columns.is_number] = rng.uniform(columns.low, columns.high, there.shape) * there
+    if columns is MIXED:
+        X[:, 1:4] = np.eye(3)[rng.integers(3, size=N)]
+    X[:, -1] = 1.0
+    return X, rng.integers(3, size=N).astype(float) if problem.outputs > 1 else np.sign(X[:, 0] - 0.1)
+
+
+def other(problem: Problem, full: bool) -> Vector:
+    """A record with all its entries, as far out as there are; or with none."""
+    assert problem.columns is not None
+    x, columns = np.zeros(problem.d), problem.columns
+    if full:
+        x[:-1][columns.is_number] = columns.low
+        x[0] = -1.0
+    if columns is MIXED:
+        x[3 if full else 1] = 1.0
+    x[-1] = 1.0
+    return x
+
+
+def sparse(X: Vector, y: Vector, problem: Problem, _: NDArray[np.bool_] | None = None) -> Data:
+    return Data.coded(inputs.records(sp.csr_array(X), problem), y, problem)
+
+
+def quotes(method: Method | AnyStatistic) -> list[Quote]:
+    """Rows standardised privately, by default, and as declared: of each problem and promise that is taken."""
+    found = []
+    for problem in PROBLEMS:
+        for privacy in PROMISES:
+            for preparation in (None, Declared()):
+                try:
+                    found.append(plan(method, problem, privacy, preparation=preparation))
+                except Unsuitable:
+                    continue
+    assert found
+    return found
+
+
+@pytest.mark.slow
+@every
+def test_replacing_a_record_moves_no_value_by_more_than_its_bound_says(method: Method | AnyStatistic) -> None:
+    for quote in quotes(method):
+        X, y = rows(quote.problem)
+        X[7], y[7] = other(quote.problem, True), 1.0
+        others = [((other(quote.problem, full), target), None) for full, target in ((True, 0.0), (False, 1.0))]
+        if quote.problem.outputs == 1:
+            others = [((other(quote.problem, False), -1.0), None), ((np.full(quote.problem.d, np.nan), 1.0), None)]
+        assert complaints_of_each(quote, X, y, others, made=sparse) == []
+
+
+@pytest.mark.slow
+@every
+def test_results_are_those_of_dense_rows(method: Method | AnyStatistic) -> None:
+    """From the same noise: the order of additions differs, by roundings far below any noise."""
+    for quote in quotes(method):
+        X, y = rows(quote.problem)
+        one, two = (
+            run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(5)), preparation=quote.preparation)[
+                0
+            ]
+            for data in (sparse(X, y, quote.problem), inputs.of_arrays(X, y, quote.problem))
+        )
+        assert np.linalg.norm(two) > 0
+        assert np.allclose(one, two, rtol=1e-6, atol=1e-6 * float(np.abs(two).max())), quote.preparation
+
+
+def test_every_statistic_and_method_is_here() -> None:
+    assert {type(method) for method in METHODS} == {*get_args(Method), *get_args(AnyStatistic)}
+    assert Privacy(1.0, 1e-6) in PROMISES

@@ -1,0 +1,313 @@
+"""Sparse rows of declared columns: entries and codes, never unfolded, answered about as the rows they stand for."""
+
+import math
+import tracemalloc
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Privacy, Unit
+from solvers import kernels, solve
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
+from solvers.data_access.counting import CountingOracle
+from solvers.data_access.data import Data
+from solvers.data_access.frames import framed, in_frame
+from solvers.data_access.moment_sums import MeanRow, Residuals, Spread, Squares, Targets
+from solvers.data_access.persons import of_persons
+from solvers.data_access.sparse import Sparse, SparseCoded
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.summed import Work
+from solvers.data_access.unfolded import rows_of
+from solvers.errors import Unsuitable
+from solvers.frame import Frame
+from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.methods import AdaptiveGd, DpGd, DpSvrg
+from solvers.preparation import Declared
+from solvers.problem import Problem
+from tests.support.operations import operations
+from tests.support.seeded import SeededBits
+from tests.unit.solvers.test_kernels import added, unfolded
+from tests.unit.solvers.test_standardised import QUERIES, every_answer
+
+Floats = NDArray[np.float64]
+RANGES = ((-1.0, 1.0),) * 3 + ((0.0, 1.0), (-0.25, 0.5)) + ((-1.0, 1.0),) * 8
+COLUMNS = Columns((1, 3, 1, 1, 1, 300, 1, 2, *(1,) * 8), RANGES)
+N, D = 200, COLUMNS.d
+NUMBERS = np.flatnonzero(COLUMNS.is_number)
+P = len(NUMBERS)
+
+
+def rows(seed: int = 7, n: int = N) -> Floats:
+    """A third of the numbers are there; of one record all, of one none."""
+    rng, X = np.random.default_rng(seed), unfolded(n, COLUMNS, seed)
+    numbers = np.clip(X[:, NUMBERS], COLUMNS.low, COLUMNS.high) * (rng.random((n, P)) < 0.3)
+    numbers[3], numbers[4] = COLUMNS.high, 0.0
+    X[:, NUMBERS] = numbers
+    return X
+
+
+def problem(loss: Loss) -> Problem:
+    return Problem(loss, n=N, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+
+
+def targets(loss: Loss, n: int = N) -> Floats:
+    rng = np.random.default_rng(5)
+    if loss.outputs > 1:
+        return rng.integers(0, loss.outputs, n).astype(float)
+    return np.where(rng.random(n) < 0.4, 1.0, -1.0) * (1.0 if loss.takes == "class" else 0.7)
+
+
+def both(loss: Loss, X: Floats | None = None) -> tuple[Data, Data]:
+    """Handed in sparse, and dense."""
+    X, given = rows() if X is None else X, problem(loss)
+    forms = sp.csr_array(X), X
+    one, two = (Data.coded(inputs.records(form, given), targets(loss), given) for form in forms)
+    assert one.is_sparse
+    assert not two.is_sparse
+    return one, two
+
+
+def frame(seed: int = 3) -> Frame:
+    rng = np.random.default_rng(seed)
+    center = np.where(COLUMNS.is_number, rng.uniform(-0.9, 0.9, D - 1), rng.uniform(0, 1, D - 1) / 3)
+    return Frame(center, rng.uniform(0.1, 2, D - 1), 0.4)
+
+
+def test_only_entries_of_numbers_and_codes_are_stored() -> None:
+    X = rows()
+    one, two = both(Logistic(), X)
+    assert one.records[0].shape == (N, 0)
+    assert one.records[10].tolist() == X[:, NUMBERS][X[:, NUMBERS] != 0].tolist()
+    assert np.array_equal(one.records[1], two.records[1])
+    assert np.array_equal(rows_of(one), rows_of(two))
+    assert np.array_equal(rows_of(one), X)
+    drawn = np.random.default_rng(1).integers(0, N, N)
+    assert np.array_equal(rows_of(one.drawn(drawn)), X[drawn])
+
+
+def test_sums_are_those_of_the_unfolded_rows_in_their_own_order_to_the_last_bit() -> None:
+    X, y, w = rows(), targets(Logistic()), np.random.default_rng(2).standard_normal(D)
+    data = both(Logistic(), X)[0]
+    margins = np.zeros(N)
+    for start, width in zip(COLUMNS.starts, COLUMNS.widths, strict=True):
+        if width > 1:
+            margins += X[:, start : start + width] @ w[start : start + width]  # one product, and zeros
+    margins += w[-1]
+    for j in NUMBERS:
+        margins += X[:, j] * w[j]
+    places = np.random.default_rng(4).permutation(N)[:77]
+    assert np.array_equal(kernels.margins_of(data.records, w, places), margins[places])
+    slopes = np.clip(Logistic().slope(margins, y), -1, 1)
+    found = kernels.sum_of_places(data.records, y, data.scale, places, w, Logistic().compiled)
+    assert np.array_equal(found, added((slopes[:, None] * X)[places]))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 9, 40])
+def test_what_lies_between_two_places_is_looked_up(size: int) -> None:
+    terms = np.random.default_rng(size).integers(0, 2**40, size).astype(float)
+    table, padded = kernels.ENTRIES["spans"](terms), np.concatenate(([0.0], terms, [0.0]))
+    for a, b in combinations(range(size + 2), 2):
+        k = (a ^ b).bit_length() - 1
+        assert table[k, a] + table[k, b] == padded[a + 1 : b].sum()
+
+
+def exact_length(x: Floats, used: Frame) -> float:
+    parts = ((Fraction(a) - Fraction(m)) * Fraction(s) for a, m, s in zip(x, used.center, used.scale, strict=True))
+    return math.sqrt(sum((part**2 for part in parts), Fraction(used.constant) ** 2))
+
+
+@pytest.mark.parametrize("wide", [1.0, 1e9])
+def test_norms_in_a_frame_lose_nothing_to_what_is_not_there(wide: float) -> None:
+    """Records that all have a number far from 0, whose scale is large: a sum over all numbers less theirs would."""
+    X, used = rows(), frame()
+    at = NUMBERS[1]
+    X[:, at] = 0.75
+    used.center[at], used.scale[at] = 0.75, wide
+    one, two = both(Logistic(), X)
+    found, dense = (kernels.inverse_norms(in_frame(data, used)) for data in (one, two))
+    lengths = [exact_length(x[:-1], used) for x in X]
+    assert found * lengths == pytest.approx(1, rel=(D / 2 + 9) * 2.0**-53, abs=0)
+    assert found == pytest.approx(dense, rel=(D + 18) * 2.0**-53, abs=0)
+
+
+def test_no_row_in_a_frame_is_longer_than_its_norm() -> None:
+    one, two = (framed(data, frame(), 0.8) for data in both(Logistic()))
+    assert np.allclose(rows_of(one), rows_of(two), rtol=0, atol=1e-14)
+    lengths = np.linalg.norm(rows_of(one), axis=1)
+    assert 0.8 - 1e-13 < lengths.max() <= 0.8 * (1 + 1e-13)
+
+
+MEAN = np.where(COLUMNS.is_number, 0.2, 0.4)
+MODEL = np.random.default_rng(6).normal(size=(1, D))
+SUMS: list[Work] = [MeanRow(), Spread(MEAN, 2.0), Squares(MEAN, math.inf), Squares(MEAN, 0.7), Targets(), Targets(0.3)]
+SUMS += [Residuals(frame(), MODEL[0], 0.7), Products(MEAN)]
+
+
+@pytest.mark.parametrize("work", SUMS, ids=lambda work: type(work).__name__)
+def test_moments_are_those_of_the_dense_rows(work: Work) -> None:
+    one, two = (data.total(work) for data in both(Squared()))
+    assert np.linalg.norm(two) > 1
+    assert np.allclose(one, two, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+def test_counts_are_those_of_the_dense_rows(loss: Loss) -> None:
+    one, two = both(loss)
+    model = np.random.default_rng(6).normal(size=(loss.outputs, D)) / 3
+    for work in (Histograms(7), Histograms(1), Histograms(1000), Scores(model, 10, 0.5)):
+        assert np.array_equal(one.total(work), two.total(work))
+    few = Columns((1, 3, 1), RANGES[3:5])
+    X = np.column_stack((rows()[:, [6, 1, 2, 3, 7]], np.ones(N)))
+    given = Problem(loss, n=N, d=few.d, row_norm=few.row_norm, columns=few)
+    counts = [
+        Data.coded(inputs.records(form, given), targets(loss), given).total(Cells(5)) for form in (sp.csr_array(X), X)
+    ]
+    assert np.array_equal(counts[0], counts[1])
+    assert counts[0].sum() == N
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+def test_answers_through_the_doors_are_those_of_the_dense_rows(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values and bounds; no noise is added. A bound is a function of public facts, and the form is none of its."""
+    names = (*QUERIES, "histograms", "products", "scores")
+    plan = Plan(tuple(PlannedQuery(name, 100, Gaussian(), 1.0) for name in names))
+    w, found = np.random.default_rng(2).normal(size=D * loss.outputs), []
+    for data in both(loss):
+        calls: list[tuple[Floats, float]] = []
+
+        def perturb(_: Gaussian, value: Floats, z: float, bound: float, noise: Noise, calls: Any = calls) -> Floats:
+            del z, noise
+            calls.append((value.copy(), bound))
+            return value
+
+        monkeypatch.setattr(Gaussian, "perturb", perturb)
+        door = StandardisedOracle(data.problem, data, plan, Noise(SeededBits(3)))
+        every_answer(door, loss, MEAN, frame(), w, 0.4)
+        counting = CountingOracle(door, data.problem, data, plan, Noise(SeededBits(3)))
+        counting.histograms("histograms", 9)
+        counting.products("products", MEAN)
+        counting.scores("scores", w / 9, 8, 0.5)
+        found.append(calls)
+    assert len(found[0]) == len(found[1]) > 8
+    for (one, bound), (two, same) in zip(*found, strict=True):
+        assert bound == same
+        assert np.allclose(one, two, rtol=1e-12, atol=1e-15)
+
+
+def test_a_record_beyond_its_declaration_is_the_empty_one_as_a_dense_one_is() -> None:
+    X = rows()
+    for record, (number, value) in enumerate(((0, 1.5), (0, -1.001), (3, -0.01), (4, 0.51), (4, -0.26), (4, math.nan))):
+        X[record, NUMBERS[number]] = value
+    X[6, NUMBERS[0]], X[7, NUMBERS[0]], X[8, -1], X[9, -1] = math.inf, -math.inf, 0.5, 0.0
+    X[10, 1:4], X[11, 1:4], X[12, 1:4] = 0.0, (1.0, 1.0, 0.0), (0.5, 0.5, 0.0)
+    one, two = both(Logistic(), X)
+    assert np.array_equal(rows_of(one), rows_of(two))
+    empty = np.zeros(D)
+    empty[[1, 7, 308, D - 1]] = 1.0
+    assert (rows_of(one)[:13] == empty).all()
+    assert np.array_equal(rows_of(one)[13:], X[13:])
+
+
+def test_zeros_that_are_stored_are_none() -> None:
+    X = sp.csr_array(rows())
+    X.data[::5] = np.where(X.data[::5] == 1, 1.0, 0.0)
+    given = problem(Logistic())
+    stored = Data.coded(inputs.records(X, given), targets(Logistic()), given)
+    assert (stored.records[10] != 0).all()
+    assert np.array_equal(rows_of(stored), rows_of(both(Logistic(), X.toarray())[1]))
+
+
+def test_work_follows_how_many_entries_there_are_and_nothing_else() -> None:
+    """Other coordinates, other values, another's record: the same operations."""
+    columns, n, each = Columns((1,) * 40), 60, 4
+    given = Problem(Logistic(), n=n, d=41, row_norm=columns.row_norm, columns=columns)
+
+    def work(seed: int) -> Any:
+        rng, X = np.random.default_rng(seed), np.zeros((n, 41))
+        for x in X:
+            x[rng.choice(40, each, replace=False)] = rng.choice([-1.0, 1.0, 1e-3], each)
+        X[:, -1] = 1.0
+        form, y = sp.csr_array(X), np.ones(n)
+        quote_of = Privacy(1.0, 1e-4)
+        solve(DpGd(steps=2), given, form, y, quote_of)  # what is made once
+        data = Data.coded(inputs.records(form, given), y, given)
+        sums: list[Work] = [Spread(np.full(40, 0.2), 2.0), Squares(np.full(40, 0.2), 0.5), Histograms(5)]
+        return operations(lambda: [data.total(each) for each in sums])
+
+    assert work(1) == work(2) == work(3)
+
+
+def test_places_without_a_row_have_no_entries() -> None:
+    """Else their work would follow the entries of whichever record stood for them."""
+    columns = Columns((1, 3, 1))
+    X = np.array([[0.5, 1, 0, 0, 0.2, 1], [0, 0, 1, 0, -0.5, 1], [0, 0, 0, 1, 0, 1], [0.1, 1, 0, 0, 0.9, 1.0]])
+    given = Problem(Squared(), n=4, d=6, row_norm=columns.row_norm, columns=columns, unit=Unit("person", 2))
+    made = [
+        of_persons(form, np.arange(4.0), [7, 7, 8, 7], given, Noise(SeededBits(4))) for form in (X, sp.csr_array(X))
+    ]
+    assert np.array_equal(rows_of(made[0]), rows_of(made[1]))
+    assert made[1].present().sum() == 3
+    assert len(made[1].records[10]) == 3  # 0.5 and 0.2, -0.5; the third row of person 7 is cut
+    for work in (MeanRow(), Spread(np.zeros(5), 2.0), Squares(np.zeros(5), 0.1), Histograms(4)):
+        assert np.allclose(made[1].total(work), made[0].total(work), rtol=1e-14, atol=0)
+
+
+@pytest.mark.slow
+def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
+    """1.6 GB if they were unfolded, once."""
+    n, p = 2_000, 100_000
+    columns = Columns((*(1,) * p, 3))
+    rng = np.random.default_rng(3)
+    numbers = sp.random(n, p, density=1e-3, format="csr", rng=rng)
+    X = sp.hstack((numbers, sp.csr_array(np.eye(3)[rng.integers(3, size=n)]), np.ones((n, 1))), format="csr")
+    given = Problem(Logistic(), n=n, d=p + 4, row_norm=columns.row_norm, columns=columns)
+    y, promise = targets(Logistic(), n), Privacy(1.0, 1e-6)
+    methods = (DpGd(steps=2), AdaptiveGd(steps=2), DpSvrg(epochs=1, inner_steps=2, batch=50))
+    for method in methods:
+        tracemalloc.start()
+        release = solve(method, given, X, y, promise)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert np.isfinite(release.coefficients).all()
+        assert peak < 2e8, f"{method.name}: {peak:.3g} bytes"
+
+
+@pytest.mark.parametrize(
+    ("ends", "coordinates", "said"),
+    [
+        ([0, 1], [0], "n rows"),
+        ([0, 1, 2, 2], [0, 2], "n rows"),
+        ([0, 2, 2, 2], [1, 0], "rise"),
+        ([0, 2, 2, 2], [1, 1], "rise"),
+        ([0, 0, 0, 2], [0, 0], "rise"),
+    ],
+)
+def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: list[int], said: str) -> None:
+    columns = Columns((1, 1))
+    given = Problem(Squared(), n=3, d=3, row_norm=columns.row_norm, columns=columns)
+    numbers = Sparse(np.array(ends), np.array(coordinates), np.full(len(coordinates), 0.5))
+    with pytest.raises(Unsuitable, match=said):
+        Data.coded(SparseCoded(numbers, np.empty((3, 0), np.uint8), (0, 1)), np.zeros(3), given)
+    fine = Sparse(np.array([0, 1, 1, 2]), np.array([1, 0]), np.ones(2))
+    with pytest.raises(Unsuitable, match="columns that are declared"):
+        SparseCoded(fine, np.empty((3, 0), np.uint8), (0, 1)).records(replace(given, columns=None))
+    with pytest.raises(Unsuitable, match="n records"):
+        Data.coded(SparseCoded(fine, np.empty((2, 0), np.uint8), (0, 1)), np.zeros(3), given)
+
+
+def test_rows_as_declared_are_fitted_as_well() -> None:
+    release = solve(
+        DpGd(steps=3), problem(Logistic()), sp.coo_array(rows()), targets(Logistic()), Privacy(1, 1e-4), Declared()
+    )
+    assert np.isfinite(release.coefficients).all()
