@@ -16,7 +16,7 @@ from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Privacy, Unit
-from solvers import kernels, solve
+from solvers import kernels, moment_bounds, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
@@ -217,6 +217,34 @@ def test_a_record_beyond_its_declaration_is_the_empty_one_as_a_dense_one_is() ->
     empty[[1, 7, 308, D - 1]] = 1.0
     assert (rows_of(one)[:13] == empty).all()
     assert np.array_equal(rows_of(one)[13:], X[13:])
+
+
+def test_what_is_stored_is_looked_at_again_before_it_is_used() -> None:
+    """Entries and codes beyond what is declared, whoever stored them: none is multiplied, or used as an index."""
+    columns = Columns((1, 3), ((-1.0, 0.5),))
+    given = Problem(Squared(), n=5, d=5, row_norm=columns.row_norm, columns=columns)
+    numbers = Sparse(np.arange(6), np.zeros(5, np.int64), np.array([0.25, 1.5, math.nan, 0.75, 0.5]))
+    stored = SparseCoded(numbers, np.array([[2], [1], [1], [1], [3]], np.uint8), (0, 0))
+    empty = [0.0, 1.0, 0.0, 0.0, 1.0]
+    assert rows_of(Data.coded(stored, np.zeros(5), given)).tolist() == [[0.25, 0.0, 0.0, 1.0, 1.0]] + [empty] * 4
+
+
+def test_the_bound_of_variances_covers_that_a_computed_norm_shortens(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, bounds = 5000, []
+    columns = Columns((1,) * p)
+    given = Problem(Squared(), n=1, d=p + 1, row_norm=columns.row_norm, columns=columns)
+
+    def perturb(_: Gaussian, value: Floats, z: float, bound: float, noise: Noise) -> Floats:
+        del z, noise
+        bounds.append(bound)
+        return value
+
+    monkeypatch.setattr(Gaussian, "perturb", perturb)
+    data = Data.coded(inputs.records(sp.csr_array(np.ones((1, p + 1))), given), np.zeros(1), given)
+    plan = Plan((PlannedQuery("variances", 1, Gaussian(), 1.0),))
+    StandardisedOracle(given, data, plan, Noise(SeededBits(3))).variances("variances", np.zeros(p), 1.0)
+    exact = moment_bounds.variances(columns, np.zeros(p), 1.0)
+    assert 1 + p * 2.0**-53 < bounds[0] / exact < 1 + 2 * p * 2.0**-53
 
 
 def test_zeros_that_are_stored_are_none() -> None:
