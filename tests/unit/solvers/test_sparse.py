@@ -221,9 +221,9 @@ def test_a_record_beyond_its_declaration_is_the_empty_one_as_a_dense_one_is() ->
 
 def test_what_is_stored_is_looked_at_again_before_it_is_used() -> None:
     """Entries and codes beyond what is declared, whoever stored them: none is multiplied, or used as an index."""
-    columns = Columns((1, 3), ((-1.0, 0.5),))
+    columns = Columns((1, 3))
     given = Problem(Squared(), n=5, d=5, row_norm=columns.row_norm, columns=columns)
-    numbers = Sparse(np.arange(6), np.zeros(5, np.int64), np.array([0.25, 1.5, math.nan, 0.75, 0.5]))
+    numbers = Sparse(np.arange(6), np.zeros(5, np.int64), np.array([0.25, 1.5, math.nan, -1.01, 0.5]))
     stored = SparseCoded(numbers, np.array([[2], [1], [1], [1], [3]], np.uint8), (0, 0))
     empty = [0.0, 1.0, 0.0, 0.0, 1.0]
     assert rows_of(Data.coded(stored, np.zeros(5), given)).tolist() == [[0.25, 0.0, 0.0, 1.0, 1.0]] + [empty] * 4
@@ -287,7 +287,8 @@ def test_places_without_a_row_have_no_entries() -> None:
     assert np.array_equal(rows_of(made[0]), rows_of(made[1]))
     assert made[1].present().sum() == 3
     assert len(made[1].records[10]) == 3  # 0.5 and 0.2, -0.5; the third row of person 7 is cut
-    for work in (MeanRow(), Spread(np.zeros(5), 2.0), Squares(np.zeros(5), 0.1), Histograms(4)):
+    far = np.full(5, 0.7)
+    for work in (MeanRow(), Spread(far, 2.0), Squares(far, 0.1), Squares(far, math.inf), Histograms(4)):
         assert np.allclose(made[1].total(work), made[0].total(work), rtol=1e-14, atol=0)
 
 
