@@ -29,23 +29,30 @@ Vector = NDArray[np.float64]
 N, STEPS = 300, 40  # so many that penalties, the l1's weight, residuals' scale and frames are all learned on the way
 COLUMNS = Columns((1, 3, 1))
 LOSSES: dict[str, Loss] = {"logistic": Logistic(), "softmax": Softmax(3), "squared": Squared()}
-CLASSES = ("logistic", "softmax")
+CLASSES, TARGETS = ("logistic", "softmax"), ("target_mean", "target_spread", "residual")
 FAR, BACK = np.array([1.0, 0, 0, 1, 1, 1]), np.array([-1.0, 1, 0, 0, -1, 1])
+NEAR = np.array([0.0, 0, 1, 0, 0, 1])
 MOVED, LEAKED = "moved by more than its bound says", ("depends on the data", "no function of the answers")
 
 
-def told(loss: str) -> list[str]:
-    """What a comparison of neighbors complains of: record 7 turned around, and its target alone, to an end and to 0."""
+def told(loss: str, limit: float = 0.3) -> list[str]:
+    """What a comparison of neighbors complains of: record 7 turned around, put near the center, and its target alone.
+
+    Parameters
+    ----------
+    limit : of slopes, of classes
+    """
     problem = Problem(LOSSES[loss], n=N, d=COLUMNS.d, row_norm=COLUMNS.row_norm, columns=COLUMNS)
-    quote = plan(AdaptiveGd(steps=STEPS, slope_limit=0.3), problem, Privacy(6.0, 1e-6))
+    quote = plan(AdaptiveGd(steps=STEPS, slope_limit=limit), problem, Privacy(6.0, 1e-6))
     rng = np.random.default_rng(2)
-    first, second = np.clip(rng.normal(-0.7, 0.1, N), -1, 1), np.clip(rng.normal(0.1, 0.4, N), -1, 1)
+    first, second = np.clip(rng.normal(-0.1, 0.1, N), -1, 1), np.clip(rng.normal(0.1, 0.4, N), -1, 1)
     X = np.column_stack((first, np.eye(3)[rng.choice(3, N, p=(0.6, 0.3, 0.1))], second, np.ones(N)))
-    margin = (first + 0.7) / 0.1 + 2 * second + rng.normal(size=N)
+    margin = (first + 0.1) / 0.1 + 2 * second + rng.normal(size=N)
     y = {"logistic": np.sign(margin), "softmax": 1.0 + np.sign(margin), "squared": np.clip(margin / 8, -1, 1)}[loss]
-    X[7], y[7] = BACK, 2.0 if loss == "softmax" else 1.0
+    X[7], y[7] = BACK, 1.0
     ends = (0.0, 1.0) if loss == "softmax" else (-1.0, 1.0)
     others = [(FAR, ends[0]), (FAR, ends[1]), (BACK, ends[0]), (BACK, 0.0 if loss == "squared" else ends[1])]
+    others += [(NEAR, ends[1])]
     return complaints_of_each(quote, X, y, [(other, None) for other in others])
 
 
@@ -81,6 +88,12 @@ def limited_for_the_average_row(data: Data, own: Frame) -> Vector:
     return np.full(len(inverse), 1 / float(np.mean(1 / inverse)))
 
 
+def limited_in_the_first_frame(data: Data, own: Frame) -> Vector:
+    """Mutant: a row's length is kept when noise is re-allocated."""
+    first = data.kept.setdefault("first", (kernels.inverse_norms(in_frame(data, own)),))
+    return np.asarray(first[0])
+
+
 ON = Limited.on
 LIMITS: dict[str, tuple[Any, str, Any]] = {
     "forgotten": (Limited, "on", unlimited),
@@ -96,10 +109,18 @@ def test_a_limit_that_is_not_each_rows_own_is_caught(loss: str, fault: str, monk
     assert f"gradient: {MOVED}" in told(loss)
 
 
+@classes
+def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits so short that the model stays unsure of rows far out, whose slopes are then cut whatever the target is."""
+    assert told(loss, 1e-3) == []
+    monkeypatch.setattr(moment_sums, "_allowed", limited_in_the_first_frame)
+    assert f"gradient: {MOVED}" in told(loss, 1e-3)
+
+
 @pytest.mark.parametrize(
     ("query", "loss"),
     [(query, loss) for loss in LOSSES for query in ("means", "spread", "variances", "gradient")]
-    + [(query, "squared") for query in ("target_mean", "target_spread", "residual")],
+    + [(query, "squared") for query in TARGETS],
 )
 def test_an_answer_that_is_used_before_it_is_noised_is_caught(
     query: str, loss: str, monkeypatch: pytest.MonkeyPatch
@@ -115,7 +136,7 @@ def test_an_answer_that_is_used_before_it_is_noised_is_caught(
     assert any(what in each for each in told(loss) for what in LEAKED)
 
 
-@pytest.mark.parametrize("query", ["means", "spread", "variances", "target_mean", "target_spread", "residual"])
+@pytest.mark.parametrize("query", ["gradient", "means", "spread", "variances", *TARGETS])
 def test_a_sensitivity_that_is_forgotten_is_caught(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A third of the bound of one answer."""
     whole = StandardisedOracle.__dict__["_StandardisedOracle__answer"]
