@@ -33,7 +33,7 @@ DOORS = {
     "standardised": "solvers.data_access.standardised",
     "counting": "solvers.data_access.counting",
 }
-INPUTS = "solvers.data_access.inputs"
+INPUTS, ENTRIES = "solvers.data_access.inputs", "solvers.data_access.sparse"
 # Handed to the door of a run that asks for them, and to no other: `solve.oracle_of`, `solve.access_of`.
 HANDED = {
     "walks": "solvers.data_access.walk",
@@ -227,8 +227,8 @@ def page() -> str:
         "## Rows that are handed in",
         "",
         "Records as the service stores them enter by `Data.coded`. What `solve` is handed, arrays, tables",
-        f"or sparse rows, passes [{_path(INPUTS)}](../{_path(INPUTS)}) first, each record by itself:",
-        f"{lines({INPUTS})} lines.",
+        f"or sparse rows, passes [{_path(INPUTS)}](../{_path(INPUTS)}) first, each record by itself, and where entries",
+        f"are stored [{_path(ENTRIES)}](../{_path(ENTRIES)}): {lines({INPUTS, ENTRIES})} lines.",
         "",
         "## Aside",
         "",
