@@ -1,7 +1,7 @@
 """A page of a list: the newest first, or the oldest, from after the place that a cursor names.
 
-A cursor is the id, or the number, of the last thing on the page before: nothing that its reader was not told. It holds
-where that thing is gone by then, and whatever has come since.
+A cursor is the id of the last thing on the page before, or, in a ledger, the number in its chain: nothing that its
+reader was not told, nor what counts the things of others. It holds whatever has come since.
 """
 
 from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
 from app.http.errors import responses
-from app.http.lists import NUMBER, Paging, paging
+from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require, settings
@@ -190,7 +190,7 @@ async def submit_tuning(
 def listing(
     base: Base,
     principal: Reader,
-    asked: Annotated[Paging, Depends(paging(NUMBER))],
+    asked: Annotated[Paging, Depends(paging())],
     wanted: Annotated[Wanted, Depends()],
 ) -> Page[Job]:
     """Jobs by the time of their submission: an analyst's own; all of them for stewards and auditors.

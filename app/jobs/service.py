@@ -102,7 +102,7 @@ def page(database: Database, principal: Principal, asked: Paging, wanted: Wanted
     """The jobs that are wanted in the order of submission: own ones to an analyst, all to stewards and auditors."""
     with database.read() as connection:
         found = store.page(connection, asked, _own(principal), *wanted.among())
-    return asked.page(Page[Job], found, JobRow.to_wire, lambda row: row.number)
+    return asked.page(Page[Job], found, JobRow.to_wire, lambda row: row.id)
 
 
 def model(database: Database, principal: Principal, job_id: str) -> str:

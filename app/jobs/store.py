@@ -146,9 +146,15 @@ def listed(*wanted: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return sa.select(*_LISTED).where(*wanted)
 
 
-def page(connection: sa.Connection, asked: Paging, *wanted: sa.ColumnElement[bool]) -> list[JobRow]:
-    """The jobs that meet all that is wanted, in the order of submission."""
-    found = asked.of(listed(*wanted), jobs.c.number)
+def page(
+    connection: sa.Connection, asked: Paging, seen: sa.ColumnElement[bool], *wanted: sa.ColumnElement[bool]
+) -> list[JobRow]:
+    """The jobs that may be seen and meet all that is wanted, in the order of submission; none after one not seen.
+
+    A cursor is a job's id: numbers count the jobs of everybody.
+    """
+    after = sa.select(jobs.c.number).where(jobs.c.id == asked.cursor, seen)
+    found = asked.of(listed(seen, *wanted), jobs.c.number, at=after)
     return [JobRow(*row) for row in connection.execute(found)]
 
 

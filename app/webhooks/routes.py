@@ -72,7 +72,7 @@ def listing(
     """An analyst's own; to a steward all, without what follows the host in their addresses."""
     named = sa.true() if analyst is None else (identities.c.name == analyst) | (identities.c.id == analyst)
     with base.read() as connection:
-        found = store.page(connection, asked, _seen(principal) & named)
+        found = store.page(connection, asked, _seen(principal), named)
     return asked.page(Page[Webhook], found, lambda row: _told(row, principal), lambda row: row.id)
 
 

@@ -108,10 +108,13 @@ def count(connection: sa.Connection, owner_id: str) -> int:
     return connection.execute(mine).scalar_one()
 
 
-def page(connection: sa.Connection, asked: Paging, wanted: sa.ColumnElement[bool]) -> list[sa.Row[Any]]:
-    """Those of the webhooks that are wanted, in the order of their making."""
+def page(
+    connection: sa.Connection, asked: Paging, seen: sa.ColumnElement[bool], *wanted: sa.ColumnElement[bool]
+) -> list[sa.Row[Any]]:
+    """Those of the webhooks seen that are wanted, in the order of their making; none after one not seen."""
     by = (webhooks.c.created_at, webhooks.c.id)
-    found = asked.of(_described().where(wanted), *by, at=sa.select(*by).where(webhooks.c.id == asked.cursor))
+    after = sa.select(*by).where(webhooks.c.id == asked.cursor, seen)
+    found = asked.of(_described().where(seen, *wanted), *by, at=after)
     return list(connection.execute(found))
 
 

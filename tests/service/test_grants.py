@@ -166,6 +166,32 @@ def test_without_a_grant_it_is_in_no_list_and_at_no_place_of_one(case: Case) -> 
     assert case.service.call("stranger", "GET", "/v1/jobs").json() == {"items": [], "next": None}
 
 
+@pytest.mark.slow
+def test_the_next_page_of_jobs_tells_of_nobody_elses(case: Case) -> None:
+    """Review: cursors were numbers in the queue of all, whose gaps told how many jobs others submitted."""
+    service, [own] = case.service, case.service.call("stranger", "GET", "/v1/datasets").json()["items"]
+
+    def submit(who: str, dataset: str) -> str:
+        body = PROFILE | {"dataset": dataset, "privacy": {"epsilon": 0.05}}
+        made: str = service.call(who, "POST", "/v1/statistics", json=body).json()["id"]
+        return made
+
+    def page(cursor: str | None, order: str) -> dict[str, Any]:
+        query = {"limit": 1, "order": order} | ({"cursor": cursor} if cursor else {})
+        found: dict[str, Any] = service.call("stranger", "GET", "/v1/jobs", params=query).json()
+        return {"ids": [job["id"] for job in found["items"]], "next": found["next"]}
+
+    first = submit("stranger", own["id"])
+    others = [submit("friend", case.dataset) for _ in range(3)]
+    second = submit("stranger", own["id"])
+    for order, (one, two) in (("desc", (second, first)), ("asc", (first, second))):
+        assert page(None, order) == {"ids": [one], "next": one}
+        assert page(one, order) == {"ids": [two], "next": None}
+        for foreign in (case.profile, *others, "job_" + "a" * 20):
+            assert page(foreign, order) == {"ids": [], "next": None}
+    assert {service.finished(job)["state"] for job in (first, *others, second)} == {"done"}
+
+
 def test_a_profile_of_a_dataset_without_a_grant_is_none(case: Case) -> None:
     """Review: "that profile is of another dataset" told that there is such a job."""
     [own] = case.service.call("stranger", "GET", "/v1/datasets").json()["items"]

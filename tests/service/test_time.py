@@ -293,7 +293,7 @@ def test_not_even_when_one_is_cancelled_in_between(tmp_path: Path, pace: Forecas
     def cancel(world: World, frame: int) -> None:
         if frame == 38:  # at .76 s: one run's first job has ended, the other's has not
             with world.database.read() as connection:
-                [first, *_] = store.page(connection, Paging(order="asc"))
+                [first, *_] = store.page(connection, Paging(order="asc"), store.owned(world.analyst.id))
             jobs.cancel(world.database, world.analyst, first.id)
 
     assert _seen(tmp_path / "early", [0.52, 0.01, 0.3], cancel) == _seen(tmp_path / "late", [0.99, 0.2, 0.49], cancel)

@@ -371,6 +371,10 @@ def test_webhooks_are_ones_own_and_so_many(shared: Service) -> None:
     assert {hook["url"] for hook in told} == {f"https://h{n}.example" for n in range(5)}
     place = f"/v1/webhooks/{first['id']}"
     assert [shared.call("analyst", method, place).status_code for method in ("GET", "DELETE")] == [404, 404]
+    own = shared.call("analyst", "POST", "/v1/webhooks", json={"url": "https://own.example"}).json()["id"]
+    foreign = {"cursor": first["id"], "order": "asc"}
+    assert shared.call("analyst", "GET", "/v1/webhooks", params=foreign).json()["items"] == [], "as after none"
+    assert shared.call("analyst", "DELETE", f"/v1/webhooks/{own}").status_code == 204
     assert shared.call("analyst", "GET", "/v1/webhooks").json()["items"] == []
     assert shared.call("lea", "GET", place).json() == first
     assert [shared.call("lea", method, place).status_code for method in ("DELETE", "GET")] == [204, 404]
