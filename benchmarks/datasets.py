@@ -30,7 +30,7 @@ from purse.wire.datasets import Budget, DatasetSpec
 from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.data_access.unfolded import rows_of
-from solvers.losses import Squared
+from solvers.losses import Softmax, Squared
 from solvers.problem import Problem
 
 DATA = Path(os.environ.get("BENCHMARK_DATA", "data")).resolve()
@@ -137,6 +137,15 @@ def covertype(rows: int = COVTYPE_ROWS, *, settled: bool = False) -> Split | Non
 
     Its 44 indicators are coded -1 and 1, as when most tables of docs/benchmarks were printed; 0 and 1 if `settled`.
     """
+    return _cover(rows, "2", settled=settled)
+
+
+def cover_types(rows: int) -> Split | None:
+    """Forest cover, all seven classes told apart, 0 to 6; the same rows, its indicators coded 0 and 1."""
+    return _cover(rows, None, settled=True)
+
+
+def _cover(rows: int, positive: str | None, *, settled: bool) -> Split | None:
     if not (DATA / "covtype.parquet").exists():
         return None
     table = pq.read_table(DATA / "covtype.parquet")
@@ -148,7 +157,7 @@ def covertype(rows: int = COVTYPE_ROWS, *, settled: bool = False) -> Split | Non
         else:
             lower, upper = _COVTYPE.get(name, (0, 1))
             columns.append(NumberColumn(name=name, type="number", lower=float(lower), upper=float(upper)))
-    X, y, bound, layout = _encoded(table, columns, "Cover_Type", "2", settled=settled)
+    X, y, bound, layout = _encoded(table, columns, "Cover_Type", positive, settled=settled, apart=positive is None)
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[:rows], order[rows : 2 * rows]
     return Split("Covertype", X[train], y[train], X[test], y[test], bound, layout)
@@ -235,11 +244,18 @@ def _numbers(name: str, file: str, bounds: Mapping[str, tuple[float, float]], ta
 
 
 def _encoded(
-    table: pa.Table, columns: list[Column], target: str, positive: str | None, *, settled: bool = True
+    table: pa.Table,
+    columns: list[Column],
+    target: str,
+    positive: str | None,
+    *,
+    settled: bool = True,
+    apart: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, Columns]:
     spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-6))
     spec = spec.settled() if settled else spec  # as a new dataset has it
-    request = JobRequest(dataset="ds", target=target, positive=positive, privacy=JobPrivacy(epsilon=1.0))
+    loss, privacy = Softmax() if apart else None, JobPrivacy(epsilon=1.0)
+    request = JobRequest(dataset="ds", target=target, positive=positive, loss=loss, privacy=privacy)
     with tempfile.TemporaryDirectory() as folder:
         file, stored = Path(folder) / "rows.parquet", Path(folder) / "columns"
         pq.write_table(table, file, row_group_size=65_536)

@@ -13,31 +13,32 @@ from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.mechanisms import Gaussian, Mechanism, ObjectivePerturbation, PoissonGaussian, RowObjectivePerturbation
 from accounting.plan import Query
-from benchmarks.datasets import Split, adult, covertype, w8a
+from benchmarks.datasets import Split, adult, bank, covertype, w8a
 from benchmarks.newton import minimize, objective
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
+from solvers.doors import Standardised
 from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd, DpGd, DpSvrg, Method, NoisySgd
+from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import private
 
 DELTA = 1e-5
 EPSILONS = (0.2, 0.5, 1.0)
+SMALL = (0.1, 0.2, 0.5, 1.0, 4.0)
+_MANY = 16.0
 _TIMES = (0.5, 1.0, 2.0, 4.0)
 _SHARES = (0.5, 1.0, 2.0, 4.0)
 _SHARE = 0.05  # of mu^2, for the recalibration
 _BANDS = (1, 2, 4, 8, 16, 32)
 
 Vector = NDArray[np.float64]
+_signal = AdaptiveGdRun._signal
 
 
 def report(seeds: int) -> None:
     """Adult and 50,000 rows of Covertype, logistic, no penalty, preparation private."""
-    print("objective perturbation's noise by its curve, by its profile, and that of one Gaussian answer (delta 1e-6)")
-    for epsilon in (0.2, 0.5, 1.0, 4.0):
-        ways = ObjectivePerturbation(epsilon / 100), RowObjectivePerturbation(epsilon / 100), Gaussian()
-        curve, profile, plain = (_noise(epsilon, mechanism) for mechanism in ways)
-        print(f"  epsilon {epsilon:<4g} {curve:8.3f} {profile:8.3f} {plain:8.3f}, {curve / profile:.3f} times less")
+    _profiles()
     for split in (adult(), covertype(50_000, settled=True)):
         if split is None:
             print("trials: BENCHMARK_DATA names no folder that holds the real datasets; nothing more measured")
@@ -57,6 +58,37 @@ def report(seeds: int) -> None:
         _banded(problem)
 
 
+def small(seeds: int) -> None:
+    """What adaptive_gd makes of few records for each coefficient: by its rule, and as if there were many."""
+    for split, rows in ((adult(), 5000), (covertype(5000, settled=True), 5000), (bank(), 5000), (w8a(), 10_000)):
+        if split is None:
+            print("small: BENCHMARK_DATA names no folder that holds the dataset")
+            continue
+        X, y = split.X[:rows], split.y[:rows]
+        some = replace(split, X=X, y=y)
+        problem = Problem(Logistic(), n=len(y), d=X.shape[1], row_norm=split.row_norm, columns=split.columns)
+        least = minimize(problem, X, y).value
+
+        def risk(w: Vector, some: Split = some, problem: Problem = problem, least: float = least) -> float:
+            return objective(problem, some.X, some.y, w) - least
+
+        print(f"\n{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
+        signals = (problem.n * gauss_mu(epsilon, DELTA) / problem.d for epsilon in SMALL)
+        row(
+            f"adaptive_gd; of w = 0: {risk(np.zeros(problem.d)):.5f}",
+            [f"eps {epsilon:g}, r {r:.1f}" for epsilon, r in zip(SMALL, signals, strict=True)],
+        )
+        row("  by its rule", [mean(solver(AdaptiveGd(), problem, some, epsilon), risk, seeds) for epsilon in SMALL])
+        with mock.patch.object(AdaptiveGdRun, "_signal", _many):
+            found = [mean(solver(AdaptiveGd(), problem, some, epsilon), risk, seeds) for epsilon in SMALL]
+        row(f"  as if r were {_MANY:g}", found)
+
+
+def _many(run: AdaptiveGdRun, oracle: Standardised, problem: Problem) -> float:
+    """n mu / d, and no less than from where on it changes nothing but a small ridge."""
+    return max(_signal(run, oracle, problem), _MANY)
+
+
 def descent(seeds: int) -> None:
     """What excess risk is made of: at epsilon 100 nearly nothing but the steps, below that the noise too."""
     for split in (w8a(), _words()):
@@ -71,11 +103,11 @@ def _by_steps(split: Split, seeds: int) -> None:
     least = minimize(problem, split.X, split.y).value
     epsilons = (0.5, 1.0, 4.0, 100.0)
     print(f"{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
-    _row("adaptive_gd, by its steps", [f"eps {epsilon:g}" for epsilon in epsilons])
+    row("adaptive_gd, by its steps", [f"eps {epsilon:g}" for epsilon in epsilons])
     for steps in (None, 250, 500, 1000, 2000):
-        solvers = [_solver(AdaptiveGd(steps=steps), problem, split, epsilon) for epsilon in epsilons]
-        found = [_mean(fit, lambda w: objective(problem, split.X, split.y, w) - least, seeds) for fit in solvers]
-        _row("  default" if steps is None else f"  {steps}", found)
+        solvers = [solver(AdaptiveGd(steps=steps), problem, split, epsilon) for epsilon in epsilons]
+        found = [mean(fit, lambda w: objective(problem, split.X, split.y, w) - least, seeds) for fit in solvers]
+        row("  default" if steps is None else f"  {steps}", found)
 
 
 def _words() -> Split:
@@ -92,49 +124,49 @@ def _words() -> Split:
     return Split("made-up words", X, y, X, y, columns.row_norm, columns)
 
 
-def _mean(fit: Callable[[], Vector], risk: Callable[[Vector], float], seeds: int) -> str:
+def mean(fit: Callable[[], Vector], risk: Callable[[Vector], float], seeds: int) -> str:
     values = [risk(fit()) for _ in range(seeds)]
     return f"{np.mean(values):.5f} +- {np.std(values):.5f}"
 
 
-def _row(label: str, entries: list[str]) -> None:
+def row(label: str, entries: list[str]) -> None:
     print(f"{label:<44}" + "".join(f"{entry:>22}" for entry in entries), flush=True)
 
 
 def _times(split: Split, problem: Problem, risk: Callable[[Vector], float], seeds: int) -> None:
     """The descent time grows with the square of the number of steps."""
-    _row("dp_gd, by its descent time", [f"eps {epsilon:g}" for epsilon in EPSILONS])
+    row("dp_gd, by its descent time", [f"eps {epsilon:g}" for epsilon in EPSILONS])
     for factor in _TIMES:
         found = []
         for epsilon in EPSILONS:
             run = plan(DpGd(), problem, Privacy(epsilon, DELTA)).method
             method = DpGd(steps=max(1, round(run.steps * factor**0.5)), step=run.step)  # type: ignore[union-attr]
-            found.append(_mean(_solver(method, problem, split, epsilon), risk, seeds))
-        _row(f"  {factor:g} x the default", found)
+            found.append(mean(solver(method, problem, split, epsilon), risk, seeds))
+        row(f"  {factor:g} x the default", found)
 
 
 def _shares(split: Split, problem: Problem, risk: Callable[[Vector], float], seeds: int) -> None:
     """Means, spread and variances get 2, 1 and 5 % of mu^2."""
     for method in (DpGd(), DpSvrg()):
-        _row(f"{method.name}, by the moments' shares", [f"eps {epsilon:g}" for epsilon in EPSILONS])
+        row(f"{method.name}, by the moments' shares", [f"eps {epsilon:g}" for epsilon in EPSILONS])
         for factor in _SHARES:
             more = {name: share * factor for name, share in private._SHARES.items()}
             with mock.patch.dict(private._SHARES, more):
-                found = [_mean(_solver(method, problem, split, epsilon), risk, seeds) for epsilon in EPSILONS]
-            _row(f"  {factor:g} x 2, 1 and 5 %", found)
+                found = [mean(solver(method, problem, split, epsilon), risk, seeds) for epsilon in EPSILONS]
+            row(f"  {factor:g} x 2, 1 and 5 %", found)
 
 
 def _recalibrated(split: Split, problem: Problem, risk: Callable[[Vector], float], seeds: int) -> None:
     """a s + b for the score s, cut at 8, by dp_gd on two coordinates, for a share of mu^2."""
     for method in (AdaptiveGd(), DpGd()):
-        _row(f"{method.name}, recalibrated", [f"eps {epsilon:g}" for epsilon in EPSILONS])
+        row(f"{method.name}, recalibrated", [f"eps {epsilon:g}" for epsilon in EPSILONS])
         plainly, again = [], []
         for epsilon in EPSILONS:
             mu = gauss_mu(epsilon, DELTA)
             first, second = (gauss_epsilon(mu * math.sqrt(share), DELTA) for share in (1 - _SHARE, _SHARE))
             before, after = [], []
             for _ in range(seeds):
-                w = _solver(method, problem, split, first)()
+                w = solver(method, problem, split, first)()
                 scores = np.c_[np.clip(split.X @ w / 8, -1, 1), np.ones(problem.n)]
                 two = Problem(Logistic(), n=problem.n, d=2, row_norm=math.sqrt(2))
                 v = solve(DpGd(), two, scores, split.y, Privacy(second, DELTA)).coefficients
@@ -144,8 +176,8 @@ def _recalibrated(split: Split, problem: Problem, risk: Callable[[Vector], float
                 after.append(risk(moved))
             plainly.append(f"{np.mean(before):.5f} +- {np.std(before):.5f}")
             again.append(f"{np.mean(after):.5f} +- {np.std(after):.5f}")
-        _row(f"  before, for {1 - _SHARE:.0%} of mu^2", plainly)
-        _row(f"  after, for {_SHARE:.0%} more", again)
+        row(f"  before, for {1 - _SHARE:.0%} of mu^2", plainly)
+        row(f"  after, for {_SHARE:.0%} more", again)
 
 
 def _banded(problem: Problem) -> None:
@@ -155,7 +187,7 @@ def _banded(problem: Problem) -> None:
     many steps as there are bands, at as many times the rate (Choquette-Choo et al. 2023, for a record more or less;
     here with our accountant for a record replaced). An estimate: it is no mechanism of ours, and nothing is trained.
     """
-    _row("noise in running sums, banded / noisy_sgd's", [f"eps {epsilon:g}" for epsilon in EPSILONS])
+    row("noise in running sums, banded / noisy_sgd's", [f"eps {epsilon:g}" for epsilon in EPSILONS])
     rows: dict[int, list[str]] = {bands: [] for bands in _BANDS}
     for epsilon in EPSILONS:
         privacy = Privacy(epsilon, DELTA)
@@ -171,7 +203,7 @@ def _banded(problem: Problem) -> None:
             own = own or noise
             rows[bands].append(f"{noise / own:.3f}")
     for bands, entries in rows.items():
-        _row(f"  {bands} bands", entries)
+        row(f"  {bands} bands", entries)
 
 
 def _summed(bands: int, steps: int) -> float:
@@ -187,11 +219,31 @@ def _summed(bands: int, steps: int) -> float:
     return float(np.sqrt(np.mean(np.cumsum(entries**2))))
 
 
-def _noise(epsilon: float, mechanism: Mechanism) -> float:
-    """The noise multiplier at delta 1e-6, where the determinants may cost a hundredth of epsilon, about."""
-    return calibrate((Query("minimizer", 1, mechanism),), Privacy(epsilon, 1e-6)).plan.queries[0].noise_multiplier
+def _profiles() -> None:
+    """At the product's shares: a tenth of epsilon for the determinants, 2 % of mu^2 for the solver's distance.
+
+    The plain answer has no determinants to pay for: it is made for the rest of epsilon.
+    """
+    print("objective perturbation's noise by its curve, by its profile, and that of one Gaussian answer")
+    for delta in (1e-6, DELTA):
+        for epsilon in (0.2, 0.5, 1.0, 4.0):
+            ratio = math.expm1(0.1 * epsilon)
+            curve, profile = (
+                _noise(epsilon, kind(ratio), delta) for kind in (ObjectivePerturbation, RowObjectivePerturbation)
+            )
+            plain = _noise(0.9 * epsilon, Gaussian(), delta)
+            print(
+                f"  delta {delta:g}, epsilon {epsilon:<4g} {curve:8.3f} {profile:8.3f} {plain:8.3f}: the profile's "
+                f"{1 - profile / curve:.1%} less than the curve's, {profile / plain - 1:.1%} more than the answer's"
+            )
 
 
-def _solver(method: Method, problem: Problem, split: Split, epsilon: float) -> Callable[[], Vector]:
+def _noise(epsilon: float, mechanism: Mechanism, delta: float) -> float:
+    """The noise multiplier of a minimizer, beside 2 % of mu^2 for its distance."""
+    asked = Query("minimizer", 1, mechanism, 0.98), Query("approximation", 1, Gaussian(), 0.02)
+    return calibrate(asked, Privacy(epsilon, delta)).plan.query("minimizer").noise_multiplier
+
+
+def solver(method: Method, problem: Problem, split: Split, epsilon: float) -> Callable[[], Vector]:
     privacy = Privacy(epsilon, DELTA)
     return lambda: solve(method, replace(problem), split.X, split.y, privacy).coefficients

@@ -27,7 +27,8 @@ def test_bands_are_the_noise_of_the_factored_summation() -> None:
 def test_a_profile_takes_less_noise_than_the_curve_and_no_less_than_one_gaussian_answer() -> None:
     for epsilon in (0.2, 1.0):
         curve, profile = (
-            _noise(epsilon, kind(epsilon / 100)) for kind in (ObjectivePerturbation, RowObjectivePerturbation)
+            _noise(epsilon, kind(math.expm1(0.1 * epsilon)), 1e-6)
+            for kind in (ObjectivePerturbation, RowObjectivePerturbation)
         )
         assert 1.03 < curve / profile < 1.12
-        assert 1.02 < profile / _noise(epsilon, Gaussian()) < 1.08
+        assert 1.02 < profile / _noise(0.9 * epsilon, Gaussian(), 1e-6) < 1.08

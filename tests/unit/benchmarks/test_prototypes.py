@@ -1,0 +1,116 @@
+"""What the trials of slopes and second moments compute: bounds that noise is made for, and what exact ones are."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from benchmarks import prototypes, second_moments
+from benchmarks.datasets import Split
+from benchmarks.newton import minimize, objective
+from solvers import Problem
+from solvers.columns import Columns
+from solvers.data_access import inputs
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.frame import Frame
+from solvers.losses import Logistic, Squared
+
+RANDOM = np.random.default_rng(3)
+N = 4000
+
+
+@pytest.fixture
+def split() -> Split:
+    """Four numbers, of which two are nearly the same, and a class that they tell of."""
+    random = np.random.default_rng(5)
+    X = np.clip(random.normal(0.2, 0.3, (N, 4)), -1, 1)
+    X[:, 3] = np.clip(X[:, 2] + random.normal(0, 0.02, N), -1, 1)
+    y = np.where(random.random(N) < 1 / (1 + np.exp(-4 * X[:, 0] + 2 * X[:, 2])), 1.0, -1.0)
+    columns = Columns((1,) * 4, ((-1.0, 1.0),) * 4)
+    X = np.c_[X, np.ones(N)]
+    return Split("made up", X, y, X, y, columns.row_norm, columns)
+
+
+@pytest.mark.parametrize("slopes", [prototypes.cut, prototypes.tukey])
+def test_slopes_of_residuals_reach_their_bound_and_no_further(slopes: prototypes.Slopes) -> None:
+    residuals, most = np.linspace(-9, 9, 200_001), np.full(200_001, 0.7)
+    found = np.abs(slopes(residuals[:, None], np.zeros(200_001), most))
+    assert found.max() == pytest.approx(0.7, rel=1e-6)
+    assert found.max() <= 0.7 * (1 + 1e-12)
+
+
+def test_a_residual_that_is_far_off_weighs_nothing_where_slopes_redescend() -> None:
+    far, near = prototypes.tukey(np.array([[40.0], [0.01]]), np.zeros(2), np.ones(2)).ravel()
+    assert far == 0
+    assert near == pytest.approx(0.01, rel=1e-3)
+
+
+def test_slopes_against_the_rest_keep_their_joint_bound_and_one_weight_for_every_label() -> None:
+    margins = RANDOM.normal(0, 4, (3000, 5))
+    found = np.stack([prototypes.against(margins, np.full(3000, k), np.full(3000, 0.6)) for k in range(5)])
+    assert (np.linalg.norm(found, axis=2) <= 0.6 * (1 + 1e-12)).all()
+    assert np.linalg.norm(found, axis=2).max() == pytest.approx(0.6, rel=1e-9)
+    p = 1 / (1 + np.exp(-margins))
+    drawn = (found * p.T[:, :, None] / p.sum(axis=1)[None, :, None]).sum(axis=0)  # labels as the shares have it
+    unweighed = p - p / p.sum(axis=1)[:, None]
+    ratios = drawn / unweighed
+    assert ratios.max(axis=1) == pytest.approx(ratios.min(axis=1), rel=1e-6)
+
+
+@pytest.mark.parametrize("slopes", [prototypes.cut, None])
+def test_what_stands_in_for_the_oracle_answers_as_it_does(split: Split, slopes: prototypes.Slopes | None) -> None:
+    """But for noise, of 1e-3 of a record's bound: cut residuals by the patch, weighed classes by their slopes."""
+    loss = Logistic() if slopes is None else Squared()
+    problem = Problem(loss, n=N, d=5, row_norm=split.row_norm, columns=split.columns)
+    frame = Frame(np.full(4, 0.1), np.array([1.0, 2.0, 0.5, 1.5]), 0.3)
+    plan, w = Plan((PlannedQuery("gradient", 2, Gaussian(), 1e-3),)), np.array([0.4, -1.0, 0.2, 2.0, 0.3])
+    oracle = StandardisedOracle(problem, inputs.of_arrays(split.X, split.y, problem), plan, Noise())
+    own = oracle.gradient("gradient", w, frame, 0.5)
+    if slopes is None:
+        z = prototypes.in_frame(split.X, frame)
+        t = second_moments.bounded(split.y * (z @ w), 0.5 / np.linalg.norm(z, axis=1))
+        other: NDArray[np.float64] = -(split.y * t) @ z / N
+    else:
+        with prototypes.instead(split, slopes):
+            other = oracle.gradient("gradient", w, frame, 0.5)
+    assert np.abs(own - other).max() < 10 * 2e-3 * 0.5 / N
+    assert np.abs(own).max() > 1e-2
+
+
+def test_noise_of_symmetric_matrices_is_the_same_in_every_direction() -> None:
+    noise, d = second_moments.symmetric(300, 2.0), 300
+    assert (noise == noise.T).all()
+    free = d * (d + 1) / 2
+    assert (noise**2).sum() / (4 * free) == pytest.approx(1, abs=7 * np.sqrt(2 / free))
+    assert np.diag(noise).std() == pytest.approx(2.0, rel=7 / np.sqrt(2 * d))
+
+
+def test_turned_rows_have_no_direction_longer_than_the_rest_and_their_mean_square() -> None:
+    z = RANDOM.normal(0, 1, (2000, 6)) * np.array([5.0, 3.0, 1.0, 1.0, 1.0, 1.0])
+    turned = z @ second_moments.turning(z, 2)
+    values = np.linalg.eigvalsh(turned.T @ turned / 2000)
+    assert values[-1] / values[:4].mean() < 1.3
+    assert (turned**2).sum() == pytest.approx((z**2).sum())
+    assert second_moments.turning(z, 0) == pytest.approx(np.eye(6), abs=1e-9)
+
+
+@pytest.mark.slow
+def test_without_noise_to_speak_of_all_ways_come_near_the_least(split: Split) -> None:
+    problem = Problem(Logistic(), n=N, d=5, row_norm=split.row_norm, columns=split.columns)
+    least, data = minimize(problem, split.X, split.y).value, inputs.of_arrays(split.X, split.y, problem)
+    ways = (
+        *(second_moments.by_second_moment(problem, split, data, 100.0, way) for way in second_moments.WAYS[3:]),
+        second_moments.turned(problem, split, data, 100.0, 2),
+    )
+    for fit in ways:
+        assert objective(problem, split.X, split.y, fit()) - least < 2e-3
+
+
+def test_the_best_softmax_has_no_slope_left() -> None:
+    X = np.c_[RANDOM.uniform(-1, 1, (1000, 3)), np.ones(1000)]
+    y = RANDOM.integers(0, 3, 1000).astype(float)
+    W = prototypes.softmax_optimum(Split("made up", X, y, X, y, 2.0))
+    p = np.exp(prototypes.softmax_shares(X @ W.T))
+    assert np.abs((p - np.eye(3)[y.astype(int)]).T @ X / 1000).max() < 1e-4
