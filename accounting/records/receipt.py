@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
 from accounting.privacy import REPLACE_ONE, Unit, apart
 from accounting.records.chain import Entry, Head, from_lines, to_lines, verify_whole
-from accounting.records.documents import fields, parse
+from accounting.records.documents import canonical, fields, parse
 from accounting.records.signing import (
+    LONGEST,
     Jwks,
     SigningKey,
     check_json,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 # Another processor's last digits, relative to the stated epsilon. An FFT's count in far tails: 2e-8 was seen. Its
 # pessimistic grid costs some 3e-4 of epsilon, so what holds within a third of that is still true.
 _LAST_DIGITS = {"pld": 1e-4}
+_ROOM = 12_000  # bytes of all but method, queries and event: eight texts of 256 characters, digests, numbers
 _FEW = 1e-9  # of accountants that compose no masses, and of numbers in an event tree
 
 
@@ -143,6 +145,17 @@ def build(
     }
     more = {"profile": profile, "share": share}
     return check(receipt | {name: value for name, value in more.items() if value is not None})
+
+
+def is_signable(method: dict[str, Any], plan: "Plan") -> bool:
+    """Whether the receipt of this method and plan, or of a part of the plan, is short enough to be signed, whoever's.
+
+    To be asked before a charge: what is too long is never released.
+    """
+    from accounting.records.codec import plan_to_json
+
+    longest = {"method": method, "event": plan.event(), "queries": plan_to_json(plan)["queries"]}
+    return len(canonical(longest)) + _ROOM <= LONGEST
 
 
 def sign(receipt: Receipt, key: SigningKey) -> str:
@@ -342,6 +355,7 @@ __all__ = [
     "build",
     "from_lines",
     "generate_key",
+    "is_signable",
     "is_signed",
     "jwks",
     "load_key",

@@ -33,7 +33,6 @@ from solvers.statistics import AnyStatistic, Evaluation, Profile
 from solvers.trials import Tuning
 
 _LARGEST = 1e300
-_WEIGHTS = {"method": {"weights"}}  # of a model that is evaluated, which a receipt names by its digest
 
 
 class Unreleasable(Exception):
@@ -197,7 +196,7 @@ def receipt(
         unit=dataset.spec.protected,
         analyst=job.analyst,
         job=job.id,
-        method=result.spec.model_dump(mode="json", include={"method"}, exclude=_WEIGHTS)["method"],
+        method=result.spec.stated,
         release_plan=result.spec.release_plan,
         transcript=result.transcript,
         model_sha256=model_sha256,

@@ -11,6 +11,7 @@ import solvers
 from accounting.errors import AccountingError, OutOfRange
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy, Unit
+from accounting.records import receipt as receipts
 from accounting.records.allotments import Standing
 from accounting.records.events import Charged
 from app.calculation.questions import Answer, CalculatedPrice, Price, Refused, sentence
@@ -36,6 +37,10 @@ from solvers.problem import Problem
 from solvers.selection import Auto, Wish
 from solvers.statistics import AnyCounting, Evaluation, Profile
 from solvers.trials import Candidate, Candidates
+
+_TOO_LONG = (
+    "The receipt, which states all that runs, would be too long to be signed: ask for fewer candidates or columns."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +226,7 @@ def priced(asked: Asked, answer: Answer) -> Priced:
     ------
     ApiError
         what the calculation was refused for: out_of_range, unsupported_combination or method_filter_mismatch;
-        method_needs_one_machine.
+        method_needs_one_machine; out_of_range, too, where the receipt would be too long to be signed.
     """
     if isinstance(answer, Refused):
         raise ApiError(answer.code, answer.detail)
@@ -231,16 +236,19 @@ def priced(asked: Asked, answer: Answer) -> Priced:
     if why is not None:
         raise ApiError("method_needs_one_machine", f"{planned.method.name}: {why}. Name another method.")
     method = planned.method
+    spec = JobSpec(
+        design=design,
+        problem=answer.planned.problem,
+        method=replace(method, weights=asked.weights) if isinstance(method, Evaluation) else method,
+        preparation=planned.preparation,
+        release_plan=planned.release,
+    )
+    if not receipts.is_signable(spec.stated, planned.release.plan):
+        raise ApiError("out_of_range", _TOO_LONG)
     return Priced(
         request=asked.request,
         dataset=dataset,
-        spec=JobSpec(
-            design=design,
-            problem=answer.planned.problem,
-            method=replace(method, weights=asked.weights) if isinstance(method, Evaluation) else method,
-            preparation=planned.preparation,
-            release_plan=planned.release,
-        ),
+        spec=spec,
         planned=planned,
         cost=answer.cost,
         guarantee=question.privacy,

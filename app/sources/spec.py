@@ -18,6 +18,8 @@ from solvers.problem import Problem
 from solvers.statistics import AnyCounting, AnyStatistic
 from solvers.trials import Tuning
 
+_WEIGHTS = {"method": {"weights"}}
+
 
 def _read(release: Any) -> ReleasePlan:
     return release if isinstance(release, ReleasePlan) else release_plan_from_json(release)
@@ -57,6 +59,12 @@ class JobSpec(Wire):
         if not set(self.preparation.bounds(problem)) <= {query.name for query in self.release_plan.plan.queries}:
             raise ValueError("the plan does not hold what the preparation asks")
         return self
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The method as a receipt states it: of a model that is evaluated, its digest."""
+        method: dict[str, Any] = self.model_dump(mode="json", include={"method"}, exclude=_WEIGHTS)["method"]
+        return method
 
     def to_json(self) -> str:
         """Canonical JSON, which `model_validate_json` reads back as the same; a problem's stretch is a run's own."""

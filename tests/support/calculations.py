@@ -8,7 +8,7 @@ from app.datasets.store import DatasetRow
 from app.quotes import pricing
 from app.quotes.pricing import Priced
 from app.settings import Settings
-from app.wire import JobRequest, StatisticRequest
+from app.wire import JobRequest, StatisticRequest, TuningRequest
 
 
 class InlineCalculators:
@@ -31,7 +31,10 @@ class InlineCalculators:
 
 
 def price(
-    dataset: DatasetRow, request: JobRequest | StatisticRequest, settings: Settings, known: Released | None = None
+    dataset: DatasetRow,
+    request: JobRequest | StatisticRequest | TuningRequest,
+    settings: Settings,
+    known: Released | None = None,
 ) -> Priced:
     """The price of a request, here and now."""
     asked = pricing.ask(dataset, request, settings, known)

@@ -559,6 +559,29 @@ def test_a_receipt_too_long_to_read_back_is_not_signed() -> None:
         receipt.sign(make(method={"name": "dp_gd", "notes": "x" * 100_000}), KEY)
 
 
+@pytest.mark.parametrize("unit", [Unit(), Unit("person", 4096)])
+def test_what_is_found_signable_is_signed_whatever_its_names_are(unit: Unit) -> None:
+    """A charge stands by then, so it errs on the short side, and not by much."""
+    plan = calibrate(GD, Privacy(0.5, 1e-6))
+    name = "\U0001f600" * 256
+    texts = dict.fromkeys(("id", "dataset", "dataset_name", "analyst", "job"), name)
+    facts: dict[str, Any] = texts | {"records": 2**53 - 1, "unit": unit, "share": 1 / 3, "entry": release_entry()}
+    facts |= {"release_plan": replace(plan, accountant=name, accountant_version=name), "transcript": plan.plan}
+    facts |= {"profile": {"job": name, "sha256": MODEL}, "issued_at": "2026-01-02T03:04:05.678901234+00:00"}
+
+    def method(notes: int) -> dict[str, Any]:
+        return {"name": "dp_gd", "notes": "x" * notes}
+
+    least, most = 0, 100_000
+    while least < most - 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if receipt.is_signable(method(middle), plan.plan) else (least, middle)
+    assert receipt.sign(make(method=method(least), **facts), KEY)
+    assert receipt.sign(make(method=method(least + 9_000)), KEY)
+    with pytest.raises(ReceiptInvalid, match="too long"):
+        receipt.sign(make(method=method(least + 9_000), **facts), KEY)
+
+
 def test_the_largest_plan_still_makes_a_receipt() -> None:
     names = [f"query {i} {'x' * 50}" for i in range(MAX_QUERIES)]
     plan = Plan(tuple(PlannedQuery(name, 10**9, PoissonGaussian(1 / 3), 1e12 / 7) for name in names))

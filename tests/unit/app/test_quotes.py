@@ -12,6 +12,7 @@ from accounting.errors import CalibrationFailed, FilterMismatch, OutOfRange
 from accounting.filter import Filter
 from accounting.plan import Plan
 from accounting.privacy import Privacy
+from accounting.records import receipt
 from accounting.records.allotments import Standing
 from accounting.records.events import Charged, Opened
 from accounting.records.ledger import LedgerState, advance
@@ -21,10 +22,11 @@ from app.http.errors import ApiError
 from app.quotes import pricing
 from app.settings import Settings
 from app.sources.design import Design
-from app.wire import JobRequest, Quote
+from app.wire import JobRequest, Quote, TuningRequest
 from purse.wire.datasets import DatasetSpec
 from solvers.methods import Method
 from tests.support.calculations import price
+from tests.support.receipts import KEY, make
 
 COLUMNS = [
     {"name": "age", "type": "number", "lower": 17, "upper": 90},
@@ -454,3 +456,25 @@ class TestWork:
             composed.clear()
             quoted(privacy={"epsilon": epsilon}, method={"name": method})
             assert composed == []
+
+
+@pytest.mark.slow
+def test_a_tuning_whose_receipt_cannot_be_signed_has_no_price() -> None:
+    """Review: 256 candidates were priced, charged and run, and nothing could be released."""
+
+    def tuned(count: int, repeats: int) -> pricing.Priced:
+        candidates = [{"method": {"name": "dp_gd", "steps": 2 + i}} for i in range(count)]
+        body = {**REQUEST, "candidates": candidates, "repeats": repeats}
+        return price(dataset(), TuningRequest.model_validate_json(json.dumps(body)), SETTINGS)
+
+    with pytest.raises(ApiError) as raised:
+        tuned(256, 1)
+    details = raised.value.details()
+    assert (details.code, "fewer candidates" in str(details.detail)) == ("out_of_range", True)
+    found = tuned(100, 2).spec
+    facts: dict[str, Any] = {
+        "method": found.stated,
+        "release_plan": found.release_plan,
+        "transcript": found.release_plan.plan,
+    }
+    assert receipt.sign(make(**facts), KEY)
