@@ -30,6 +30,7 @@ from accounting.records.statement import Receipt, check
 
 if TYPE_CHECKING:
     from accounting.accountants import Accountant
+    from accounting.mechanisms import Mechanism
     from accounting.plan import Plan, ReleasePlan
 
 # Another processor's last digits, relative to the stated epsilon. An FFT's count in far tails: 2e-8 was seen. Its
@@ -232,7 +233,8 @@ def recompute(receipt: Receipt) -> Recomputation:
 
     plan = plan_of(check(receipt))
     _check_records(receipt, plan)
-    _check_runs(receipt["method"], plan)
+    for run in _runs(receipt["method"], plan):
+        _check_records(receipt, run)
     if not _same(receipt["event"], plan.event()):
         raise ReceiptInvalid("the queries and the event tree differ")
     best: Recomputation | None = None
@@ -260,7 +262,7 @@ def plan_of(receipt: Receipt) -> "Plan":
 
 def _check_records(receipt: Receipt, plan: "Plan") -> None:
     """`ReceiptInvalid` if a query is accounted for as of records of one row, and they are persons of several; or as
-    drawing from more records than there are, which would hide each of them better.
+    hiding records among others than there are, or in batches or parts of less than one of them.
     """
     from accounting.mechanisms import RowObjectivePerturbation
 
@@ -268,20 +270,44 @@ def _check_records(receipt: Receipt, plan: "Plan") -> None:
     if several and any(isinstance(query.mechanism, RowObjectivePerturbation) for query in plan.queries):
         raise ReceiptInvalid("a query is accounted for as if a record were one row, and here it is a person's")
     n = receipt.get("rows") or receipt.get("persons") or 0
-    if any(getattr(query.mechanism, "rows", 0) > n for query in plan.queries):
-        raise ReceiptInvalid("a query is accounted for as drawing from more records than the receipt states")
+    if not all(_is_of(query.mechanism, n) for query in plan.queries):
+        raise ReceiptInvalid(
+            "a query is accounted for as of other records than the receipt states, or in batches or parts of less "
+            "than one of them"
+        )
 
 
-def _check_runs(method: dict[str, Any], plan: "Plan") -> None:
-    """`ReceiptInvalid` unless a choice's runs are those of the method, each (sum mu^2)-GDP within what the choice says
-    of one: its price speaks of no others.
+def _is_of(mechanism: "Mechanism", n: int) -> bool:
+    """Whether it can be of n records. From more of them, or thinner, each would be hidden better than it was; of rows
+    drawn with replacement, from fewer too. Batches and slots count what a method planned, of one record at least.
+    """
+    from accounting import mechanisms as known
+
+    match mechanism:
+        case known.Resampled(each=each, rows=rows):
+            return rows == n and _is_of(each, n)
+        case known.SvrgStep(rows=rows) | known.WithoutReplacement(rows=rows):
+            return rows <= n
+        case known.Parallel(parts=parts):
+            return parts <= n
+        case known.PoissonGaussian(rate=rate):
+            return rate * n >= 1 - _FEW
+        case known.RandomAllocation():
+            return mechanism.normalizer(n) >= 1 - _FEW
+        case _:
+            return True
+
+
+def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
+    """The runs that a choice was made among, none where none was; `ReceiptInvalid` unless they are those of the method,
+    each (sum mu^2)-GDP within what the choice says of one: its price speaks of no others.
     """
     from accounting.mechanisms import Selection
     from accounting.records.codec import plan_from_json
 
     chosen = [query for query in plan.queries if isinstance(query.mechanism, Selection)]
     if not chosen and "trials" not in method:
-        return
+        return []
     try:
         (choice,), repeats = chosen, method["repeats"]
         trials = [plan_from_json(trial["plan"]) for trial in method["trials"]]
@@ -292,6 +318,7 @@ def _check_runs(method: dict[str, Any], plan: "Plan") -> None:
         raise ReceiptInvalid("the runs that were chosen among are not all stated") from error
     if not is_all or any(mu is None or not mu <= most for mu in spent):
         raise ReceiptInvalid("a run costs more than the choice allows, or they are not as many")
+    return trials
 
 
 def _within(found: Recomputation, stated: float) -> bool:

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from itertools import product
 from typing import Annotated, Any, get_args
 
 import numpy as np
@@ -12,7 +13,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from accounting import Privacy
 from accounting.errors import OutOfRange
 from accounting.noise import Noise
-from accounting.plan import PlannedQuery
+from accounting.plan import Plan, PlannedQuery, ReleasePlan
+from accounting.privacy import Relation
+from accounting.records.receipt import recompute
 from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access import access, allocated, inputs, last_iterate, lattice_sums, oracle, sums
@@ -29,6 +32,7 @@ from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Limits, Quote, run
 from tests.support.coupled import complaints_of_each
+from tests.support.receipts import make
 from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
@@ -102,6 +106,40 @@ def test_a_stored_run_is_read_strictly(method: Method) -> None:
     for wrong_document in (document | {"more": 1}, document | {"name": "none of them"}):
         with pytest.raises(ValidationError):
             RUN.validate_json(json.dumps(wrong_document))
+
+
+class Certain:
+    """An accountant that is asked nothing."""
+
+    name, version = "certain", "1"
+
+    def supports(self, *_: Any) -> bool:
+        return True
+
+    def epsilon(self, *_: Any) -> float:
+        return 1.0
+
+
+@pytest.mark.slow
+@every
+def test_what_it_plans_is_of_the_records_that_there_are(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few: no honest receipt is refused for batches or parts of less than one, or of other records."""
+    monkeypatch.setattr("accounting.accountants.ACCOUNTANTS", (Certain(),))
+    asked_for: Any = method
+    small = [replace(asked_for, batch=1)] if hasattr(method, "batch") else []
+    held = 0
+    for n, problem, privacy in product((*range(1, 50, 3), 49, 97, 103, 400, 4003), PROBLEMS, PROMISES):
+        for given, relation in product((method, *small), get_args(Relation)):
+            try:
+                there = replace(problem, n=n, relation=relation)
+                queries = given.resolve(there, privacy).queries(there)
+            except (Unsuitable, OutOfRange):
+                continue
+            planned = Plan(tuple(PlannedQuery(q.name, q.count, q.mechanism, 50.0) for q in queries), relation)
+            release = ReleasePlan(planned, 1.0, privacy.delta, "certain", "1")
+            assert recompute(make(release_plan=release, transcript=planned, records=n)).epsilon == 1.0
+            held += 1
+    assert held
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ const FEW = 1e-9; // relative: another processor's last digits, of numbers that 
 const refuse = (why) => {
   throw new Invalid(why);
 };
-
 const TOKENS = /"(?:[^"\\]|\\.)*"|:|-?[0-9][0-9.eE+-]*/g;
 
 /** The JSON value of a text: one value for each key, finite numbers, no integer beyond 2^53 - 1. */
@@ -86,9 +85,8 @@ function decode64(text) {
 const digest = async (text) => new Uint8Array(await subtle().digest("SHA-256", utf8(text)));
 
 /** SHA-256 of a text's UTF-8, as lower-case hexadecimal. */
-export async function sha256(text) {
-  return Array.from(await digest(text), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
+export const sha256 = async (text) =>
+  Array.from(await digest(text), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** A key's RFC 7638 name; the name that a key set gives it is not believed. */
 const thumbprint = async (x) => encode64(await digest(canonical({ crv: "Ed25519", kty: "OKP", x })));
@@ -160,18 +158,13 @@ const isProfile = (said) => fields(said, ["job", "sha256"], "profile") && TEXT(s
 const STATEMENT = {
   id: TEXT, dataset: TEXT, dataset_name: TEXT, analyst: TEXT, job: TEXT,
   accountant: TEXT, accountant_version: TEXT, numerics: (value) => value === "exactly rounded",
-  neighbors: (value) => value === "replace_one" || value === "zero_out",
-  epsilon: between(0, 100),
-  delta: between(0, 1e-2),
+  neighbors: matches(/^(replace_one|zero_out)$/), epsilon: between(0, 100), delta: between(0, 1e-2),
   method: (value) => isObject(value) && NAME(value.name),
-  event: isObject,
-  queries: (value) => Array.isArray(value) && value.length > 0,
+  event: isObject, queries: (value) => Array.isArray(value) && value.length > 0,
   model_sha256: SHA256, sequence: COUNT, previous_hash: SHA256, hash: SHA256,
   issued_at: matches(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$/),
-  profile: optional(isProfile),
-  share: optional(between(0, 1)),
-  unit: (value) => value === undefined || isUnit(value),
-  rows: optional(COUNT), persons: optional(COUNT),
+  profile: optional(isProfile), share: optional(between(0, 1)),
+  unit: (value) => value === undefined || isUnit(value), rows: optional(COUNT), persons: optional(COUNT),
 };
 const OPTIONAL = ["profile", "share", "unit", "rows", "persons"];
 
@@ -219,10 +212,8 @@ export function gaussEpsilon(mu, delta) {
   if (gaussDelta(least, 0) <= delta) return 0;
   let [low, high] = [0, (least * least) / 2 + 40 * least + FEW];
   while (gaussDelta(least, high) > delta) high *= 2;
-  for (let middle = high / 2; middle > low && middle < high; middle = (low + high) / 2) {
-    if (gaussDelta(least, middle) > delta) low = middle;
-    else high = middle;
-  }
+  for (let middle = high / 2; middle > low && middle < high; middle = (low + high) / 2)
+    [low, high] = gaussDelta(least, middle) > delta ? [middle, high] : [low, middle];
   return high * (1 + FEW);
 }
 
@@ -267,23 +258,32 @@ const MECHANISMS = {
   },
   selection: { own: { runs: whole(2, 256) }, event: (q) => best(q.runs, gaussian(q.noise_multiplier)) },
 };
+// Whether they can be asked of n records of k rows: of no more, in batches and parts of no less than one of them
+const isDrawn = (q, n) => q.rows <= n;
+const OF_RECORDS = {
+  svrg_step: isDrawn, without_replacement: isDrawn, parallel: (q, n) => q.parts <= n,
+  poisson_gaussian: (q, n) => q.rate * n >= 1 - FEW, random_allocation: (q, n) => (q.rate * n) / q.slots >= 1 - FEW,
+  resampled: (q, n) => q.rows === n && (q.each?.name !== "parallel" || q.each.parts <= n),
+  row_objective_perturbation: (q, n, k) => k === 1,
+};
 const OF_A_QUERY = { name: NAME, count: whole(1, 1e9), mechanism: NAME, noise_multiplier: between(1e-3, 1e12) };
 
-function query(said) {
+function query(said, { rows, persons, unit = {} }) {
   if (!isObject(said)) refuse("a query must be an object");
   const own = Object.hasOwn(MECHANISMS, said.mechanism) ? MECHANISMS[said.mechanism].own : null;
   fields(said, Object.keys({ ...OF_A_QUERY, ...own }), "a query", own === null ? Object.keys(said) : []);
   for (const [name, holds] of Object.entries({ ...OF_A_QUERY, ...own })) {
     if (!holds(said[name])) refuse(`a query's ${name} is not what it must be`);
   }
-  return said;
+  const isOf = Object.hasOwn(OF_RECORDS, said.mechanism) ? OF_RECORDS[said.mechanism] : () => true;
+  return isOf(said, rows ?? persons, unit.max_rows ?? 1) ? said : refuse("a query is of other records than it states");
 }
 
-/** The queries of a plan; `Invalid` if they are none. */
-function planned(queries) {
+/** The queries of a plan of the receipt's records; `Invalid` if they are none. */
+function planned(queries, receipt) {
   const names = new Set(Array.isArray(queries) ? queries.map((q) => q?.name) : []);
   if (names.size < 1 || names.size > 64 || names.size < queries.length) refuse("a plan holds 1 to 64 distinct queries");
-  return queries.map(query);
+  return queries.map((said) => query(said, receipt));
 }
 
 const isKnown = (q) => Object.hasOwn(MECHANISMS, q.mechanism);
@@ -293,17 +293,17 @@ const muOf = (plan, k) => Math.sqrt(plan.reduce((sum, q) => sum + q.count * cost
 
 /** Whether a choice's runs, null if there is no choice, are those of the method and each within what it says of one,
  * for its price speaks of no others: `[holds, says]`. */
-function chosen({ method, neighbors }, plan, k) {
+function chosen(receipt, plan, k) {
   const choices = plan.filter((q) => q.mechanism === "selection");
-  if (choices.length === 0 && !Object.hasOwn(method, "trials")) return null;
-  const [{ runs, noise_multiplier: z } = {}, { trials, repeats }] = [choices[0], method];
+  if (choices.length === 0 && !Object.hasOwn(receipt.method, "trials")) return null;
+  const [{ runs, noise_multiplier: z } = {}, { trials, repeats }] = [choices[0], receipt.method];
   const isStated = choices.length === 1 && Array.isArray(trials) && Number.isSafeInteger(repeats);
   if (!isStated || runs !== repeats * trials.length) refuse("the runs that were chosen among are not all stated");
   const plans = trials.map((trial) => {
     const { queries, neighbors: own } = fields(trial?.plan, ["queries"], "a run's plan", ["neighbors"]);
-    return own === (neighbors === "zero_out" ? neighbors : undefined) ? planned(queries) : refuse("a run's neighbors");
+    return own === (k === 1 ? "zero_out" : undefined) ? planned(queries, receipt) : refuse("a run's neighbors");
   });
-  const known = plans.filter((each) => each.every(isKnown));
+  const known = plans.filter((each) => each.every((q) => isKnown(q) && !(cost("epsilon", q, k) > 0)));
   if (known.some((each) => !(muOf(each, k) <= (k / z) * (1 + FEW)))) refuse("a run costs more than the choice allows");
   if (known.length < plans.length) return [null, "not recomputed here: a run needs `purse receipt verify`"];
   return [true, `each of its ${runs} runs costs no more than the choice says of one`];
@@ -314,7 +314,7 @@ function chosen({ method, neighbors }, plan, k) {
  * `Invalid` if the event tree is not that of the queries. */
 export function recompute(receipt) {
   const { event, neighbors, delta } = receipt;
-  const [plan, k] = [planned(receipt.queries), neighbors === "zero_out" ? 1 : 2];
+  const [plan, k] = [planned(receipt.queries, receipt), neighbors === "zero_out" ? 1 : 2];
   if (plan.every(isKnown)) {
     const uses = plan.map((q) => [q.count, MECHANISMS[q.mechanism].event(q)]);
     const events = uses.map(([count, one]) => (count === 1 ? one : { type: "SelfComposedDpEvent", count, event: one }));

@@ -24,11 +24,22 @@ from accounting import Privacy, Unit
 from accounting.accountants import ACCOUNTANTS
 from accounting.calibration import calibrate
 from accounting.errors import CodecError, ReceiptInvalid
-from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
+from accounting.mechanisms import (
+    Gaussian,
+    Laplace,
+    Mechanism,
+    Parallel,
+    PoissonGaussian,
+    RandomAllocation,
+    Resampled,
+    Selection,
+    SvrgStep,
+    WithoutReplacement,
+)
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.records import receipt
 from accounting.records.chain import Entry, link
-from accounting.records.codec import MAX_QUERIES
+from accounting.records.codec import MAX_QUERIES, plan_to_json
 from accounting.records.documents import canonical
 from accounting.records.signing import SigningKey, check_json
 from accounting.records.statement import check
@@ -389,7 +400,7 @@ def test_an_event_computed_on_another_platform_is_the_same_event() -> None:
 def test_extreme_but_well_formed_events_are_answered(z: float, rate: float) -> None:
     """At the ends of the allowed ranges one accountant may give up; then another answers."""
     plan = Plan((PlannedQuery("a", 1, PoissonGaussian(rate), z), PlannedQuery("b", 1, Gaussian(), z)))
-    built = make() | {
+    built = make(records=10**9) | {
         "event": plan.event(),
         "queries": receipt.build(
             **{k: GOOD["receipt"][k] for k in ("id", "dataset", "dataset_name", "analyst", "job", "method",
@@ -418,6 +429,11 @@ class Overflowing:
 class Undecided(Overflowing):
     def epsilon(self, *_: Any) -> float:
         return float("nan")
+
+
+class Certain(Overflowing):
+    def epsilon(self, *_: Any) -> float:
+        return 1.0
 
 
 @pytest.mark.parametrize("broken", [Overflowing(), Undecided()])
@@ -545,13 +561,50 @@ def test_read_raises_receipt_invalid_and_nothing_else(raw: bytes | str) -> None:
         assert set(receipt.read(raw)) == {"receipt", "signature"}
 
 
+def _planned(mechanism: Mechanism, z: float = 50.0) -> Plan:
+    return Plan((PlannedQuery("answer", 1, mechanism, z),))
+
+
+def _of(plan: Plan, **change: Any) -> receipt.Receipt:
+    return make(release_plan=ReleasePlan(plan, 100.0, 1e-6, "any", "1"), transcript=plan, **change)
+
+
+OF_RECORDS = {  # what is asked of 20,000 records, and of how many more or less it cannot be
+    "fresh batches": (SvrgStep(100, 20_000), 19_999),
+    "batches": (WithoutReplacement(100, 20_000), 19_999),
+    "a bootstrap sample": (Resampled(Laplace(), 20_000), 19_999),
+    "a larger bootstrap sample": (Resampled(Laplace(), 20_000), 20_001),
+    "parts of one": (Parallel(Gaussian(), 20_000), 19_999),
+    "parts of a bootstrap sample": (Resampled(Parallel(Laplace(), 7), 20_000), 6),
+    "Poisson batches of one": (PoissonGaussian(1 / 20_000), 19_998),
+    "slots of one": (RandomAllocation(0.5, 10_000), 19_998),
+    "ordered slots of one": (RandomAllocation(1.0, 20_000, "ordered"), 19_998),
+}
+
+
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 1)])
-def test_a_batch_is_drawn_from_no_more_records_than_there_are(unit: Unit) -> None:
-    """From more of them each record would be hidden better than it was."""
-    for there, holds in ((20_000, True), (19_999, False)):
-        built = make((Query("change", 10, SvrgStep(100, 20_000)),), records=there, unit=unit)
-        with contextlib.nullcontext() if holds else pytest.raises(ReceiptInvalid, match="more records than"):
-            assert receipt.recompute(built).epsilon <= 0.5 * 1.001
+@pytest.mark.parametrize(("mechanism", "other"), OF_RECORDS.values(), ids=OF_RECORDS)
+def test_what_is_asked_is_of_the_records_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, unit: Unit, mechanism: Mechanism, other: int
+) -> None:
+    """Of others, or thinner than one of them, each record would be hidden better than it was; in a choice's run too."""
+    monkeypatch.setattr("accounting.accountants.ACCOUNTANTS", (Certain(),))
+    choice, run = _planned(Selection(2), 1e-2), _planned(mechanism)
+    chosen = {"method": {"name": "tuning", "repeats": 2, "trials": [{"plan": plan_to_json(run)}]}}
+    for there, holds in ((20_000, True), (other, False)):
+        builds = [_of(run, records=there, unit=unit), _of(choice, records=there, unit=unit, **chosen)]
+        for built in builds if run.gdp() is not None else builds[:1]:
+            with contextlib.nullcontext() if holds else pytest.raises(ReceiptInvalid, match="other records than"):
+                assert receipt.recompute(built).epsilon == 1.0
+
+
+def test_fewer_rows_do_not_hide_a_bootstrap_sample() -> None:
+    """What a signer would gain by them: an epsilon of 0.81 for a run that costs 1."""
+    lie, truth = (_planned(Resampled(Laplace(), n), 2 / 0.667) for n in (2, 20_000))
+    assert receipt.recompute(_of(truth)).epsilon > 0.99
+    assert receipt.recompute(_of(lie, records=2)).epsilon < 0.81
+    with pytest.raises(ReceiptInvalid, match="other records than"):
+        receipt.recompute(_of(lie))
 
 
 def test_a_receipt_too_long_to_read_back_is_not_signed() -> None:
