@@ -93,8 +93,6 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation)
     # what the answers would cost without sampling is always there, and best where the rate is near 1
     found.append((search.largest(GaussianAccountant(), budget).total, GaussianAccountant()))
     best, accountant = max(found, key=lambda candidate: candidate[0])
-    if best == 0:
-        raise CalibrationFailed("no noise within reach meets this epsilon and delta for so many queries")
     return search.certified(accountant, best)
 
 
@@ -190,7 +188,9 @@ class _Search:
         return lambda total: self.epsilon(accountant, self.plan(total)) / self.privacy.epsilon
 
     def certified(self, accountant: Accountant, total: float) -> ReleasePlan:
-        """The plan of that total, as the accountant certifies it."""
+        """The plan of that total, as the accountant certifies it; `CalibrationFailed` if that is 0 or it does not."""
+        if total == 0:
+            raise CalibrationFailed("no noise within reach meets this epsilon and delta for so many queries")
         return self.confirmed(accountant, self.plan(total))
 
     def confirmed(self, accountant: Accountant, plan: Plan) -> ReleasePlan:

@@ -23,11 +23,11 @@ from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
 MOST_STEPS = 100_000
-_DETERMINANT = 0.1  # of epsilon, what the ratio of determinants may cost
+_DETERMINANT, _MOST = 0.1, 0.9  # of epsilon, what the ratio of determinants costs by default, and may cost
 _SHARE = 0.02  # of mu^2, for the noise on the solver's output
 _RADIUS = 0.01  # how close the solver comes, in units of G / (n (L + m)), the least a record's gradient moves theta
 _TAIL = math.sqrt(2000.0)  # ||b|| <= s (sqrt(d) + _TAIL) but for a chance of e^-1000
-_AMPLE = 20  # times G / mu*, a bound on the std of b for choosing radius and steps: at most 15 was found
+_AMPLE = 20  # times G / mu*, a bound on the std of b for choosing radius and steps where that ratio costs no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class ObjectivePerturbation(Strict):
     Parameters
     ----------
     steps : T; by default, and at least, what the rate of Nesterov's method needs to come within r; up to 100000
-    ridge : added to r's strength, in [0, 1e6]; by default what keeps k ln(1 + L / (k n m)) within a tenth of epsilon
+    ridge : added to r's strength, in [0, 1e6]; by default what keeps k ln(1 + L / (k n m)) within a tenth of epsilon;
+        what leaves it above nine tenths is refused
     radius : r, positive; by default a hundredth of G / (n (L + m)), which is less than the noise in the objective moves
         theta, and what the lattice of b and the rounding of a gradient allow
 
@@ -83,13 +84,19 @@ class ObjectivePerturbation(Strict):
             raise NeedsDelta("delta = 0 needs the exact minimizer in objective_perturbation, which no solver returns")
         if not isinstance(problem.regularizer, NoRegularizer | L2) or isinstance(problem.domain, Simplex):
             raise Unsuitable("objective_perturbation takes regularizer none or l2, and a domain around 0")
-        ridge = self.ridge
-        if ridge is None:
-            allowed = problem.unit.places * math.expm1(_DETERMINANT * privacy.epsilon / problem.unit.places)
-            ridge = max(0.0, problem.L / (problem.n * allowed) - problem.mu)
+        ridge = _least_ridge(problem, privacy, _DETERMINANT) if self.ridge is None else self.ridge
         if problem.mu + ridge <= 0:
             raise Unsuitable("objective_perturbation needs a strongly convex objective: l2, or a ridge above 0")
-        std = _AMPLE * problem.G / gauss_mu(privacy.epsilon, privacy.delta)
+        k = problem.unit.places
+        cost = k * math.log1p(problem.L / (k * problem.n * (problem.mu + ridge))) / privacy.epsilon
+        if cost > _MOST:
+            least = _least_ridge(problem, privacy, _MOST)
+            raise Unsuitable(
+                "objective_perturbation: beside so weak a ridge one record's curvature costs more than nine tenths of "
+                f"epsilon: ask for ridge {least * 1.01:.3g} or more, or leave it out"
+            )
+        ample = _AMPLE * max(1.0, (1 - _DETERMINANT) / (1 - cost))
+        std = ample * problem.G / gauss_mu(privacy.epsilon, privacy.delta)
         return self._filled_in(problem, problem.mu + ridge, ridge, std)
 
     def _filled_in(self, problem: Problem, strong: float, ridge: float, std: float) -> "ObjectivePerturbationRun":
@@ -178,6 +185,12 @@ class ObjectivePerturbationRun(DataRun):
     def _off(self, problem: Problem) -> float:
         """The per-record bound of w given theta: both runs may miss it by r, whatever the neighbors are."""
         return 2 * self.radius / apart(problem.relation)
+
+
+def _least_ridge(problem: Problem, privacy: Privacy, share: float) -> float:
+    """The one with which the ratio of determinants, k ln(1 + L / (k n m)), costs at most this share of epsilon."""
+    allowed = problem.unit.places * math.expm1(share * privacy.epsilon / problem.unit.places)
+    return max(0.0, problem.L / (problem.n * allowed) - problem.mu)
 
 
 def _bound(problem: Problem) -> float:

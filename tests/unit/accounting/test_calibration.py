@@ -13,7 +13,7 @@ from accounting.accountants import PldAccountant, RdpAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
-from accounting.mechanisms import Gaussian, PoissonGaussian, RandomIterate
+from accounting.mechanisms import Gaussian, PoissonGaussian, RandomIterate, RowObjectivePerturbation
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.search import Found, Point, largest
@@ -168,6 +168,12 @@ def test_a_curve_that_is_no_number_certifies_nothing(monkeypatch: pytest.MonkeyP
 def test_weights_are_bounded(weight: float) -> None:
     with pytest.raises(OutOfRange):
         Query("a", 1, Gaussian(), weight)
+
+
+def test_no_noise_is_said_where_none_would_do() -> None:
+    """Where a mechanism's own part of epsilon leaves nothing: the search's answer is 0, which is no total."""
+    with pytest.raises(CalibrationFailed, match="no noise within reach"):
+        calibrate((Query("a", 1, RowObjectivePerturbation(1e3)), Query("b", 1, Gaussian())), Privacy(1.0, 1e-6))
 
 
 def test_no_gaussian_at_delta_zero() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting import Privacy
+from accounting import Privacy, Unit
 from accounting.mechanisms import Laplace
 from accounting.noise import Noise
 from accounting.plan import Plan
@@ -19,6 +19,8 @@ from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic
 from solvers.methods import ObjectivePerturbation, OutputPerturbation
 from solvers.methods.data.descent import Piece
+from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
+from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from tests.support.runs import asked
@@ -169,4 +171,27 @@ def test_objective_perturbation_needs_curvature() -> None:
     with pytest.raises(Unsuitable, match="strongly convex"):
         ObjectivePerturbation(ridge=0.0).resolve(flat, Privacy(1.0, 1e-6))
     with pytest.raises(Unsuitable, match="ill-conditioned"):
-        ObjectivePerturbation(ridge=1e-9).resolve(replace(flat, row_norm=1e3), Privacy(1.0, 1e-6))
+        ObjectivePerturbation(ridge=1e-9).resolve(replace(flat, row_norm=1e3), Privacy(100.0, 1e-6))
+
+
+def test_a_ridge_so_weak_that_its_curvature_costs_all_of_epsilon_is_refused() -> None:
+    """Review: with l2 1e-6 and no ridge the calibration divided by the 0 that was left for noise."""
+    weak = Problem(Logistic(), L2(1e-6), n=1000, d=3, row_norm=1.0)
+    with pytest.raises(Unsuitable, match=r"nine tenths of epsilon: ask for ridge 0\.00017"):
+        plan(ObjectivePerturbation(ridge=0.0), weak, Privacy(1.0, 1e-6))
+    assert plan(ObjectivePerturbation(ridge=0.00018), weak, Privacy(1.0, 1e-6)).release.epsilon <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", [Unit(), Unit("person", 3)])
+@pytest.mark.parametrize("privacy", [Privacy(0.05, 1e-12), Privacy(1.0, 1e-2), Privacy(4.5, 1e-6)])
+def test_steps_are_enough_for_the_noise_whatever_the_ridge(unit: Unit, privacy: Privacy) -> None:
+    """They are counted before the noise is chosen, for a bound on it that a weak ridge had passed."""
+    flat, k = Problem(Logistic(), L2(0.0), n=1000, d=3, row_norm=1.0, unit=unit), unit.places
+    for share in (0.01, 0.1, 0.5, 0.8, 0.899):
+        ridge = flat.L / (flat.n * k * math.expm1(share * privacy.epsilon / k))
+        quoted = plan(ObjectivePerturbation(ridge=ridge), flat, privacy, preparation=Declared())
+        assert isinstance(quoted.method, ObjectivePerturbationRun)
+        std = quoted.release.plan.queries[0].noise_multiplier * flat.G
+        asked = ObjectivePerturbation(ridge=ridge, radius=quoted.method.radius)
+        assert asked._filled_in(flat, ridge, ridge, std * 1.05).steps <= quoted.method.steps
