@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from purse.errors import ClientError
 from purse.extras import needing
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Released = Model | DatasetProfile | ReleasedStatistic | ReleasedEvaluation
 """What a receipt may be for."""
+AsWritten = Mapping[str, Any]
+"""The same as a file holds it, every member of it."""
 
 
 class NotVerified(ClientError):
@@ -61,7 +63,7 @@ class Receipt:
     def verify(
         self,
         keys: KeySet | None = None,
-        model: Released | None = None,
+        model: Released | AsWritten | None = None,
         ledger: "Sequence[Entry | LedgerEntry] | None" = None,
         heads: "Collection[Head]" = (),
     ) -> "Verification":
@@ -72,7 +74,8 @@ class Receipt:
         Parameters
         ----------
         keys : the keys to trust instead of those that came with the download
-        model : also check that the receipt is for this model, or profile
+        model : also check that the receipt is for this model, or profile; of a file give the JSON value that it holds,
+            for what it holds beyond a model is not read into one
         ledger : also check that this ledger, exported or as `Client.ledger` answers, holds by itself, and holds the
             release and its charge
         heads : also check that the ledger contains these
@@ -95,7 +98,7 @@ class Receipt:
         self._is_of(model)
         return found
 
-    def verify_signature(self, keys: KeySet | None = None, model: Released | None = None) -> None:
+    def verify_signature(self, keys: KeySet | None = None, model: Released | AsWritten | None = None) -> None:
         """A trusted key signed exactly this receipt, and it is for this model; what it states is not recomputed.
 
         Raises
@@ -114,8 +117,8 @@ class Receipt:
             raise NotVerified(wrong)
         self._is_of(model)
 
-    def _is_of(self, model: Released | None) -> None:
-        if model is not None and self.facts["model_sha256"] != _digest(model):
+    def _is_of(self, model: Released | AsWritten | None) -> None:
+        if model is not None and _digest(model) != self.facts["model_sha256"]:
             raise NotVerified("the receipt is for another model")
 
     def save(self, folder: str | Path) -> tuple[Path, Path]:
@@ -171,7 +174,11 @@ def _found(
     return verify_receipt(document, trusted, entries, heads)
 
 
-def _digest(model: Released) -> str:
-    import rfc8785
+def _digest(model: Released | AsWritten) -> str:
+    from accounting.records.documents import canonical  # late: what signatures need
 
-    return hashlib.sha256(rfc8785.dumps(model.model_dump(mode="json"))).hexdigest()
+    document = model.model_dump(mode="json") if isinstance(model, BaseModel) else dict(model)
+    try:
+        return hashlib.sha256(canonical(document)).hexdigest()
+    except ValueError as error:
+        raise NotVerified(str(error)) from error

@@ -85,11 +85,23 @@ def _wrong(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger charged less than the receipt states"
     if any(charge.body.get(name, value) != value for name, value in names.items()):
         return "the ledger charged another analyst, dataset or method"
+    if None not in (parts := (stated.get("share"), charge.body.get("share"))) and parts[0] != parts[1]:
+        return "the ledger charged another share of the budget"
+    if not _stands_on(ledger[: charge.sequence], stated.get("profile")):
+        return "the ledger released no such profile before this charge"
     if not _is_registered(ledger, stated):
         return "the ledger is of other records, or other neighbors"
     if not _pays(_filter_at(ledger, charge), cost_from_json(charge.body["cost"]), plan_of(stated)):
         return "the ledger charged less than these queries cost"
     return None
+
+
+def _stands_on(before: Sequence[Entry], profile: dict[str, str] | None) -> bool:
+    """Whether the profile that a receipt names, if it names one, had been released."""
+    if profile is None:
+        return True
+    told = ((e.body["job"], e.body["model_sha256"]) for e in before if e.kind == "released")
+    return (profile["job"], profile["sha256"]) in told
 
 
 def _is_registered(ledger: Sequence[Entry], stated: Receipt) -> bool:

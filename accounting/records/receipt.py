@@ -350,7 +350,7 @@ def _certified(accountant: "Accountant", plan: "Plan", delta: float) -> float | 
 
 
 def _is_release(receipt: Receipt, entry: Entry) -> bool:
-    """Whether the entry hashes to its hash, stands where the receipt says, and releases this model of this job."""
+    """Whether the entry hashes to its hash, stands where the receipt says, and releases this model of this job then."""
     try:
         sound = entry.kind == "released" and entry.digest() == entry.hash
     except CodecError:
@@ -361,6 +361,7 @@ def _is_release(receipt: Receipt, entry: Entry) -> bool:
         and place == (receipt["sequence"], receipt["previous_hash"], receipt["hash"])
         and entry.body.get("job") == receipt["job"]
         and entry.body.get("model_sha256") == receipt["model_sha256"]
+        and entry.body.get("at") == receipt["issued_at"]
     )
 
 

@@ -133,6 +133,17 @@ def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT
     return "no trusted key made this signature"
 
 
+def named_key(signature: Any) -> str:
+    """The thumbprint of the key that a receipt's signature names: the one that made it, where `check_json` finds that.
+
+    Raises
+    ------
+    ReceiptInvalid
+        if it is no signature of a receipt.
+    """
+    return _kid(signature, RECEIPT)
+
+
 def sign_message(message: bytes, key: SigningKey) -> bytes:
     """The Ed25519 signature of a message that no JWS can be mistaken for: in what a JWS signs there is one full stop.
 

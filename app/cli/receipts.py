@@ -7,11 +7,14 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from accounting.errors import CodecError
 from accounting.privacy import Unit
-from app.cli.common import DEFAULT_URL, Job, Json, Refusal, Url, connect, emit, facts, percent, read_json
+from accounting.records.documents import parse
+from accounting.records.signing import named_key
+from app.cli.common import DEFAULT_URL, Job, Json, Refusal, Url, connect, emit, facts, percent
 from app.cli.ledger import Heads, read_entries, read_head
 from purse import Receipt, load
-from purse.receipts import Released, read_document
+from purse.receipts import AsWritten, Released, read_document
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import Model
 from purse.wire.neighbors import lines
@@ -70,7 +73,7 @@ def verify(
     trusted = keys or file.parent / "keys.json"
     if not trusted.exists():
         raise typer.BadParameter(f"no keys to trust: {trusted} is not there; name a file with --keys")
-    released = None if model is None else _released(model)
+    released = None if model is None else _written(model)
     entries = None if ledger is None else read_entries(ledger)
     receipt = load(file, trusted)
     found = receipt.verify(model=released, ledger=entries, heads=[read_head(given, trusted) for given in heads or ()])
@@ -79,7 +82,7 @@ def verify(
         json,
         lambda: facts(
             [
-                ("signature", "holds"),
+                ("signature", f"holds, by key {named_key(receipt.document.signature)} of {trusted}"),
                 ("stated", f"epsilon {found.stated_epsilon:.6g}"),
                 ("recomputed", f"epsilon {found.recomputed_epsilon:.6g} by {found.accountant}"),
                 *([] if model is None else [("model", "is the one released")]),
@@ -109,16 +112,20 @@ def ask(
         raise typer.Exit(1)
 
 
-def _released(file: Path) -> Released:
-    """A model, a profile, a statistic or an evaluation, as it was written to a file."""
-    document = read_json(file)
+def _written(file: Path) -> AsWritten:
+    """A model, a profile, a statistic or an evaluation, with all that its file holds."""
+    try:
+        document = parse(file.read_bytes())
+    except CodecError as error:
+        raise Refusal(f"--model {file}: {error}") from None
     found: tuple[type[Released], ...] = (DatasetProfile, ReleasedStatistic, ReleasedEvaluation)
     kinds = dict(zip(("profile", "statistic", "evaluation"), found, strict=True))
     kind = kinds.get(str(document.get("kind")) if isinstance(document, dict) else "", Model)
     try:
-        return kind.model_validate(document, strict=False, extra="ignore")
+        kind.model_validate(document, strict=False, extra="ignore")
     except ValidationError:
         raise Refusal(f"--model {file}: no model, profile, statistic or evaluation as a job released it") from None
+    return dict(document)
 
 
 def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:

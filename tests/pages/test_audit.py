@@ -103,7 +103,7 @@ def test_a_receipt_is_dropped_on_the_ledger_and_recomputed(auditor: Page, audite
     expect(checks).to_contain_text("needs `purse receipt verify`")
     _give(auditor, _signed({"id": "rcpt_elsewhere"}), _text(KEYS))
     expect(auditor.locator("output .wrong")).to_have_text("The receipt does not hold.")
-    expect(checks).to_contain_text("this ledger does not hold its release")
+    expect(checks).to_contain_text("the ledger's entry is not this release")
     assert requests == []
 
 

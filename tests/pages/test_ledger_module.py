@@ -2,22 +2,33 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
 
-from accounting import Privacy
+from accounting import Privacy, Unit
 from accounting.calibration import calibrate
 from accounting.filter import Filter
 from accounting.mechanisms import Laplace
 from accounting.plan import Query
 from accounting.records.chain import Entry
-from accounting.records.events import Charged, LedgerEvent, Promised, Refunded, RolledBack, Started
+from accounting.records.events import Charged, Joined, LedgerEvent, Opened, Promised, Refunded, RolledBack, Started
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
 from tests.support.javascript import AbstractModule, Thrown, in_node, in_page
 from tests.support.receipts import AT, GD, SVRG
-from tests.unit.accounting.test_offline import BROKEN, LEDGER, RULE, chain, job, relinked
+from tests.unit.accounting.test_offline import (
+    BROKEN,
+    LEDGER,
+    NOT_HELD,
+    RULE,
+    chain,
+    job,
+    relinked,
+    signed,
+    told_of,
+)
 
 PLANS = {"ada": (GD, 0.5), "bob": (SVRG, 0.3), "cyn": (GD, 0.2)}
 
@@ -42,6 +53,28 @@ def extended(entries: Sequence[Entry], state: LedgerState, *events: LedgerEvent)
         state, entry = advance(state, event, AT)
         found.append(entry)
     return found, state
+
+
+@pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
+def test_a_receipt_that_the_ledger_does_not_hold_is_found(
+    module: AbstractModule, ledger: list[Entry], why: str
+) -> None:
+    """In the same words, except what a charge must be for these queries, which is not computed here."""
+    found = module.call("wrong", [entry.to_json() for entry in ledger], told_of(ledger, why)["receipt"])
+    assert found == (None if "these queries" in why else why)
+
+
+def test_a_receipt_is_found_in_its_ledger(module: AbstractModule) -> None:
+    joined = chain(*job("j1"), Joined("d2", 50, "ada"), *job("j2"), dataset="d0")
+    for dataset, rows, holds in (("d0", 20_000, True), ("d2", 50, True), ("d2", 20_000, False), ("d1", 50, False)):
+        said = signed(entry=joined[7], job="j2", dataset=dataset, records=rows)["receipt"]
+        assert (module.call("wrong", [entry.to_json() for entry in joined], said) is None) is holds
+    for registered, claimed in product((None, Unit(), Unit("person", 8)), (Unit(), Unit("person", 8))):
+        state, first = advance(None, Opened("d1", 20_000, RULE, unit=registered), AT)
+        entries, _ = extended([first], state, *job("j1"))
+        said = signed(entry=entries[3], unit=claimed)["receipt"]
+        found = module.call("wrong", [entry.to_json() for entry in entries], said)
+        assert (found is None) is (claimed == (registered or Unit()))
 
 
 def busy(kind: Any) -> tuple[list[Entry], LedgerState]:

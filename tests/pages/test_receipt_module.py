@@ -365,6 +365,7 @@ def test_the_ledgers_entry_must_be_this_release(module: AbstractModule) -> None:
         (GOOD, Entry(ENTRY.sequence, "failed", ENTRY.body, ENTRY.previous_hash, ENTRY.hash)),
         (document(make(job="j2")), ENTRY),
         (document(make(model_sha256="cd" * 32)), ENTRY),
+        (document(make(issued_at="1999-01-01T00:00:00Z")), ENTRY),
         (document(make(entry=failed)), failed),
     ):
         found = checked(module, of, entry=entry)

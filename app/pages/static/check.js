@@ -44,10 +44,10 @@ export function sorted(texts) {
 }
 
 /** Whether a ledger that was followed holds the receipt's release, as one more of the checks. */
-async function inLedger(receipt, ledger) {
-  const is = ledger.heads.get(receipt.sequence) === receipt.hash;
-  const says = is ? `entry ${receipt.sequence} of this ledger is its release` : "this ledger does not hold its release";
-  return { what: "ledger", holds: is, says };
+function inLedger(receipt, ledger) {
+  const wrong = ledger.wrong(receipt);
+  const says = wrong ?? `entry ${receipt.sequence} of this ledger is its release, and its charge is as stated`;
+  return { what: "ledger", holds: wrong === null, says };
 }
 
 /** All that can be found of these texts; `Invalid` if one of them is malformed, or there is no receipt. */
@@ -57,7 +57,7 @@ export async function found(texts, keys, ledger = null) {
   const result = await verify(given.receipt, given.keys ?? keys, { model: given.model ?? null });
   const lines = given.ledger?.split("\n").filter((line) => line.trim() !== "");
   const followed = lines ? await follow(lines.map(parse)) : ledger;
-  if (followed) result.checks.push(await inLedger(result.receipt, followed));
+  if (followed) result.checks.push(inLedger(result.receipt, followed));
   const holds = result.checks.some((check) => check.holds === false) ? false : result.holds;
   return { ...result, holds, own: given.keys !== undefined };
 }

@@ -16,6 +16,10 @@ const STEPS = {
 
 const numbers = (cost) => cost.map(BigInt);
 const plus = (a, b, sign = 1n) => a.map((each, i) => each + sign * b[i]);
+const guarded = ({ neighbors, unit, ...said }) => {
+  const { name = "row", max_rows: most = null } = unit ?? {};
+  return canonical([neighbors, name, most, said[`${name}s`] ?? null]);
+}; // the relation, the unit and n, as a registration or a receipt says them
 const ratio = (a, b) => Number((a * 10n ** 18n) / b) / 1e18;
 
 /** Where a ledger stands after the entries that were added, all of which follow from those before them. */
@@ -29,6 +33,7 @@ export class Ledger {
   live = new Map(); // by job, or by the entry's number: {at, analyst, method, cost} of what is charged
   changes = []; // {at, analyst, method, cost, sign}, in order
   heads = new Map(); // by sequence number, the hash
+  entries = new Map(); // by sequence number, each as it was added
   #stages = new Map(); // by job, its last step; "ended" after its end
 
   /** Adds the next entry; `Invalid` if it does not hash to its hash, does not follow, or charges too much. */
@@ -41,6 +46,7 @@ export class Ledger {
     this.#record(sequence, kind, body);
     [this.sequence, this.hash] = [sequence, hash];
     this.heads.set(sequence, hash);
+    this.entries.set(sequence, entry);
   }
 
   #record(sequence, kind, body) {
@@ -99,6 +105,36 @@ export class Ledger {
     this.live.delete(job);
     this.changes.push({ ...charge, at, sign: -1n });
     [this.spent, this.whole] = [plus(this.spent, charge.cost, -1n), false];
+  }
+
+  /** What it records otherwise than a receipt of a release in it, as `verify_receipt` of accounting.records.offline says
+   * it; null if nothing. Whether the charge is what the queries cost is left to `purse receipt verify`. */
+  wrong(receipt) {
+    const [entry, all] = [this.entries.get(receipt.sequence), [...this.entries.values()]];
+    if (!entry) return "the ledger ends before this release";
+    const same = (part, names) => names.every((name) => part[name] === receipt[name]);
+    const isThis = same(entry, ["hash", "previous_hash"]) && same(entry.body, ["job", "model_sha256"]);
+    if (!isThis || entry.kind !== "released" || entry.body.at !== receipt.issued_at) {
+      return "the ledger's entry is not this release";
+    }
+    const { sequence, body: charge } = all.find(({ kind, body }) => kind === "charged" && body.job === receipt.job);
+    if (receipt.epsilon > charge.epsilon * (1 + 1e-9) || receipt.delta > charge.delta) {
+      return "the ledger charged less than the receipt states";
+    }
+    const differs = (said, stated) => said !== undefined && said !== stated;
+    const { analyst, dataset, method, share, profile } = receipt;
+    if (differs(charge.analyst, analyst) || differs(charge.dataset, dataset) || differs(charge.method, method.name)) {
+      return "the ledger charged another analyst, dataset or method";
+    }
+    if ((share ?? null) !== null && differs(charge.share, share)) return "the ledger charged another share of the budget";
+    const isProfile = ({ kind, body }) =>
+      kind === "released" && body.job === profile.job && body.model_sha256 === profile.sha256;
+    if (profile && !all.slice(0, sequence).some(isProfile)) {
+      return "the ledger released no such profile before this charge";
+    }
+    const known = all.find(({ kind, body }) => (kind === "opened" || kind === "joined") && body.dataset === dataset);
+    const isOf = known && guarded({ ...all[0].body, ...known.body }) === guarded(receipt);
+    return isOf ? null : "the ledger is of other records, or other neighbors";
   }
 
   /** Whether some coordinate holds it, and the slack of approximations, which is the last, does too. */
@@ -182,6 +218,11 @@ export async function follow(entries) {
   const ledger = new Ledger();
   for (const entry of entries) await ledger.add(entry);
   return ledger;
+}
+
+/** What the ledger of all these entries records otherwise than a receipt, or null. */
+export async function wrong(entries, receipt) {
+  return (await follow(entries)).wrong(receipt);
 }
 
 /** What `follow` leads to, as JSON: for whoever is no page. */

@@ -52,7 +52,6 @@ export function canonical(value) {
 }
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** `value`, if it is an object with the required keys, perhaps the optional ones, and no others. */
 function fields(value, required, what = "it", optional = []) {
   if (!isObject(value)) refuse(`${what} must be an object`);
@@ -355,7 +354,8 @@ export async function isSound(entry) {
 async function isRelease(receipt, entry) {
   const says = (part, names) => names.every((name) => part[name] === receipt[name]);
   const isHere = (await isSound(entry)) && says(entry, ["sequence", "previous_hash", "hash"]);
-  return isHere && entry.kind === "released" && says(entry.body, ["job", "model_sha256"]);
+  const isThis = isHere && entry.kind === "released" && says(entry.body, ["job", "model_sha256"]);
+  return isThis && entry.body.at === receipt.issued_at;
 }
 
 /** What was found of a receipt: `holds` is true if all was checked and holds, null if something could not be checked,

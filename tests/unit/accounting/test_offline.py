@@ -27,7 +27,7 @@ from accounting.records.events import (
     Started,
 )
 from accounting.records.heads import read_head, sign_head
-from accounting.records.ledger import advance
+from accounting.records.ledger import advance, share
 from accounting.records.offline import shares, verify_ledger, verify_receipt
 from tests.support.receipts import AT, GD, KEY, KEYS, MODEL, SVRG, make
 
@@ -147,6 +147,21 @@ def test_a_receipt_is_found_in_its_ledger() -> None:
     assert (found.holds, found.chain, found.reason) == (True, True, None)
 
 
+PART = Charged("j1", PAID, Privacy(0.5, 1e-6))
+SHARE = share(advance(verify_ledger(chain()), PART, AT)[0], PAID)
+
+
+def told_of(ledger: list[Entry], why: str) -> dict[str, Any]:
+    """A receipt that this ledger does not hold for this reason."""
+    if "release" in why.replace("released", ""):
+        return signed()
+    more: dict[str, Any] = {"share": SHARE / 2} if "share" in why else {}
+    if "profile" in why:
+        more = {"profile": {"job": "p1", "sha256": MODEL}}
+    (entry,) = (entry for entry in ledger if entry.kind == "released" and entry.body["job"] == "j1")
+    return signed(entry=entry, **more)
+
+
 NOT_HELD = {
     "ends before": (LEDGER[:3], "the ledger ends before this release"),
     "told anew": (_rewritten(), "the ledger's entry is not this release"),
@@ -158,15 +173,37 @@ NOT_HELD = {
         "the ledger charged another analyst, dataset or method",
     ),
     "charged for less": (chain(*job("j1", 0.25)), "the ledger charged less than the receipt states"),
+    "of another share": (
+        chain(replace(PART, share=SHARE), *job("j1")[1:]),
+        "the ledger charged another share of the budget",
+    ),
+    "before its profile": (chain(*job("j1"), *job("p1")), "the ledger released no such profile before this charge"),
+    "by another profile": (
+        chain(Charged("p1", PAID, Privacy(0.5, 1e-6)), Started("p1", 1), Released("p1", 1, "ef" * 32), *job("j1")),
+        "the ledger released no such profile before this charge",
+    ),
     "charged less": (chain(*job("j1", 0.5, (PAID[0] * 9 // 10,))), "the ledger charged less than these queries cost"),
 }
 
 
 @pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
 def test_a_receipt_that_the_ledger_does_not_hold_is_found(ledger: list[Entry], why: str) -> None:
-    document = signed() if "release" in why else signed(entry=ledger[3])
-    found = verify_receipt(document, KEYS, ledger)
+    found = verify_receipt(told_of(ledger, why), KEYS, ledger)
     assert (found.holds, found.signature, found.chain, found.reason) == (False, True, False, why)
+
+
+def test_share_time_and_profile_of_a_receipt_are_the_ledgers() -> None:
+    """A share, where both state one; a profile that was released before the charge of the job that stands on it."""
+    before = verify_ledger(chain(*job("p1")))
+    taken = share(advance(before, PART, AT)[0], PAID)
+    ledger = chain(*job("p1"), replace(PART, share=taken), *job("j1")[1:])
+    entry, profile = ledger[-1], {"job": "p1", "sha256": MODEL}
+    for more in ({}, {"share": taken}, {"profile": profile}, {"share": taken, "profile": profile}):
+        assert verify_receipt(signed(entry=entry, **more), KEYS, ledger).holds
+    assert verify_receipt(signed(share=0.5), KEYS, LEDGER).holds, "written before charges stated theirs"
+    for wrong in ({"share": taken / 2}, {"profile": profile | {"job": "j1"}}, {"issued_at": "1999-01-01T00:00:00Z"}):
+        found = verify_receipt(signed(entry=entry, **wrong), KEYS, ledger)
+        assert (found.holds, found.signature, found.chain) == (False, True, False)
 
 
 def test_a_receipt_claims_the_unit_that_the_ledger_opened_with() -> None:

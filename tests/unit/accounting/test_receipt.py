@@ -292,7 +292,11 @@ def test_the_ledger_must_hold_the_release(entry: Entry) -> None:
     assert found.reason == "the ledger's entry is not this release"
 
 
-@pytest.mark.parametrize("change", [{"job": "j2"}, {"model_sha256": "cd" * 32}], ids=["job", "model"])
+@pytest.mark.parametrize(
+    "change",
+    [{"job": "j2"}, {"model_sha256": "cd" * 32}, {"issued_at": "1999-01-01T00:00:00Z"}],
+    ids=["job", "model", "time"],
+)
 def test_a_receipt_of_another_release_than_its_entry_says_does_not_hold(change: dict[str, Any]) -> None:
     """The server signed it, but the entry it names released another job, or another model."""
     found = receipt.verify(document(make(**change)), KEYS, ENTRY)

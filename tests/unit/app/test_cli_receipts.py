@@ -1,0 +1,95 @@
+"""`purse receipt verify` from files alone: which keys it trusted, and that a model's file is the one released."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accounting.records import receipt
+from accounting.records.documents import canonical
+from app.cli import main
+from purse.receipts import NotVerified, load
+from tests.support.receipts import KEY, KEYS, make
+
+MODEL: dict[str, Any] = {
+    "kind": "linear",
+    "loss": "logistic",
+    "coefficients": [0.7],
+    "intercept": 0.1,
+    "features": [{"name": "age", "type": "number", "lower": 0.0, "upper": 50.0, "default": 10.0}],
+    "link": "logistic",
+    "classes": ["low", "high"],
+    "target": {"name": "y", "type": "category", "categories": ["low", "high"]},
+    "row_norm": 2.0,
+    "job": "j1",
+    "privacy": {
+        "epsilon": 0.5,
+        "delta": 1e-6,
+        "neighbors": "replace_one",
+        "rows": 20_000,
+        "event": {},
+        "accountant": "exact_gaussian",
+        "accountant_version": "1",
+    },
+}
+TEXT = json.dumps(MODEL)
+OTHERS = {
+    "what it has beside": json.dumps(MODEL | {"accuracy": 0.99}),
+    "a promise it does not make": json.dumps(MODEL | {"privacy": MODEL["privacy"] | {"certified_epsilon": 0.001}}),
+    "a number as text": json.dumps(MODEL | {"intercept": "0.1"}),
+    "another number": json.dumps(MODEL | {"intercept": 0.2}),
+    "a repeated key": TEXT.replace('"intercept": 0.1', '"intercept": 99.0, "intercept": 0.1'),
+    "no number": TEXT.replace('"intercept": 0.1', '"intercept": NaN'),
+    "no model": "[]",
+}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A receipt of the model, its keys, and the model, indented as `purse model` writes it."""
+    built = make(model_sha256=hashlib.sha256(canonical(MODEL)).hexdigest())
+    (tmp_path / "receipt.json").write_text(json.dumps({"receipt": built, "signature": receipt.sign(built, KEY)}))
+    (tmp_path / "keys.json").write_text(json.dumps(KEYS))
+    (tmp_path / "model.json").write_text(json.dumps(MODEL, indent=2, ensure_ascii=False))
+    return tmp_path
+
+
+def verified(folder: Path, *more: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["receipt", "verify", str(folder / "receipt.json"), *more])
+    return int(ended.value.code or 0)
+
+
+def test_it_says_which_key_signed_and_what_made_it_trusted(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key file that lies beside the receipt came, perhaps, from where the receipt did."""
+    assert verified(kept) == 0
+    beside = f"holds, by key {KEY.private.thumbprint()} of {kept / 'keys.json'}"
+    assert beside in capsys.readouterr().out
+    (kept / "keys.json").rename(kept / "of-march.json")
+    assert verified(kept, "--keys", str(kept / "of-march.json")) == 0
+    assert str(kept / "of-march.json") in capsys.readouterr().out
+
+
+def test_a_file_is_the_model_released_with_all_that_it_holds(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verified(kept, "--model", str(kept / "model.json")) == 0
+    assert "is the one released" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
+def test_a_file_that_says_more_or_otherwise_is_not_the_one_released(
+    kept: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """As the browser's check has it: what is hashed is the file's own value, and not what a model reads of it."""
+    (kept / "other.json").write_text(text)
+    assert verified(kept, "--model", str(kept / "other.json")) == 1
+    assert "is the one released" not in capsys.readouterr().out
+
+
+def test_a_receipt_takes_a_model_as_its_file_holds_it(kept: Path) -> None:
+    found = load(kept / "receipt.json", kept / "keys.json")
+    found.verify_signature(model=MODEL)
+    for wrong in (MODEL | {"accuracy": 0.99}, MODEL | {"rows": 2**60}):
+        with pytest.raises(NotVerified):
+            found.verify_signature(model=wrong)
