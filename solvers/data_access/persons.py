@@ -4,6 +4,7 @@ Promise: places are a function of whose rows there are and of fresh bits; replac
 replaces what is in that person's places, and the law of all other places stays. Proof: docs/proofs/persons.md.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,7 +54,8 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
 
     Parameters
     ----------
-    ids : for each row the name of its person, a whole number or text; persons without rows are those that n has more
+    ids : for each row the name of its person, a whole number or text; persons without rows are those that n has more,
+        perhaps all of them
 
     Raises
     ------
@@ -61,6 +63,8 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
         if X and y are not rows of the problem's, or there are more persons than its n.
     """
     named = np.asarray(ids)
+    if named.ndim == 1 and not len(named) and named.dtype.kind in "fiuUS":  # of an empty list NumPy makes floats
+        return _without_rows(X, y, problem)
     if named.dtype.kind not in "iuUS" or named.ndim != 1:
         raise Unsuitable("persons are named by whole numbers or text, one for each row")
     names, owners = np.unique(named, return_inverse=True)
@@ -72,3 +76,19 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
     targets: Vector = np.where(present, inputs.targets(y, rows)[at], 0.0)
     records = taken(inputs.records(X, rows).records(rows), found)
     return Data.coded(_Placed(records), targets, problem, present)
+
+
+def _without_rows(X: Any, y: Any, problem: Problem) -> Data:
+    """All places empty, of records stored as those of X would be: a neighbor of what one person's rows make."""
+    one, none = replace(problem, n=1, unit=Unit()), np.zeros(problem.places, dtype=np.bool_)
+    if hasattr(X, "tocsr"):
+        shape, blank = X.shape, type(X.tocsr())((1, problem.d), dtype=np.float64)
+    elif isinstance(X, Mapping) or hasattr(X, "columns"):
+        names = list(X if isinstance(X, Mapping) else getattr(X, "column_names", X.columns))
+        shape, blank = (max((len(X[name]) for name in names), default=0),), {name: np.zeros(1) for name in names}
+    else:
+        shape, blank = np.shape(X), np.zeros((1, problem.d))
+    if shape not in ((0,), (0, problem.d)) or len(y):
+        raise Unsuitable("X and y must have a row for each name of a person")
+    records = taken(inputs.records(blank, one).records(one), np.full(problem.places, -1))
+    return Data.coded(_Placed(records), np.zeros(problem.places), problem, none)

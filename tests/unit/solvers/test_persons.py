@@ -5,6 +5,8 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
@@ -116,6 +118,41 @@ def test_sparse_rows_are_grouped_too() -> None:
     ]
     assert np.array_equal(rows_of(made[0]), rows_of(made[1]))
     assert [data.present().sum() for data in made] == [3, 3]
+
+
+def test_nobody_s_rows_are_a_neighbor_of_one_person_s() -> None:
+    """Review: with no rows at all it raised, which told whether the only person with rows has any."""
+    columns = Columns((1, 3))
+    declared = Problem(Squared(), n=3, d=5, row_norm=columns.row_norm, columns=columns, unit=Unit("person", 2))
+    plain = Problem(Squared(), n=3, d=2, row_norm=1.0, unit=Unit("person", 2))
+    table = {"a": np.array([0.5]), "b": np.array([1])}
+    forms = (
+        (plain, np.ones((1, 2))),
+        (plain, sparse.csr_array(np.ones((1, 2)))),
+        (declared, np.array([[0.5, 0, 1, 0, 1]])),
+        (declared, sparse.csr_array([[0.5, 0, 1, 0, 1]])),
+        (declared, table),
+        (declared, pl.DataFrame(table)),
+        (declared, pa.table(table)),
+    )
+    for problem, X in forms:
+        none = {name: X[name][:0] for name in X} if isinstance(X, dict) else X[:0]
+        for ids in (np.array([]), np.array([], dtype=np.int64), np.array([], dtype="U1")):
+            data = of_persons(none, np.empty(0), ids, problem, Noise(SeededBits(4)))
+            one = of_persons(X, np.ones(1), [7], problem, Noise(SeededBits(4)))
+            assert (data.present().sum(), one.present().sum()) == (0, 1)
+            assert not rows_of(data).any()
+            assert [(np.shape(a), type(a)) for a in data.records[:9]] == [
+                (np.shape(a), type(a)) for a in one.records[:9]
+            ]
+            assert data.is_sparse == one.is_sparse
+        found = solve(methods.DpGd(steps=2), problem, none, np.empty(0), Privacy(1.0, 1e-6), Declared(), persons=[])
+        assert found.coefficients.shape == (problem.d,)
+    for wrong in (np.ones((1, 2)), np.ones((0, 3)), sparse.csr_array((1, 2)), {"a": np.ones(1), "b": np.ones(1)}):
+        with pytest.raises(Unsuitable, match="a row for each name"):
+            of_persons(wrong, np.empty(0), [], plain, Noise(SeededBits(4)))
+    with pytest.raises(Unsuitable, match="a row for each name"):
+        of_persons(np.ones((0, 2)), np.ones(1), [], plain, Noise(SeededBits(4)))
 
 
 def test_what_is_said_of_persons_must_fit() -> None:
