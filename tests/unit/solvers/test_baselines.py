@@ -211,7 +211,7 @@ class TestAdaSsp:
             (Problem(Squared(), L1(0.1), n=60, d=3, row_norm=1.0), PRIVACY, "none or l2"),
             (Problem(Squared(), L2(0.1), L2Ball(1.0), n=60, d=3, row_norm=1.0), PRIVACY, "free"),
             (Problem(Squared(), n=60, d=2000, row_norm=1.0), PRIVACY, "1024"),
-            (LEAST_SQUARES, Privacy(1.0, 0.0), "pure"),
+            (LEAST_SQUARES, Privacy(1.0, 0.0), "delta > 0"),
         ],
     )
     def test_refusals_name_the_assumption(self, problem: Problem, privacy: Privacy, why: str) -> None:
