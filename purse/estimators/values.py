@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from purse.frames import held, is_frame, raw
 from purse.wire.columns import Column, NumberColumn
+from solvers.data_access.inputs import entered
 
 _WHOLE = 2**63  # from there on a number counts as the float that it is, if it is one
 
 
 def untyped(values: Any) -> Any:
     """What has a type already, as it is; anything else as an array of objects, so that no value gives all its type."""
-    if values is None or hasattr(values, "__array__") or hasattr(values, "tocsr"):
+    if hasattr(values, "tocsr"):
+        return entered(values)
+    if values is None or hasattr(values, "__array__"):
         return values
     return np.array(values, dtype=object)
 

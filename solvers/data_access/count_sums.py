@@ -42,9 +42,10 @@ class Histograms(Work):
             here, size = data.present(rows).astype(np.float64), len(first) * self.bins
             zeros = _part(np.zeros(len(first)), columns_of(data), self.bins) + first
             parts = _part(values, columns_of(data), self.bins, entry) + first[entry]
+            counts = np.zeros(size)  # doubles: of no entries `bincount` makes integers
+            counts[zeros] = here.sum()  # all but those with an entry; whole numbers, in whatever order
             moved = np.bincount(parts, here[row], minlength=size) - np.bincount(zeros[entry], here[row], minlength=size)
-            moved[zeros] += here.sum()  # all but those with an entry; whole numbers, in whatever order
-            return moved
+            return counts + moved
 
         return of_entries if data.is_sparse else counted
 

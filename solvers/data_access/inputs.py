@@ -57,6 +57,18 @@ def targets(y: Any, problem: Problem) -> Vector:
     return found
 
 
+def entered(X: Any) -> Any:
+    """SciPy's sparse matrix, with all the entries that were handed in: one of coordinates as rows, any other as it is.
+
+    SciPy itself adds up on that way what has one coordinate, in an order that the entries of other rows can change.
+    """
+    if X.format != "coo":
+        return X
+    X = type(X)((X.data, X.coords), shape=X.shape)
+    X.has_canonical_format = True  # so nothing is added up
+    return X.tocsr()
+
+
 def of_arrays(X: NDArray[np.float64], y: Vector, problem: Problem, present: NDArray[np.bool_] | None = None) -> Data:
     """The data of a problem, from unfolded rows.
 
@@ -113,14 +125,18 @@ def _numbers(values: Any, otherwise: str) -> Vector:
 
 
 def _sparse(X: Any, problem: Problem) -> Sparse:
-    rows = X.tocsr()
+    rows = entered(X).tocsr()
     if rows.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
     # Made anew, arrays shared: what X remembers of its own form may be no longer so, and a norm counts an entry once.
     rows = type(rows)((rows.data, rows.indices, rows.indptr), shape=rows.shape)
     values = _numbers(rows.data, _TAKEN)
+    if (rows.indptr[1:] < rows.indptr[:-1]).any():  # SciPy would write outside
+        raise Unsuitable("sparse rows must begin one after the other")
     if not rows.has_canonical_format:  # entries of one coordinate are one
         rows = rows.copy()
+        # SciPy sorts all rows or none, by whether one is out of order, and equal coordinates change places: sort each.
+        rows.has_sorted_indices = False
         rows.sum_duplicates()
         values = _numbers(rows.data, _TAKEN)
     found = Sparse(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), values)

@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import purse
+from purse.estimators.values import columns
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("scikit_learn")]  # the first of them loads it
 
@@ -70,3 +72,18 @@ def test_columns_of_a_frame_are_read_each_by_itself(library: str, beside: list[A
     assert (found["id"], found["flag"]) == (0, 0)
     twice = model.fit(frame, [0, 1, 1]).decision_function(frame)
     assert twice.shape == (3,)
+
+
+@pytest.mark.parametrize("kind", [sparse.coo_array, sparse.coo_matrix])
+def test_where_a_record_s_entries_stand_changes_no_other_record(kind: Any) -> None:
+    """1 and 38 times 1e-16 are 1 or more than 1, by the order in which they are added."""
+    n, model = 20, _logistic(bounds=(0, 1))
+
+    def read(first: bool) -> list[float]:
+        values, row = [1.0, *[1e-16] * 38] * n, np.repeat(np.arange(n), 39).tolist()
+        values, row = ([0.5, *values], [n, *row]) if first else ([*values, 0.5], [*row, n])
+        X = model._taken(kind((values, (row, [0] * len(row))), shape=(n + 1, 1)))
+        [column] = columns(X, model._features(X))
+        return np.asarray(column).tolist()
+
+    assert read(True) == read(False)

@@ -115,6 +115,30 @@ def test_what_a_matrix_remembers_of_its_form_is_not_trusted(kind: Any) -> None:
     assert X.nnz == 3
 
 
+@pytest.mark.parametrize("kind", ["csr_array", "csr_matrix", "coo_array", "coo_matrix"])
+def test_the_order_of_a_record_s_entries_changes_no_other_record(kind: str) -> None:
+    """1 and 38 times 1e-16 are 1 or more than 1, beyond what is declared, by the order in which they are added."""
+    n, own = 50, [1.0, *[1e-16] * 38, 1.0]
+    columns = Columns((1, 1))
+    given = Problem(Logistic(), n=n, d=3, row_norm=columns.row_norm, columns=columns)
+
+    def others(last: list[int]) -> Floats:
+        values = np.array(own * (n - 1) + [0.5, 0.25, 1.0])
+        at = np.array(([0] * 39 + [2]) * (n - 1) + last)
+        row = np.append(np.repeat(np.arange(n - 1), 40), [n - 1] * 3)
+        form = ((row, at),) if kind.startswith("coo") else (at, np.append(np.arange(n) * 40, len(at)))
+        return rows_of(made(getattr(sp, kind)((values, *form), shape=(n, 3)), given))[:-1]
+
+    assert np.array_equal(others([0, 1, 2]), others([1, 0, 2]))
+
+
+def test_rows_that_do_not_begin_one_after_the_other_are_refused() -> None:
+    X = sp.csr_array((np.ones(10), np.arange(10)[::-1] % 5, [0, 3, 5, 8, 10]), shape=(4, 5))
+    X.indptr[1:3] = 5, 3
+    with pytest.raises(Unsuitable, match="one after the other"):
+        made(X, problem(Logistic(), d=5, n=4))
+
+
 def test_replacing_a_sparse_row_moves_the_answer_within_its_bound() -> None:
     one, two = sparse().tolil(), sparse().tolil()
     two[11] = np.random.default_rng(9).standard_normal(D) * 5

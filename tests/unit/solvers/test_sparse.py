@@ -248,6 +248,15 @@ def test_the_bound_of_variances_covers_that_a_computed_norm_shortens(monkeypatch
     assert 1 + p * 2.0**-53 < bounds[0] / exact < 1 + 2 * p * 2.0**-53
 
 
+def test_rows_without_an_entry_are_counted_as_well() -> None:
+    """Else whether there is one in a piece of them would be told by an error."""
+    X = rows()
+    X[:, NUMBERS] = 0.0
+    one, two = (data.total(Histograms(4)) for data in both(Logistic(), X))
+    assert one.tolist() == two.tolist()
+    assert one.sum() == N * P
+
+
 def test_zeros_that_are_stored_are_none() -> None:
     X = sp.csr_array(rows())
     X.data[::5] = np.where(X.data[::5] == 1, 1.0, 0.0)
