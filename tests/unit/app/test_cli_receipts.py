@@ -11,9 +11,10 @@ from accounting.records import receipt
 from accounting.records.documents import canonical
 from app.cli import main
 from purse.receipts import NotVerified, load
+from purse.wire.models import Model
 from tests.support.receipts import KEY, KEYS, make
 
-MODEL: dict[str, Any] = {
+_SAID: dict[str, Any] = {
     "kind": "linear",
     "loss": "logistic",
     "coefficients": [0.7],
@@ -34,6 +35,7 @@ MODEL: dict[str, Any] = {
         "accountant_version": "1",
     },
 }
+MODEL = Model.model_validate(_SAID).model_dump(mode="json")  # whole, as a job releases it
 TEXT = json.dumps(MODEL)
 OTHERS = {
     "what it has beside": json.dumps(MODEL | {"accuracy": 0.99}),
