@@ -133,10 +133,14 @@ def growth(repeats: int) -> None:
 
 def memory() -> None:
     """A job's own peak, its process measured: the files are mapped, and what is read of them is the system's cache."""
-    for n in (10**6, 10**7):
+    for n, widths, layout in (
+        (10**6, ADULT, "like Adult's"),
+        (10**7, ADULT, "like Adult's"),
+        (10**6, (1, 1, 10**5), "of two numbers and a category of 1e+05 values"),
+    ):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [sys.executable, "-m", "benchmarks.coded_job", folder, str(n)],
+                [sys.executable, "-m", "benchmarks.coded_job", folder, str(n), *map(str, widths)],
                 check=True,
                 capture_output=True,
                 text=True,
@@ -144,8 +148,8 @@ def memory() -> None:
             )
         told: dict[str, Any] = json.loads(done.stdout)
         print(
-            f"a job ({told['method']}) on {n:.0e} records: at the peak {told['anonymous'] / 1e6:.0f} MB beyond "
-            f"what its process held before, {told['all'] / 1e6:.0f} MB in all, {told['stored'] / 1e6:.0f} MB stored, "
+            f"a job ({told['method']}) on {n:.0e} records {layout}: at the peak "
+            f"{told['anonymous'] / 1e6:.0f} MB beyond what its process held before, {told['all'] / 1e6:.0f} MB in all, {told['stored'] / 1e6:.0f} MB stored, "
             f"{told['seconds']:.1f} s"
         )
 

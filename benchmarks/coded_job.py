@@ -12,7 +12,6 @@ from accounting.privacy import Privacy
 from app.sources.design import Design
 from app.sources.matrix import CodedWriter, checksum, code_count
 from app.wire import JobPrivacy, JobRequest
-from benchmarks.coded import ADULT
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import Budget, DatasetSpec
 from solvers import plan
@@ -25,13 +24,13 @@ from solvers.solve import run
 _ROWS = 100_000
 
 
-def stored(folder: Path, n: int) -> list[Column]:
-    """Writes n records as an upload would; returns the declaration."""
+def stored(folder: Path, n: int, widths: tuple[int, ...]) -> list[Column]:
+    """Writes n records as an upload would, the last column the target; returns the declaration."""
     columns: list[Column] = [
         NumberColumn(name=f"x{j}", type="number", lower=-1.0, upper=1.0)
         if width == 1
         else CategoryColumn(name=f"x{j}", type="category", categories=[str(k) for k in range(width - 1)])
-        for j, width in enumerate((*ADULT, 3))
+        for j, width in enumerate((*widths, 3))
     ]
     rng = np.random.default_rng(1)
     with CodedWriter(folder, [code_count(column) for column in columns]) as writer:
@@ -66,9 +65,9 @@ class Peak(threading.Thread):
 
 
 def main() -> None:
-    """`python -m benchmarks.coded_job FOLDER N`."""
+    """`python -m benchmarks.coded_job FOLDER N WIDTH ...`: of each column, 1 for a number, else its categories."""
     folder, n = Path(sys.argv[1]), int(sys.argv[2])
-    columns = stored(folder, n)
+    columns = stored(folder, n, tuple(map(int, sys.argv[3:])))
     spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-9))
     target = columns[-1]
     request = JobRequest(dataset="ds", target=target.name, privacy=JobPrivacy(epsilon=1.0))
