@@ -149,8 +149,8 @@ def memory() -> None:
         told: dict[str, Any] = json.loads(done.stdout)
         print(
             f"a job ({told['method']}) on {n:.0e} records {layout}: at the peak "
-            f"{told['anonymous'] / 1e6:.0f} MB beyond what its process held before, {told['all'] / 1e6:.0f} MB in all, {told['stored'] / 1e6:.0f} MB stored, "
-            f"{told['seconds']:.1f} s"
+            f"{told['anonymous'] / 1e6:.0f} MB beyond what its process held before, {told['all'] / 1e6:.0f} MB in all, "
+            f"{told['stored'] / 1e6:.0f} MB stored, {told['seconds']:.1f} s"
         )
 
 
