@@ -56,7 +56,7 @@ def drawn(n: int, widths: tuple[int, ...], seed: int = 1) -> Data:
 
 
 def passes(repeats: int) -> None:
-    """16 times as many records as Adult's, of its layout: a full gradient of coded records beside what the unfolded matrix costs."""
+    """16 times as many records as Adult's, of its layout: a full gradient beside what the unfolded matrix costs."""
     data = drawn(N, ADULT)
     d, w = data.problem.d, np.random.default_rng(2).standard_normal(data.problem.d) / 3
     X, y = rows_of(data), data.y

@@ -80,8 +80,8 @@ class AdaptiveGd(Strict):
         Raises
         ------
         Unsuitable
-            if the columns are not declared or rows are clipped, the loss is another, the domain not free, or delta 0; or
-            if all numbers are declared to be next to nothing, which no frame can stretch.
+            if the columns are not declared or rows are clipped, the loss is another, the domain not free, or delta 0;
+            or if all numbers are declared to be next to nothing, which no frame can stretch.
         """
         columns = moments.columns_of(problem)
         if (columns.high - columns.low).max(initial=0.0) < _NARROWEST and columns.is_number.any():
