@@ -86,7 +86,7 @@ Purse = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def purse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Purse:
     """Runs `purse` beside an exported ledger, a receipt of its fourth entry, keys and a signed head."""
-    built = make(entry=LEDGER[3])
+    built = make(entry=LEDGER[3], issued_at=LEDGER[3].body["at"])
     documents = {
         "receipt.json": {"receipt": built, "signature": receipt.sign(built, KEY)},
         "keys.json": KEYS,
