@@ -71,24 +71,27 @@ PREPARED = (
     Way(DpGd(), Wish(Declared())),
     *(Way(DpGd(), Wish(None, limit)) for limit in (1.0, 0.7, 0.5)),
 )
-OTHERS = tuple(
-    Way(method)
-    for method in (
-        AdaSsp(),
-        AdaSsp(1),
-        DpAccMd(),
-        DpSvrg(),
-        DpSvrgPp(),
-        NoisySgd(),
-        NoisyMirrorDescent(),
-        OutputPerturbation(),
-        Localization(),
-        PhasedSgd(),
-        EpochGrowth(),
-        GrowthReduction(),
-        BootstrapReduction(),
-        ObjectivePerturbation(),
-    )
+OTHERS = (
+    Way(AdaSsp(), Wish(Declared())),
+    *(
+        Way(method)
+        for method in (
+            AdaSsp(),
+            AdaSsp(1),
+            DpAccMd(),
+            DpSvrg(),
+            DpSvrgPp(),
+            NoisySgd(),
+            NoisyMirrorDescent(),
+            OutputPerturbation(),
+            Localization(),
+            PhasedSgd(),
+            EpochGrowth(),
+            GrowthReduction(),
+            BootstrapReduction(),
+            ObjectivePerturbation(),
+        )
+    ),
 )
 
 

@@ -87,7 +87,7 @@ def _wrong(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger charged another analyst, dataset or method"
     if None not in (parts := (stated.get("share"), charge.body.get("share"))) and parts[0] != parts[1]:
         return "the ledger charged another share of the budget"
-    if not _stands_on(ledger[: charge.sequence], stated.get("profile")):
+    if not _stands_on(ledger[: charge.sequence], stated):
         return "the ledger released no such profile before this charge"
     if not _is_registered(ledger, stated):
         return "the ledger is of other records, or other neighbors"
@@ -96,12 +96,16 @@ def _wrong(ledger: Sequence[Entry], stated: Receipt) -> str | None:
     return None
 
 
-def _stands_on(before: Sequence[Entry], profile: dict[str, str] | None) -> bool:
-    """Whether the profile that a receipt names, if it names one, had been released."""
+def _stands_on(before: Sequence[Entry], stated: Receipt) -> bool:
+    """Whether the profile that a receipt names, if it names one, had been released: a profile, and of this dataset."""
+    profile = stated.get("profile")
     if profile is None:
         return True
     told = ((e.body["job"], e.body["model_sha256"]) for e in before if e.kind == "released")
-    return (profile["job"], profile["sha256"]) in told
+    charges = (e.body for e in before if e.kind == "charged" and e.body["job"] == profile["job"])
+    names = {"method": "profile", "dataset": stated["dataset"]}
+    is_one = any(all(body.get(name, value) == value for name, value in names.items()) for body in charges)
+    return is_one and (profile["job"], profile["sha256"]) in told
 
 
 def _is_registered(ledger: Sequence[Entry], stated: Receipt) -> bool:

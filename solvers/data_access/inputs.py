@@ -125,6 +125,8 @@ def _numbers(values: Any, otherwise: str) -> Vector:
 
 
 def _sparse(X: Any, problem: Problem) -> Sparse:
+    if getattr(X, "format", "") == "bsr":  # an entry of one row would put zeros into those of its block
+        raise Unsuitable("blocks hold several rows together: hand in sparse rows, X.tocsr()")
     rows = entered(X).tocsr()
     if rows.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")

@@ -129,7 +129,10 @@ export class Ledger {
     if ((share ?? null) !== null && differs(charge.share, share)) return "the ledger charged another share of the budget";
     const isProfile = ({ kind, body }) =>
       kind === "released" && body.job === profile.job && body.model_sha256 === profile.sha256;
-    if (profile && !all.slice(0, sequence).some(isProfile)) {
+    const paid = ({ kind, body }) =>
+      kind === "charged" && body.job === profile.job && !differs(body.dataset, dataset) && !differs(body.method, "profile");
+    const before = all.slice(0, sequence);
+    if (profile && !(before.some(isProfile) && before.some(paid))) {
       return "the ledger released no such profile before this charge";
     }
     const known = all.find(({ kind, body }) => (kind === "opened" || kind === "joined") && body.dataset === dataset);

@@ -182,6 +182,15 @@ NOT_HELD = {
         chain(Charged("p1", PAID, Privacy(0.5, 1e-6)), Started("p1", 1), Released("p1", 1, "ef" * 32), *job("j1")),
         "the ledger released no such profile before this charge",
     ),
+    "by what is no profile": (
+        chain(
+            Charged("p1", PAID, Privacy(0.5, 1e-6), "ada", "d1", "dp_gd"),
+            Started("p1", 1),
+            Released("p1", 1, MODEL),
+            *job("j1"),
+        ),
+        "the ledger released no such profile before this charge",
+    ),
     "charged less": (chain(*job("j1", 0.5, (PAID[0] * 9 // 10,))), "the ledger charged less than these queries cost"),
 }
 

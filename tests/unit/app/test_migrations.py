@@ -353,7 +353,12 @@ def test_open_jobs_of_revision_4_become_what_they_were_priced_as(tmp_path: Path)
 def test_a_queued_job_of_revision_4_runs_under_its_charge(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(rows=199)
-    asked = [{}, {}, {"method": {"name": "dp_gd", "steps": 3}}, {}]  # of OLD_PLAN, which its ledger will say
+    asked: list[dict[str, Any]] = [
+        {},
+        {},
+        {"method": {"name": "dp_gd", "steps": 3}},
+        {},
+    ]  # of OLD_PLAN, which its ledger will say
     done, cancelled, waiting, broken = (world.submit(dataset, privacy={"epsilon": 0.5}, **a).id for a in asked)
     claim = world.claim()
     assert claim is not None

@@ -104,6 +104,13 @@ def test_entries_of_one_coordinate_are_one() -> None:
     assert X.nnz == 3
 
 
+@pytest.mark.parametrize("kind", [sp.bsr_matrix, sp.bsr_array])
+def test_rows_in_blocks_are_refused(kind: Any) -> None:
+    """An entry of one puts a zero into the others of its block, which can change the order that theirs are added in."""
+    with pytest.raises(Unsuitable, match=r"X\.tocsr\(\)"):
+        inputs.records(kind(np.ones((4, 5)), blocksize=(2, 1)), Problem(Logistic(), n=4, d=5, row_norm=9.0))
+
+
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
 def test_what_a_matrix_remembers_of_its_form_is_not_trusted(kind: Any) -> None:
     """SciPy asks once whether coordinates are distinct; a change in place is not noticed."""
