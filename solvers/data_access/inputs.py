@@ -61,7 +61,14 @@ def entered(X: Any) -> Any:
     """SciPy's sparse matrix, with all the entries that were handed in: one of coordinates as rows, any other as it is.
 
     SciPy itself adds up on that way what has one coordinate, in an order that the entries of other rows can change.
+
+    Raises
+    ------
+    Unsuitable
+        if rows are in blocks: an entry of one puts zeros into the others of its block.
     """
+    if X.format == "bsr":
+        raise Unsuitable("blocks hold several rows together: hand in sparse rows, X.tocsr()")
     if X.format != "coo":
         return X
     X = type(X)((X.data, X.coords), shape=X.shape)
@@ -125,8 +132,6 @@ def _numbers(values: Any, otherwise: str) -> Vector:
 
 
 def _sparse(X: Any, problem: Problem) -> Sparse:
-    if getattr(X, "format", "") == "bsr":  # an entry of one row would put zeros into those of its block
-        raise Unsuitable("blocks hold several rows together: hand in sparse rows, X.tocsr()")
     rows = entered(X).tocsr()
     if rows.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")

@@ -87,3 +87,10 @@ def test_where_a_record_s_entries_stand_changes_no_other_record(kind: Any) -> No
         return np.asarray(column).tolist()
 
     assert read(True) == read(False)
+
+
+def test_rows_in_blocks_are_refused() -> None:
+    """An entry of one row would put a zero into the others of its block."""
+    model = _logistic(bounds=(0, 1))
+    with pytest.raises(ValueError, match=r"X\.tocsr\(\)"):
+        model.fit(sparse.bsr_array(np.ones((4, 2)), blocksize=(2, 1)), [0, 1, 0, 1])
