@@ -23,6 +23,7 @@ from benchmarks.datasets import Split, california, cover_types, protein
 from benchmarks.newton import minimize, objective
 from benchmarks.trials import DELTA, mean, row, solver
 from solvers import Problem, plan
+from solvers.audit.standardised import in_frame
 from solvers.data_access import inputs
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
@@ -78,11 +79,6 @@ def instead(split: Split, slopes: Slopes, share: float = 1.0) -> AbstractContext
         return np.asarray((t.T @ z).ravel() / len(z) + std * random.standard_normal(w.size))
 
     return mock.patch.object(StandardisedOracle, "gradient", gradient)
-
-
-def in_frame(X: Vector, frame: Frame) -> Vector:
-    """Every row's (a o (x - m), c)."""
-    return np.column_stack(((X[:, :-1] - frame.center) * frame.scale, np.full(len(X), frame.constant)))
 
 
 def redescending(seeds: int) -> None:

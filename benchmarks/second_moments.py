@@ -18,9 +18,10 @@ from accounting.noise import Noise
 from accounting.plan import Plan, Query
 from benchmarks.datasets import Split, adult, bank, covertype, w8a
 from benchmarks.newton import minimize, objective
-from benchmarks.prototypes import EPSILONS, MOMENTS, in_frame
+from benchmarks.prototypes import EPSILONS, MOMENTS
 from benchmarks.trials import DELTA, mean, row, solver
 from solvers import Problem
+from solvers.audit.standardised import in_frame
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.standardised import StandardisedOracle

@@ -32,6 +32,13 @@ class JobNotReleased(ClientError):
         self.error = error
 
 
+def faults(error: ValidationError, most: int = 5) -> str:
+    """What is wrong with a document, each with its field, in the sentences of whoever refused it."""
+    found = error.errors(include_url=False, include_input=False)[:most]
+    told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in found]
+    return "; ".join(": ".join(filter(None, each)) for each in told)
+
+
 class ProblemError(ClientError):
     """The server refused: an RFC 9457 problem document, its stable `code` first.
 

@@ -241,9 +241,10 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     """Says what went wrong and ends the program; what is nobody's refusal goes on as it is."""
     from pydantic import ValidationError  # late, as the next: what no list of commands needs
 
-    from app.cli.common import Refusal, faults
+    from app.cli.common import Refusal
     from app.cli.reports import cures
     from purse import ClientError, ProblemError
+    from purse.errors import faults
     from purse.extras import lacking
 
     if isinstance(error, ModuleNotFoundError):

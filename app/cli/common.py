@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from purse import Client, text
 from purse.wire.allotments import Allotment
@@ -44,13 +44,6 @@ class Refusal(Exception):
 def connect(url: str) -> Client:
     """A client of the server that PURSE_URL and PURSE_TOKEN name."""
     return Client(url, os.environ.get("PURSE_TOKEN") or None)
-
-
-def faults(error: ValidationError, most: int = 5) -> str:
-    """What is wrong, each with its field, in the sentences of whoever refused it."""
-    found = error.errors(include_url=False, include_input=False)[:most]
-    told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in found]
-    return "; ".join(": ".join(filter(None, each)) for each in told)
 
 
 def emit(document: object, as_json: bool, say: Callable[[], object]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from purse.errors import faults
 from purse.estimators.values import plain
 from purse.prediction import encode, number_scale, numbers, width
 from purse.values import as_text
@@ -134,10 +135,7 @@ def _of_fields(name: str, fields: Mapping[Any, Any]) -> NumberColumn:
     try:
         return NumberColumn.model_validate({"type": "number", "name": name, **plain})
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, wrong["loc"]))
-        what = f"{where}: {wrong['msg']}".removeprefix(": ").removeprefix("Value error, ")
-        raise ValueError(f"what is declared of {name} is no column of numbers: {what}") from None
+        raise ValueError(f"what is declared of {name} is no column of numbers: {faults(error, 1)}") from None
 
 
 def _block(name: str, categories: Any) -> CategoryColumn:

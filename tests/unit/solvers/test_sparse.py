@@ -38,8 +38,9 @@ from solvers.problem import Problem
 from solvers.solve import run
 from tests.support.operations import operations
 from tests.support.seeded import SeededBits
+from tests.unit.solvers.test_framed import targets
 from tests.unit.solvers.test_kernels import added, unfolded
-from tests.unit.solvers.test_standardised import QUERIES, every_answer
+from tests.unit.solvers.test_standardised import QUERIES, every_answer, exact_answers
 
 Floats = NDArray[np.float64]
 RANGES = ((-1.0, 1.0),) * 3 + ((0.0, 1.0), (-0.25, 0.5)) + ((-1.0, 1.0),) * 8
@@ -62,18 +63,11 @@ def problem(loss: Loss) -> Problem:
     return Problem(loss, n=N, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS)
 
 
-def targets(loss: Loss, n: int = N) -> Floats:
-    rng = np.random.default_rng(5)
-    if loss.outputs > 1:
-        return rng.integers(0, loss.outputs, n).astype(float)
-    return np.where(rng.random(n) < 0.4, 1.0, -1.0) * (1.0 if loss.takes == "class" else 0.7)
-
-
 def both(loss: Loss, X: Floats | None = None) -> tuple[Data, Data]:
     """Handed in sparse, and dense."""
     X, given = rows() if X is None else X, problem(loss)
     forms = sp.csr_array(X), X
-    one, two = (Data.coded(inputs.records(form, given), targets(loss), given) for form in forms)
+    one, two = (Data.coded(inputs.records(form, given), targets(loss, N), given) for form in forms)
     assert one.is_sparse
     assert not two.is_sparse
     return one, two
@@ -98,7 +92,7 @@ def test_only_entries_of_numbers_and_codes_are_stored() -> None:
 
 
 def test_sums_are_those_of_the_unfolded_rows_in_their_own_order_to_the_last_bit() -> None:
-    X, y, w = rows(), targets(Logistic()), np.random.default_rng(2).standard_normal(D)
+    X, y, w = rows(), targets(Logistic(), N), np.random.default_rng(2).standard_normal(D)
     data = both(Logistic(), X)[0]
     margins = np.zeros(N)
     for start, width in zip(COLUMNS.starts, COLUMNS.widths, strict=True):
@@ -172,7 +166,8 @@ def test_counts_are_those_of_the_dense_rows(loss: Loss) -> None:
     X = np.column_stack((rows()[:, [6, 1, 2, 3, 7]], np.ones(N)))
     given = Problem(loss, n=N, d=few.d, row_norm=few.row_norm, columns=few)
     counts = [
-        Data.coded(inputs.records(form, given), targets(loss), given).total(Cells(5)) for form in (sp.csr_array(X), X)
+        Data.coded(inputs.records(form, given), targets(loss, N), given).total(Cells(5))
+        for form in (sp.csr_array(X), X)
     ]
     assert np.array_equal(counts[0], counts[1])
     assert counts[0].sum() == N
@@ -185,14 +180,7 @@ def test_answers_through_the_doors_are_those_of_the_dense_rows(loss: Loss, monke
     asked = Plan(tuple(PlannedQuery(name, 100, Gaussian(), 1.0) for name in names))
     w, found = np.random.default_rng(2).normal(size=D * loss.outputs), []
     for data in both(loss):
-        calls: list[tuple[Floats, float]] = []
-
-        def perturb(_: Gaussian, value: Floats, z: float, bound: float, noise: Noise, calls: Any = calls) -> Floats:
-            del z, noise
-            calls.append((value.copy(), bound))
-            return value
-
-        monkeypatch.setattr(Gaussian, "perturb", perturb)
+        calls = exact_answers(monkeypatch)
         door = StandardisedOracle(data.problem, data, asked, Noise(SeededBits(3)))
         every_answer(door, loss, MEAN, frame(), w, 0.4)
         counting = CountingOracle(door, data.problem, data, asked, Noise(SeededBits(3)))
@@ -261,7 +249,7 @@ def test_zeros_that_are_stored_are_none() -> None:
     X = sp.csr_array(rows())
     X.data[::5] = np.where(X.data[::5] == 1, 1.0, 0.0)
     given = problem(Logistic())
-    stored = Data.coded(inputs.records(X, given), targets(Logistic()), given)
+    stored = Data.coded(inputs.records(X, given), targets(Logistic(), N), given)
     assert (stored.records[10] != 0).all()
     assert np.array_equal(rows_of(stored), rows_of(both(Logistic(), X.toarray())[1]))
 
@@ -355,6 +343,6 @@ def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: l
 
 def test_rows_as_declared_are_fitted_as_well() -> None:
     release = solve(
-        DpGd(steps=3), problem(Logistic()), sp.coo_array(rows()), targets(Logistic()), Privacy(1, 1e-4), Declared()
+        DpGd(steps=3), problem(Logistic()), sp.coo_array(rows()), targets(Logistic(), N), Privacy(1, 1e-4), Declared()
     )
     assert np.isfinite(release.coefficients).all()

@@ -1,7 +1,6 @@
 """StandardisedOracle: what it answers, and that replacing a record moves no answer by more than its bound says."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +66,19 @@ def target(rng: np.random.Generator, loss: Loss) -> float:
     return float(rng.integers(loss.outputs)) if loss.outputs > 1 else float(rng.choice([-1.0, 1.0]))
 
 
+def exact_answers(patched: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
+    """Where every value and bound will be that noise is made for; none is added from here on."""
+    calls: list[tuple[Vector, float]] = []
+
+    def perturb(_: Gaussian, value: Vector, z: float, bound: float, noise: Noise) -> Vector:
+        del z, noise
+        calls.append((value.copy(), bound))
+        return value
+
+    patched.setattr(Gaussian, "perturb", perturb)
+    return calls
+
+
 def every_answer(door: StandardisedOracle, loss: Loss, center: Vector, frame: Frame, w: Vector, limit: float) -> None:
     door.means("means")
     door.spread("spread", center)
@@ -93,14 +105,7 @@ def test_replacing_a_record_moves_no_answer_by_more_than_twice_its_bound(loss: L
     found = []
     with pytest.MonkeyPatch.context() as patched:
         for at in range(2):
-            calls: list[tuple[Vector, float]] = []
-
-            def perturb(_: Gaussian, value: Vector, z: float, bound: float, noise: Noise, calls: Any = calls) -> Vector:
-                del z, noise
-                calls.append((value.copy(), bound))
-                return value
-
-            patched.setattr(Gaussian, "perturb", perturb)
+            calls = exact_answers(patched)
             if at:
                 X[5], y[5] = row(rng, extreme), target(rng, loss)
             every_answer(oracle(loss, X, y), loss, center, frame, w, limit)
