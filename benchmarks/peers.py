@@ -171,11 +171,13 @@ def _print(
             print(f"{name:<36}" + "".join(f"{_briefly(setting):>17}" for setting in chosen))
     print(f"\n{title}; excess of purse auto over that of ..")
     others = [n for n in names if "purse" not in n]
+    replaced = [n for n in others if "add/remove" not in n]
     for label, ours, peers in (
-        ("the best peer, replace-one", "purse auto", [n for n in others if "add/remove" not in n]),
+        ("the best peer, replace-one", "purse auto", replaced),
+        ("the same, ours asked with l2 1e-4", "purse auto, asked with l2 1e-4", replaced),
         ("add/remove, ours zero_out", "purse auto, zero_out", [n for n in others if "add/remove" in n]),
     ):
-        if not peers:
+        if not peers or ours not in names:
             continue
         ratios = (
             np.mean(cells[ours, epsilon].excess) / min(np.mean(cells[n, epsilon].excess) for n in peers)
