@@ -39,9 +39,13 @@ def _digits(match: re.Match[str] | None, name: str) -> int:
 
 
 def _moment(value: object) -> np.datetime64:
+    """Of a date or a time; NaT of what is none, pandas's NaT too, and of a time that in UTC is beyond the calendar."""
     match value:
-        case date():
-            return np.datetime64(_plain(value), "s")
+        case date() if value == value:  # NaT is a date, and equals nothing
+            try:
+                return np.datetime64(_plain(value), "s")
+            except OverflowError:
+                return np.datetime64("NaT")
         case np.datetime64():
             return value.astype(_SECONDS)
         case _:

@@ -184,6 +184,20 @@ def test_parts_of_a_date_are_those_of_the_calendar(moment: dt.datetime) -> None:
             assert math.isnan(found[1])
 
 
+def test_what_is_no_moment_is_missing() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: its NaT is not tried")
+    east, west = (dt.timezone(dt.timedelta(hours=hours)) for hours in (3, -3))
+    none = [
+        pandas.NaT,
+        np.datetime64("NaT"),
+        dt.datetime.min.replace(tzinfo=east),
+        dt.datetime.max.replace(tzinfo=west),
+    ]
+    last = dt.datetime(2019, 12, 31, 23, tzinfo=west)
+    assert np.isnan(numbers(none, "%Y-%m-%d", "days")).all()
+    assert numbers([*none, last], "%Y-%m-%d", "year")[-1] == 2020
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
