@@ -50,6 +50,15 @@ def code(codes: NDArray[np.uint8], first: np.uint64, size: int, i: np.uint64) ->
     return found
 
 
+@inlined
+def paired(fields: NDArray[np.int64]) -> int:
+    """How many categories stand at the front, two by two, of one byte each: an even number."""
+    count = 0
+    while count + 2 <= fields.shape[0] and fields[count, 1] + fields[count + 1, 1] == 2:
+        count += 2
+    return count
+
+
 @compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, PLACES, types.int64, types.int64, NUMBERS))
 def entries(
     m: Vector, pairs: Places, values: Vector, n: int, places: Places, first: int, count: int, v: Vector
@@ -80,7 +89,14 @@ def margins(
         dots(m, k, numbers, places, first + k, v, min(first + k + AHEAD, places.shape[0] - 4))
     for k in range(count - count % 8, count):
         m[k] = dot(numbers, places[first + k], v)
-    for j in range(fields.shape[0]):
+    pairs = paired(fields)
+    for j in range(0, pairs, 2):  # what a record needs for any category is read for two at once
+        a, b = np.uint64(fields[j, 0]), np.uint64(fields[j + 1, 0])
+        to_a, to_b = np.uint64(fields[j, 2]), np.uint64(fields[j + 1, 2])
+        for k in range(count):
+            i = np.uint64(places[np.uint64(first + k)])
+            m[k] = m[k] + v[to_a + np.uint64(codes[i, a])] + v[to_b + np.uint64(codes[i, b])]
+    for j in range(pairs, fields.shape[0]):
         byte, size, start = np.uint64(fields[j, 0]), fields[j, 1], np.uint64(fields[j, 2])
         if size == 1:
             for k in range(count):
@@ -138,7 +154,15 @@ def add_records(
         last += s[k]
     if constant == 1:
         total[total.shape[0] - 9] = last
-    for j in range(fields.shape[0]):
+    pairs = paired(fields)
+    for j in range(0, pairs, 2):
+        a, b = np.uint64(fields[j, 0]), np.uint64(fields[j + 1, 0])
+        to_a, to_b = np.uint64(fields[j, 2]), np.uint64(fields[j + 1, 2])
+        for k in range(count):
+            i, one = np.uint64(places[np.uint64(first + k)]), s[k]
+            total[to_a + np.uint64(codes[i, a])] += one
+            total[to_b + np.uint64(codes[i, b])] += one
+    for j in range(pairs, fields.shape[0]):
         byte, size, start = np.uint64(fields[j, 0]), fields[j, 1], np.uint64(fields[j, 2])
         if size == 1:
             for k in range(count):

@@ -136,7 +136,20 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
 
 
 @pytest.mark.parametrize(
-    "widths", [(), (2,), (1,), (1, 1, 3), (300, 2), (1,) * 9 + (5,) + (1,) * 12 + (17, 2), WIDTHS[:6]], ids=str
+    "widths",
+    [
+        (),
+        (2,),
+        (1,),
+        (1, 1, 3),
+        (300, 2),
+        (1, 9, 3, 2),
+        (4, 2, 3, 5),
+        (2, 3, 300, 5, 7),
+        (1,) * 9 + (5,) + (1,) * 12 + (17, 2),
+        WIDTHS[:6],
+    ],
+    ids=str,
 )
 def test_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(widths: tuple[int, ...]) -> None:
     columns = Columns(widths)
