@@ -4,6 +4,7 @@ A way is a function from epsilon to coefficients and CPU seconds. The peers run 
 """
 
 import json
+import math
 import os
 import subprocess
 import time
@@ -34,11 +35,8 @@ DELTA = 1e-5
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CLIPS = (0.1, 0.3, 1.0, 3.0)
 BATCHES = ((20, 5), (20, 20), (100, 5), (100, 20))  # batches in an epoch, epochs
-LOOKED, FINAL, AGAIN = (
-    2,
-    3,
-    3,
-)  # runs of a setting that is looked at; the best of these that are run again, and how often
+BEHIND = 1.5  # a setting whose first run is so many times the best mean has no second
+FINAL, AGAIN = 3, 3  # the best of all that were looked at, which are run again, and how often
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)  # diffprivlib's l2
 _ASKED = L2(1e-4)  # what a request has that names no penalty
 
@@ -160,8 +158,8 @@ def _tuned_diffprivlib(peers: Peers, split: Split, risk: Risk, epsilon: float) -
 def _tuned_opacus(
     peers: Peers, split: Split, problem: Problem, risk: Risk, relation: str, chosen: Setting, epsilon: float
 ) -> Prepared:
-    """By the mean training risk of two runs each: step size, clip, and batches with epochs, in turn, twice; then the
-    three best of all that were looked at by that of three more, so that none is taken for two lucky runs.
+    """By the mean training risk of two runs each, of one where that is far behind: step size, clip, and batches with
+    epochs, in turn, twice; then the three best of all by that of three more, so that none is taken for lucky runs.
 
     `chosen` is where the search begins, and afterwards where it ended: at the next epsilon it goes on from there.
     """
@@ -176,7 +174,9 @@ def _tuned_opacus(
     def value(setting: Setting) -> float:
         key = tuple(setting.values())
         if key not in seen:
-            seen[key] = mean(setting, LOOKED)
+            first = mean(setting, 1)
+            close = first <= BEHIND * min(seen.values(), default=math.inf)
+            seen[key] = (first + mean(setting, 1)) / 2 if close else first
         return seen[key]
 
     for name in (*lists, *lists):

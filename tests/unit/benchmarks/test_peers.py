@@ -76,7 +76,7 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
     assert asked == [peers.EPSILONS[0]] * 2
 
 
-@pytest.mark.parametrize(("seconds", "runs"), [(10.0, 2), (3.0, 3), (0.5, 16), (0.01, 20)])
+@pytest.mark.parametrize(("seconds", "runs"), [(10.0, 2), (1.5, 3), (0.5, 8), (0.01, 20)])
 def test_what_is_cheap_runs_more_often(seconds: float, runs: int) -> None:
     assert len(peers._runs(lambda: (np.zeros(1), seconds), 2)) == runs
 
@@ -87,7 +87,7 @@ def test_no_setting_is_chosen_for_two_lucky_runs(monkeypatch: pytest.MonkeyPatch
     def opacus(*given: Any) -> tuple[np.ndarray, float]:
         rate = given[4]["rate"]
         looked[rate] = looked.get(rate, 0) + 1
-        lucky = rate == 3.0 and looked[rate] <= peers_ways.LOOKED
+        lucky = rate == 3.0 and looked[rate] <= 2
         return np.array([0.0 if lucky else 9.0 if rate == 3.0 else rate]), 1.0
 
     monkeypatch.setattr(peers_ways, "_opacus", opacus)
@@ -97,6 +97,23 @@ def test_no_setting_is_chosen_for_two_lucky_runs(monkeypatch: pytest.MonkeyPatch
     found = peers_ways._tuned_opacus(None, None, None, lambda w: float(w[0]), "replace-one", begun, 1.0)  # type: ignore[arg-type]
     assert found.setting == begun
     assert found.setting["rate"] in (0.03, 0.1)
+
+
+def test_a_setting_far_behind_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[float] = []
+
+    def opacus(*given: Any) -> tuple[np.ndarray, float]:
+        looked.append(given[4]["rate"])
+        return np.array([given[4]["rate"]]), 1.0
+
+    monkeypatch.setattr(peers_ways, "_opacus", opacus)
+    monkeypatch.setattr(peers_ways, "RATES", (1.0, 1.4, 1.6, 0.9))
+    monkeypatch.setattr(peers_ways, "CLIPS", (1.0,))
+    monkeypatch.setattr(peers_ways, "BATCHES", ((20, 20),))
+    begun = {"rate": 1.0, "clip": 1.0, "schedule": (20, 20)}
+    peers_ways._tuned_opacus(None, None, None, lambda w: float(w[0]), "replace-one", begun, 1.0)  # type: ignore[arg-type]
+    again = [0.9] * 3 + [1.0] * 3 + [1.4] * 3
+    assert looked == [1.0, 1.0, 1.4, 1.4, 1.6, 0.9, 0.9, *again]
 
 
 def test_without_their_environment_it_says_how_to_make_it(
