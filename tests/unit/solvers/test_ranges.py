@@ -19,6 +19,7 @@ from solvers.errors import Unsuitable
 from solvers.losses import Logistic
 from solvers.methods import DpGd
 from tests.support.coupled import complaints
+from tests.unit.solvers.test_standardised import exact_answers
 
 Vector = NDArray[np.float64]
 PLAIN = Columns((1, 3, 1))
@@ -67,14 +68,7 @@ def test_a_number_beyond_its_range_makes_its_row_the_empty_one() -> None:
 
 
 def test_the_worst_pair_reaches_the_bounds_and_none_passes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[Vector, float]] = []
-
-    def perturb(_: Gaussian, value: Vector, multiplier: float, bound: float, noise: Noise) -> Vector:
-        del multiplier, noise
-        told.append((value.copy(), bound))
-        return value
-
-    monkeypatch.setattr(Gaussian, "perturb", perturb)
+    told = exact_answers(monkeypatch)
     low, high = np.array([0.0, 1, 0, 0, -0.25, 1]), np.array([1.0, 0, 1, 0, 0.5, 1])
     center = np.array([0.0, 0.3, 0.3, 0.4, -0.25])
     for first in (low, high):
