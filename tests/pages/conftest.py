@@ -1,7 +1,8 @@
 """One Chromium and one server for each file of pages; what cannot be done without a browser is skipped and says so."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
@@ -44,6 +45,17 @@ def dataset(server: Live, tmp_path_factory: pytest.TempPathFactory) -> str:
     file.write_bytes(people())
     with Client(server.url, server.token, timeout=PATIENCE) as client:
         return client.datasets.upload(file, spec=SPEC).id
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """A report of what fails begins with what was asked and not yet answered, and with what the browser complained of:
+    the page as it stood is long, and a log may keep its beginning alone."""
+    report = yield
+    visitor = getattr(item, "funcargs", {}).get("visitor")
+    if report.failed and call.when == "call" and visitor is not None:
+        report.longrepr = f"{visitor.told()}\n\n{report.longrepr}"
+    return report
 
 
 @pytest.fixture

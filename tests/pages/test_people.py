@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.identity.sign_on import SignOn
 from purse import Client
-from tests.support.browser import Visitor
+from tests.support.browser import Visitor, held
 from tests.support.live import Live
 from tests.support.provider import provider
 from tests.support.service import SPEC, people
@@ -213,6 +213,48 @@ def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Vis
     page.get_by_label("Epsilon").fill("a lot")
     page.get_by_role("button", name="Upload and register").click()
     expect(page.get_by_role("alert")).to_contain_text("epsilon: must be a number, such as 0.5")
+    visitor.complaints.clear()  # the browser's own, of the 422
+
+
+@pytest.mark.parametrize("late", ["header", "typed", "send", "htmx.min"])
+def test_what_is_filled_in_before_a_script_has_arrived_is_taken_over(visitor: Visitor, late: str, file: Path) -> None:
+    """A page can be filled in before its scripts are there; none may miss the beginning of what another has begun."""
+    page = visitor.page
+    with held(page, "**/upload/spec"):
+        with held(page, f"**/{late}.js"):
+            page.goto("/pages/upload", wait_until="commit")
+            _fill(page, name="early", budget__epsilon="a lot")
+            page.locator("[name='budget.epsilon']").blur()
+            page.get_by_label("File").set_input_files(file)
+            page.wait_for_timeout(200)  # milliseconds, in which a script that is there already would begin
+        page.wait_for_load_state("load")
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile("a lot.*sex", re.DOTALL))
+    page.get_by_role("button", name="Upload and register").click()
+    expect(page.get_by_role("alert")).to_contain_text("epsilon: must be a number, such as 0.5")
+    visitor.complaints.clear()  # the browser's own, of the 422
+
+
+def test_nothing_is_sent_while_the_declaration_is_not_what_was_filled_in(visitor: Visitor, tmp_path: Path) -> None:
+    """A declaration counts for good: where a field was lost on its way, the one from before is not sent."""
+    page, asked = visitor.page, list[str]()
+    page.goto("/pages/upload")
+    (tmp_path / "ages.csv").write_bytes(people(41))
+    page.get_by_label("File").set_input_files(tmp_path / "ages.csv")
+    declared = page.get_by_label("Declaration, as JSON")
+    expect(declared).to_have_value(re.compile("income"))
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.route("**/upload/spec", lambda route: route.abort())
+    for _ in range(2):
+        page.get_by_label("Epsilon").fill("a lot")
+        page.get_by_role("button", name="Upload and register").click()
+        expect(page.get_by_role("alert")).to_contain_text("Nothing was sent")
+        page.locator("#answer").evaluate("answer => answer.replaceChildren()")
+    assert set(asked) == {"/pages/upload/spec"}
+    page.unroute("**/upload/spec")
+    visitor.complaints.clear()  # htmx's own, of the requests that were lost
+    page.get_by_role("button", name="Upload and register").click()
+    expect(page.get_by_role("alert")).to_contain_text("epsilon: must be a number, such as 0.5")
+    expect(declared).to_have_value(re.compile("a lot"))
     visitor.complaints.clear()  # the browser's own, of the 422
 
 

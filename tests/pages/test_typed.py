@@ -2,26 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
-from tests.support.browser import Visitor
+from tests.support.browser import Visitor, held
 from tests.support.service import SPEC
-
-
-@contextmanager
-def held(page: Page, path: str) -> Iterator[None]:
-    """Requests for this path as they are made; at the end they are answered, and those that follow pass."""
-    found, over = list[Route](), Event()
-    page.route(path, lambda route: route.continue_() if over.is_set() else found.append(route))
-    yield
-    over.set()
-    for route in found:
-        route.continue_()
 
 
 @pytest.fixture

@@ -1,16 +1,18 @@
 """A visitor with a real browser: what they ask for, what their browser complains of, and whether all can use a page."""
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
 from axe_playwright_python.base import AxeResults
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Browser, Page, Request, Route, expect
 
 from app.pages.session import COOKIE, PREFIX
 from tests.support.patience import PATIENCE
@@ -31,12 +33,16 @@ class Visitor:
     url : of the service
     elsewhere : addresses of other origins that were asked for
     complaints : what the browser wrote to its console as an error, and exceptions of scripts
+    waiting : what was asked and is not answered
+    last : what was asked last, and how it ended
     """
 
     page: Page
     url: str
     elsewhere: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=20))
 
     @classmethod
     @contextmanager
@@ -47,6 +53,8 @@ class Visitor:
             context.set_default_timeout(_PATIENCE)
             visitor = cls(context.new_page(), url)
             context.on("request", lambda request: visitor._asked(request))
+            context.on("requestfinished", lambda request: visitor._answered(request, "answered"))
+            context.on("requestfailed", lambda request: visitor._answered(request, request.failure or "failed"))
             context.on("weberror", lambda error: visitor.complaints.append(str(error.error)))
             context.on("console", lambda said: visitor.complaints.append(said.text) if said.type == "error" else None)
             if token is not None:
@@ -84,6 +92,28 @@ class Visitor:
         if "SCREENSHOTS" in os.environ:
             self.page.screenshot(path=Path(os.environ["SCREENSHOTS"]) / f"{name}.png", caret="hide")
 
+    def told(self) -> str:
+        """What went on between browser and service, last, and what still does."""
+        return f"waiting: {self.waiting}\nlast: {[*self.last]}\ncomplaints: {self.complaints}"
+
+    def _answered(self, request: Request, how: str) -> None:
+        said = f"{request.method} {urlsplit(request.url).path}"
+        if said in self.waiting:
+            self.waiting.remove(said)
+        self.last.append(f"{said} {how}")
+
     def _asked(self, request: Request) -> None:
+        self.waiting.append(f"{request.method} {urlsplit(request.url).path}")
         if not request.url.startswith((self.url, "data:", "blob:")):
             self.elsewhere.append(request.url)
+
+
+@contextmanager
+def held(page: Page, path: str) -> Iterator[None]:
+    """Requests for this path as they are made; at the end they are answered, and those that follow pass."""
+    found, over = list[Route](), Event()
+    page.route(path, lambda route: route.continue_() if over.is_set() else found.append(route))
+    yield
+    over.set()
+    for route in found:
+        route.continue_()

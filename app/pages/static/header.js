@@ -28,3 +28,7 @@ document.addEventListener("change", async ({ target }) => {
   former = names;
   htmx.ajax("POST", chosen.dataset.header, { source: "#editor", target: "#editor", swap: "innerMorph", values });
 });
+document.addEventListener("DOMContentLoaded", () => setTimeout(() => { // chosen before anything here listened
+  const chosen = document.querySelector("[data-header]");
+  if (chosen.files.length) chosen.dispatchEvent(new Event("change", { bubbles: true }));
+}));

@@ -1,20 +1,34 @@
-// A declaration is sent as it is filled in: a click that comes while the last field is still taken over waits for it.
+// A declaration is sent as it is filled in: a click that comes while the last field is still taken over waits for it,
+// and where it was lost on its way nothing is sent: the next click asks for it again.
 "use strict";
-const upload = document.getElementById("upload");
-let [taking, waits] = [0, false];
-const isEditing = ({ detail }) => detail.ctx.sourceElement !== upload;
-document.addEventListener("htmx:config:request", (event) => { if (isEditing(event)) taking += 1; });
-document.addEventListener("htmx:finally:request", (event) => {
-  if (isEditing(event)) taking -= 1;
+const [upload, declaration] = ["upload", "declaration"].map((id) => document.getElementById(id));
+const taking = new Set();
+let [waits, isBehind] = [false, false];
+const isEditing = (ctx) => ctx.sourceElement !== upload;
+function tell(text) {
+  const note = Object.assign(document.createElement("p"), { className: "wrong", role: "alert", textContent: text });
+  document.getElementById("answer").replaceChildren(note);
+}
+document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => { if (isEditing(ctx)) taking.add(ctx); });
+document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
+  if (taking.delete(ctx)) isBehind = ctx.status !== "swapped" || ctx.response.status >= 400;
   setTimeout(() => { // an answer may be asked for again
-    if (!waits || taking > 0) return;
+    if (!waits || taking.size > 0) return;
     waits = false;
-    upload.requestSubmit();
+    if (isBehind) tell("Nothing was sent: the service did not take over what you filled in last. Try again.");
+    else upload.requestSubmit();
   });
 });
 upload.addEventListener("submit", (event) => {
-  if (taking === 0) return;
+  if (taking.size === 0 && !isBehind) return;
   event.preventDefault();
   event.stopImmediatePropagation();
   waits = true;
+  if (taking.size === 0) htmx.trigger(declaration, "change");
 }, true);
+// What was filled in, or kept by the browser, before anything here listened.
+document.addEventListener("DOMContentLoaded", () => setTimeout(() => {
+  const empty = declaration.cloneNode(true);
+  empty.reset();
+  if (said(declaration) !== said(empty)) htmx.trigger(declaration, "change");
+}));
