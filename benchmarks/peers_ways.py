@@ -54,7 +54,7 @@ class Prepared:
     setting: Setting = field(default_factory=dict)
 
 
-Prepare = Callable[[float], Prepared]
+Prepare = Callable[[float, Setting | None], Prepared]
 
 
 class Peers:
@@ -94,9 +94,11 @@ class Peers:
 
 
 def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[tuple[str, Prepare]]:
-    """Each way's name, and what is done once for an epsilon before it is timed: the choice of its settings."""
+    """Each way's name, and what is done once for an epsilon before it is timed: the choice of its settings, unless they
+    are given.
+    """
     for name, fit in _untuned(split, problem, peers):
-        yield name, lambda _, fit=fit: Prepared(fit)  # type: ignore[misc]
+        yield name, lambda _, __, fit=fit: Prepared(fit)  # type: ignore[misc]
     if problem.loss.takes == "class":
         yield "diffprivlib tuned, delta 0", partial(_tuned_diffprivlib, peers, split, risk)
     for relation in ("replace-one", "add/remove"):
@@ -148,15 +150,22 @@ def _diffprivlib(peers: Peers, C: float, split: Split) -> Fit:
     return lambda epsilon: peers.fit(peer="diffprivlib_logistic", epsilon=epsilon, C=C, row_norm=split.row_norm)
 
 
-def _tuned_diffprivlib(peers: Peers, split: Split, risk: Risk, epsilon: float) -> Prepared:
+def _tuned_diffprivlib(peers: Peers, split: Split, risk: Risk, epsilon: float, given: Setting | None) -> Prepared:
     """By the training risk of one run each: its penalty, as an l2 of ours."""
     fits = {s: _diffprivlib(peers, split.row_norm**2 / (len(split.y) * s), split) for s in _STRENGTHS}
-    best = min(fits, key=lambda s: risk(fits[s](epsilon)[0]))
+    best = given["l2"] if given else min(fits, key=lambda s: risk(fits[s](epsilon)[0]))
     return Prepared(fits[best], {"l2": best})
 
 
 def _tuned_opacus(
-    peers: Peers, split: Split, problem: Problem, risk: Risk, relation: str, chosen: Setting, epsilon: float
+    peers: Peers,
+    split: Split,
+    problem: Problem,
+    risk: Risk,
+    relation: str,
+    chosen: Setting,
+    epsilon: float,
+    given: Setting | None,
 ) -> Prepared:
     """By the mean training risk of two runs each, of one where that is far behind: step size, clip, and batches with
     epochs, in turn, twice; then the three best of all by that of three more, so that none is taken for lucky runs.
@@ -179,6 +188,9 @@ def _tuned_opacus(
             seen[key] = (first + mean(setting, 1)) / 2 if close else first
         return seen[key]
 
+    if given:
+        chosen |= given
+        return Prepared(lambda epsilon: _opacus(peers, split, problem, relation, given, epsilon), given)
     for name in (*lists, *lists):
         chosen[name] = min(lists[name], key=lambda option, name=name: value(chosen | {name: option}))  # type: ignore[misc]
     best = [dict(zip(lists, key, strict=True)) for key in sorted(seen, key=lambda key: seen[key])[:FINAL]]
