@@ -130,3 +130,17 @@ def test_what_is_typed_into_a_jobs_form_while_its_fields_come_stays(visitor: Vis
         page.get_by_label("Target").focus()
     expect(page.get_by_label("Steps")).to_be_visible()
     expect(epsilon).to_have_value("0.7")
+
+
+@pytest.mark.parametrize("late", ["typed", "htmx.min"])
+def test_a_method_that_is_chosen_before_a_script_has_arrived_shows_its_fields(
+    visitor: Visitor, dataset: str, late: str
+) -> None:
+    page = visitor.page
+    with held(page, f"**/{late}.js"):
+        page.goto(f"/pages/datasets/{dataset}/new?kind=model", wait_until="commit")
+        page.get_by_label("Epsilon", exact=False).first.fill("0.7")
+        page.get_by_label("Method").select_option("dp_gd")
+        page.wait_for_timeout(200)  # milliseconds, in which a script that is there already would begin
+    expect(page.get_by_label("Steps")).to_be_visible()
+    expect(page.get_by_label("Epsilon", exact=False).first).to_have_value("0.7")

@@ -26,9 +26,3 @@ upload.addEventListener("submit", (event) => {
   waits = true;
   if (taking.size === 0) htmx.trigger(declaration, "change");
 }, true);
-// What was filled in, or kept by the browser, before anything here listened.
-document.addEventListener("DOMContentLoaded", () => setTimeout(() => {
-  const empty = declaration.cloneNode(true);
-  empty.reset();
-  if (said(declaration) !== said(empty)) htmx.trigger(declaration, "change");
-}));

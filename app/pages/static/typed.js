@@ -1,5 +1,6 @@
 // What is typed while an answer is on its way stays: an answer to what a form no longer says is asked for again, and a
-// declaration that was changed by hand since it was asked for is not replaced.
+// declaration that was changed by hand since it was asked for is not replaced. So does what was filled in, or kept by the
+// browser, before the page's scripts had arrived.
 "use strict";
 let edits = 0; // of the declaration, by hand
 const said = (form) => new URLSearchParams(new FormData(form)).toString();
@@ -28,3 +29,12 @@ document.addEventListener("htmx:before:swap", (event) => {
     tasks.splice(0, tasks.length, ...tasks.filter(({ target }) => target?.id !== "said"));
   }
 });
+document.addEventListener("DOMContentLoaded", () => setTimeout(() => { // htmx listens by then
+  for (const form of document.querySelectorAll("form[data-typed]")) {
+    const empty = form.cloneNode(true);
+    empty.reset();
+    const [now, then] = [form, empty].map((each) => Array.from(each.querySelectorAll("input, select, textarea")));
+    const changed = now.filter(({ value, checked }, i) => value !== then[i].value || checked !== then[i].checked);
+    for (const control of changed) control.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+}));
