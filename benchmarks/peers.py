@@ -35,7 +35,7 @@ _ROWS = 50_000  # of Covertype
 _MEANT = (adult, lambda: covertype(_ROWS, settled=True), bank, w8a, health, california, protein, diamonds)
 _DEAREST_FIRST = (3, 1, 0, 2, 7, 4, 6, 5)  # so that neither of the two that are measured at a time ends long before
 _HARD = 1e3  # beyond, a peer has diverged
-_TUNED = 8  # the least runs of what was tuned: of three the mean was off by half
+_TUNED = 8  # the least runs of what was tuned: the mean of three told too little
 _CHEAP, _MOST = 4.0, 20  # CPU seconds that a cell's runs may take together to be more than asked for, and how many then
 
 Vector = NDArray[np.float64]

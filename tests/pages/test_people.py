@@ -258,6 +258,31 @@ def test_nothing_is_sent_while_the_declaration_is_not_what_was_filled_in(visitor
     visitor.complaints.clear()  # the browser's own, of the 422
 
 
+def test_a_declaration_that_is_written_by_hand_is_the_one_that_is_sent(visitor: Visitor, tmp_path: Path) -> None:
+    """Also after a field was lost on its way, or the editor could not be asked to show it."""
+    page = visitor.page
+    page.goto("/pages/upload")
+    (tmp_path / "ages.csv").write_bytes(people(42))
+    page.get_by_label("File").set_input_files(tmp_path / "ages.csv")
+    declared = page.get_by_label("Declaration, as JSON")
+    expect(declared).to_have_value(re.compile("income"))
+    page.route("**/upload/spec", lambda route: route.abort())
+    page.route("**/upload/editor", lambda route: route.abort())
+    with page.expect_event("requestfailed"):
+        page.get_by_label("Epsilon").fill("1")
+        page.get_by_label("Epsilon").blur()
+    declared.fill('{"name": "mine"}')
+    with page.expect_event("requestfailed"):
+        page.get_by_role("button", name="Show it in the editor").click()
+    page.unroute("**/upload/spec")
+    with page.expect_request("**/pages/upload") as sent:
+        page.get_by_role("button", name="Upload and register").click()
+    assert '{"name": "mine"}' in (sent.value.post_data_buffer or b"").decode()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(declared).to_have_value('{"name": "mine"}')
+    visitor.complaints.clear()  # htmx's own, of the requests that were lost, and the browser's, of the 422
+
+
 def test_a_declaration_may_be_pasted(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.page
     page.goto("/pages/upload")

@@ -1,5 +1,6 @@
 // A declaration is sent as it is filled in: a click that comes while the last field is still taken over waits for it,
-// and where it was lost on its way nothing is sent: the next click asks for it again.
+// and where it was lost on its way nothing is sent: the next click asks for it again. What is written by hand after
+// that is sent as it is.
 "use strict";
 const [upload, declaration] = ["upload", "declaration"].map((id) => document.getElementById(id));
 const taking = new Set();
@@ -11,7 +12,9 @@ function tell(text) {
 }
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => { if (isEditing(ctx)) taking.add(ctx); });
 document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
-  if (taking.delete(ctx)) isBehind = ctx.status !== "swapped" || ctx.response.status >= 400;
+  taking.delete(ctx);
+  const isTaken = ctx.status === "swapped" && ctx.response.status < 400;
+  if (ctx.request.form === declaration) isBehind = !isTaken && ctx.edits === edits;
   setTimeout(() => { // an answer may be asked for again
     if (!waits || taking.size > 0) return;
     waits = false;
@@ -19,6 +22,7 @@ document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
     else upload.requestSubmit();
   });
 });
+document.addEventListener("input", ({ target }) => { if (target.id === "spec") isBehind = false; });
 upload.addEventListener("submit", (event) => {
   if (taking.size === 0 && !isBehind) return;
   event.preventDefault();

@@ -1,6 +1,6 @@
 // What is typed while an answer is on its way stays: an answer to what a form no longer says is asked for again, and a
-// declaration that was changed by hand since it was asked for is not replaced. So does what was filled in, or kept by the
-// browser, before the page's scripts had arrived.
+// declaration that was changed by hand since it was asked for is not replaced. So does what was filled in before the
+// page's scripts had arrived, or kept by the browser; a declaration that was written by then counts as changed by hand.
 "use strict";
 let edits = 0; // of the declaration, by hand
 const said = (form) => new URLSearchParams(new FormData(form)).toString();
@@ -30,6 +30,8 @@ document.addEventListener("htmx:before:swap", (event) => {
   }
 });
 document.addEventListener("DOMContentLoaded", () => setTimeout(() => { // htmx listens by then
+  const spec = document.getElementById("spec");
+  if (spec && spec.value !== spec.defaultValue) return;
   for (const form of document.querySelectorAll("form[data-typed]")) {
     const empty = form.cloneNode(true);
     empty.reset();

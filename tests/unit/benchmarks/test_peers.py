@@ -79,7 +79,7 @@ def test_measured_cells_are_not_measured_again(monkeypatch: pytest.MonkeyPatch, 
 def test_what_was_tuned_runs_on_with_its_setting_until_it_has_enough(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Of three runs the mean of a tuned peer was off by half, which is what is compared."""
+    """The mean of three runs of a tuned peer told too little, and it is what ours is compared with."""
     monkeypatch.setattr(peers, "RESULTS", tmp_path / "peers.jsonl")
     monkeypatch.setattr(peers, "Peers", lambda *_: SimpleNamespace(close=lambda: None))
     given: list[Any] = []
