@@ -61,9 +61,13 @@ def _plain(value: date) -> datetime:
 
 def said(value: date, form: str) -> str:
     """The date or the time in this format; as 2020-12-31T23:59:59 if it is no midnight and the format has no hour, so
-    that nobody takes it for one. Years have four digits, whatever the platform's strftime says.
+    that nobody takes it for one; nothing if in UTC it is beyond the calendar. Years have four digits, whatever the
+    platform's strftime says.
     """
-    at = _plain(value)
+    try:
+        at = _plain(value)
+    except OverflowError:
+        return ""
     if "%H" not in form and at.time() != time():
         form = "%Y-%m-%dT%H:%M:%S"
     return at.strftime(form.replace("%Y", f"{at.year:04d}"))

@@ -22,7 +22,7 @@ _FAR = 4.0  # typical deviations that S misses T kappa by, from where on one X m
 _FLOOR = 1e-4  # how far the floor may raise the mean of S, in units of the scale on which the value changes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SlotLaw:
     """A law above that of X in the convex order, up to `cut`.
 
@@ -51,6 +51,7 @@ def independent(c: float, gamma: float) -> SlotLaw:
     return SlotLaw(x, masses, float(cut), 2 * float(np.max((up + down)[1:] / np.diff(x))))
 
 
+@lru_cache(maxsize=4)
 def single(c: float, mirrored: bool) -> SlotLaw:
     """X = e^(cy - c^2/2), or -X, which rises with -y."""
     y, up, _, chance, near, _, (below, beyond) = _slot(c)
@@ -157,15 +158,7 @@ class Stretch:
 
 def stretch(law: SlotLaw, slots: int, kappa: float) -> Stretch:
     """Where in a law the value comes from."""
-    x, p, T = law.points, law.masses, slots
-    tail = np.append(np.cumsum(p[:0:-1])[::-1], 0.0)  # P(X > x_i)
-    first = min(int(np.searchsorted(-tail, _TYPICAL / T - 1)), len(x) - 2)
-    last = max(min(int(np.searchsorted(-tail, -_TYPICAL / T)), len(x) - 1), first + 1)
-    inner, share = x[first : last + 1], p[first : last + 1] / p[first : last + 1].sum()
-    middle = float(share @ inner)
-    typical = math.sqrt(T * float(share @ (inner - middle) ** 2))
-    over = np.append(np.cumsum((np.diff(x) * tail[:-1])[::-1])[::-1], 0.0)
-    under = np.append(0.0, np.cumsum(np.diff(x) * (1.0 - tail[:-1])))
+    x, T, (first, middle, typical, tail, over, under) = law.points, slots, _usual(law, slots)
     missing = T * kappa - (T - 1) * middle
     jump = int(np.searchsorted(x, max(missing, typical)))
     jumps = jump < len(x) - 1 and tail[jump] > 0
@@ -173,3 +166,20 @@ def stretch(law: SlotLaw, slots: int, kappa: float) -> Stretch:
     many = typical * math.exp(-0.5 * min(max(missing, 0.0) / typical, 38.0) ** 2)
     rough = T * float(over[min(jump, len(x) - 1)]) + many
     return Stretch(typical, scale, rough, law, over, under, jump if jumps else None, first, T)
+
+
+@lru_cache(maxsize=4)
+def _usual(law: SlotLaw, T: int) -> tuple[int, float, float, Vector, Vector, Vector]:
+    """What does not depend on kappa: the lowest usual point, the mean of the usual ones, the typical deviation of S;
+    P(X > x_i), E[(X - x_i)_+] and E[(x_i - X)_+].
+    """
+    x, p = law.points, law.masses
+    tail = np.append(np.cumsum(p[:0:-1])[::-1], 0.0)
+    first = min(int(np.searchsorted(-tail, _TYPICAL / T - 1)), len(x) - 2)
+    last = max(min(int(np.searchsorted(-tail, -_TYPICAL / T)), len(x) - 1), first + 1)
+    inner, share = x[first : last + 1], p[first : last + 1] / p[first : last + 1].sum()
+    middle = float(share @ inner)
+    typical = math.sqrt(T * float(share @ (inner - middle) ** 2))
+    over = np.append(np.cumsum((np.diff(x) * tail[:-1])[::-1])[::-1], 0.0)
+    under = np.append(0.0, np.cumsum(np.diff(x) * (1.0 - tail[:-1])))
+    return first, middle, typical, tail, over, under

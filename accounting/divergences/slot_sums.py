@@ -33,6 +33,9 @@ _LARGEST_POWER, _LARGEST_ETA = 600.0, 0.1
 _NEAR = 5  # lattice steps
 _SMALL = 45.0  # frequencies whose power is below e^-45 are taken for rounding
 _LOST = 0.05  # the share of rounding, or of what step 2 raised, at which another way is tried
+# And, of so many slots, the share by the size of steps alone at which this way is left out: ways that do were found up
+# to a tenth of it, and what receipts and charges of before state must be found again, to the last bit.
+_COARSE, _MANY = 20.0, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,9 @@ def _excess(within: _Within, T: int, kappa: float, way: _Way, little: float = 0.
         return _NOTHING_FOUND
     finest, found = around / max(_LARGEST_CIRCLE, 2**8 * math.sqrt(T)), math.inf
     scale = min(1 / float(thetas[best]), part.scale)
+    raised = T / 12 * (finest / scale) ** 2  # about, on the finest lattice
+    if raised > _COARSE and T >= _MANY and way is not _WAYS[-1]:
+        return _Found(math.inf, raised, True)
     step = max(min(_STEP * scale / math.sqrt(T), around / _SMALLEST_CIRCLE), finest)
     while max(float(np.abs(law.points).max()), T * abs(kappa)) / step < 2.0**52:
         size = fft.next_fast_len(math.ceil(around / step) + 1, real=True)
@@ -192,7 +198,7 @@ def _on_circle(law: SlotLaw, T: int, kappa: float, theta: float, step: float, si
     power = T * (math.log(scale) + most)
     if not power < _LARGEST_POWER:
         return _Turned(math.inf, 1.0, 0.0, 0.0)
-    kept, change, error, small = _transform(place, tilted / scale, T, size, apart)
+    kept, change, modulus, error, small = _transform(place, tilted / scale, T, size, apart)
     # the first lattice point from T kappa on, or from just below it, is `start`, `offset` steps beyond
     shift = 8 * _UNIT * T * (abs(kappa) + abs(origin))
     threshold = T * ((kappa - origin) / step) - shift / step
@@ -200,48 +206,51 @@ def _on_circle(law: SlotLaw, T: int, kappa: float, theta: float, step: float, si
     offset, turn = start - threshold, 2 * math.pi / size
     logs = T * _log1p(np.conj(change))
     waves = np.exp(logs - 1j * turn * (kept * (start % size) % size))
-    weight = np.where((kept == 0) | (2 * kept == size), 1.0, 2.0) * step * math.exp(-theta * step * offset) / size
+    weight = np.full(len(kept), 2 * step * math.exp(-theta * step * offset) / size)
+    weight[(kept == 0) | (2 * kept == size)] /= 2
     density = abs(float(np.sum((weight * waves).real)))  # of S at T kappa, times step^2
-    whole, half = (part[_first(kept)] for part in _turns(size))
+    whole, versed = (part[_first(kept)] for part in _turns(size))
     r = math.exp(-theta * step) * whole  # e^(-theta step - 2 pi i k / size)
-    less = math.expm1(-theta * step) * whole.real - 2 * half**2 + 1j * r.imag  # r - 1
+    less = math.expm1(-theta * step) * whole.real - versed + 1j * r.imag  # r - 1
     terms = weight * (offset + (1 - offset) * r) / less**2 * waves
     value = max(float(np.sum(terms.real)), 0.0)
-    lost = float(np.abs(terms) @ (np.expm1(T * error / np.abs(1 + change)) + _UNIT * (64 + 32 * np.abs(logs))))
+    lost = float(np.abs(terms) @ (np.expm1(T * error / modulus) + _UNIT * (64 + 32 * np.abs(logs))))
     lost += 2 * step / -math.expm1(-2 * theta * step) * small
     return _Turned(math.exp(power + 2 * theta * shift), value, lost, T / 12 * density / (value + lost))
 
 
-def _transform(place: Vector, masses: Vector, T: int, size: int, apart: bool) -> tuple[Any, Any, Vector, float]:
-    """The frequencies k that count, w - 1 at each, its error, and the T-th power of the largest |w| of the others.
+def _transform(place: Vector, masses: Vector, T: int, size: int, apart: bool) -> tuple[Any, Any, Vector, Vector, float]:
+    """The frequencies k that count; w - 1, |w| and the error of w at each; |w|^T at most, at all others.
 
     w is the mean of e^(-2 pi i k place / size). If `apart`, near places, where the most is, are summed one by one, as
     what they change 1 by; the far ones are few in mass, and so is then the error of their transform.
     """
-    spots = place.astype(np.int64) % size
-    whole = fft.rfft(np.bincount(spots, weights=masses, minlength=size))
-    modulus, plain = np.abs(whole), _UNIT * (8 * math.log2(size) + 48)
-    limit = math.exp(-_SMALL / T)
+    spots, plain = place.astype(np.int64) % size, _UNIT * (8 * math.log2(size) + 48)
+    far = np.abs(place) > _NEAR if apart else np.full(len(place), True)
+    change = fft.rfft(np.bincount(spots[far], weights=masses[far], minlength=size))
+    if apart:
+        near = np.bincount((place[~far] + _NEAR).astype(np.int64), weights=masses[~far], minlength=2 * _NEAR + 1)
+        right, left = near[_NEAR + 1 :], near[_NEAR - 1 :: -1]
+        half, square, product = _sines(size)
+        mass = float(masses[far].sum())
+        change -= mass
+        change -= 2 * (square @ (right + left)) + 2j * (product @ (right - left))
+        error = _UNIT * ((4 * _NEAR + 64) * (half @ (right + left)) + 4 * np.abs(change)) + 2 * plain * mass
+    else:
+        change -= 1
+        error = np.full(len(change), plain)
+    modulus, limit = np.abs(1 + change), math.exp(-_SMALL / T)
     kept = np.flatnonzero(modulus > limit)
-    small = (float(np.max(modulus, where=modulus <= limit, initial=0.0)) + plain) ** T
-    if not apart:
-        return kept, whole[kept] - 1, np.full(len(kept), plain), small
-    far = np.abs(place) > _NEAR
-    near = np.bincount((place[~far] + _NEAR).astype(np.int64), weights=masses[~far], minlength=2 * _NEAR + 1)
-    right, left = near[_NEAR + 1 :], near[_NEAR - 1 :: -1]
-    half, square, product = (part[_first(kept)] for part in _sines(size))
-    change = -2 * (square @ (right + left)) - 2j * (product @ (right - left))
-    mass = float(masses[far].sum())
-    change += fft.rfft(np.bincount(spots[far], weights=masses[far], minlength=size))[_first(kept)] - mass
-    error = _UNIT * ((4 * _NEAR + 64) * (half @ (right + left)) + 4 * np.abs(change)) + 2 * plain * mass
-    return kept, change, error, small
+    small = (float(np.max(modulus + error, where=modulus <= limit, initial=0.0)) + plain) ** T
+    first = _first(kept)
+    return kept, change[first], modulus[first], error[first], small
 
 
 @lru_cache(maxsize=4)
 def _turns(size: int) -> tuple[NDArray[np.complex128], Vector]:
-    """e^(-2 pi i k / size), and the sine of half of that angle, for each frequency k."""
+    """e^(-2 pi i k / size), and 1 less its real part, without a difference, for each frequency k."""
     turn = -2j * math.pi / size * np.arange(size // 2 + 1)
-    return np.exp(turn), np.exp(turn / 2).imag
+    return np.exp(turn), 2 * np.exp(turn / 2).imag ** 2
 
 
 @lru_cache(maxsize=2)

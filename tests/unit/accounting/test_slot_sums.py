@@ -142,7 +142,7 @@ def test_the_error_of_the_transform_is_within_what_is_granted(apart: bool) -> No
     place = np.concatenate([np.arange(-6.0, 7.0), rng.integers(-900, 5000, 30).astype(float)])
     masses = np.concatenate([np.exp(-(np.arange(-6.0, 7.0) ** 2) / 4), np.full(30, 1e-5)])
     masses /= masses.sum()
-    kept, change, error, small = slot_sums._transform(place, masses, 30, size, apart)
+    kept, change, _, error, small = slot_sums._transform(place, masses, 30, size, apart)
     assert 0 <= small < 1e-15
     for k, found, granted in list(zip(kept, change, error, strict=True))[:: max(1, len(kept) // 25)]:
         terms = (m * exact.expjpi(-2 * exact.mpf(int(k)) * int(p) / size) for m, p in zip(masses, place, strict=True))
@@ -250,3 +250,43 @@ def test_every_way_bounds_the_same_value(form: str) -> None:
         ]
         assert min(found) >= 0.98 * least
         assert slot_sums.excess(law, T, kappa) >= min(found) * (1 - 1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "c", "T", "q", "saves"),
+    [
+        ("independent", 3.3, 1480, 0.5, True),
+        ("ordered", 1.7, 1480, 0.5, True),
+        ("single", 2.9, 1480, 0.5, True),
+        ("single", 2.78, 68, 0.1, False),  # few slots: here much coarser steps would still do
+        ("single", 2.73, 220, 0.1, False),
+        ("ordered", 1.4, 300, 0.05, False),
+    ],
+)
+def test_what_is_too_coarse_by_its_steps_would_have_changed_nothing(
+    form: str, c: float, T: int, q: float, saves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a large epsilon most time went into lattices that proved too coarse: those far too coarse are left out. Every
+    bound is the same, as receipts and charges of before must be found again.
+    """
+    steps, real = [0], slot_sums._on_circle
+
+    def counted(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> object:
+        steps[0] += size
+        return real(law, T, kappa, theta, step, size, apart)
+
+    def along() -> tuple[list[float], int]:
+        steps[0], found = 0, []
+        for gamma in np.exp(np.arange(0.05, 8.0, 0.4)):
+            if form == "single":
+                found.append(slot_sums.excess(slot_law.single(c, False), T, 1 + (gamma - 1) / q))
+            else:
+                found.append(slot_sums.excess(FORMS[form](c, gamma), T, (1 - q) * (gamma - 1) / q))
+        return found, steps[0]
+
+    monkeypatch.setattr(slot_sums, "_on_circle", counted)
+    (found, fewer), _ = along(), monkeypatch.setattr(slot_sums, "_COARSE", math.inf)
+    every, more = along()
+    assert found == every
+    assert fewer < more if saves else fewer <= more

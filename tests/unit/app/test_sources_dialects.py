@@ -21,6 +21,7 @@ from app.sources.encoding import Fate, encoder
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.ingest import Reading, encoded
 from purse.dates import numbers, part
+from purse.frames import as_csv
 from purse.prediction import encode
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
@@ -196,6 +197,8 @@ def test_what_is_no_moment_is_missing() -> None:
     last = dt.datetime(2019, 12, 31, 23, tzinfo=west)
     assert np.isnan(numbers(none, "%Y-%m-%d", "days")).all()
     assert numbers([*none, last], "%Y-%m-%d", "year")[-1] == 2020
+    frame = pandas.DataFrame({"at": [none[2], last, none[3]], "x": [1, 2, 3]})
+    assert as_csv(frame).read() == b"at,x\r\n,1\r\n2020-01-01T02:00:00,2\r\n,3\r\n"
 
 
 @pytest.mark.parametrize(
