@@ -2,11 +2,14 @@
 
 import hashlib
 import inspect
+import math
 import os
 import re
 import shutil
 import subprocess
 import sys
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import numba
@@ -135,25 +138,64 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
         )
 
 
-@pytest.mark.parametrize(
-    "widths",
-    [
-        (),
-        (2,),
-        (1,),
-        (1, 1, 3),
-        (300, 2),
-        (1, 9, 3, 2),
-        (4, 2, 3, 5),
-        (2, 3, 300, 5, 7),
-        (1,) * 9 + (5,) + (1,) * 12 + (17, 2),
-        WIDTHS[:6],
-    ],
-    ids=str,
-)
+LAYOUTS = [
+    (),
+    (2,),
+    (1,),
+    (1, 1, 3),
+    (300, 2),
+    (1, 9, 3, 2),
+    (4, 2, 3, 5),
+    (2, 3, 300, 5, 7),
+    (1,) * 9 + (5,) + (1,) * 12 + (17, 2),
+    WIDTHS[:6],
+]
+
+
+@pytest.mark.parametrize("widths", LAYOUTS, ids=str)
 def test_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(widths: tuple[int, ...]) -> None:
     columns = Columns(widths)
     check_sums(Logistic(), columns.d, columns)
+
+
+def weighed(p: list[float], label: int, allowed: float) -> list[float]:
+    """A row's slopes for softmax from its margins, and no longer than allowed, as `softmax_sum` says."""
+    p = [kernels.exp(m - max(p)) for m in p]
+    mass = reduce(add, p)  # one after the other: `sum` compensates, from Python 3.12 on
+    p = [chance / mass for chance in p]
+    weight = min(1.0, allowed / math.sqrt(reduce(add, [chance * chance for chance in p]) + 1.0 - 2.0 * min(p)))
+    p[label] -= 1.0
+    p = [slope * weight for slope in p]
+    cut = allowed / max(math.sqrt(reduce(add, [slope * slope for slope in p])), allowed, 1e-300)
+    return [slope * cut for slope in p]
+
+
+@pytest.mark.parametrize("widths", LAYOUTS, ids=str)
+@pytest.mark.parametrize("limit", [0.05, 0.5, 3.0])
+def test_limited_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(
+    widths: tuple[int, ...], limit: float
+) -> None:
+    """The loops of `adaptive_gd`."""
+    columns, n, start, stop = Columns(widths), 75, 3, 70
+    d, (_, y, inverse, w, _) = columns.d, drawn(n, columns.d)
+    X = unfolded(n, columns)
+    problem = Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns)
+    records, allowed, m = inputs.folded(X, columns).records(problem), limit * inverse, margins(X, w, columns)
+    s = np.array([1 / (1 + kernels.exp(each)) for each in y * m])
+    slopes = {
+        True: np.clip(-y * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s))), -allowed, allowed),
+        False: np.clip(m - y, -allowed, allowed),
+    }
+    for classes, t in slopes.items():
+        found = kernels.scalar_sum(records, y, inverse, limit, w, classes, start, stop)
+        np.testing.assert_array_equal(found, added((t[:, None] * X)[start:stop]))
+    rng = np.random.default_rng(5)
+    W, labels = rng.standard_normal((3, d)), rng.integers(0, 3, n)
+    each = np.stack([margins(X, own, columns) for own in W], axis=1).tolist()
+    T = np.array([weighed(p, k, a) for p, k, a in zip(each, labels.tolist(), allowed.tolist(), strict=True)])
+    found = kernels.softmax_sum(records, labels.astype(float), inverse, limit, W, start, stop)
+    for k in range(3):
+        np.testing.assert_array_equal(found[k], added((T[:, k, None] * X)[start:stop]))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from solvers import Problem, moment_bounds
+from solvers import Problem, kernels, moment_bounds
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.moment_sums import Targets
@@ -190,6 +190,23 @@ def test_the_weight_keeps_the_log_odds(margin: float, limit: float) -> None:
     p = 1 / (1 + math.exp(-margin))
     slopes = [-y * s * min(1.0, limit / max(s, 1 - s)) for y in (1.0, -1.0) for s in [1 / (1 + math.exp(y * margin))]]
     assert p * slopes[0] + (1 - p) * slopes[1] == pytest.approx(0, abs=1e-12)
+
+
+@given(margins=st.lists(st.floats(-6, 6), min_size=3, max_size=6), limit=st.floats(0.01, 2))
+def test_the_weight_of_several_classes_keeps_their_law(margins: list[float], limit: float) -> None:
+    """E[t | x] = 0 where the softmax of the margins is the law of the label, and nowhere else: slopes by the loops."""
+    k, columns = len(margins), Columns(())
+    records = inputs.folded(np.ones((k, 1)), columns).records(
+        Problem(Squared(), n=k, d=1, row_norm=1.0, columns=columns)
+    )
+    labels, ones, W = np.arange(k, dtype=float), np.ones(k), np.array(margins)[:, None]
+    slopes = np.hstack([kernels.softmax_sum(records, labels, ones, limit, W, i, i + 1) for i in range(k)])
+    p = np.exp(W[:, 0] - max(margins))
+    law = p / p.sum()
+    assert slopes @ law == pytest.approx(np.zeros(k), abs=1e-12)
+    pull, apart = np.linalg.norm(slopes.mean(axis=1)), np.linalg.norm(law - 1 / k)
+    assert pull >= min(1.0, limit / math.sqrt(2)) * apart - 1e-12
+    assert (np.linalg.norm(slopes, axis=0) <= limit * (1 + 1e-12)).all()
 
 
 def test_rows_of_another_layout_count_as_empty_ones() -> None:
