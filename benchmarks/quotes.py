@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any, get_args
 
 import solvers
@@ -24,7 +25,7 @@ from solvers.losses import Logistic, Squared
 from solvers.methods import Method
 from solvers.problem import Problem
 
-ROWS = (32_561, 1_000_000)
+FEWEST, ROWS = 1000, (32_561, 1_000_000)
 FIRST, OTHER = 1.0, 0.7
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 20.0)
 Costs = tuple[str, list[float]]
@@ -45,11 +46,11 @@ def report(_repeats: int) -> None:
             told, cost = _least(partial(_costs, method, n))
             print(told + "".join(f"{part:8.1f}" for part in cost), flush=True)
     served()
-    print("noisy_mirror_descent, n = 32561, first quote at other epsilons and by relation; CPU ms")
-    print("".join(f"{epsilon:8g}" for epsilon in EPSILONS).rjust(14 + 8 * len(EPSILONS)))
-    for relation in get_args(Relation):
-        costs = (_least(partial(_dearest, epsilon, relation))[1][0] for epsilon in EPSILONS)
-        print(f"  {relation:12s}" + "".join(f"{cost:8.0f}" for cost in costs), flush=True)
+    print("noisy_mirror_descent, first quote at other epsilons, by relation and n; CPU ms")
+    print("".join(f"{epsilon:8g}" for epsilon in EPSILONS).rjust(24 + 8 * len(EPSILONS)))
+    for relation, n in product(get_args(Relation), (FEWEST, *ROWS)):
+        costs = (_least(partial(_dearest, n, epsilon, relation))[1][0] for epsilon in EPSILONS)
+        print(f"  {relation:12s}{n:10d}" + "".join(f"{cost:8.0f}" for cost in costs), flush=True)
 
 
 def served() -> None:
@@ -96,8 +97,8 @@ def _costs(method: type, n: int) -> Costs:
     raise LookupError(f"no problem for {method.__name__}")
 
 
-def _dearest(epsilon: float, relation: Relation) -> Costs:
-    problem = replace(next(problems(ROWS[0])), relation=relation)
+def _dearest(n: int, epsilon: float, relation: Relation) -> Costs:
+    problem = replace(next(problems(n)), relation=relation)
     _, first = _timed(solvers.methods.NoisyMirrorDescent, problem, epsilon, 1e-6)
     return relation, [first]
 

@@ -105,10 +105,17 @@ def plan(
     Raises
     ------
     Unsuitable
-        if the method or the preparation that was asked for does not fit.
+        if the method or the preparation that was asked for does not fit, or is none.
     OutOfRange
         if the run exceeds the limits.
     """
+    for given, kind, what in (
+        (method, Method | Auto | AnyCounting, "method: one of solvers.methods, solvers.statistics, or Auto"),
+        (problem, Problem, "problem: a Problem"),
+        (privacy, Privacy, "privacy: a Privacy"),
+    ):
+        if not isinstance(given, kind):
+            raise Unsuitable(f"{what}, not {type(given).__name__}")
     reason, wish = "asked for", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)

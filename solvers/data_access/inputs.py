@@ -122,6 +122,8 @@ def folded(X: NDArray[np.float64], columns: Columns) -> Coded:
 
 def _numbers(values: Any, otherwise: str) -> Vector:
     """As doubles, row by row; refused by their type."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise Unsuitable(f"{otherwise}; a masked array has places without one: fill them, .filled(0.0)")
     try:
         found = np.asarray(values)
     except ValueError:  # rows of different lengths

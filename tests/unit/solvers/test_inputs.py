@@ -250,6 +250,7 @@ LEARNED = pa.table({"a": pa.array(["x", "y", "x"]).dictionary_encode()})
         ([[1.0], [1.0, 2.0], [3.0]], "array of numbers"),
         (np.ones((3, 2), dtype=complex), "complex128"),
         (np.array([[1, None]] * 3, dtype=object), "object"),
+        (np.ma.masked_equal(np.ones((3, 2)), 1.0), "masked"),
         (None, "array of numbers"),
         (np.ones((2, 2)), "shape"),
         (np.ones(3), "shape"),
@@ -264,6 +265,26 @@ def test_a_wrong_type_or_shape_is_a_sentence(X: Any, said: str) -> None:
     given = Problem(Squared(), n=3, d=2, row_norm=1.0)
     with pytest.raises(Unsuitable, match=said):
         solve(DpGd(steps=2), given, X, np.zeros(3), Privacy(1.0, 1e-4))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"method": "dp_gd"}, "method: one of solvers.methods"),
+        ({"method": DpGd}, "not type"),
+        ({"problem": {"n": 3}}, "a Problem, not dict"),
+        ({"privacy": (1.0, 1e-4)}, "a Privacy, not tuple"),
+    ],
+    ids=str,
+)
+def test_so_is_a_method_a_problem_or_a_privacy_that_is_none(wrong: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {
+        "method": DpGd(steps=2),
+        "problem": Problem(Squared(), n=3, d=2, row_norm=1.0),
+        "privacy": Privacy(1.0, 1e-4),
+    }
+    with pytest.raises(Unsuitable, match=said):
+        solve(**given | wrong, X=np.ones((3, 2)), y=np.zeros(3))
 
 
 def test_categories_learned_from_the_data_are_refused() -> None:
