@@ -34,7 +34,7 @@ _NEAR = 5  # lattice steps
 _SMALL = 45.0  # frequencies whose power is below e^-45 are taken for rounding
 _LOST = 0.05  # the share of rounding, or of what step 2 raised, at which another way is tried
 # And, of so many slots, the share by the size of steps alone at which this way is left out: ways that do were found up
-# to a tenth of it, and what receipts and charges of before state must be found again, to the last bit.
+# to a tenth of it, and what receipts and charges of before state must be found again, to 2^-30 of it.
 _COARSE, _MANY = 20.0, 64
 
 
