@@ -158,16 +158,18 @@ class _DaskHandle:
         self._client, self._future, self._key = client, future, key
         self._cancelled = threading.Event()
         self._said: Outcome | None = None
+        self._asking = threading.Lock()
 
     def done(self) -> bool:
         return self._said is not None or bool(self._future.done())
 
     def result(self) -> Outcome:
-        """What it said is its worker's no more, which may go: nobody calculates it again."""
-        if self._said is None:
-            self._said = self._fetched()
-            self._future.release()
-        return self._said
+        """What it said is its worker's no more, which may go: nobody calculates it again, or fetches it twice."""
+        with self._asking:
+            if self._said is None:
+                self._said = self._fetched()
+                self._future.release()
+            return self._said
 
     def _fetched(self) -> Outcome:
         """An error of Dask's own is a lost worker, or code that never got to our function."""

@@ -8,6 +8,7 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from app.worker import cluster as engines
 from app.worker import orders, task
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import FAILED
+from app.worker.engine import FAILED, Handle
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, TIMES, Running
 from tests.support.server import Server
@@ -225,6 +226,21 @@ def test_an_attempt_that_raises_says_one_word(engine: DaskEngine) -> None:
     assert handle.result().kind == "raised"
     assert handle.result().output == ""
     assert task.attempt("{}", "outside of any worker") == FAILED
+
+
+def test_whoever_asks_hears_the_same(engine: DaskEngine) -> None:
+    """The first to hear released what the others were fetching, and they heard of a worker that had vanished."""
+
+    def asked(handle: Handle, wait: float) -> str:
+        time.sleep(wait)
+        return handle.result().kind
+
+    with ThreadPoolExecutor(4) as threads:
+        for i in range(100):
+            handle = engine.submit(f"job_{i}", 1, "{}")
+            until(handle.done)
+            waits = [k * i / 100_000 for k in range(4)]  # seconds; a fetch takes one or two thousandths
+            assert set(threads.map(asked, [handle] * 4, waits)) == {"raised"}
 
 
 def test_the_channel_is_authenticated(engine: DaskEngine) -> None:
