@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from solvers import kernels
 from solvers.bounds import GROUP, piece_rows
 from solvers.columns import Columns
-from solvers.data_access.rows import Stored, cut, entries_of, kept, taken
+from solvers.data_access.rows import Stored, cut, entries_of, kept, stored_numbers, taken
 from solvers.data_access.summed import Places, Work
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
@@ -152,7 +152,7 @@ def added(sums: Iterable[NDArray[Any]], pulse: Callable[[], object] = bool) -> N
 
 def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
     """(n k,), whether a number of a record lies beyond its range."""
-    numbers, at = records[0], records[3][:-1][columns.is_number]
+    numbers, at = stored_numbers(records), records[3][:-1][columns.is_number]
     found = np.zeros(len(numbers), dtype=np.bool_)
     if len(records[9]):  # 0 is in every range
         row, entry, values = entries_of(records, slice(0, len(numbers)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from solvers import kernels
 from solvers.bounds import unfolded_rows
 from solvers.errors import Unsuitable
 from solvers.problem import Problem
+
+Reals = NDArray[np.floating[Any]]
+"""Doubles or singles."""
 
 
 class Stored(Protocol):
@@ -26,12 +29,12 @@ class Coded:
 
     Parameters
     ----------
-    numbers : (n, P) float64
+    numbers : (n, P), float64 or float32
     codes : (n, B) uint8, a code's bytes side by side, the lowest first
     places : for each feature of a row its column in `numbers` or, where it is a category, its first byte in `codes`
     """
 
-    numbers: NDArray[np.float64]
+    numbers: Reals
     codes: NDArray[np.uint8]
     places: tuple[int, ...]
 
@@ -41,10 +44,12 @@ class Coded:
         Raises
         ------
         Unsuitable
-            if a feature is not among what is stored, or two features are one stored column.
+            if a feature is not among what is stored, two features are one column, or numbers are neither.
         """
         # Plain arrays: a memory map's own class would slow every slice.
         numbers, codes = (np.require(a, requirements=["C", "A", "E"]) for a in (self.numbers, self.codes))
+        if numbers.dtype not in (np.float32, np.float64):
+            raise Unsuitable("numbers are float64 or float32")
         columns, start = problem.columns, numbers.shape[1]
         widths = (1,) * problem.d if columns is None else columns.widths
         if len(self.places) != len(widths):
@@ -70,30 +75,50 @@ class Coded:
         to = np.concatenate([np.array(part, dtype=np.int64) for part in order])
         table, none = np.array(fields, dtype=np.int64).reshape(len(fields), 4), np.empty(0)
         constant = int(columns is not None)
-        return numbers, codes, table, to, start + constant, constant, none, none, 1.0, to[:0], none
+        single = numbers.dtype == np.float32
+        return (
+            numbers.view(np.uint8),
+            codes,
+            table,
+            to,
+            start + constant,
+            constant,
+            none,
+            none,
+            1.0,
+            to[:0],
+            none,
+            single,
+        )
+
+
+def stored_numbers(records: "kernels.Records") -> Reals:
+    """(n, P), as they are stored."""
+    kind: type[np.floating[Any]] = np.float32 if records[11] else np.float64
+    return records[0].view(kind)
 
 
 def kept(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.Records":
     """The same, but for broken records: zeros, and the first of all categories."""
     numbers, codes, values = records[0].copy(), records[1].copy(), records[10]
-    numbers[broken], codes[broken] = 0.0, 0
+    numbers[broken], codes[broken] = 0, 0  # bytes of 0.0
     if len(records[9]):
         values = np.where(np.repeat(broken, np.diff(records[9][: len(broken) + 1])), 0.0, values)
-    return numbers, codes, *records[2:10], values
+    return numbers, codes, *records[2:10], values, records[11]
 
 
 def taken(records: "kernels.Records", places: NDArray[np.int64]) -> "kernels.Records":
     """A copy of the given ones; of place -1 an empty one, which has no entries."""
     at, none = np.maximum(places, 0), places < 0
     numbers, codes, pairs, values = records[0][at], records[1][at], records[9], records[10]
-    numbers[none], codes[none] = 0.0, 0
+    numbers[none], codes[none] = 0, 0
     if len(pairs):
         n = len(records[0])
         counts = np.where(none, 0, (pairs[1 : n + 1] - pairs[:n])[at])
         ends = np.concatenate(([0], np.cumsum(counts)))
         entries = np.arange(ends[-1]) + np.repeat(pairs[:n][at] - ends[:-1], counts)
         pairs, values = np.concatenate((ends, pairs[n + 1 :][entries])), values[entries]
-    return numbers, codes, *records[2:9], pairs, values
+    return numbers, codes, *records[2:9], pairs, values, records[11]
 
 
 def entries_of(

@@ -43,8 +43,8 @@ class Sparse:
         if problem.columns is not None:
             raise Unsuitable("sparse rows are for columns that are not declared")
         none, order = np.empty(0), np.arange(d)
-        table, rows = np.empty((0, 4), np.int64), (np.empty((n, 0)), np.empty((n, 0), np.uint8))
-        return *rows, table, order, d, 0, none, none, 1.0, *self.entries()
+        table, rows = np.empty((0, 4), np.int64), (np.empty((n, 0), np.uint8), np.empty((n, 0), np.uint8))
+        return *rows, table, order, d, 0, none, none, 1.0, *self.entries(), False
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """As the last two of records have them."""
@@ -90,4 +90,4 @@ class SparseCoded:
         self.numbers.check(problem.n, p)
         layout = Coded(np.empty((0, p)), self.codes[:0], self.places).records(problem)
         codes = np.require(self.codes, requirements=["C", "A", "E"])
-        return np.empty((problem.n, 0)), codes, *layout[2:9], *self.numbers.entries()
+        return np.empty((problem.n, 0), np.uint8), codes, *layout[2:9], *self.numbers.entries(), False

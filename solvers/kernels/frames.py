@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from solvers.kernels.build import compiled
-from solvers.kernels.records import RECORDS, Records, code
+from solvers.kernels.lanes import number
+from solvers.kernels.records import RECORDS, Records, code, width
 from solvers.kernels.slopes import ANSWER, Vector
 from solvers.kernels.sparse import from_center, spans
 
@@ -13,7 +14,7 @@ from solvers.kernels.sparse import from_center, spans
 @compiled(ANSWER(RECORDS))
 def inverse_norms(records: Records) -> Vector:
     """1 / ||z_i|| of every record in its frame: of terms of one sign, a table's entry for each category."""
-    numbers, codes, fields, places, size, _, center, scale, constant, pairs, values = records
+    numbers, codes, fields, places, size, _, center, scale, constant, pairs, values, single = records
     squares, at = np.zeros(size), np.zeros(size)
     for j in range(scale.shape[0]):
         squares[places[j]], at[places[j]] = scale[j] * scale[j], center[j]
@@ -34,8 +35,9 @@ def inverse_norms(records: Records) -> Vector:
     inverse = np.empty(numbers.shape[0])
     for i in range(numbers.shape[0]):
         total = constant * constant
-        for j in range(numbers.shape[1]):
-            total += squares[j] * ((numbers[i, j] - at[j]) * (numbers[i, j] - at[j]))
+        for j in range(width(numbers, single)):
+            far = number(numbers, single, i, j) - at[j]
+            total += squares[j] * (far * far)
         if pairs.shape[0] > 0:
             total += from_center(missing, squares, at, pairs, values, numbers.shape[0], i)
         for k in range(fields.shape[0]):

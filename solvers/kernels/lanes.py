@@ -5,6 +5,9 @@ A row is padded with zeros to a multiple of eight columns:
     dot(X, i, w), dots:  column j is added to sum j mod 8, in order; then the sums by halves, 4 + 4, 2 + 2, 1 + 1
     add(total, s, X):    total_j + s_k x_(places k)j, one k after the other
 
+A matrix comes as its bytes, of singles or of doubles. What is read of it becomes a double, which is exact, and no
+operation is of any other type: singles give the bits that their doubles give.
+
 They are written as LLVM's instructions on eight numbers, because numba puts no plain sum of products into vector
 registers without leave to reassociate it; nothing here gives it. tests/unit/solvers/test_kernels.py holds them to their
 plain forms, to the last bit. `dots` and `add` take eight rows at once, the same for each row and column, and ask
@@ -22,28 +25,36 @@ from numba.extending import intrinsic
 AHEAD = 64  # rows between the one that is read and those that are asked for
 _LANES = 8
 _ASKED = 4  # of each eight: half with the products, half with the sum, so that memory is not asked for all at once
-_VECTOR = ir.VectorType(ir.DoubleType(), _LANES)
+_SINGLE, _DOUBLE = ir.FloatType(), ir.DoubleType()
+_VECTOR = ir.VectorType(_DOUBLE, _LANES)
 _EIGHT = ir.VectorType(ir.IntType(32), _LANES)
 _MASK = ir.VectorType(ir.IntType(1), _LANES)
 _ZEROS = ir.Constant(_VECTOR, [0.0] * _LANES)
-_ALIGNED = ir.Constant(ir.IntType(32), 8)
 
 
 class _Row:
-    """The columns of one row or vector, from a pointer, eight at a time; those past the end read as zeros."""
+    """The columns of one row or vector, from a pointer to singles or doubles, eight at a time as doubles; those past
+    the end read as zeros.
+    """
 
     def __init__(self, builder: Any, first: Any) -> None:
         self._builder, self._first = builder, first
+        self._vector = ir.VectorType(first.type.pointee, _LANES)
+        self._bytes = 4 if first.type.pointee == _SINGLE else 8
 
     def at(self, j: Any) -> Any:
-        return self._builder.bitcast(self._builder.gep(self._first, [j]), _VECTOR.as_pointer())
+        return self._builder.bitcast(self._builder.gep(self._first, [j]), self._vector.as_pointer())
 
     def load(self, j: Any, mask: Any = None) -> Any:
         if mask is None:
-            return self._builder.load(self.at(j), align=8)
-        shape = ir.FunctionType(_VECTOR, [_VECTOR.as_pointer(), _ALIGNED.type, _MASK, _VECTOR])
-        call = cgutils.get_or_insert_function(self._builder.module, shape, "llvm.masked.load.v8f64.p0")
-        return self._builder.call(call, [self.at(j), _ALIGNED, mask, _ZEROS])
+            found = self._builder.load(self.at(j), align=self._bytes)
+        else:
+            aligned, zeros = ir.Constant(ir.IntType(32), self._bytes), ir.Constant(self._vector, [0.0] * _LANES)
+            shape = ir.FunctionType(self._vector, [self._vector.as_pointer(), aligned.type, _MASK, self._vector])
+            name = f"llvm.masked.load.v8f{8 * self._bytes}.p0"
+            call = cgutils.get_or_insert_function(self._builder.module, shape, name)
+            found = self._builder.call(call, [self.at(j), aligned, mask, zeros])
+        return found if self._vector == _VECTOR else self._builder.fpext(found, _VECTOR)
 
     def store(self, value: Any, j: Any) -> None:
         self._builder.store(value, self.at(j), align=8)
@@ -53,7 +64,8 @@ class _Row:
         number = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [_VECTOR.as_pointer(), number, number, number])
         call = cgutils.get_or_insert_function(self._builder.module, shape, "llvm.prefetch.p0")
-        self._builder.call(call, [self.at(j), number(0), number(2), number(1)])
+        at = self._builder.bitcast(self.at(j), _VECTOR.as_pointer())
+        self._builder.call(call, [at, number(0), number(2), number(1)])
 
 
 def _all_lanes(builder: Any, value: Any) -> Any:
@@ -81,11 +93,20 @@ def _arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
     ]
 
 
-def _rows(builder: Any, rows: Any, places: Any, first: Any, count: int) -> list[_Row]:
+def _of_kind(builder: Any, rows: Any, kind: Any, single: Any, body: Callable[[Any, Any], None]) -> None:
+    """body(numbers, d) of a matrix's numbers, singles or doubles as it is said when this runs, d in a row."""
+    bytes_ = builder.mul(builder.extract_value(rows.shape, 1), ir.Constant(ir.IntType(64), kind.dtype.bitwidth // 8))
+    with builder.if_else(single) as branches:
+        for branch, number, shift in zip(branches, (_SINGLE, _DOUBLE), (2, 3), strict=True):
+            with branch:
+                numbers = builder.bitcast(rows.data, number.as_pointer())
+                body(numbers, builder.lshr(bytes_, ir.Constant(bytes_.type, shift)))
+
+
+def _rows(builder: Any, numbers: Any, d: Any, places: Any, first: Any, count: int) -> list[_Row]:
     """The rows at places_first, places_(first + 1), ..."""
-    d = builder.extract_value(rows.shape, 1)
     at = [builder.load(builder.gep(places.data, [builder.add(first, first.type(k))])) for k in range(count)]
-    return [_Row(builder, builder.gep(rows.data, [builder.mul(place, d)])) for place in at]
+    return [_Row(builder, builder.gep(numbers, [builder.mul(place, d)])) for place in at]
 
 
 def _products(builder: Any, d: Any, read: list[_Row], right: _Row, ahead: list[_Row]) -> Any:
@@ -111,56 +132,113 @@ def _products(builder: Any, d: Any, read: list[_Row], right: _Row, ahead: list[_
     return lanes[0]
 
 
-def _dot(typing: Any, X: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
+def _number(typing: Any, X: Any, single: Any, i: Any, j: Any) -> Any:  # noqa: ARG001
+    """x_ij as a double. As `dot`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, is_single, row, column = _arrays(context, builder, signature, args)
+        found = cgutils.alloca_once(builder, _DOUBLE)
+
+        def body(numbers: Any, d: Any) -> None:
+            value = builder.load(builder.gep(numbers, [builder.add(builder.mul(row, d), column)]))
+            builder.store(value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE), found)
+
+        _of_kind(builder, rows, signature.args[0], is_single, body)
+        return builder.load(found)
+
+    return types.float64(X, types.boolean, i, j), generate
+
+
+def _dot(typing: Any, X: Any, single: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
     """<x_i, w>. X is (n, d), row-major, 0 <= i < n, w is of length d or more: nothing is checked."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        rows, place, vector = _arrays(context, builder, signature, args)
-        d = builder.extract_value(rows.shape, 1)
-        row = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)]))
-        lanes = _products(builder, d, [row], _Row(builder, vector.data), [])
-        return builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0))
+        rows, is_single, place, vector = _arrays(context, builder, signature, args)
+        found = cgutils.alloca_once(builder, _DOUBLE)
 
-    return types.float64(X, i, w), generate
+        def body(numbers: Any, d: Any) -> None:
+            row = _Row(builder, builder.gep(numbers, [builder.mul(place, d)]))
+            lanes = _products(builder, d, [row], _Row(builder, vector.data), [])
+            builder.store(builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0)), found)
+
+        _of_kind(builder, rows, signature.args[0], is_single, body)
+        return builder.load(found)
+
+    return types.float64(X, types.boolean, i, w), generate
 
 
-def _dots(typing: Any, m: Any, k: Any, X: Any, places: Any, first: Any, w: Any, later: Any) -> Any:  # noqa: ARG001
+def _dots(
+    typing: Any, m: Any, k: Any, X: Any, single: Any, places: Any, first: Any, w: Any, later: Any  # noqa: ARG001
+) -> Any:  # fmt: skip
     """m_(k + j) = <x_i, w>, i = places_(first + j), for j < 8; asks for the rows at places_later and the next three."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        found, at, rows, listed, start, vector, then = _arrays(context, builder, signature, args)
-        read, ahead = _rows(builder, rows, listed, start, _LANES), _rows(builder, rows, listed, then, _ASKED)
-        lanes = _products(builder, builder.extract_value(rows.shape, 1), read, _Row(builder, vector.data), ahead)
-        _Row(builder, found.data).store(lanes, at)
+        found, at, rows, is_single, listed, start, vector, then = _arrays(context, builder, signature, args)
+
+        def body(numbers: Any, d: Any) -> None:
+            read = _rows(builder, numbers, d, listed, start, _LANES)
+            ahead = _rows(builder, numbers, d, listed, then, _ASKED)
+            _Row(builder, found.data).store(_products(builder, d, read, _Row(builder, vector.data), ahead), at)
+
+        _of_kind(builder, rows, signature.args[2], is_single, body)
         return context.get_dummy_value()
 
-    return types.void(m, k, X, places, first, w, later), generate
+    return types.void(m, k, X, types.boolean, places, first, w, later), generate
 
 
-def _add(typing: Any, total: Any, s: Any, k: Any, X: Any, places: Any, first: Any, later: Any) -> Any:  # noqa: ARG001
+def _sum(builder: Any, d: Any, result: _Row, factors: list[Any], read: list[_Row], ahead: list[_Row]) -> None:
+    """result_j + factor x_j, one row after the other."""
+    lanes = [_all_lanes(builder, factor) for factor in factors]
+
+    def columns(j: Any, mask: Any) -> None:
+        value = result.load(j)
+        for row in ahead:
+            row.fetch(j)
+        for factor, row in zip(lanes, read, strict=True):
+            value = builder.fadd(value, builder.fmul(factor, row.load(j, mask)))
+        result.store(value, j)
+
+    _each(builder, d, columns)
+
+
+def _add(
+    typing: Any, total: Any, s: Any, k: Any, X: Any, single: Any, places: Any, first: Any, later: Any  # noqa: ARG001
+) -> Any:  # fmt: skip
     """total += s_k x_i + s_(k + 1) x_j + ..., one after the other, of eight rows i = places_first, ...; asks as `dots`.
 
     X is (n, d), row-major, places in [0, n), total at least 8 longer than d, finite s: nothing is checked.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector, weights, at, rows, listed, start, then = _arrays(context, builder, signature, args)
-        read, ahead = _rows(builder, rows, listed, start, _LANES), _rows(builder, rows, listed, then, _ASKED)
+        vector, weights, at, rows, is_single, listed, start, then = _arrays(context, builder, signature, args)
         own = [builder.load(builder.gep(weights.data, [builder.add(at, at.type(j))])) for j in range(_LANES)]
-        factors, result = [_all_lanes(builder, factor) for factor in own], _Row(builder, vector.data)
 
-        def body(j: Any, mask: Any) -> None:
-            value = result.load(j)
-            for row in ahead:
-                row.fetch(j)
-            for factor, row in zip(factors, read, strict=True):
-                value = builder.fadd(value, builder.fmul(factor, row.load(j, mask)))
-            result.store(value, j)
+        def body(numbers: Any, d: Any) -> None:
+            read = _rows(builder, numbers, d, listed, start, _LANES)
+            ahead = _rows(builder, numbers, d, listed, then, _ASKED)
+            _sum(builder, d, _Row(builder, vector.data), own, read, ahead)
 
-        _each(builder, builder.extract_value(rows.shape, 1), body)
+        _of_kind(builder, rows, signature.args[3], is_single, body)
         return context.get_dummy_value()
 
-    return types.void(total, s, k, X, places, first, later), generate
+    return types.void(total, s, k, X, types.boolean, places, first, later), generate
 
 
-dot, dots, add = intrinsic(_dot), intrinsic(_dots), intrinsic(_add)
+def _add_one(typing: Any, total: Any, s: Any, X: Any, single: Any, i: Any) -> Any:  # noqa: ARG001
+    """total += s x_i, as `add`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector, factor, rows, is_single, place = _arrays(context, builder, signature, args)
+
+        def body(numbers: Any, d: Any) -> None:
+            row = _Row(builder, builder.gep(numbers, [builder.mul(place, d)]))
+            _sum(builder, d, _Row(builder, vector.data), [factor], [row], [])
+
+        _of_kind(builder, rows, signature.args[2], is_single, body)
+        return context.get_dummy_value()
+
+    return types.void(total, types.float64, X, types.boolean, i), generate
+
+
+number, dot, dots = intrinsic(_number), intrinsic(_dot), intrinsic(_dots)
+add, add_one = intrinsic(_add), intrinsic(_add_one)

@@ -23,12 +23,12 @@ def scalar_sum(
     records: Records, y: Vector, inverse: Vector, limit: float, w: Vector, classes: bool, start: int, stop: int
 ) -> Vector:
     """Sum over start <= i < stop of t_i z_i, |t_i| <= limit inverse_i: weighted slopes, or cut residuals."""
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values, single = records
     v = inward(records, w)
     total, t, places = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.arange(start, stop)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
-        margins(t, numbers, codes, fields, constant, places, first - start, count, v)
+        margins(t, numbers, single, codes, fields, constant, places, first - start, count, v)
         entries(t, pairs, values, numbers.shape[0], places, first - start, count, v)
         if classes:
             for k in range(count):
@@ -39,7 +39,7 @@ def scalar_sum(
             for k in range(count):
                 i = first + k
                 t[k] = min(max(t[k] - y[i], -limit * inverse[i]), limit * inverse[i])
-        add_records(total, numbers, codes, fields, constant, t, places, first - start, count)
+        add_records(total, numbers, single, codes, fields, constant, t, places, first - start, count)
         add_entries(total, pairs, values, numbers.shape[0], t, places, first - start, count)
     return outward(records, total)
 
@@ -52,7 +52,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
 
     omega = min(1, limit inverse_i / max over y of ||p - e_y||): the same for every label.
     """
-    numbers, codes, fields, _, size, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, size, constant, _, _, _, pairs, values, single = records
     outputs = W.shape[0]
     V, total = np.empty((outputs, size)), np.zeros((outputs, size + 8))
     for k in range(outputs):
@@ -62,7 +62,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
         at[0] = i
         highest = -math.inf
         for k in range(outputs):
-            margins(s, numbers, codes, fields, constant, at, 0, 1, V[k])
+            margins(s, numbers, single, codes, fields, constant, at, 0, 1, V[k])
             entries(s, pairs, values, numbers.shape[0], at, 0, 1, V[k])
             p[k] = s[0]
             highest = max(highest, p[k])
@@ -85,7 +85,7 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
         cut = allowed / max(math.sqrt(square), allowed, LEAST)
         for k in range(outputs):
             s[0] = p[k] * cut
-            add_records(total[k], numbers, codes, fields, constant, s, at, 0, 1)
+            add_records(total[k], numbers, single, codes, fields, constant, s, at, 0, 1)
             add_entries(total[k], pairs, values, numbers.shape[0], s, at, 0, 1)
     found = np.empty((outputs, W.shape[1]))
     for k in range(outputs):
@@ -96,11 +96,11 @@ def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: V
 @compiled(types.float64(RECORDS, NUMBERS, NUMBERS, NUMBERS, types.float64, types.int64, types.int64))
 def residual_sum(records: Records, y: Vector, scale: Vector, w: Vector, most: float, start: int, stop: int) -> float:
     """Sum over start <= i < stop with scale_i > 0 of min(|<z_i, w> - y_i|, most)."""
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values, single = records
     v, total, m, at = inward(records, w), 0.0, np.empty(1), np.empty(1, np.int64)
     for i in range(start, stop):
         at[0] = i
-        margins(m, numbers, codes, fields, constant, at, 0, 1, v)
+        margins(m, numbers, single, codes, fields, constant, at, 0, 1, v)
         entries(m, pairs, values, numbers.shape[0], at, 0, 1, v)
         total += min(abs(m[0] - y[i]), most) * (1.0 if scale[i] > 0.0 else 0.0)
     return total

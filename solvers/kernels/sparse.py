@@ -71,7 +71,7 @@ def square_sums(records: Records, center: Vector, weights: Vector, start: int) -
     """Sum over k of weights_k (x_(start + k) - m) o (x_(start + k) - m): of each number, those with an entry one after
     the other; what the records between them weigh is looked up, and multiplied with m_j^2 once.
     """
-    numbers, _, _, _, _, _, _, _, _, pairs, values = records
+    numbers, _, _, _, _, _, _, _, _, pairs, values, _ = records
     table, last = spans(weights), np.zeros(center.shape[0], np.int64)
     found, others = np.zeros(center.shape[0]), np.zeros(center.shape[0])
     for k in range(weights.shape[0]):

@@ -69,7 +69,7 @@ def walk(
     s < 0: the step is out of the range of exact arithmetic.
     """
     L, G, R, size, long, summing, z, kept, k, step, shrink, radius, curvature, centred_long, centred_summing = public
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values, single = records
     d, w, old = w.shape[0], w.copy(), inward(records, anchor)
     total, at = np.zeros(old.shape[0] + 8), np.empty(1, np.int64)
     m, a, target, short = np.empty(1), np.empty(1), np.empty(1), np.empty(1)
@@ -95,10 +95,10 @@ def walk(
             for i in places[ends[t] : ends[t + 1]]:
                 at[0], target[0], short[0] = i, y[i], scale[i]
                 held += 1.0 if scale[i] > 0.0 else 0.0
-                margins(m, numbers, codes, fields, constant, at, 0, 1, inner)
+                margins(m, numbers, single, codes, fields, constant, at, 0, 1, inner)
                 entries(m, pairs, values, numbers.shape[0], at, 0, 1, inner)
                 if near:
-                    margins(a, numbers, codes, fields, constant, at, 0, 1, old)
+                    margins(a, numbers, single, codes, fields, constant, at, 0, 1, old)
                     entries(a, pairs, values, numbers.shape[0], at, 0, 1, old)
                 if centred:
                     rise = curvature * (m[0] * scale[i])
@@ -108,7 +108,7 @@ def walk(
                     slopes(a, loss, target, short, 1)
                     m[0] = min(max(m[0] - a[0], low), high)
                 m[0] *= scale[i]
-                add_records(total, numbers, codes, fields, constant, m, at, 0, 1)
+                add_records(total, numbers, single, codes, fields, constant, m, at, 0, 1)
                 add_entries(total, pairs, values, numbers.shape[0], m, at, 0, 1)
             v, back = outward(records, total), L / 2 * (1 - held / size) if centred else 0.0
             for j in range(d):

@@ -24,19 +24,19 @@ def sum_of_places(
     records: Records, y: Vector, scale: Vector, places: NDArray[np.int64], w: Vector, loss: Slope
 ) -> Vector:
     """Sum over the places of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each record is read once."""
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values, single = records
     v = inward(records, w)
     total, s, t, u = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
     for first in range(0, places.shape[0], TOGETHER):
         count = min(TOGETHER, places.shape[0] - first)
-        margins(s, numbers, codes, fields, constant, places, first, count, v)
+        margins(s, numbers, single, codes, fields, constant, places, first, count, v)
         entries(s, pairs, values, numbers.shape[0], places, first, count, v)
         for k in range(count):
             t[k], u[k] = y[np.uint64(places[first + k])], scale[np.uint64(places[first + k])]
         slopes(s, loss, t, u, count)
         for k in range(count):
             s[k] *= u[k]
-        add_records(total, numbers, codes, fields, constant, s, places, first, count)
+        add_records(total, numbers, single, codes, fields, constant, s, places, first, count)
         add_entries(total, pairs, values, numbers.shape[0], s, places, first, count)
     return outward(records, total)
 
@@ -50,16 +50,16 @@ def sum_of_changes(
 
     With a curvature: s_i at anchor + w, and clipped to between 0 and curvature scale_i <x_i, w>.
     """
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values, single = records
     v, old = inward(records, w), inward(records, anchor)
     total, s, a = np.zeros(v.shape[0] + 8), np.empty(TOGETHER), np.empty(TOGETHER)
     t, u = np.empty(TOGETHER), np.empty(TOGETHER)
     low, high = np.full(TOGETHER, -limit), np.full(TOGETHER, limit)
     for first in range(0, places.shape[0], TOGETHER):
         count = min(TOGETHER, places.shape[0] - first)
-        margins(s, numbers, codes, fields, constant, places, first, count, v)
+        margins(s, numbers, single, codes, fields, constant, places, first, count, v)
         entries(s, pairs, values, numbers.shape[0], places, first, count, v)
-        margins(a, numbers, codes, fields, constant, places, first, count, old)
+        margins(a, numbers, single, codes, fields, constant, places, first, count, old)
         entries(a, pairs, values, numbers.shape[0], places, first, count, old)
         for k in range(count):
             t[k], u[k] = y[np.uint64(places[first + k])], scale[np.uint64(places[first + k])]
@@ -70,7 +70,7 @@ def sum_of_changes(
         slopes(a, loss, t, u, count)
         for k in range(count):
             s[k] = min(max(s[k] - a[k], low[k]), high[k]) * u[k]
-        add_records(total, numbers, codes, fields, constant, s, places, first, count)
+        add_records(total, numbers, single, codes, fields, constant, s, places, first, count)
         add_entries(total, pairs, values, numbers.shape[0], s, places, first, count)
     return outward(records, total)
 
@@ -78,9 +78,9 @@ def sum_of_changes(
 @compiled(ANSWER(RECORDS, NUMBERS, PLACES))
 def margins_of(records: Records, w: Vector, places: NDArray[np.int64]) -> Vector:
     """<x_i, w> for each of the places."""
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values, single = records
     v, found = inward(records, w), np.empty(places.shape[0])
-    margins(found, numbers, codes, fields, constant, places, 0, places.shape[0], v)
+    margins(found, numbers, single, codes, fields, constant, places, 0, places.shape[0], v)
     entries(found, pairs, values, numbers.shape[0], places, 0, places.shape[0], v)
     return found
 
@@ -88,11 +88,11 @@ def margins_of(records: Records, w: Vector, places: NDArray[np.int64]) -> Vector
 @compiled(ANSWER(RECORDS, NUMBERS, PLACES))
 def weighted_sum(records: Records, weights: Vector, places: NDArray[np.int64]) -> Vector:
     """Sum over k of weights_k x_(places k)."""
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values, single = records
     total = np.zeros(records[4] + 8)
     for first in range(0, places.shape[0], TOGETHER):
         count, own = min(TOGETHER, places.shape[0] - first), weights[first : first + TOGETHER]
-        add_records(total, numbers, codes, fields, constant, own, places, first, count)
+        add_records(total, numbers, single, codes, fields, constant, own, places, first, count)
         add_entries(total, pairs, values, numbers.shape[0], own, places, first, count)
     return outward(records, total)
 
@@ -101,4 +101,4 @@ def weighted_sum(records: Records, weights: Vector, places: NDArray[np.int64]) -
 def length(v: Vector) -> float:
     """||v||_2, added up as a row's margin is."""
     d = v.shape[0]
-    return math.sqrt(dot(v.reshape((1, d)), 0, v))
+    return math.sqrt(dot(v.reshape((1, d)), False, 0, v))

@@ -34,8 +34,13 @@ def main() -> None:
             m, y = np.random.default_rng(1).normal(size=(2, 10_000)) * 3
             _same(kernels.derivatives(ours, m, y), linked["derivatives"](theirs, m, y))
             print(f"{loss.name}: the same")
-        for records in (_dense(framed=False), _dense(framed=True), _sparse(framed=False), _sparse(framed=True)):
-            _compare(linked, records)
+        for framed in (False, True):
+            for records in (
+                _dense(np.float64, framed=framed),
+                _dense(np.float32, framed=framed),
+                _sparse(framed=framed),
+            ):
+                _compare(linked, records)
 
 
 def _compare(linked: dict[str, Any], records: Records) -> None:
@@ -57,34 +62,34 @@ def _same(one: object, other: object) -> None:
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other), strict=True)
 
 
-def _dense(*, framed: bool) -> Records:
+def _dense(kind: type, *, framed: bool) -> Records:
     rng = np.random.default_rng(2)
-    numbers = rng.uniform(-1, 1, (ROWS, NUMBERS))
+    numbers = rng.uniform(-1, 1, (ROWS, NUMBERS)).astype(kind).view(np.uint8)
     codes = np.column_stack([rng.integers(0, 4, ROWS), np.zeros((ROWS, 2))]).astype(np.uint8)
     codes[:, 1:3] = rng.integers(0, CLASSES[1], ROWS).astype("<u2").view(np.uint8).reshape(ROWS, 2)
     fields = np.array([[0, 1, NUMBERS, CLASSES[0]], [1, 2, NUMBERS + CLASSES[0], CLASSES[1]]])
     size = NUMBERS + sum(CLASSES) + 1
     center, scale = (rng.uniform(0, 1, (2, size - 1))) if framed else np.zeros((2, 0))
     frame = center, scale, 0.5 if framed else 1.0
-    return numbers, codes, fields, np.arange(size), size, 1, *frame, np.arange(0), np.zeros(0)
+    return numbers, codes, fields, np.arange(size), size, 1, *frame, np.arange(0), np.zeros(0), kind is np.float32
 
 
 def _sparse(*, framed: bool) -> Records:
     rng, each, d = np.random.default_rng(3), 7, 40
     begin = np.arange(ROWS + 1) * each
     coordinates = np.concatenate([np.sort(rng.choice(d - 1, each, replace=False)) for _ in range(ROWS)])
-    none = np.zeros((ROWS, 0)), np.zeros((ROWS, 0), np.uint8), np.zeros((0, 4), np.int64)
+    none = np.zeros((ROWS, 0), np.uint8), np.zeros((ROWS, 0), np.uint8), np.zeros((0, 4), np.int64)
     center, scale = rng.uniform(0, 1, (2, d - 1)) if framed else np.zeros((2, 0))
     frame = center, scale, 0.5 if framed else 1.0
     entries = np.append(begin, coordinates), rng.uniform(-1, 1, ROWS * each)
-    return (*none, np.arange(d), d, 1, *frame, *entries)
+    return (*none, np.arange(d), d, 1, *frame, *entries, False)
 
 
 def _given(records: Records) -> dict[str, Callable[[kernels.Slope], tuple[Any, ...]]]:
     """What each loop is called with, made anew for each call, since some write to it; of the loss's two addresses."""
     rng, d, n = np.random.default_rng(4), len(records[3]), ROWS
     size: int = records[4]
-    numbers, codes, fields, _, _, constant, _, _, _, pairs, values = records
+    numbers, codes, fields, _, _, constant, _, _, _, pairs, values, single = records
     w, anchor, snapshot = rng.normal(size=(3, d)) / 9
     v, weights, places = rng.normal(size=size), rng.normal(size=n), rng.permutation(n)
     y = np.sign(rng.normal(size=n))
@@ -107,10 +112,21 @@ def _given(records: Records) -> dict[str, Callable[[kernels.Slope], tuple[Any, .
         "derivatives": lambda loss: (loss, weights, y),
         "entries": lambda _: (np.zeros(n), pairs, values, n, places, 3, n - 3, v),
         "add_entries": lambda _: (np.zeros(size + 8), pairs, values, n, weights, places, 3, n - 3),
-        "margins": lambda _: (np.zeros(n), numbers, codes, fields, constant, places, 3, n - 3, v),
+        "margins": lambda _: (np.zeros(n), numbers, single, codes, fields, constant, places, 3, n - 3, v),
         "inward": lambda _: (records, w),
         "outward": lambda _: (records, np.append(v, np.zeros(8))),
-        "add_records": lambda _: (np.zeros(size + 8), numbers, codes, fields, constant, weights, places, 3, n - 3),
+        "add_records": lambda _: (
+            np.zeros(size + 8),
+            numbers,
+            single,
+            codes,
+            fields,
+            constant,
+            weights,
+            places,
+            3,
+            n - 3,
+        ),
         "norms": lambda _: (records, True),
         "inverse_norms": lambda _: (records,),
         "spans": lambda _: (weights,),

@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -69,12 +71,19 @@ def multipliers(
     return np.clip(loss.slope(margins(X, w, columns) * scale, y), -loss.slope_bound, loss.slope_bound)
 
 
-def plain(X: Vector) -> kernels.Records:
+def plain(X: NDArray[Any]) -> kernels.Records:
+    """Singles stay singles."""
     return inputs.plain(X).records(Problem(Squared(), n=len(X), d=X.shape[1], row_norm=1.0))
 
 
-def unfolded(n: int, columns: Columns, seed: int = 7) -> Vector:
-    """Rows of the declared layout."""
+def folded(X: NDArray[Any], columns: Columns) -> Coded:
+    """Singles stay singles."""
+    found = inputs.folded(X.astype(float), columns)
+    return replace(found, numbers=found.numbers.astype(X.dtype))
+
+
+def unfolded(n: int, columns: Columns, seed: int = 7, kind: type = np.float64) -> NDArray[Any]:
+    """Rows of the declared layout, of singles or doubles."""
     rng, X = np.random.default_rng(seed), np.zeros((n, columns.d))
     for start, width in zip(columns.starts, columns.widths, strict=True):
         if width == 1:
@@ -82,7 +91,7 @@ def unfolded(n: int, columns: Columns, seed: int = 7) -> Vector:
         else:
             X[np.arange(n), start + rng.integers(0, width, n)] = 1.0
     X[:, -1] = 1.0
-    return X
+    return X.astype(kind)
 
 
 def added(rows: Vector) -> Vector:
@@ -103,12 +112,15 @@ def test_a_loss_of_several_outputs_has_no_compiled_form() -> None:
     assert Softmax(3).compiled is None
 
 
-def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int = 300) -> None:
+def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int = 300, kind: type = np.float64) -> None:
     X, y, scale, w, anchor = drawn(n, d)
-    records = plain(X)
+    stored = X.astype(kind) if columns is None else unfolded(n, columns, kind=kind)
+    records = plain(stored)
     if columns is not None:
-        X = unfolded(n, columns)
-        records = inputs.folded(X, columns).records(Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns))
+        records = folded(stored, columns).records(Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns))
+    assert records[11] == (kind is np.float32)
+    X = stored.astype(float)
+    np.testing.assert_array_equal(kernels.rows(records, scale, np.arange(n)), X * scale[:, None])
     slopes, coded = multipliers(X, y, scale, w, loss, columns), loss.compiled
     own = (slopes * scale)[:, None] * X
     stop = n - 10
@@ -152,10 +164,16 @@ LAYOUTS = [
 ]
 
 
+KINDS = pytest.mark.parametrize("kind", [np.float64, np.float32])
+
+
+@KINDS
 @pytest.mark.parametrize("widths", LAYOUTS, ids=str)
-def test_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(widths: tuple[int, ...]) -> None:
+def test_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(
+    widths: tuple[int, ...], kind: type
+) -> None:
     columns = Columns(widths)
-    check_sums(Logistic(), columns.d, columns)
+    check_sums(Logistic(), columns.d, columns, kind=kind)
 
 
 def weighed(p: list[float], label: int, allowed: float) -> list[float]:
@@ -170,17 +188,18 @@ def weighed(p: list[float], label: int, allowed: float) -> list[float]:
     return [slope * cut for slope in p]
 
 
+@KINDS
 @pytest.mark.parametrize("widths", LAYOUTS, ids=str)
 @pytest.mark.parametrize("limit", [0.05, 0.5, 3.0])
 def test_limited_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(
-    widths: tuple[int, ...], limit: float
+    widths: tuple[int, ...], limit: float, kind: type
 ) -> None:
     """The loops of `adaptive_gd`."""
     columns, n, start, stop = Columns(widths), 75, 3, 70
     d, (_, y, inverse, w, _) = columns.d, drawn(n, columns.d)
-    X = unfolded(n, columns)
-    problem = Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns)
-    records, allowed, m = inputs.folded(X, columns).records(problem), limit * inverse, margins(X, w, columns)
+    stored = unfolded(n, columns, kind=kind)
+    problem, X = Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns), stored.astype(float)
+    records, allowed, m = folded(stored, columns).records(problem), limit * inverse, margins(X, w, columns)
     s = np.array([1 / (1 + kernels.exp(each)) for each in y * m])
     slopes = {
         True: np.clip(-y * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s))), -allowed, allowed),
@@ -196,6 +215,30 @@ def test_limited_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_l
     found = kernels.softmax_sum(records, labels.astype(float), inverse, limit, W, start, stop)
     for k in range(3):
         np.testing.assert_array_equal(found[k], added((T[:, k, None] * X)[start:stop]))
+    gaps = np.minimum(np.abs(margins(X, W[0], columns) - labels), 0.7)[start:stop]
+    residual = kernels.residual_sum(records, labels.astype(float), inverse, W[0], 0.7, start, stop)
+    assert residual == added(gaps[:, None])[0]
+
+
+@pytest.mark.parametrize("widths", LAYOUTS, ids=str)
+def test_singles_give_all_that_their_doubles_give_to_the_last_bit(widths: tuple[int, ...]) -> None:
+    """What is not compared with a plain form above: norms, those in a frame, and the walk."""
+    columns, n, found = Columns(widths), 75, []
+    d, (_, y, scale, w, anchor) = columns.d, drawn(n, columns.d)
+    problem = Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns)
+    singles = unfolded(n, columns, kind=np.float32)
+    rng, where = np.random.default_rng(3), np.arange(n)
+    center, shrink, sizes = rng.uniform(-1, 1, d - 1), rng.uniform(0.5, 2, d - 1), rng.uniform(0, 9, 5 * d)
+    public = (0.25, 1.0, 1.0, 15.0, 1e-9, 1e-9, 2.0, 1.0, 20.0, 0.5, 1.0, 1e6, 0.25, 1e-9, 1e-9)
+    for X in (singles, singles.astype(float)):
+        records, points = folded(X, columns).records(problem), np.zeros((5, d))
+        framed = (*records[:6], center, shrink, 0.5, *records[9:])
+        given = np.arange(6) * 15, where, sizes, sizes > 4, np.zeros(d), 0, False
+        kernels.walk(framed, y, scale, Logistic().compiled, *given, w, anchor, w / 9, points, public)
+        assert (points != 0).any()
+        found.append((kernels.norms(records, True), kernels.inverse_norms(framed), points))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.slow
@@ -208,7 +251,7 @@ def test_a_records_choice_of_columns_is_that_of_the_unfolded_rows() -> None:
     """Stored beside columns that are not used, and in another order than they are declared: the same bits."""
     stored, n = Columns((1, 4, 1, 300, 1, 3)), 100
     X, (_, y, scale, _, _) = unfolded(n, stored), drawn(n, 1)
-    wide = inputs.folded(X, stored)
+    wide = folded(X, stored)
     chosen = Coded(wide.numbers, wide.codes, (2, 1, 0))  # the third number, the block of 300, the first number
     columns = Columns((1, 300, 1))
     own = np.column_stack((X[:, 306], X[:, 6:306], X[:, 0], np.ones(n)))
@@ -223,21 +266,25 @@ def test_a_records_choice_of_columns_is_that_of_the_unfolded_rows() -> None:
     )
 
 
+@KINDS
 @pytest.mark.parametrize("d", [1, 2, 7, 8, 9, 16, 54, 117])
-def test_sums_are_the_plain_ones_to_the_last_bit(d: int) -> None:
-    check_sums(Logistic(), d)
-    X = drawn(300, d)[0]
+def test_sums_are_the_plain_ones_to_the_last_bit(d: int, kind: type) -> None:
+    check_sums(Logistic(), d, kind=kind)
+    stored: NDArray[Any] = drawn(300, d)[0].astype(kind)
+    X = stored.astype(float)
     np.testing.assert_array_equal(
-        kernels.norms(plain(X), False), np.sqrt(np.concatenate([margins(x[None], x) for x in X]))
+        kernels.norms(plain(stored), False), np.sqrt(np.concatenate([margins(x[None], x) for x in X]))
     )
 
 
+@KINDS
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 31, 32, 33, 47])
-def test_eight_at_a_time_and_one_by_one_are_the_same(count: int) -> None:
+def test_eight_at_a_time_and_one_by_one_are_the_same(count: int, kind: type) -> None:
     """As many records as leave something over, of eight and of those whose slopes are computed together."""
-    X, y, scale, w, _ = drawn(60, 13)
+    own_X, y, scale, w, _ = drawn(60, 13)
+    X: NDArray[Any] = own_X.astype(kind)
     records, loss, places = plain(X), Logistic(), np.random.default_rng(2).permutation(60)[:count]
-    own = (multipliers(X, y, scale, w, loss) * scale)[:, None] * X
+    own = (multipliers(X.astype(float), y, scale, w, loss) * scale)[:, None] * X
     np.testing.assert_array_equal(
         kernels.sum_of_places(records, y, scale, places, w, loss.compiled), added(own[places])
     )
@@ -253,14 +300,16 @@ def test_sums_of_every_loss_are_the_plain_ones_to_the_last_bit(loss: OneMargin) 
     check_sums(loss, 5)
 
 
+@KINDS
 @pytest.mark.parametrize("d", [5, 54, 64])
-def test_a_records_slope_is_the_same_wherever_it_stands(d: int) -> None:
+def test_a_records_slope_is_the_same_wherever_it_stands(d: int, kind: type) -> None:
     """Alone, in every position of every batch, at every alignment of the array: the same bits."""
     X, y, scale, w, _ = drawn(64, d, seed=5)
+    X = X.astype(kind)
     code = Logistic().compiled
     alone = [kernels.sum_of_places(plain(X), y, scale, np.arange(i, i + 1), w, code) for i in range(64)]
     for shift in range(8):
-        room = np.zeros(64 * d + shift)
+        room: NDArray[Any] = np.zeros(64 * d + shift, kind)
         moved = room[shift:].reshape(64, d)
         moved[:] = X
         order = np.roll(np.arange(64), shift)
@@ -272,8 +321,10 @@ def test_a_records_slope_is_the_same_wherever_it_stands(d: int) -> None:
             )
 
 
-def test_readonly_and_mapped_rows_need_no_other_compilation(tmp_path: Path) -> None:
+@KINDS
+def test_readonly_and_mapped_rows_need_no_other_compilation(tmp_path: Path, kind: type) -> None:
     X, y, scale, w, _ = drawn(50, 6)
+    X = X.astype(kind)
     np.save(tmp_path / "X.npy", X)
     mapped = np.require(np.load(tmp_path / "X.npy", mmap_mode="r"), requirements=["C", "A", "E"])
     code = Logistic().compiled
@@ -318,8 +369,8 @@ import numpy as np, solvers.kernels as k
 from solvers.losses import Logistic, Loss
 before = [len(f.signatures) for f in k.ENTRIES.values()]
 formulas = [k.c_function(kind.derivative) for kind in get_args(Loss) if kind.compiled is not None]
-some = np.ones((3, 2)), np.ones((3, 0), np.uint8), np.ones((0, 4), int), np.arange(2), 2, 0, np.ones(0), np.ones(0), 1.0
-some += np.arange(0), np.ones(0)
+some = np.ones((3, 16), np.uint8), np.ones((3, 0), np.uint8), np.ones((0, 4), int), np.arange(2), 2, 0
+some += np.ones(0), np.ones(0), 1.0, np.arange(0), np.ones(0), False
 k.sum_of_places(some, np.ones(3), np.ones(3), np.arange(0, 3), np.ones(2), Logistic().compiled)
 hits, misses = (sum(sum(getattr(f.stats, n).values()) for f in k.ENTRIES.values()) for n in
                 ("cache_hits", "cache_misses"))

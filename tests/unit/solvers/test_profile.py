@@ -17,6 +17,7 @@ from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.meter import Meter
+from solvers.data_access.rows import stored_numbers
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Softmax, Squared
@@ -131,7 +132,7 @@ class TestProfile:
 
         def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
             data = oracle._CountingOracle__data  # type: ignore[attr-defined]
-            return asked(oracle, query, bins) + data.records[0][:, 0].mean()
+            return asked(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
 
         monkeypatch.setattr(CountingOracle, "histograms", exact)
         assert complaints(plan(Profile(8), TABLE, PRIVACY), *rows, FAR) != []
