@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,11 @@ def report(seeds: int) -> None:
 
 
 def drawn(n: int, widths: tuple[int, ...], seed: int = 1) -> Data:
-    """Records of that layout, uniform, with targets of a logistic loss."""
+    """Records of that layout as the service stores them, uniform, with targets of a logistic loss."""
     rng, columns = np.random.default_rng(seed), Columns(widths)
     codes = [in_bytes(rng.integers(0, w, n), code_bytes(w)) for w in widths if w > 1]
-    coded = Coded(
-        rng.uniform(-1, 1, (n, widths.count(1))), np.hstack([np.empty((n, 0), np.uint8), *codes]), places(columns)
-    )
+    numbers = rng.uniform(-1, 1, (n, widths.count(1))).astype(np.float32)
+    coded = Coded(numbers, np.hstack([np.empty((n, 0), np.uint8), *codes]), places(columns))
     problem = Problem(Logistic(), n=n, d=columns.d, row_norm=columns.row_norm, columns=columns)
     return Data.coded(coded, np.where(rng.random(n) < 0.3, 1.0, -1.0), problem)
 
@@ -91,23 +91,32 @@ def passes(repeats: int) -> None:
 
 
 def numbers(repeats: int) -> None:
-    """Numbers alone: a full gradient beside one read of the same matrix, a bare loop, and its arithmetic alone."""
+    """Numbers alone: a full gradient, of doubles too, as `solve` is handed them, beside one read of these doubles, a
+    bare loop over them, and the arithmetic alone.
+    """
     for d in (28, 54, 116):
         data = drawn(N, (1,) * d)
-        w, X, loss = np.random.default_rng(2).standard_normal(d + 1) / 3, data.records[0], Logistic().compiled
+        w, X, loss = (
+            np.random.default_rng(2).standard_normal(d + 1) / 3,
+            rows_of(data)[:, :d].copy(),
+            Logistic().compiled,
+        )
+        doubles = replace(data, records=(X.view(np.uint8), *data.records[1:11], False))
         few = np.resize(np.arange(1024 // d), N)  # records of 8 KB, again and again: they stay in the first-level cache
         found = _together(
             repeats,
             one=partial(_gradient, data, w),
             two=partial(_gradient, data, w, threads=True),
+            double=partial(_gradient, doubles, w),
             read=partial(loops.read, X),
             bare=partial(loops.gradient, X, data.y, w),
             cached=partial(kernels.sum_of_places, data.records, data.y, data.scale, few, w, loss),
         )
         reads = {name: f"{seconds / found['read']:.2f}" for name, seconds in found.items()}
         print(
-            f"{N} x {d} numbers, in reads: a full gradient {reads['one']}, on two threads {reads['two']}; a bare loop "
-            f"that may add in any order {reads['bare']}; the gradient of as many records in the cache {reads['cached']}"
+            f"{N} x {d} numbers, in reads of them as doubles: a full gradient {reads['one']}, on two threads "
+            f"{reads['two']}, of doubles {reads['double']}; a bare loop over doubles that may add in any order "
+            f"{reads['bare']}; the gradient of as many records in the cache {reads['cached']}"
         )
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from accounting.privacy import Privacy
 from app.sources.design import Design
+from app.sources.ingest import FORMAT
 from app.sources.matrix import CodedWriter, checksum, code_count
+from app.sources.singles import ends
 from app.wire import JobPrivacy, JobRequest
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import Budget, DatasetSpec
@@ -33,14 +35,14 @@ def stored(folder: Path, n: int, widths: tuple[int, ...]) -> list[Column]:
         for j, width in enumerate((*widths, 3))
     ]
     rng = np.random.default_rng(1)
-    with CodedWriter(folder, [code_count(column) for column in columns]) as writer:
+    with CodedWriter(folder, [code_count(column) for column in columns], ends(columns)) as writer:
         for start in range(0, n, _ROWS):
             block = rng.uniform(-1, 1, (min(_ROWS, n - start), len(columns)))
             for j, column in enumerate(columns):
                 if isinstance(column, CategoryColumn):
                     block[:, j] = rng.integers(0, len(column.categories), len(block))
             writer.append(block)
-    document = {"format": 2, "rows": n, "columns": [column.model_dump() for column in columns]}
+    document = {"format": FORMAT, "rows": n, "columns": [column.model_dump() for column in columns]}
     (folder / "meta.json").write_text(json.dumps(document))
     return columns
 

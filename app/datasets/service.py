@@ -28,7 +28,7 @@ from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources import partitions
 from app.sources.errors import Away, Mismatch, SourceError, TooLarge, Unparsed
-from app.sources.matrix import checksum, fingerprint
+from app.sources.matrix import checksum
 from purse.wire.base import Page
 from purse.wire.datasets import Budget, Dataset, DatasetSpec, Registered
 from purse.wire.files import FileReport
@@ -136,7 +136,7 @@ def _read(
         elif spec.holdout is not None:
             found = holdout.ingest_parts(file, how, folder, spec.holdout)
         else:
-            found = ingest.ingest(file, how, folder), fingerprint(folder)
+            found = ingest.ingest(file, how, folder)
     return *found, tally.report
 
 

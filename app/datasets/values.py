@@ -72,7 +72,7 @@ def verify(database: Database, home: Path) -> dict[str, bool]:
         folder = folders.path(home, row.folder)
         now = _checksum(folder)
         if row.sha256 is None and now is not None:
-            _adopt(database, row.id, content(DatasetSpec.model_validate_json(row.spec), fingerprint(folder)), now)
+            _adopt(database, row.id, DatasetSpec.model_validate_json(row.spec), folder, now)
         found[row.id] = now is not None and row.sha256 in (None, now)
         if row.damaged_at is not None:  # of others, each partition is looked at by whoever opens it
             found[row.id] = found[row.id] and partitions.are_whole(folder)
@@ -89,11 +89,13 @@ def verify_quietly(database: Database, home: Path) -> None:
         _log.error("checksums_unverified %s", type(error).__name__)
 
 
-def _adopt(database: Database, dataset_id: str, known_by: str, sha256: str) -> None:
-    known = sa.update(datasets).where(datasets.c.id == dataset_id).values(content_sha256=known_by)
+def _adopt(database: Database, dataset_id: str, spec: DatasetSpec, folder: Path, sha256: str) -> None:
+    """Notes the checksum and, of doubles, by what a dataset that is older than its checksum is known again."""
+    known, mine = fingerprint(folder), sa.update(datasets).where(datasets.c.id == dataset_id)
     with database.write(alone="names") as connection:
         note(connection, dataset_id, sha256)
-        connection.execute(known)
+        if known is not None:
+            connection.execute(mine.values(content_sha256=content(spec, known)))
 
 
 def _checksum(folder: Path) -> str | None:

@@ -167,7 +167,7 @@ class Design:
     def _labels(self, stored: Coded, width: int) -> Floats:
         place = stored.places[self.target_position]
         if not isinstance(self.target, CategoryColumn):
-            return np.array(stored.numbers[:, place])
+            return stored.numbers[:, place].astype(np.float64)
         return self.labels(codes(stored, place, width))
 
     def labels(self, known: NDArray[Any]) -> Floats:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.sources.errors import Unreadable
-from app.sources.ingest import Reading, ingest, write_meta
-from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, fingerprint, open_coded, sync_folder
+from app.sources.ingest import Reading, stage, write_meta
+from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, NumberWriter, open_coded, sync_folder
+from app.sources.singles import ends
 from purse.wire.columns import Column
 
 MOST_PLACES = 2**26
@@ -53,8 +54,7 @@ def mixed(n: int) -> NDArray[np.uint64]:
 def ingest_parts(file: Path, reading: Reading, folder: Path, share: float) -> tuple[int, str]:
     """As `ingest`, in two parts; returns n, of both, and all rows' fingerprint. Memory: 50 bytes of each."""
     rows = folder.with_name("rows")
-    n = ingest(file, replace(reading, most_rows=min(reading.most_rows, MOST_PLACES)), rows)
-    known = fingerprint(rows)
+    n, known = stage(file, replace(reading, most_rows=min(reading.most_rows, MOST_PLACES)), rows)
     lay_out(rows, folder, np.arange(n)[:, None], reading.columns, share, None)
     shutil.rmtree(rows)
     return n, known
@@ -83,7 +83,7 @@ def _part(rows: Path, folder: Path, found: NDArray[np.int64], columns: Sequence[
     stored, n, found = open_coded(rows, rows), len(found), found.ravel()
     folder.mkdir()
     with (
-        MatrixWriter(folder / NUMBERS, stored.numbers.shape[1]) as numbers,
+        NumberWriter(folder / NUMBERS, stored.numbers.shape[1], ends(columns)) as numbers,
         MatrixWriter(folder / CODES, stored.codes.shape[1], "|u1") as codes,
     ):
         for start in range(0, len(found), _BLOCK):

@@ -14,7 +14,8 @@ from app.sources import csv, parquet
 from app.sources.batch import Batch, Named
 from app.sources.encoding import Fates, encoder
 from app.sources.errors import TooLarge, Unreadable
-from app.sources.matrix import META, CodedWriter, Floats, code_count, sync_folder
+from app.sources.matrix import META, CodedWriter, Floats, code_count, fingerprint, narrow, sync_folder
+from app.sources.singles import ends
 from app.sources.tally import Tally
 from purse.wire.columns import Column
 from purse.wire.datasets import DatasetSpec
@@ -23,7 +24,7 @@ from purse.wire.files import PLAIN, Dialect
 if TYPE_CHECKING:
     from app.sources.persons import People
 
-FORMAT = 2
+FORMAT = 3
 _ZIP = b"PK\x03\x04"
 
 
@@ -50,14 +51,16 @@ class Reading:
     def of(spec: DatasetSpec, most_bytes: int = 2**62) -> "tuple[Reading, Tally]":
         """As declared, of a file of at most so many bytes, unpacked; and what counts.
 
-        What is stored takes at most what a CSV file of that size could unfold to: eight bytes for each of its own.
+        What is stored takes at most what a CSV file of that size could unfold to: four bytes for each of its own, and
+        eight more while it is made.
         """
         tally = Tally(spec)
         return Reading(spec.columns, spec.dialect, most_bytes // len(spec.columns), most_bytes, tally), tally
 
 
-def ingest(file: Path, reading: Reading, folder: Path, people: "People | None" = None) -> int:
-    """Reads, encodes and stores the declared columns of every record; returns n, the number of records.
+def ingest(file: Path, reading: Reading, folder: Path) -> tuple[int, str]:
+    """Reads, encodes and stores the declared columns of every record; returns n, the number of records, and by what
+    they are known again.
 
     Memory is bounded whatever the file's size. Record i of the file is row i of the matrix. On return the folder is
     durable; on an error it may hold a part, and its maker removes it.
@@ -66,20 +69,33 @@ def ingest(file: Path, reading: Reading, folder: Path, people: "People | None" =
     ----------
     file : CSV, perhaps packed, or Parquet, told apart by content; its name says nothing
     folder : a new folder
-    people : is told whose each row is; then the folder is no dataset's yet (`app.sources.persons`)
 
     Raises
     ------
     SourceError
         Unreadable, Mismatch or TooLarge, whose text holds no value of the file; Unparsed.
     """
+    n, known = stage(file, reading, folder)
+    narrow(folder, ends(reading.columns))
+    sync_folder(folder)
+    return n, known
+
+
+def stage(file: Path, reading: Reading, folder: Path, people: "People | None" = None) -> tuple[int, str]:
+    """As `ingest`, but numbers are still doubles.
+
+    Parameters
+    ----------
+    people : is told whose each row is; then the folder is no dataset's yet (`app.sources.persons`)
+    """
     folder.mkdir()
     with CodedWriter(folder, [code_count(column) for column in reading.columns]) as matrix:
         for block in encoded(file, reading, people):
             matrix.append(block)
     write_meta(folder, reading.columns, {"rows": matrix.rows})
-    sync_folder(folder)
-    return matrix.rows
+    known = fingerprint(folder)
+    assert known is not None
+    return matrix.rows, known
 
 
 def encoded(file: Path, reading: Reading, people: "People | None" = None) -> Iterator[Floats]:

@@ -1,7 +1,8 @@
 """What is stored of a dataset: a matrix of numbers and one of codes, row by row, in NumPy's own format.
 
-Written in a stream, read through memory maps. A category's code takes as few bytes as hold all codes of its column.
-Datasets of an earlier form hold one matrix of doubles, a column for each declared one; it is read as well.
+Written in a stream, read through memory maps. Numbers are singles (`app.sources.singles`), a category's code takes as
+few bytes as hold all codes of its column. Earlier forms are read as well: numbers as doubles, or one matrix of doubles
+with a column for each declared one.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from app.sources.singles import Singles, single
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
 from solvers.data_access.inputs import in_bytes, places
@@ -29,6 +31,7 @@ PARTITIONS = "partitions.json"
 VALUES = "values.npy"
 """The one matrix of an earlier form."""
 
+_NARROWED = "singles.npy"  # until it takes the doubles' name
 _BLOCK = 2**20  # values that are formed at a time
 
 
@@ -74,6 +77,18 @@ class MatrixWriter:
         return self._file.tell()
 
 
+class NumberWriter(MatrixWriter):
+    """Takes doubles, and writes them as singles where it is given their ranges."""
+
+    def __init__(self, path: Path, columns: int, within: Singles | None) -> None:
+        super().__init__(path, columns, "<f8" if within is None else "<f4")
+        self._within = within
+
+    def append(self, block: NDArray[Any]) -> None:
+        """Adds rows, shape (rows, columns)."""
+        super().append(block if self._within is None else single(block, self._within))
+
+
 class CodedWriter:
     """Appends blocks of encoded records to a folder; on leaving the `with` block they are on the disk.
 
@@ -81,12 +96,13 @@ class CodedWriter:
     ----------
     folder : where neither file is yet
     widths : for each declared column 1, a number, or how many codes it has
+    within : the ranges of numbers, to be singles; None leaves them doubles
     """
 
-    def __init__(self, folder: Path, widths: Sequence[int]) -> None:
+    def __init__(self, folder: Path, widths: Sequence[int], within: Singles | None = None) -> None:
         self._blocks = [(j, code_bytes(width)) for j, width in enumerate(widths) if width > 1]
         self._at = [j for j, width in enumerate(widths) if width == 1]
-        self._numbers = MatrixWriter(folder / NUMBERS, len(self._at))
+        self._numbers = NumberWriter(folder / NUMBERS, len(self._at), within)
         self._codes = MatrixWriter(folder / CODES, sum(size for _, size in self._blocks), "|u1")
 
     @property
@@ -135,8 +151,9 @@ def open_coded(folder: Path, scratch: Path) -> Coded:
     if is_old := old.exists():
         source = scratch
         with CodedWriter(scratch, declared) as writer:
-            for block in _cut(_opened(old, len(declared), np.float64), len(declared)):
-                writer.append(np.nan_to_num(block))
+            values = _opened(old, len(declared), np.float64)
+            for rows in _cut(len(values), len(declared)):
+                writer.append(np.nan_to_num(values[rows]))
     coded = mapped(source, declared)
     if is_old:
         (scratch / NUMBERS).unlink()
@@ -155,7 +172,7 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
     numbers = sum(width == 1 for width in declared)
     size = sum(code_bytes(width) for width in declared if width > 1)
     coded = Coded(
-        _opened(folder / NUMBERS, numbers, np.float64),
+        _opened(folder / NUMBERS, numbers, np.float64, np.float32),
         _opened(folder / CODES, size, np.uint8),
         places(Columns(tuple(declared))),
     )
@@ -184,20 +201,32 @@ def checksum(folder: Path) -> str:
     return found.hexdigest()
 
 
-def fingerprint(folder: Path) -> str:
-    """By what records are known again, in whatever form they are stored: see `Fingerprint`."""
+def fingerprint(folder: Path) -> str | None:
+    """By what records are known again, see `Fingerprint`; None of singles, which do not tell what doubles they were."""
     if (folder / VALUES).exists():
         return checksum(folder)
-    declared, coded = widths(folder), open_coded(folder, folder)
+    declared = widths(folder)
+    stored = mapped(folder, declared).numbers
+    if stored.dtype != np.float64:
+        return None
     columns = json.loads((folder / META).read_text(encoding="utf-8"))["columns"]
-    found = Fingerprint(columns, len(coded.numbers))
-    for block in decoded(coded, declared):
-        found.add(block)
+    found = Fingerprint(columns, len(stored))
+    for rows in _cut(len(stored), len(declared)):
+        found.add(decoded(mapped(folder, declared), declared, rows))  # a map for each: what was read of one is let go
     return found.hexdigest()
 
 
+def narrow(folder: Path, within: Singles) -> None:
+    """Stores doubles anew, as singles within these ranges."""
+    columns, doubles = within.shape[1], folder / NUMBERS
+    with NumberWriter(folder / _NARROWED, columns, within) as writer:
+        for rows in _cut(len(_opened(doubles, columns, np.float64)), columns):
+            writer.append(_opened(doubles, columns, np.float64)[rows])
+    (folder / _NARROWED).replace(doubles)
+
+
 class Fingerprint:
-    """The SHA-256 of the one matrix of doubles.
+    """The SHA-256 of the one matrix of doubles that the records are before numbers become singles.
 
     A column that a new dataset codes from its lower end, c, counts as it was coded before, c - (1 - c): the same bits,
     but for values between -1 and 0 that are neither.
@@ -226,15 +255,12 @@ class Fingerprint:
         return self._found.hexdigest()
 
 
-def decoded(coded: Coded, declared: Sequence[int]) -> Iterator[Floats]:
-    """The records as doubles, a column for each declared one, some at a time."""
-    step = max(1, _BLOCK // len(declared))
-    for start in range(0, len(coded.numbers), step):
-        some = slice(start, start + step)
-        block = np.empty((len(coded.numbers[some]), len(declared)))
-        for j, (place, width) in enumerate(zip(coded.places, declared, strict=True)):
-            block[:, j] = coded.numbers[some, place] if width == 1 else codes(coded, place, width, some)
-        yield block
+def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) -> Floats:
+    """Some records as doubles, a column for each declared one."""
+    block = np.empty((len(coded.numbers[rows]), len(declared)))
+    for j, (place, width) in enumerate(zip(coded.places, declared, strict=True)):
+        block[:, j] = coded.numbers[rows, place] if width == 1 else codes(coded, place, width, rows)
+    return block
 
 
 def codes(coded: Coded, place: int, width: int, rows: slice = slice(None)) -> NDArray[np.int64]:
@@ -254,14 +280,15 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _cut(matrix: NDArray[Any], columns: int) -> Iterator[NDArray[Any]]:
-    step = max(1, _BLOCK // columns)
-    return (np.asarray(matrix[start : start + step]) for start in range(0, len(matrix), step))
+def _cut(rows: int, columns: int) -> Iterator[slice]:
+    """So many rows, some at a time."""
+    step = max(1, _BLOCK // max(1, columns))
+    return (slice(start, start + step) for start in range(0, rows, step))
 
 
-def _opened(path: Path, columns: int, kind: type) -> NDArray[Any]:
-    """A file that `MatrixWriter` wrote, through a read-only memory map."""
+def _opened(path: Path, columns: int, *kinds: type) -> NDArray[Any]:
+    """A file of one of these types that `MatrixWriter` wrote, through a read-only memory map."""
     matrix: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    if matrix.dtype != kind or matrix.ndim != 2 or matrix.shape[1] != columns:
+    if matrix.dtype not in kinds or matrix.ndim != 2 or matrix.shape[1] != columns:
         raise ValueError("the stored matrix is not of the declared width")
     return matrix

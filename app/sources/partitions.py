@@ -34,6 +34,7 @@ from app.sources.matrix import (
     mapped,
     sync_folder,
 )
+from app.sources.singles import ends
 from purse.wire.base import Wire
 from purse.wire.columns import Column
 from solvers.bounds import GROUP
@@ -119,7 +120,7 @@ def ingest(file: Path, reading: "Reading", folder: Path, place: str) -> tuple[in
     storage, found = Storage(place), []
     try:
         for number, pieces in groupby(_cut(encoded(file, reading)), lambda piece: piece[0]):
-            with CodedWriter(folder, [code_count(column) for column in columns]) as writer:
+            with CodedWriter(folder, [code_count(column) for column in columns], ends(columns)) as writer:
                 for _, block in pieces:
                     writer.append(block)
                     known.add(block)

@@ -20,8 +20,7 @@ from accounting.noise import Noise
 from app.sources.encoding import texts
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.holdout import MOST_PLACES, lay_out
-from app.sources.ingest import Reading, batches, ingest
-from app.sources.matrix import fingerprint
+from app.sources.ingest import Reading, batches, stage
 from purse.wire.datasets import PersonUnit
 from solvers.data_access.persons import places
 
@@ -84,13 +83,12 @@ def ingest_persons(
         as `ingest`; Unreadable, too, if a row names no person, or there are more persons than declared.
     """
     people, rows, most = People(unit), folder.with_name("rows"), min(reading.most_rows, MOST_PLACES)
-    ingest(file, replace(reading, most_rows=most), rows, people)
+    _, known = stage(file, replace(reading, most_rows=most), rows, people)
     n = people.count if unit.persons is None else unit.persons
     if people.count > n:
         raise Unreadable("The file has rows of more persons than the unit declares.")
     if n * unit.max_rows > most:
         raise TooLarge(f"With these columns persons times max_rows may be at most {most}.")
-    known = fingerprint(rows)
     found = places(people.owners, n, unit.max_rows, Noise()).reshape(n, unit.max_rows)
     lay_out(rows, folder, found, reading.columns, share, unit.max_rows)
     shutil.rmtree(rows)

@@ -16,6 +16,7 @@ from solvers.data_access.rows import entries_of
 from solvers.data_access.summed import Places, Work
 from solvers.problem import Problem, Vector
 
+_OF_SINGLES = 2.0**-23  # twice what a double becomes another by
 _FAR = 30.0  # a score from there on is in the last bin
 Sum = Callable[[Places], NDArray[Any]]
 
@@ -156,13 +157,23 @@ def _margins(data: Data, rows: Places, W: Vector) -> Vector:
 
 def _parts(data: Data, rows: Places, bins: int) -> NDArray[np.int64]:
     """Which of the equal parts of its range each number lies in: (rows, p)."""
-    return _part(numbers_of(data, rows, np.zeros(data.problem.d - 1)), columns_of(data), bins)
+    numbers = numbers_of(data, rows, np.zeros(data.problem.d - 1))
+    return _part(numbers, columns_of(data), bins, rounding=_OF_SINGLES if data.records[11] else 0.0)
 
 
-def _part(numbers: Vector, columns: Columns, bins: int, of: Any = slice(None)) -> NDArray[np.int64]:
-    """The part of its range, clamped to the first and the last, of each number, or of those that are named."""
+def _part(
+    numbers: Vector, columns: Columns, bins: int, of: Any = slice(None), rounding: float = 0.0
+) -> NDArray[np.int64]:
+    """The part of its range, clamped to the first and the last, of each number, or of those that are named.
+
+    Parameters
+    ----------
+    rounding : relative, of numbers that were rounded: one so little below a part's end was perhaps on it, and counts so
+    """
     low, high = columns.low[of], columns.high[of]
-    parts = np.floor((numbers - low) / np.where(high > low, high - low, 1.0) * bins)
+    width = np.where(high > low, high - low, 1.0)
+    least = rounding * np.maximum(np.abs(low), np.abs(high))
+    parts = np.floor((numbers - low + least) / width * bins)
     return np.asarray(np.clip(parts, 0, bins - 1).astype(np.int64))
 
 

@@ -24,12 +24,12 @@ from accounting.records.replay import replay
 from app.datasets import folders, values
 from app.ledger import store as ledger
 from app.persistence.tables import datasets, stored_values
-from app.sources.matrix import CODES, NUMBERS, VALUES
+from app.sources.matrix import NUMBERS, VALUES, checksum, fingerprint
 from purse.wire.datasets import DatasetSpec
 from purse.wire.neighbors import MEANING
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, Service, people
-from tests.support.stored import stored_matrix
+from tests.support.stored import as_stored_before, stored_matrix
 
 
 def _problem(response: Response, status: int, code: str) -> dict[str, Any]:
@@ -110,7 +110,8 @@ def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service)
     assert sorted(path.name for path in folder.iterdir()) == ["codes.npy", "meta.json", "numbers.npy"]
     i = np.arange(200)
     expected = np.stack([(20 + i % 60) / 50 - 1, i % 2, i % 60 > 30], axis=1)
-    assert np.allclose(stored_matrix(folder), expected, rtol=0, atol=1e-15)
+    assert np.load(folder / NUMBERS).dtype == np.float32
+    assert np.array_equal(stored_matrix(folder), expected.astype(np.float32))
     assert _left(service) == _known(service) == [dataset]
 
 
@@ -149,15 +150,14 @@ def test_what_columns_say_since_does_not_make_an_older_dataset_another_one() -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_dataset_of_the_earlier_form_is_known_again_and_computed_on(service: Service, noted: bool) -> None:
-    """One matrix of doubles, by whose checksum it was known; an older one yet has none."""
+@pytest.mark.parametrize("form", ["one", "doubles"])
+def test_a_dataset_of_the_earlier_form_is_known_again_and_computed_on(service: Service, form: str, noted: bool) -> None:
+    """One matrix of doubles, by whose checksum it was known; later numbers as doubles. An older one yet has none."""
     dataset = service.upload().json()["id"]
     folder = folders.path(service.home, dataset)
-    np.save(folder / VALUES, stored_matrix(folder))
-    for name in (NUMBERS, CODES):
-        (folder / name).unlink()
-    sha256 = hashlib.sha256((folder / VALUES).read_bytes()).hexdigest()
-    known = values.content(DatasetSpec.model_validate_json(json.dumps(SPEC)), sha256)
+    as_stored_before(folder, people(), form)
+    sha256 = checksum(folder)
+    known = values.content(DatasetSpec.model_validate_json(json.dumps(SPEC)), fingerprint(folder) or "")
     with service.database.write() as connection:
         assert connection.scalar(sa.select(datasets.c.content_sha256)) == known
         connection.execute(sa.update(stored_values).values(sha256=sha256))
@@ -182,13 +182,13 @@ def test_a_column_of_zeros_and_ones_of_an_earlier_dataset_is_known_again(service
     spec = SPEC | {"columns": [*SPEC["columns"], {"name": "flag", "type": "number", "lower": 0, "upper": 1}]}
     dataset = service.upload(spec, file).json()["id"]
     folder = folders.path(service.home, dataset)
-    earlier = stored_matrix(folder)
+    assert set(stored_matrix(folder)[:, -1]) == {0.0, 1.0, 0.5, float(np.float32(0.3))}
+    as_stored_before(folder, file, "one")
+    earlier = np.load(folder / VALUES)
     assert set(earlier[:, -1]) == {0.0, 1.0, 0.5, 0.3}
     flag = np.array([{"0": 0.0, "1": 1.0, "": 0.5, "0.3": 0.3}[line.rpartition(",")[2]] for line in flags])
     earlier[:, -1] = (flag - 0) - (1 - flag)
     np.save(folder / VALUES, earlier)
-    for name in (NUMBERS, CODES):
-        (folder / name).unlink()
     sha256 = hashlib.sha256((folder / VALUES).read_bytes()).hexdigest()
     known = values.content(DatasetSpec.model_validate_json(json.dumps(spec)), sha256)
     with service.database.write() as connection:

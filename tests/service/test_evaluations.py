@@ -206,7 +206,7 @@ def test_each_record_is_in_one_part_by_its_position_alone(service: Service, tmp_
     found = []
     for part in (made["id"], made["holdout"]):
         folder = service.home / "datasets" / part
-        ages = 50 * (np.array(open_coded(folder, tmp_path).numbers[:, 0]) + 1)
+        ages = 50 * (open_coded(folder, tmp_path).numbers[:, 0].astype(float) + 1)
         here = held(folder)
         found.append(np.round(ages if here is None else np.where(here, ages, -1), 1))
     exact = np.arange(900) / 10

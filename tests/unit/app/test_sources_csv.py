@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.sources import csv
 from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
-from app.sources.ingest import Reading, ingest
+from app.sources.ingest import Reading, stage
 from app.sources.matrix import Floats
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
@@ -33,7 +33,7 @@ def read(folder: Path, content: bytes, columns: Sequence[Column] = COLUMNS, most
     file = folder / "upload"
     file.write_bytes(content)
     made = folder / "columns"
-    rows = ingest(file, Reading(columns, most_rows=most_bytes // (8 * len(columns))), made)
+    rows, _ = stage(file, Reading(columns, most_rows=most_bytes // (8 * len(columns))), made)
     matrix = stored_matrix(made)
     assert matrix.shape == (rows, len(columns))
     return matrix

@@ -62,7 +62,7 @@ def load(made: Design, folder: Path, scratch: Path) -> tuple[Floats, Floats]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
     (root / "upload").write_bytes(FILE)
-    assert ingest(root / "upload", Reading(spec().columns), root / "columns") == 5
+    assert ingest(root / "upload", Reading(spec().columns), root / "columns")[0] == 5
     return root / "columns"
 
 
@@ -188,7 +188,7 @@ def old_form(folder: Path, to: Path) -> None:
     to.mkdir()
     (to / META).write_bytes((folder / META).read_bytes())
     declared = widths(folder)
-    values = np.concatenate(list(decoded(open_coded(folder, to), declared)))
+    values = decoded(open_coded(folder, to), declared)
     np.save(to / VALUES, values)
 
 
@@ -204,7 +204,10 @@ def test_a_dataset_of_the_earlier_form_is_read_as_what_it_is(
     ):
         np.testing.assert_array_equal(one, two)
     assert list((tmp_path / "scratch").iterdir()) == []
-    assert fingerprint(tmp_path / "old") == fingerprint(folder) == checksum(tmp_path / "old") != checksum(folder)
+    (tmp_path / "upload").write_bytes(FILE)
+    _, known = ingest(tmp_path / "upload", Reading(spec().columns), tmp_path / "again")
+    assert fingerprint(tmp_path / "old") == known == checksum(tmp_path / "old") != checksum(folder)
+    assert fingerprint(folder) is None
 
 
 def test_every_file_that_says_what_a_record_is_is_in_the_checksum(folder: Path, tmp_path: Path) -> None:
@@ -248,7 +251,7 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path, tmp_path: Pat
         (lambda stored: stored[:, :-1], "declared width"),
         (lambda stored: np.hstack((stored, stored)), "declared width"),
         (lambda stored: stored.ravel(), "declared width"),
-        (lambda stored: stored.astype(np.float32), "declared width"),
+        (lambda stored: stored.astype(np.float16), "declared width"),
     ],
 )
 def test_stored_files_of_another_length_width_or_type_are_refused(

@@ -21,7 +21,7 @@ import json, pathlib, sys
 from app.sources.ingest import Reading, ingest
 from purse.wire.datasets import DatasetSpec
 file, folder, spec = sys.argv[1:]
-rows = ingest(pathlib.Path(file), Reading.of(DatasetSpec.model_validate_json(spec))[0], pathlib.Path(folder))
+rows, _ = ingest(pathlib.Path(file), Reading.of(DatasetSpec.model_validate_json(spec))[0], pathlib.Path(folder))
 status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
 print(json.dumps([rows, int(status["VmHWM"].split()[0]) * 1024]))
 """

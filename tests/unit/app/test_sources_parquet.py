@@ -14,7 +14,7 @@ import pytest
 
 from app.sources import parquet
 from app.sources.errors import Mismatch, TooLarge, Unreadable
-from app.sources.ingest import Reading, ingest
+from app.sources.ingest import Reading, stage
 from app.sources.matrix import Floats
 from app.sources.pages import pages
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -35,7 +35,7 @@ def read(
         pq.write_table(table, file, **how)
     made = folder / "columns"
     reading = Reading(columns, most_rows=most_bytes // (8 * len(columns)))
-    assert ingest(file, reading, made) == len(stored_matrix(made))
+    assert stage(file, reading, made)[0] == len(stored_matrix(made))
     return stored_matrix(made)
 
 
