@@ -26,8 +26,9 @@ from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg
 from solvers.preparation import Declared
 from solvers.problem import Problem
+from tests.support.plain_loops import added
 from tests.support.seeded import SeededBits
-from tests.unit.solvers.test_kernels import added, unfolded
+from tests.unit.solvers.test_kernels import unfolded
 
 Floats = NDArray[np.float64]
 COLUMNS = Columns((1, 3, 1, 300, 2))

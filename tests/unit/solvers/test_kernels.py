@@ -2,15 +2,12 @@
 
 import hashlib
 import inspect
-import math
 import os
 import re
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -29,40 +26,13 @@ from solvers.losses.one_margin import OneMargin
 from solvers.problem import Problem
 from tests.support.members import LOSSES
 from tests.support.patience import PATIENCE
+from tests.support.plain_loops import added, margins, weighed
 
 Vector = NDArray[np.float64]
 ROOT = Path(__file__).parents[3]
 
 
 WIDTHS = (1, 3, 1, 300, 1, 2, 70_000)  # codes of one byte, of two, of one, of three
-
-
-def lanes(X: Vector, w: Vector) -> Vector:
-    """Padded with zeros to a multiple of 8, column j to sum j mod 8, the sums by halves."""
-    n, d = X.shape
-    wide = np.zeros((n, -(-d // 8) * 8))
-    wide[:, :d] = X * w
-    sums = np.zeros((n, 8))
-    for j in range(0, wide.shape[1], 8):
-        sums += wide[:, j : j + 8]
-    for half in (4, 2, 1):
-        sums = sums[:, :half] + sums[:, half:]
-    return sums[:, 0]
-
-
-def margins(X: Vector, w: Vector, columns: Columns | None = None) -> Vector:
-    """The unfolded form: the numbers in lanes, then each block's products, added up, then the constant."""
-    if columns is None:
-        return lanes(X, w)
-    numbers = np.flatnonzero(columns.is_number)
-    total = lanes(X[:, numbers], w[numbers])
-    for start, width in zip(columns.starts, columns.widths, strict=True):
-        if width > 1:
-            block = np.zeros(len(X))
-            for j in range(start, start + width):
-                block += X[:, j] * w[j]
-            total += block
-    return total + X[:, -1] * w[-1]
 
 
 def multipliers(
@@ -92,14 +62,6 @@ def unfolded(n: int, columns: Columns, seed: int = 7, kind: type = np.float64) -
             X[np.arange(n), start + rng.integers(0, width, n)] = 1.0
     X[:, -1] = 1.0
     return X.astype(kind)
-
-
-def added(rows: Vector) -> Vector:
-    """One row after the other."""
-    total = np.zeros(rows.shape[1])
-    for row in rows:
-        total += row
-    return total
 
 
 def drawn(n: int, d: int, seed: int = 1) -> tuple[Vector, Vector, Vector, Vector, Vector]:
@@ -174,18 +136,6 @@ def test_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_last_bit(
 ) -> None:
     columns = Columns(widths)
     check_sums(Logistic(), columns.d, columns, kind=kind)
-
-
-def weighed(p: list[float], label: int, allowed: float) -> list[float]:
-    """A row's slopes for softmax from its margins, and no longer than allowed, as `softmax_sum` says."""
-    p = [kernels.exp(m - max(p)) for m in p]
-    mass = reduce(add, p)  # one after the other: `sum` compensates, from Python 3.12 on
-    p = [chance / mass for chance in p]
-    weight = min(1.0, allowed / math.sqrt(reduce(add, [chance * chance for chance in p]) + 1.0 - 2.0 * min(p)))
-    p[label] -= 1.0
-    p = [slope * weight for slope in p]
-    cut = allowed / max(math.sqrt(reduce(add, [slope * slope for slope in p])), allowed, 1e-300)
-    return [slope * cut for slope in p]
 
 
 @KINDS

@@ -37,9 +37,10 @@ from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.solve import run
 from tests.support.operations import operations
+from tests.support.plain_loops import added
 from tests.support.seeded import SeededBits
 from tests.unit.solvers.test_framed import targets
-from tests.unit.solvers.test_kernels import added, unfolded
+from tests.unit.solvers.test_kernels import unfolded
 from tests.unit.solvers.test_standardised import QUERIES, every_answer, exact_answers
 
 Floats = NDArray[np.float64]

@@ -1,0 +1,153 @@
+"""The loops over records in NumPy, on unfolded rows: one operation after the other, in the order documented."""
+
+import math
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from solvers import kernels
+from solvers.columns import Columns
+
+Vector = NDArray[np.float64]
+
+
+def lanes(X: Vector, w: Vector) -> Vector:
+    """Padded with zeros to a multiple of 8, column j to sum j mod 8, the sums by halves."""
+    n, d = X.shape
+    wide = np.zeros((n, -(-d // 8) * 8))
+    wide[:, :d] = X * w
+    sums = np.zeros((n, 8))
+    for j in range(0, wide.shape[1], 8):
+        sums += wide[:, j : j + 8]
+    for half in (4, 2, 1):
+        sums = sums[:, :half] + sums[:, half:]
+    return sums[:, 0]
+
+
+def margins(X: Vector, w: Vector, columns: Columns | None = None) -> Vector:
+    """The unfolded form: the numbers in lanes, then each block's products, added up, then the constant."""
+    if columns is None:
+        return lanes(X, w)
+    numbers = np.flatnonzero(columns.is_number)
+    total = lanes(X[:, numbers], w[numbers])
+    for start, width in zip(columns.starts, columns.widths, strict=True):
+        if width > 1:
+            block = np.zeros(len(X))
+            for j in range(start, start + width):
+                block += X[:, j] * w[j]
+            total += block
+    return total + X[:, -1] * w[-1]
+
+
+def added(rows: Vector) -> Vector:
+    """One row after the other."""
+    total = np.zeros(rows.shape[1])
+    for row in rows:
+        total += row
+    return total
+
+
+def weighed(p: list[float], label: int, allowed: float) -> list[float]:
+    """A row's slopes for softmax from its margins, and no longer than allowed, as `softmax_sum` says."""
+    p = [kernels.exp(m - max(p)) for m in p]
+    mass = reduce(add, p)  # one after the other: `sum` compensates, from Python 3.12 on
+    p = [chance / mass for chance in p]
+    weight = min(1.0, allowed / math.sqrt(reduce(add, [chance * chance for chance in p]) + 1.0 - 2.0 * min(p)))
+    p[label] -= 1.0
+    p = [slope * weight for slope in p]
+    cut = allowed / max(math.sqrt(reduce(add, [slope * slope for slope in p])), allowed, 1e-300)
+    return [slope * cut for slope in p]
+
+
+class Unfolded:
+    """The compiled loops' places taken by plain ones that read no record: they have the rows, unfolded.
+
+    What knows no record (a point in the inner order, a loss's slope) and what a frame keeps of each (its inverse norm)
+    stays compiled.
+
+    Parameters
+    ----------
+    X : (n, d), as declared
+    """
+
+    def __init__(self, X: Vector, columns: Columns, loss: Any) -> None:
+        self._order = np.argsort([w > 1 for w in columns.widths], kind="stable")  # numbers, then blocks
+        self._columns = Columns(tuple(columns.widths[k] for k in self._order))
+        parts = np.split(X[:, :-1], columns.starts[1:], axis=1)
+        self._X = np.column_stack([*(parts[k] for k in self._order), X[:, -1]])
+        self._loss = loss
+
+    def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In the place of the compiled ones, until the patch is undone."""
+        for name in ("margins_of", "weighted_sum", "sum_of_places", "sum_of_changes", "scalar_sum", "softmax_sum"):
+            monkeypatch.setattr(kernels, name, getattr(self, name))
+        monkeypatch.setattr(kernels, "residual_sum", self.residual_sum)
+
+    def margins_of(self, records: kernels.Records, w: Vector, places: NDArray[np.int64]) -> Vector:
+        return margins(self._X[places], kernels.ENTRIES["inward"](records, w), self._columns)
+
+    def weighted_sum(self, records: kernels.Records, weights: Vector, places: NDArray[np.int64]) -> Vector:
+        total = added(weights[:, None] * self._X[places])
+        found: Vector = kernels.ENTRIES["outward"](records, np.append(total, np.zeros(8)))
+        return found
+
+    def sum_of_places(
+        self,
+        records: kernels.Records,
+        y: Vector,
+        scale: Vector,
+        places: NDArray[np.int64],
+        w: Vector,
+        loss: kernels.Slope,
+    ) -> Vector:
+        slopes = self._slopes(self.margins_of(records, w, places) * scale[places], y[places], loss)
+        return self.weighted_sum(records, slopes * scale[places], places)
+
+    def sum_of_changes(
+        self, records: kernels.Records, y: Vector, scale: Vector, places: NDArray[np.int64],
+        w: Vector, anchor: Vector, loss: kernels.Slope, limit: float, curvature: float,
+    ) -> Vector:  # fmt: skip
+        to, own = scale[places], y[places]
+        m, before = self.margins_of(records, w, places), self.margins_of(records, anchor, places)
+        if curvature > 0:
+            most = curvature * (m * to)
+            m, low, high = m + before, np.minimum(most, 0.0), np.maximum(most, 0.0)
+        else:
+            low, high = np.full(len(m), -limit), np.full(len(m), limit)
+        change = self._slopes(m * to, own, loss) - self._slopes(before * to, own, loss)
+        return self.weighted_sum(records, np.minimum(np.maximum(change, low), high) * to, places)
+
+    def scalar_sum(
+        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, w: Vector, classes: bool, *ends: int
+    ) -> Vector:
+        places = np.arange(*ends)
+        m, own, allowed = self.margins_of(records, w, places), y[places], limit * inverse[places]
+        if classes:
+            s = np.array([1 / (1 + kernels.exp(each)) for each in own * m])
+            m, own = -own * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s))), np.zeros(len(m))
+        return self.weighted_sum(records, np.clip(m - own, -allowed, allowed), places)
+
+    def softmax_sum(
+        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, W: Vector, *ends: int
+    ) -> Vector:
+        places = np.arange(*ends)
+        each = np.stack([self.margins_of(records, w, places) for w in W], axis=1).tolist()
+        given = zip(each, y[places].astype(int).tolist(), (limit * inverse[places]).tolist(), strict=True)
+        slopes = np.array([weighed(p, k, a) for p, k, a in given])
+        return np.stack([self.weighted_sum(records, own, places) for own in slopes.T])
+
+    def residual_sum(
+        self, records: kernels.Records, y: Vector, scale: Vector, w: Vector, most: float, *ends: int
+    ) -> float:
+        places = np.arange(*ends)
+        gaps = np.minimum(np.abs(self.margins_of(records, w, places) - y[places]), most)
+        return float(added((gaps * (scale[places] > 0))[:, None])[0])
+
+    def _slopes(self, m: Vector, y: Vector, loss: kernels.Slope) -> Vector:
+        bound = loss[-1]
+        found: Vector = np.clip(self._loss.slope(m, y), -bound, bound)
+        return found

@@ -1,0 +1,61 @@
+"""A whole run on coded records is the run on the rows, unfolded, to the last bit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting import Privacy
+from accounting.noise import Noise
+from solvers import Problem, plan
+from solvers.columns import Columns
+from solvers.data_access.data import Data
+from solvers.losses import Huber, Logistic, Softmax, Squared
+from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, DpSvrgPp, NoisyMirrorDescent, NoisySgd
+from solvers.preparation import Declared, Private
+from solvers.regularizers import L2
+from solvers.solve import run
+from tests.support.plain_loops import Unfolded
+from tests.support.seeded import SeededBits
+from tests.unit.solvers.test_kernels import folded, unfolded
+
+N, COLUMNS = 700, Columns((1, 3, 1, 300, 1, 2, 1))
+RUNS: list[tuple[Any, Any]] = [
+    (DpGd(steps=5), Logistic()),
+    (DpGd(steps=5), Softmax(3)),
+    (NoisySgd(), Logistic()),
+    (DpSvrg(), Logistic()),
+    (DpSvrgPp(), Squared()),
+    (DpAccMd(), Huber()),
+    (NoisyMirrorDescent(), Logistic()),
+    (AdaptiveGd(steps=5), Logistic()),
+    (AdaptiveGd(steps=5), Squared()),
+    (AdaptiveGd(steps=5), Softmax(3)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preparation", [Declared(), Private()], ids=lambda one: one.name)
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize(("method", "loss"), RUNS, ids=lambda one: one.name)
+def test_a_run(method: Any, loss: Any, kind: type, preparation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = unfolded(N, COLUMNS, kind=kind)
+    if isinstance(method, AdaptiveGd):
+        preparation = None
+    labels = {"class": np.array([1.0, -1.0]), "number": np.array([-0.7, 0.2, 0.9])}
+    y = np.random.default_rng(2).choice(np.arange(3.0) if loss.outputs > 1 else labels[loss.takes], N)
+    problem = Problem(loss, L2(0.01), n=N, d=COLUMNS.d, row_norm=COLUMNS.row_norm, columns=COLUMNS)
+    quote = plan(method, problem, Privacy(4.0, 1e-5), preparation=preparation)
+    monkeypatch.setattr("solvers.data_access.walk._SMALL", 0)  # the walk draws all noise before: not that of one by one
+    found = []
+    for is_plain in (False, True):
+        data = Data.coded(folded(stored, COLUMNS), y, quote.problem)
+        with monkeypatch.context() as patch:
+            if is_plain:
+                Unfolded(stored.astype(float), COLUMNS, loss).put(patch)
+            found.append(
+                run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), None, quote.preparation)
+            )
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+    assert np.abs(found[0][0]).max() > 0
