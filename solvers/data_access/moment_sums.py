@@ -12,7 +12,7 @@ from solvers.bounds import Reads
 from solvers.columns import Columns
 from solvers.data_access.data import Data, listed
 from solvers.data_access.frames import in_frame
-from solvers.data_access.rows import Reals, entries_of, stored_numbers
+from solvers.data_access.rows import entries_of, stored_numbers
 from solvers.data_access.summed import Places, Work
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
@@ -152,7 +152,7 @@ def numbers_of(data: Data, rows: Places, center: Vector) -> Vector:
     at, records = columns_of(data).is_number, data.records
     if data.is_sparse:
         start, stop = range_of(rows)
-        stored: Reals = np.zeros((stop - start, int(at.sum())))
+        stored: NDArray[np.floating[Any]] = np.zeros((stop - start, int(at.sum())))
         row, entry, values = entries_of(records, slice(start, stop))
         stored[row, entry] = values
     else:

@@ -12,9 +12,6 @@ from solvers.bounds import unfolded_rows
 from solvers.errors import Unsuitable
 from solvers.problem import Problem
 
-Reals = NDArray[np.floating[Any]]
-"""Doubles or singles."""
-
 
 class Stored(Protocol):
     """Rows in a form that the loops over records read."""
@@ -34,7 +31,7 @@ class Coded:
     places : for each feature of a row its column in `numbers` or, where it is a category, its first byte in `codes`
     """
 
-    numbers: Reals
+    numbers: NDArray[np.floating[Any]]
     codes: NDArray[np.uint8]
     places: tuple[int, ...]
 
@@ -75,27 +72,13 @@ class Coded:
         to = np.concatenate([np.array(part, dtype=np.int64) for part in order])
         table, none = np.array(fields, dtype=np.int64).reshape(len(fields), 4), np.empty(0)
         constant = int(columns is not None)
-        single = numbers.dtype == np.float32
-        return (
-            numbers.view(np.uint8),
-            codes,
-            table,
-            to,
-            start + constant,
-            constant,
-            none,
-            none,
-            1.0,
-            to[:0],
-            none,
-            single,
-        )
+        rest = table, to, start + constant, constant, none, none, 1.0, to[:0], none
+        return numbers.view(np.uint8), codes, *rest, numbers.dtype == np.float32
 
 
-def stored_numbers(records: "kernels.Records") -> Reals:
+def stored_numbers(records: "kernels.Records") -> NDArray[np.floating[Any]]:
     """(n, P), as they are stored."""
-    kind: type[np.floating[Any]] = np.float32 if records[11] else np.float64
-    return records[0].view(kind)
+    return records[0].view(np.float32) if records[11] else records[0].view(np.float64)
 
 
 def kept(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.Records":

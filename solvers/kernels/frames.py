@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from solvers.kernels.build import compiled
-from solvers.kernels.lanes import number
-from solvers.kernels.records import RECORDS, Records, code, width
+from solvers.kernels.lanes import doubles, singles
+from solvers.kernels.records import RECORDS, Records, code
 from solvers.kernels.slopes import ANSWER, Vector
 from solvers.kernels.sparse import from_center, spans
 
@@ -32,11 +32,11 @@ def inverse_norms(records: Records) -> Vector:
     p = fields[0, 2] if fields.shape[0] > 0 else size - 1  # a frame has a constant
     p = p if pairs.shape[0] > 0 else 0
     missing = spans(squares[:p] * (at[:p] * at[:p]))
-    inverse = np.empty(numbers.shape[0])
+    short, long, inverse = singles(numbers), doubles(numbers), np.empty(numbers.shape[0])
     for i in range(numbers.shape[0]):
         total = constant * constant
-        for j in range(width(numbers, single)):
-            far = number(numbers, single, i, j) - at[j]
+        for j in range(short.shape[1] if single else long.shape[1]):
+            far = (np.float64(short[i, j]) if single else long[i, j]) - at[j]
             total += squares[j] * (far * far)
         if pairs.shape[0] > 0:
             total += from_center(missing, squares, at, pairs, values, numbers.shape[0], i)

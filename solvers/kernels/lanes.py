@@ -5,8 +5,7 @@ A row is padded with zeros to a multiple of eight columns:
     dot(X, i, w), dots:  column j is added to sum j mod 8, in order; then the sums by halves, 4 + 4, 2 + 2, 1 + 1
     add(total, s, X):    total_j + s_k x_(places k)j, one k after the other
 
-A matrix comes as its bytes, of singles or of doubles. What is read of it becomes a double, which is exact, and no
-operation is of any other type: singles give the bits that their doubles give.
+A matrix is of `doubles` or `singles`. What is read becomes a double, and every operation is of doubles.
 
 They are written as LLVM's instructions on eight numbers, because numba puts no plain sum of products into vector
 registers without leave to reassociate it; nothing here gives it. tests/unit/solvers/test_kernels.py holds them to their
@@ -21,26 +20,21 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 AHEAD = 64  # rows between the one that is read and those that are asked for
 _LANES = 8
 _ASKED = 4  # of each eight: half with the products, half with the sum, so that memory is not asked for all at once
-_SINGLE, _DOUBLE = ir.FloatType(), ir.DoubleType()
-_VECTOR = ir.VectorType(_DOUBLE, _LANES)
-_EIGHT = ir.VectorType(ir.IntType(32), _LANES)
-_MASK = ir.VectorType(ir.IntType(1), _LANES)
-_ZEROS = ir.Constant(_VECTOR, [0.0] * _LANES)
+_VECTOR = ir.VectorType(ir.DoubleType(), _LANES)
+_EIGHT, _MASK = ir.VectorType(ir.IntType(32), _LANES), ir.VectorType(ir.IntType(1), _LANES)
 
 
 class _Row:
-    """The columns of one row or vector, from a pointer to singles or doubles, eight at a time as doubles; those past
-    the end read as zeros.
-    """
+    """The columns of a row or vector, from a pointer, eight at a time as doubles; those past the end read as zeros."""
 
     def __init__(self, builder: Any, first: Any) -> None:
-        self._builder, self._first = builder, first
-        self._vector = ir.VectorType(first.type.pointee, _LANES)
-        self._bytes = 4 if first.type.pointee == _SINGLE else 8
+        self._builder, self._first, number = builder, first, first.type.pointee
+        self._vector, self._bytes = ir.VectorType(number, _LANES), 4 if number == ir.FloatType() else 8
 
     def at(self, j: Any) -> Any:
         return self._builder.bitcast(self._builder.gep(self._first, [j]), self._vector.as_pointer())
@@ -64,15 +58,14 @@ class _Row:
         number = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [_VECTOR.as_pointer(), number, number, number])
         call = cgutils.get_or_insert_function(self._builder.module, shape, "llvm.prefetch.p0")
-        at = self._builder.bitcast(self.at(j), _VECTOR.as_pointer())
-        self._builder.call(call, [at, number(0), number(2), number(1)])
+        self._builder.call(call, [self._builder.bitcast(self.at(j), _VECTOR.as_pointer()), *map(number, (0, 2, 1))])
 
 
 def _all_lanes(builder: Any, value: Any) -> Any:
     """One number in every lane."""
     vector = ir.VectorType(value.type, _LANES)
     one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    places = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+    places = ir.Constant(_EIGHT, [0] * _LANES)
     return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), places)
 
 
@@ -93,25 +86,16 @@ def _arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
     ]
 
 
-def _of_kind(builder: Any, rows: Any, kind: Any, single: Any, body: Callable[[Any, Any], None]) -> None:
-    """body(numbers, d) of a matrix's numbers, singles or doubles as it is said when this runs, d in a row."""
-    bytes_ = builder.mul(builder.extract_value(rows.shape, 1), ir.Constant(ir.IntType(64), kind.dtype.bitwidth // 8))
-    with builder.if_else(single) as branches:
-        for branch, number, shift in zip(branches, (_SINGLE, _DOUBLE), (2, 3), strict=True):
-            with branch:
-                numbers = builder.bitcast(rows.data, number.as_pointer())
-                body(numbers, builder.lshr(bytes_, ir.Constant(bytes_.type, shift)))
-
-
-def _rows(builder: Any, numbers: Any, d: Any, places: Any, first: Any, count: int) -> list[_Row]:
+def _rows(builder: Any, rows: Any, places: Any, first: Any, count: int) -> list[_Row]:
     """The rows at places_first, places_(first + 1), ..."""
+    d = builder.extract_value(rows.shape, 1)
     at = [builder.load(builder.gep(places.data, [builder.add(first, first.type(k))])) for k in range(count)]
-    return [_Row(builder, builder.gep(numbers, [builder.mul(place, d)])) for place in at]
+    return [_Row(builder, builder.gep(rows.data, [builder.mul(place, d)])) for place in at]
 
 
 def _products(builder: Any, d: Any, read: list[_Row], right: _Row, ahead: list[_Row]) -> Any:
     """The products of one row with a vector in every lane, or of eight in one each."""
-    sums = [cgutils.alloca_once_value(builder, _ZEROS) for _ in read]
+    sums = [cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * _LANES)) for _ in read]
 
     def body(j: Any, mask: Any) -> None:
         for row in ahead:
@@ -132,113 +116,74 @@ def _products(builder: Any, d: Any, read: list[_Row], right: _Row, ahead: list[_
     return lanes[0]
 
 
-def _number(typing: Any, X: Any, single: Any, i: Any, j: Any) -> Any:  # noqa: ARG001
-    """x_ij as a double. As `dot`."""
+def _view(kind: types.Float) -> Any:
+    def view(typing: Any, matrix: Any) -> Any:  # noqa: ARG001
+        """A matrix's bytes as numbers, there for as long as the bytes are."""
+        result = types.Array(kind, 2, "C", readonly=True)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        rows, is_single, row, column = _arrays(context, builder, signature, args)
-        found = cgutils.alloca_once(builder, _DOUBLE)
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            [rows], found = _arrays(context, builder, signature, args), context.make_array(result)(context, builder)
+            (n, length), size = cgutils.unpack_tuple(builder, rows.shape), kind.bitwidth // 8
+            shape, first = (n, builder.udiv(length, length.type(size))), builder.bitcast(rows.data, found.data.type)
+            populate_array(found, first, shape, (length, length.type(size)), length.type(size), None)
+            return found._getvalue()
 
-        def body(numbers: Any, d: Any) -> None:
-            value = builder.load(builder.gep(numbers, [builder.add(builder.mul(row, d), column)]))
-            builder.store(value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE), found)
+        return result(matrix), generate
 
-        _of_kind(builder, rows, signature.args[0], is_single, body)
-        return builder.load(found)
-
-    return types.float64(X, types.boolean, i, j), generate
+    return intrinsic(view)
 
 
-def _dot(typing: Any, X: Any, single: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
+def _dot(typing: Any, X: Any, i: Any, w: Any) -> Any:  # noqa: ARG001
     """<x_i, w>. X is (n, d), row-major, 0 <= i < n, w is of length d or more: nothing is checked."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        rows, is_single, place, vector = _arrays(context, builder, signature, args)
-        found = cgutils.alloca_once(builder, _DOUBLE)
+        rows, place, vector = _arrays(context, builder, signature, args)
+        d = builder.extract_value(rows.shape, 1)
+        row = _Row(builder, builder.gep(rows.data, [builder.mul(place, d)]))
+        lanes = _products(builder, d, [row], _Row(builder, vector.data), [])
+        return builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0))
 
-        def body(numbers: Any, d: Any) -> None:
-            row = _Row(builder, builder.gep(numbers, [builder.mul(place, d)]))
-            lanes = _products(builder, d, [row], _Row(builder, vector.data), [])
-            builder.store(builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0)), found)
-
-        _of_kind(builder, rows, signature.args[0], is_single, body)
-        return builder.load(found)
-
-    return types.float64(X, types.boolean, i, w), generate
+    return types.float64(X, i, w), generate
 
 
-def _dots(
-    typing: Any, m: Any, k: Any, X: Any, single: Any, places: Any, first: Any, w: Any, later: Any  # noqa: ARG001
-) -> Any:  # fmt: skip
+def _dots(typing: Any, m: Any, k: Any, X: Any, places: Any, first: Any, w: Any, later: Any) -> Any:  # noqa: ARG001
     """m_(k + j) = <x_i, w>, i = places_(first + j), for j < 8; asks for the rows at places_later and the next three."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        found, at, rows, is_single, listed, start, vector, then = _arrays(context, builder, signature, args)
-
-        def body(numbers: Any, d: Any) -> None:
-            read = _rows(builder, numbers, d, listed, start, _LANES)
-            ahead = _rows(builder, numbers, d, listed, then, _ASKED)
-            _Row(builder, found.data).store(_products(builder, d, read, _Row(builder, vector.data), ahead), at)
-
-        _of_kind(builder, rows, signature.args[2], is_single, body)
+        found, at, rows, listed, start, vector, then = _arrays(context, builder, signature, args)
+        read, ahead = _rows(builder, rows, listed, start, _LANES), _rows(builder, rows, listed, then, _ASKED)
+        lanes = _products(builder, builder.extract_value(rows.shape, 1), read, _Row(builder, vector.data), ahead)
+        _Row(builder, found.data).store(lanes, at)
         return context.get_dummy_value()
 
-    return types.void(m, k, X, types.boolean, places, first, w, later), generate
+    return types.void(m, k, X, places, first, w, later), generate
 
 
-def _sum(builder: Any, d: Any, result: _Row, factors: list[Any], read: list[_Row], ahead: list[_Row]) -> None:
-    """result_j + factor x_j, one row after the other."""
-    lanes = [_all_lanes(builder, factor) for factor in factors]
-
-    def columns(j: Any, mask: Any) -> None:
-        value = result.load(j)
-        for row in ahead:
-            row.fetch(j)
-        for factor, row in zip(lanes, read, strict=True):
-            value = builder.fadd(value, builder.fmul(factor, row.load(j, mask)))
-        result.store(value, j)
-
-    _each(builder, d, columns)
-
-
-def _add(
-    typing: Any, total: Any, s: Any, k: Any, X: Any, single: Any, places: Any, first: Any, later: Any  # noqa: ARG001
-) -> Any:  # fmt: skip
+def _add(typing: Any, total: Any, s: Any, k: Any, X: Any, places: Any, first: Any, later: Any) -> Any:  # noqa: ARG001
     """total += s_k x_i + s_(k + 1) x_j + ..., one after the other, of eight rows i = places_first, ...; asks as `dots`.
 
     X is (n, d), row-major, places in [0, n), total at least 8 longer than d, finite s: nothing is checked.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector, weights, at, rows, is_single, listed, start, then = _arrays(context, builder, signature, args)
+        vector, weights, at, rows, listed, start, then = _arrays(context, builder, signature, args)
+        read, ahead = _rows(builder, rows, listed, start, _LANES), _rows(builder, rows, listed, then, _ASKED)
         own = [builder.load(builder.gep(weights.data, [builder.add(at, at.type(j))])) for j in range(_LANES)]
+        factors, result = [_all_lanes(builder, factor) for factor in own], _Row(builder, vector.data)
 
-        def body(numbers: Any, d: Any) -> None:
-            read = _rows(builder, numbers, d, listed, start, _LANES)
-            ahead = _rows(builder, numbers, d, listed, then, _ASKED)
-            _sum(builder, d, _Row(builder, vector.data), own, read, ahead)
+        def body(j: Any, mask: Any) -> None:
+            value = result.load(j)
+            for row in ahead:
+                row.fetch(j)
+            for factor, row in zip(factors, read, strict=True):
+                value = builder.fadd(value, builder.fmul(factor, row.load(j, mask)))
+            result.store(value, j)
 
-        _of_kind(builder, rows, signature.args[3], is_single, body)
+        _each(builder, builder.extract_value(rows.shape, 1), body)
         return context.get_dummy_value()
 
-    return types.void(total, s, k, X, types.boolean, places, first, later), generate
+    return types.void(total, s, k, X, places, first, later), generate
 
 
-def _add_one(typing: Any, total: Any, s: Any, X: Any, single: Any, i: Any) -> Any:  # noqa: ARG001
-    """total += s x_i, as `add`."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector, factor, rows, is_single, place = _arrays(context, builder, signature, args)
-
-        def body(numbers: Any, d: Any) -> None:
-            row = _Row(builder, builder.gep(numbers, [builder.mul(place, d)]))
-            _sum(builder, d, _Row(builder, vector.data), [factor], [row], [])
-
-        _of_kind(builder, rows, signature.args[2], is_single, body)
-        return context.get_dummy_value()
-
-    return types.void(total, types.float64, X, types.boolean, i), generate
-
-
-number, dot, dots = intrinsic(_number), intrinsic(_dot), intrinsic(_dots)
-add, add_one = intrinsic(_add), intrinsic(_add_one)
+singles, doubles = _view(types.float32), _view(types.float64)
+dot, dots, add = intrinsic(_dot), intrinsic(_dots), intrinsic(_add)

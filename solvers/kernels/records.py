@@ -21,26 +21,23 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled, inlined
-from solvers.kernels.lanes import AHEAD, add, add_one, dot, dots, number
+from solvers.kernels.lanes import AHEAD, add, dot, dots, doubles, singles
 from solvers.kernels.slopes import ANSWER, NUMBERS, PLACES, Vector
 
 Places = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Records = tuple[Bytes, Bytes, NDArray[np.int64], Places, int, int, Vector, Vector, float, Places, Vector, bool]
-"""numbers (n, P), of 4 or 8 bytes each, see the last; codes (n, B), in bytes; for each category used (its first byte,
-its bytes, its start, its length); where each coordinate of w is in the inner order; the inner order's length; 1 if its
-last is a constant, else 0; m, a (both empty) and c, 1 without a frame; of sparse rows where each one's entries begin,
-n + 1 places, then each entry's coordinate in the inner order, in a row rising; the entries' values (both empty where
-rows are not sparse); whether numbers are singles, else doubles."""
+"""numbers (n, P) and codes (n, B), both in bytes; for each category used (its first byte, its bytes, its start, its
+length); where each coordinate of w is in the inner order; the inner order's length; 1 if its last is a constant, else
+0; m, a (both empty) and c, 1 without a frame; of sparse rows where each one's entries begin, n + 1 places, then each
+entry's coordinate in the inner order, in a row rising, and the entries' values (both empty where rows are not sparse);
+whether numbers are singles, else doubles."""
 
-CODES = types.Array(types.uint8, 2, "C", readonly=True)
+COUNT, CODES = types.int64, types.Array(types.uint8, 2, "C", readonly=True)
 FIELDS = types.Array(types.int64, 2, "C", readonly=True)
 RECORDS = types.Tuple(
-    (
-        CODES, CODES, FIELDS, PLACES, types.int64, types.int64, NUMBERS, NUMBERS, types.float64, PLACES, NUMBERS,
-        types.boolean,
-    )
-)  # fmt: skip
+    (CODES, CODES, FIELDS, PLACES, COUNT, COUNT, NUMBERS, NUMBERS, types.float64, PLACES, NUMBERS, types.boolean)
+)
 
 
 @inlined
@@ -53,13 +50,6 @@ def code(codes: NDArray[np.uint8], first: np.uint64, size: int, i: np.uint64) ->
 
 
 @inlined
-def width(numbers: Bytes, single: bool) -> int:
-    """P, how many numbers a record has."""
-    count: int = numbers.shape[1] // (4 if single else 8)
-    return count
-
-
-@inlined
 def paired(fields: NDArray[np.int64]) -> int:
     """How many categories stand at the front, two by two, of one byte each: an even number."""
     count = 0
@@ -68,7 +58,7 @@ def paired(fields: NDArray[np.int64]) -> int:
     return count
 
 
-@compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, PLACES, types.int64, types.int64, NUMBERS))
+@compiled(types.void(ANSWER, PLACES, NUMBERS, COUNT, PLACES, COUNT, COUNT, NUMBERS))
 def entries(
     m: Vector, pairs: Places, values: Vector, n: int, places: Places, first: int, count: int, v: Vector
 ) -> None:
@@ -78,7 +68,7 @@ def entries(
             m[k] += values[q] * v[pairs[n + 1 + q]]
 
 
-@compiled(types.void(ANSWER, PLACES, NUMBERS, types.int64, NUMBERS, PLACES, types.int64, types.int64))
+@compiled(types.void(ANSWER, PLACES, NUMBERS, COUNT, NUMBERS, PLACES, COUNT, COUNT))
 def add_entries(
     total: Vector, pairs: Places, values: Vector, n: int, s: Vector, places: Places, first: int, count: int
 ) -> None:
@@ -88,20 +78,19 @@ def add_entries(
             total[pairs[n + 1 + q]] += s[k] * values[q]
 
 
-@compiled(
-    types.void(ANSWER, CODES, types.boolean, CODES, FIELDS, types.int64, PLACES, types.int64, types.int64, NUMBERS)
-)
+@compiled(types.void(ANSWER, CODES, types.boolean, CODES, FIELDS, COUNT, PLACES, COUNT, COUNT, NUMBERS))
 def margins(
     m: Vector, numbers: Bytes, single: bool, codes: Bytes, fields: NDArray[np.int64], constant: int,
     places: NDArray[np.int64], first: int, count: int, v: Vector,
 ) -> None:  # fmt: skip
     """m_k = <x_(places first + k), v> for k < count, v in the inner order; unsigned places do not wrap."""
-    for k in range(0, count - 7 if single else 0, 8):
-        dots(m, k, numbers, True, places, first + k, v, min(first + k + AHEAD, places.shape[0] - 4))
-    for k in range(0, 0 if single else count - 7, 8):
-        dots(m, k, numbers, False, places, first + k, v, min(first + k + AHEAD, places.shape[0] - 4))
-    for k in range(count - count % 8, count):
-        m[k] = dot(numbers, single, places[first + k], v)
+    short, long, eights = singles(numbers), doubles(numbers), count - count % 8
+    for k in range(0, eights if single else 0, 8):
+        dots(m, k, short, places, first + k, v, min(first + k + AHEAD, places.shape[0] - 4))
+    for k in range(0, 0 if single else eights, 8):
+        dots(m, k, long, places, first + k, v, min(first + k + AHEAD, places.shape[0] - 4))
+    for k in range(eights, count):
+        m[k] = dot(short, places[first + k], v) if single else dot(long, places[first + k], v)
     pairs = paired(fields)
     for j in range(0, pairs, 2):  # what a record needs for any category is read for two at once
         a, b = np.uint64(fields[j, 0]), np.uint64(fields[j + 1, 0])
@@ -151,21 +140,21 @@ def outward(records: Records, total: Vector) -> Vector:
     return found
 
 
-@compiled(
-    types.void(ANSWER, CODES, types.boolean, CODES, FIELDS, types.int64, NUMBERS, PLACES, types.int64, types.int64)
-)
+@compiled(types.void(ANSWER, CODES, types.boolean, CODES, FIELDS, COUNT, NUMBERS, PLACES, COUNT, COUNT))
 def add_records(
     total: Vector, numbers: Bytes, single: bool, codes: Bytes, fields: NDArray[np.int64], constant: int,
     s: Vector, places: NDArray[np.int64], first: int, count: int,
 ) -> None:  # fmt: skip
     """total += s_k x_(places first + k) for k < count, one after the other; total in the inner order, and 8 longer."""
-    eights, last = count - count % 8, total[total.shape[0] - 9]
+    short, long, eights, last = singles(numbers), doubles(numbers), count - count % 8, total[total.shape[0] - 9]
     for k in range(0, eights if single else 0, 8):
-        add(total, s, k, numbers, True, places, first + k, min(first + k + AHEAD + 4, places.shape[0] - 4))
+        add(total, s, k, short, places, first + k, min(first + k + AHEAD + 4, places.shape[0] - 4))
     for k in range(0, 0 if single else eights, 8):
-        add(total, s, k, numbers, False, places, first + k, min(first + k + AHEAD + 4, places.shape[0] - 4))
+        add(total, s, k, long, places, first + k, min(first + k + AHEAD + 4, places.shape[0] - 4))
     for k in range(eights, count):
-        add_one(total, s[k], numbers, single, places[first + k])
+        i = np.uint64(places[np.uint64(first + k)])
+        for q in range(short.shape[1] if single else long.shape[1]):
+            total[q] += s[k] * (np.float64(short[i, q]) if single else long[i, q])
     for k in range(count if constant == 1 else 0):
         last += s[k]
     if constant == 1:
@@ -195,16 +184,17 @@ def norms(records: Records, declared: bool) -> Vector:
     """
     numbers, codes, fields, pairs, values, single = records[0], records[1], records[2], *records[9:]
     used, entry = inward(records, np.ones(records[3].shape[0])), np.empty(records[4])
-    coded = float(fields.shape[0] + records[5])
+    short, long, coded = singles(numbers), doubles(numbers), float(fields.shape[0] + records[5])
     lengths = np.empty(numbers.shape[0])
     for i in range(numbers.shape[0]):
         fits = True
-        for j in range(width(numbers, single)):
-            entry[j] = number(numbers, single, i, j) * used[j]
-            fits &= abs(number(numbers, single, i, j)) <= 1.0
+        for j in range(short.shape[1] if single else long.shape[1]):
+            x = np.float64(short[i, j]) if single else long[i, j]
+            entry[j] = x * used[j]
+            fits &= abs(x) <= 1.0
         for k in range(fields.shape[0]):
             fits &= bool(code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i)) < np.uint64(fields[k, 3]))
-        square = dot(numbers, single, i, entry) + coded
+        square = (dot(short, i, entry) if single else dot(long, i, entry)) + coded
         if pairs.shape[0] > 0:
             for q in range(pairs[i], pairs[i + 1]):
                 square += values[q] * values[q]

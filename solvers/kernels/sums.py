@@ -101,4 +101,4 @@ def weighted_sum(records: Records, weights: Vector, places: NDArray[np.int64]) -
 def length(v: Vector) -> float:
     """||v||_2, added up as a row's margin is."""
     d = v.shape[0]
-    return math.sqrt(dot(v.reshape((1, d)), False, 0, v))
+    return math.sqrt(dot(v.reshape((1, d)), 0, v))

@@ -5,8 +5,8 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
-from solvers.kernels.lanes import number
-from solvers.kernels.records import RECORDS, Records, code, width
+from solvers.kernels.lanes import doubles, singles
+from solvers.kernels.records import RECORDS, Records, code
 from solvers.kernels.slopes import NUMBERS, PLACES, Vector
 
 
@@ -15,12 +15,12 @@ def rows(records: Records, scale: Vector, places: NDArray[np.int64]) -> Vector:
     """The rows scale_i z_i of the given places, unfolded: for what needs them so, a few at a time."""
     numbers, codes, fields, to, size, constant, center, shrink, last, pairs, values, single = records
     d, unfolded = to.shape[0], np.zeros((places.shape[0], to.shape[0]))
-    inner = np.empty(size)
+    short, long, inner = singles(numbers), doubles(numbers), np.empty(size)
     for r in range(places.shape[0]):
         i = places[r]
         inner[:] = 0.0
-        for j in range(width(numbers, single)):
-            inner[j] = number(numbers, single, i, j)
+        for j in range(short.shape[1] if single else long.shape[1]):
+            inner[j] = np.float64(short[i, j]) if single else long[i, j]
         for k in range(fields.shape[0]):
             found = code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i))
             inner[np.uint64(fields[k, 2]) + found] = 1.0
