@@ -10,7 +10,7 @@ from app.persistence.tables import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST = "0023"
+NEWEST = "0024"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = sa.Table(  # as Alembic makes it
     "alembic_version",

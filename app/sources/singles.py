@@ -1,4 +1,4 @@
-"""Numbers as singles: half the bytes of doubles, and closer to them than noise could ever tell.
+"""Numbers as singles: half the bytes of doubles, and 24 of their 53 bits.
 
     s(c) = the single nearest to the code c that is in the range of the column's codes, and 0 or 2^-126 at least
 

@@ -16,7 +16,7 @@ from solvers.data_access.rows import entries_of
 from solvers.data_access.summed import Places, Work
 from solvers.problem import Problem, Vector
 
-_OF_SINGLES = 2.0**-23  # twice what a double becomes another by
+_OF_SINGLES = 2.0**-23  # what a double becomes another by, at most: an ulp, where its range ends between two singles
 _FAR = 30.0  # a score from there on is in the last bin
 Sum = Callable[[Places], NDArray[Any]]
 

@@ -1,5 +1,6 @@
-"""Every method and statistic on sparse rows of declared columns: within its bounds, and as on dense rows."""
+"""Every method and statistic on sparse rows of declared columns, and on singles: within its bounds, and as on dense."""
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -23,7 +24,7 @@ from solvers.regularizers import L2
 from solvers.solve import Quote, run
 from solvers.statistics import AnyStatistic, Counts, Profile
 from tests.property.test_method_contracts import ASKED, PROMISES
-from tests.support.coupled import complaints_of_each
+from tests.support.coupled import Made, complaints_of_each
 from tests.support.seeded import SeededBits
 
 N = 400
@@ -83,6 +84,17 @@ def sparse(X: Vector, y: Vector, problem: Problem, _: NDArray[np.bool_] | None =
     return Data.coded(inputs.records(sp.csr_array(X), problem), y, problem)
 
 
+def singles(X: Vector, y: Vector, problem: Problem, _: NDArray[np.bool_] | None = None) -> Data:
+    """As the service stores numbers: towards 0, since a range may end between two singles."""
+    assert problem.columns is not None
+    coded = inputs.folded(X, problem.columns)
+    numbers = coded.numbers.astype(np.float32)
+    beyond = np.abs(numbers) > np.abs(coded.numbers)
+    return Data.coded(
+        replace(coded, numbers=np.where(beyond, np.nextafter(numbers, np.float32(0)), numbers)), y, problem
+    )
+
+
 def quotes(method: Method | AnyStatistic) -> list[Quote]:
     """Rows standardised privately, by default, and as declared: of each problem and promise that is taken."""
     found = []
@@ -98,15 +110,18 @@ def quotes(method: Method | AnyStatistic) -> list[Quote]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("made", [sparse, singles])
 @every
-def test_replacing_a_record_moves_no_value_by_more_than_its_bound_says(method: Method | AnyStatistic) -> None:
+def test_replacing_a_record_moves_no_value_by_more_than_its_bound_says(
+    method: Method | AnyStatistic, made: Made
+) -> None:
     for quote in quotes(method):
         X, y = rows(quote.problem)
         X[7], y[7] = other(quote.problem, True), 1.0
         others = [((other(quote.problem, full), target), None) for full, target in ((True, 0.0), (False, 1.0))]
         if quote.problem.outputs == 1:
             others = [((other(quote.problem, False), -1.0), None), ((np.full(quote.problem.d, np.nan), 1.0), None)]
-        assert complaints_of_each(quote, X, y, others, made=sparse) == []
+        assert complaints_of_each(quote, X, y, others, made=made) == []
 
 
 @pytest.mark.slow
