@@ -33,6 +33,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "profiles": ("profiles", "report", False),
     "forecast": ("forecast", "report", False),
     "trials": ("trials", "report", False),
+    "steps": ("trials", "steps", False),
     "boosted": ("second_moments", "boosted", False),
     "low_rank": ("second_moments", "low_rank", False),
     "redescending": ("prototypes", "redescending", False),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -19,7 +20,7 @@ from solvers import Problem, plan, solve
 from solvers.columns import Columns
 from solvers.doors import Standardised
 from solvers.losses import Logistic
-from solvers.methods import AdaptiveGd, DpGd, DpSvrg, Method, NoisySgd
+from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, Method, NoisySgd
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import private
 
@@ -56,6 +57,35 @@ def report(seeds: int) -> None:
         _shares(split, problem, risk, seeds)
         _recalibrated(split, problem, risk, seeds)
         _banded(problem)
+
+
+def steps(seeds: int) -> None:
+    """As `report`, and Bank: step counts, with the step and the batch that the public rule then fills in."""
+    for split in (adult(), covertype(50_000, settled=True), bank()):
+        if split is None:
+            print("steps: BENCHMARK_DATA names no folder that holds the dataset")
+        else:
+            _steps(split, seeds)
+
+
+def _steps(split: Split, seeds: int) -> None:
+    problem = Problem(Logistic(), n=len(split.y), d=split.X.shape[1], row_norm=split.row_norm, columns=split.columns)
+    least = minimize(problem, split.X, split.y).value
+    print(f"\n{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
+    asked: tuple[tuple[Any, str], ...] = ((NoisySgd(), "steps"), (DpAccMd(), "steps"), (DpSvrg(), "inner_steps"))
+    for method, field in asked:
+        runs = [plan(method, problem, Privacy(epsilon, DELTA)).method for epsilon in EPSILONS]
+        defaults = [int(getattr(run, field)) for run in runs]
+        row(
+            f"{method.name}, by its {field.replace('_', ' ')}",
+            [f"eps {epsilon:g}, {k}" for epsilon, k in zip(EPSILONS, defaults, strict=True)],
+        )
+        for factor in (0.25, 0.5, 1.0, 2.0, 4.0):
+            found = []
+            for epsilon, k in zip(EPSILONS, defaults, strict=True):
+                fit = solver(replace(method, **{field: max(1, round(factor * k))}), problem, split, epsilon)
+                found.append(mean(fit, lambda w: objective(problem, split.X, split.y, w) - least, seeds))
+            row(f"  {factor:g} x the default", found)
 
 
 def small(seeds: int) -> None:
