@@ -12,8 +12,18 @@ from importlib.util import find_spec
 from typing import NoReturn
 
 
+class _WithoutPandas:
+    """No command has a frame. Arrow loads pandas, where it is installed, to ask of any list whether it is of one."""
+
+    def find_spec(self, fullname: str, _path: object, _target: object = None, /) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is left out", name=fullname)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits."""
+    if arguments is None:  # in a process of its own
+        sys.meta_path.insert(0, _WithoutPandas())
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] != ["serve"] or "--help" in given:
         if given[:1] == ["fit"]:
