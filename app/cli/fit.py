@@ -263,8 +263,6 @@ def _delta(n: int) -> float:
 
 def _count(file: Path, declared: Declared) -> int:
     """n, as the service will count it."""
-    import pyarrow.parquet as pq  # late: no other command needs it
-
     from app.sources.ingest import Reading, batches
     from app.sources.persons import count_persons
 
@@ -273,6 +271,8 @@ def _count(file: Path, declared: Declared) -> int:
         if declared.unit is not None:
             return max(1, count_persons(file, reading, declared.unit))
         if _is_parquet(file):
+            import pyarrow.parquet as pq  # late: no other command needs it
+
             return max(1, int(pq.ParquetFile(file).metadata.num_rows))
         return max(1, sum(len(batch.columns[0]) for batch in batches(file, declared.columns[:1], reading)))
     except (SourceError, ValueError) as error:

@@ -8,16 +8,18 @@ import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from app.sources.batch import Batch, Named, locate
 from app.sources.dates import is_date
 from app.sources.encoding import is_text
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.pages import pages
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 MAGIC = b"PAR1"
 MOST_FOOTER_BYTES = 64 * 2**20
@@ -46,6 +48,8 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
     TooLarge
         if the footer announces more than `most_rows` rows, or a row group that unfolds to too much.
     """
+    import pyarrow.parquet as pq  # late: a file that is none needs none of it
+
     with _damage(), pa.OSFile(str(path)) as file:
         _check_footer_length(path)
         names, texts = _judge(pq.ParquetFile(file), columns, most_rows)
@@ -85,7 +89,7 @@ def _check_footer_length(path: Path) -> None:
         raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES} bytes.")
 
 
-def _judge(file: pq.ParquetFile, columns: Sequence[Named], most_rows: int) -> tuple[list[str], list[str]]:
+def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> tuple[list[str], list[str]]:
     """The names in the file of the declared columns, and of those among them that are text."""
     schema = file.schema_arrow
     names = [schema.names[position] for position in locate(schema.names, columns)]
@@ -103,7 +107,7 @@ def _judge(file: pq.ParquetFile, columns: Sequence[Named], most_rows: int) -> tu
     return names, texts
 
 
-def _check_row_groups(data: Any, metadata: pq.FileMetaData, names: Sequence[str], columns: Sequence[Named]) -> None:
+def _check_row_groups(data: Any, metadata: "pq.FileMetaData", names: Sequence[str], columns: Sequence[Named]) -> None:
     wanted, looked = {name: index for index, name in enumerate(names)}, 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -125,7 +129,7 @@ def _check_row_groups(data: Any, metadata: pq.FileMetaData, names: Sequence[str]
                     raise TooLarge(f"A row group {what}: write smaller row groups.")
 
 
-def _start(chunk: pq.ColumnChunkMetaData) -> int:
+def _start(chunk: "pq.ColumnChunkMetaData") -> int:
     """Where its pages begin, as Arrow has it."""
     first: int = chunk.data_page_offset
     words: int | None = chunk.dictionary_page_offset
