@@ -26,7 +26,7 @@ from app.cli.specs import read_spec
 from app.sources.errors import SourceError
 from purse import Client, Model, Receipt
 from purse.excel import readable
-from purse.wire.columns import Column
+from purse.wire.columns import Column, settled
 from purse.wire.datasets import Budget, BudgetStatus, Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
 
@@ -241,7 +241,7 @@ def _digest(said: BaseModel) -> str:
 
 
 def _again(known: Dataset, name: str, declared: Declared, budget: float | None) -> Dataset:
-    if known.columns != declared.columns:
+    if known.columns not in (settled(declared.columns), declared.columns):  # the latter of homes before there was such
         raise Refusal(
             "this file was fitted before under another schema, and its charges are kept under that one; "
             "use the same schema (no two declarations share a budget)"

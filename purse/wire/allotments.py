@@ -21,7 +21,8 @@ class AllotmentRequest(Wire):
         Mode,
         Field(
             description="shared: a cap, and whatever others leave. reserved: kept for this analyst; all reservations "
-            "and what is spent fit the budget, and no one's spending shows in another's answers."
+            "and what is spent fit the budget, and no one's spending shows in another's answers, but for profiles: "
+            "they are the dataset's."
         ),
     ] = "shared"
 

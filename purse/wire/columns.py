@@ -1,7 +1,7 @@
 """Columns as they are declared: public bounds and categories, and how a value is coded."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -196,3 +196,8 @@ class CategoryColumn(Wire):
 
 
 Column = Annotated[NumberColumn | CategoryColumn, Field(discriminator="type")]
+
+
+def settled(columns: Sequence[Column]) -> list[Column]:
+    """As a new dataset has them: what a column's rule fills in is written down."""
+    return [column.settled() if isinstance(column, NumberColumn) else column for column in columns]

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
 from purse.wire.allotments import Allotment
 from purse.wire.base import Delta, Epsilon, Identifier, Name, Protected, Timestamp, Title, Wire
-from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, settled
 from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, Dialect, FileReport, Share
 from purse.wire.neighbors import Meaning, Neighbors, Other
 
@@ -173,8 +173,7 @@ class DatasetSpec(Wire):
 
     def settled(self) -> "DatasetSpec":
         """As a new dataset has it: what a column's rule fills in is written down."""
-        columns = [c.settled() if isinstance(c, NumberColumn) else c for c in self.columns]
-        return self.model_copy(update={"columns": columns})
+        return self.model_copy(update={"columns": settled(self.columns)})
 
 
 class BudgetChange(Wire):

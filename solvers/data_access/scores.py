@@ -50,9 +50,9 @@ class ScoreOracle:
         w : (size,), as released, in the coordinates of rows as declared
         """
         reach(self.__problem, w)
-        planned = self.__meter.take(query, Gaussian)
-        total = float(self.__data.total(Scores(w))) / (2 * _STEPS * self.__problem.unit.places)
-        return float(self.__meter.answer(planned, np.array([total]), BOUND)[0]) / self.__problem.n
+        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.places
+        total = float(self.__data.total(Scores(w))) / (2 * _STEPS)  # exactly; by k after the noise
+        return float(self.__meter.answer(planned, np.array([total]), k * BOUND)[0]) / (k * self.__problem.n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -191,6 +191,16 @@ NOT_HELD = {
         ),
         "the ledger released no such profile before this charge",
     ),
+    "by a profile of the family's other dataset": (
+        chain(
+            Joined("d2", 20_000, "steward"),
+            Charged("p1", PAID, Privacy(0.5, 1e-6), "ada", "d2", "profile"),
+            Started("p1", 1),
+            Released("p1", 1, MODEL),
+            *job("j1"),
+        ),
+        "the ledger released no such profile before this charge",
+    ),
     "charged less": (chain(*job("j1", 0.5, (PAID[0] * 9 // 10,))), "the ledger charged less than these queries cost"),
 }
 
