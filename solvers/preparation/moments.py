@@ -76,6 +76,14 @@ class Moments:
         return Moments(center, variances, noise)
 
 
+NARROW = "all numbers are declared to lie within 1e-12 of their scale: name a smaller scale"
+
+
+def are_narrow(columns: Columns) -> bool:
+    """Whether there are numbers, and all are declared to be next to nothing, which no frame can stretch."""
+    return bool(columns.is_number.any() and (columns.high - columns.low).max() < 1e-12)  # frames stretch by 1e25
+
+
 def columns_of(problem: Problem) -> Columns:
     """The declared layout; `Unsuitable` if there is none, or rows are clipped."""
     if problem.columns is None or problem.row_norm < problem.columns.row_norm:

@@ -58,6 +58,8 @@ class Private:
             return "private standardisation takes rows that are not clipped: leave out row_norm"
         if problem.d == 1:
             return "there is no column to standardise"
+        if moments.are_narrow(problem.columns):
+            return moments.NARROW
         if privacy.is_pure:
             return "private moments are Gaussian answers, which need delta > 0"
         return None

@@ -24,6 +24,7 @@ from solvers.data_access.walk import Walk
 from solvers.domains import Free, LinfBall
 from solvers.elsewhere import MOST_DRAWN, needs_one_machine
 from solvers.errors import Unsuitable
+from solvers.frame import Frame
 from solvers.losses import Absolute, Logistic, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg, DpSvrgPp, InverseSensitivity, Method, NoisySgd
 from solvers.preparation import Declared
@@ -82,6 +83,19 @@ def parted(whole: Data) -> Partitioned:
         problem = replace(whole.problem, n=len(own))
         held.append(Data(taken(whole.records, own), whole.y[own], whole.scale[own], problem))
     return Partitioned(whole.problem, Here(held))
+
+
+def test_each_frame_is_its_own() -> None:
+    """Partitions keep the rows of a frame: of the one that was asked with last, and of no other."""
+    whole = inputs.of_arrays(*rows(PROBLEMS[-1]), PROBLEMS[-1])
+    d, one = whole.problem.d, parted(whole)
+    first, then = (Frame(np.full(d - 1, 0.1), np.full(d - 1, scale), 0.5) for scale in (1.5, 0.2))
+    sums = [
+        gradient_sum(some.within(frame, 1.0), slice(0, whole.problem.n), np.ones(d))
+        for some, frame in ((one, first), (one, then), (parted(whole), then))
+    ]
+    assert np.array_equal(sums[1], sums[2])
+    assert not np.array_equal(sums[0], sums[1])
 
 
 CELLS = list(product(PROBLEMS, (Privacy(1.0, 1e-6), Privacy(1.0)), ({}, {"preparation": Declared()})))

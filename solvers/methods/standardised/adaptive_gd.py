@@ -29,7 +29,6 @@ _MOMENTS = {"means": 5.0, "spread": 1.0, "variances": 3.0}  # percent of mu^2
 _TARGET = {"target_mean": 2.0, "target_spread": 2.0, "residual": 2.0}
 _RESIDUALS = (0.12, 0.3, 0.6)  # when the scale of residuals is asked for again, as shares of the steps
 _REALLOCATED = (0.1, 0.2, 0.4, 0.8)
-_NARROWEST = 1e-12  # the least range of the widest number: a frame stretches by at most 1e25
 _ROOM = 0.1  # of the l1's penalties
 _UNSURE = 0.2  # how far the l1's weight may be off at first, in units of the noise of one answer at the whole budget
 
@@ -83,11 +82,8 @@ class AdaptiveGd(Strict):
             if the columns are not declared or rows are clipped, the loss is another, the domain not free, or delta 0;
             or if all numbers are declared to be next to nothing, which no frame can stretch.
         """
-        columns = moments.columns_of(problem)
-        if (columns.high - columns.low).max(initial=0.0) < _NARROWEST and columns.is_number.any():
-            raise Unsuitable(
-                "adaptive_gd: all numbers are declared to lie within 1e-12 of their scale: name a smaller scale"
-            )
+        if moments.are_narrow(moments.columns_of(problem)):
+            raise Unsuitable(f"adaptive_gd: {moments.NARROW}")
         if not isinstance(problem.loss, Logistic | Softmax | Squared):
             raise Unsuitable("adaptive_gd takes logistic, softmax or squared: use dp_gd")
         if not isinstance(problem.domain, Free):

@@ -379,3 +379,15 @@ def test_what_is_added_up_for_a_record_is_no_longer_than_was_planned_for() -> No
     frame = Private().frame(Told(), problem)  # type: ignore[arg-type]
     assert frame.longest(wide) <= STRETCH * ROW_NORM
     assert frame.longest(wide) > 0.9 * STRETCH
+
+
+@pytest.mark.parametrize("high", [0.0, 1e-155, 1e-120, 1e-90, 1e-13])
+def test_numbers_that_are_declared_to_be_next_to_nothing_are_not_standardised(high: float) -> None:
+    """Review: the quote promised it, and the run ended, charged, with a radius that no door takes."""
+    columns, privacy = Columns((1,), ((0.0, high),)), Privacy(1.0, 1e-6)
+    problem = Problem(Logistic(), n=50, d=2, row_norm=columns.row_norm, columns=columns)
+    with pytest.raises(Unsuitable, match="name a smaller scale"):
+        plan(DpGd(steps=3), problem, privacy, preparation=Private())
+    assert plan(DpGd(steps=3), problem, privacy).preparation.name == "declared"
+    X = np.column_stack((np.full(50, high), np.ones(50)))
+    assert np.isfinite(solve(DpGd(steps=3), problem, X, np.ones(50), privacy).coefficients).all()

@@ -1,6 +1,8 @@
 """StandardisedOracle: what it answers, and that replacing a record moves no answer by more than its bound says."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import solvers
+from accounting import Privacy
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
@@ -21,6 +25,8 @@ from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.methods import AdaptiveGd, DpGd
+from solvers.solve import run
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -278,6 +284,46 @@ def test_a_frame_changed_after_it_was_used_is_another_frame(asked: list[tuple[Ve
     door.gradient("gradient", np.zeros(D), frame, 1.0)
     for value, bound in asked:
         assert np.linalg.norm(value) <= N * bound
+
+
+@pytest.mark.parametrize("name", ["center", "scale", "constant"])
+def test_a_frame_that_differs_in_one_thing_is_another_frame(name: str, asked: list[tuple[Vector, float]]) -> None:
+    """All rows are one that the first frame makes a hundred times shorter than the next: limits of the first are not
+    the next one's.
+    """
+    x = row(np.random.default_rng(2))
+    door = oracle(Squared(), np.tile(x, (N, 1)), np.full(N, 1e3))
+    short = {"center": x[:-1], "scale": np.full(D - 1, 1e-6)}.get(name, np.zeros(D - 1))
+    ones = np.ones(D - 1)
+    first, then = {
+        "center": (Frame(short, ones, 0.01), Frame(-short, ones, 0.01)),
+        "scale": (Frame(ones, short, 0.01), Frame(ones, ones, 0.01)),
+        "constant": (Frame(ones, 1e-6 * ones, 0.01), Frame(ones, 1e-6 * ones, 1.0)),
+    }[name]
+    for frame in (first, then):
+        door.gradient("gradient", np.zeros(D), frame, 1.0)
+    for value, bound in asked:
+        assert np.linalg.norm(value) <= N * bound
+
+
+OTHER: list[dict[str, Any]] = [{"relation": "zero_out"}, {"loss": Squared()}, {"n": N - 1}, {"columns": None}]
+
+
+@pytest.mark.parametrize("change", OTHER, ids=lambda change: next(iter(change)))
+def test_data_that_were_prepared_for_another_problem_are_refused(change: dict[str, Any]) -> None:
+    """A door's bounds and noise are its problem's; `run` gives it its data as they come."""
+    X, own = np.stack([row(np.random.default_rng(2)) for _ in range(N)]), problem(Logistic())
+    other = replace(own, **change)
+    data = inputs.of_arrays(X[: other.n], np.ones(other.n), other)
+    with pytest.raises(Unsuitable, match="another problem"):
+        StandardisedOracle(own, data, Plan(()), Noise())
+    for method in (AdaptiveGd(steps=2), DpGd(steps=2)):
+        quote = solvers.plan(method, own, Privacy(1.0, 1e-6))
+        assert quote.preparation.name in ("private", "by_method")
+        given = replace(quote.problem, **change)
+        data = inputs.of_arrays(X[: given.n], np.ones(given.n), given)
+        with pytest.raises(Unsuitable, match="another problem"):
+            run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
 
 
 def test_what_a_frame_says_of_itself_is_the_doors_own(asked: list[tuple[Vector, float]]) -> None:
