@@ -25,6 +25,7 @@ from solvers.methods.defaults import budget_mu, descent_time
 from solvers.methods.run import Strict
 from solvers.potentials import HalfSquaredLp
 from solvers.preparation import AskedPreparation, ByMethod, ByProfile, Declared, Preparation, Private
+from solvers.preparation.moments import are_narrow
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 
@@ -214,7 +215,8 @@ def _pure(problem: Problem) -> tuple[Method, str]:
 
 def _standardised(problem: Problem) -> bool:
     """Whether adaptive_gd takes it, and means the same by r: penalties act on standardised coefficients there."""
-    declared = problem.columns is not None and problem.row_norm >= problem.columns.row_norm
+    columns = problem.columns
+    declared = columns is not None and problem.row_norm >= columns.row_norm and not are_narrow(columns)
     weak = isinstance(problem.regularizer, NoRegularizer | L2) and problem.mu <= _WEAK
     takes = isinstance(problem.loss, Logistic | Softmax | Squared)
     return declared and weak and takes and isinstance(problem.domain, Free)

@@ -271,7 +271,7 @@ def _count(file: Path, declared: Declared) -> int:
         if declared.unit is not None:
             return max(1, count_persons(file, reading, declared.unit))
         if _is_parquet(file):
-            import pyarrow.parquet as pq  # late: no other command needs it
+            import pyarrow.parquet as pq  # late: no other file needs it
 
             return max(1, int(pq.ParquetFile(file).metadata.num_rows))
         return max(1, sum(len(batch.columns[0]) for batch in batches(file, declared.columns[:1], reading)))

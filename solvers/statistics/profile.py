@@ -41,10 +41,11 @@ class Profile(Statistic):
     name: Literal["profile"] = "profile"
 
     def refusal(self, problem: Problem) -> str | None:
-        """Too many bins."""
+        """Too many bins, or numbers whose moments are none."""
         too_many = self.bins * numbers(problem) > MOST_CELLS
         many = f"it counts in at most {MOST_CELLS} bins of all numbers together: take fewer" if too_many else None
-        return bins_refused(self.bins, MOST_BINS) or many
+        narrow = moments.NARROW if moments.are_narrow(moments.columns_of(problem)) else None
+        return bins_refused(self.bins, MOST_BINS) or many or narrow
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """Means, spread and variances, and the numbers' histograms."""

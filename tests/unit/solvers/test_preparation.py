@@ -40,6 +40,7 @@ from solvers.preparation.private import ROW_NORM, STRETCH
 from solvers.regularizers import L2
 from solvers.selection import Auto
 from solvers.solve import AS_DECLARED, run
+from solvers.statistics import Profile
 from tests.support.coupled import complaints
 from tests.support.seeded import SeededBits
 
@@ -388,6 +389,9 @@ def test_numbers_that_are_declared_to_be_next_to_nothing_are_not_standardised(hi
     problem = Problem(Logistic(), n=50, d=2, row_norm=columns.row_norm, columns=columns)
     with pytest.raises(Unsuitable, match="name a smaller scale"):
         plan(DpGd(steps=3), problem, privacy, preparation=Private())
+    with pytest.raises(Unsuitable, match="name a smaller scale"):
+        plan(Profile(), problem, privacy)
+    assert plan(Auto(), problem, privacy).preparation.name == "declared"
     assert plan(DpGd(steps=3), problem, privacy).preparation.name == "declared"
     X = np.column_stack((np.full(50, high), np.ones(50)))
     assert np.isfinite(solve(DpGd(steps=3), problem, X, np.ones(50), privacy).coefficients).all()

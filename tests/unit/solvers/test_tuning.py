@@ -285,3 +285,26 @@ def test_a_person_moves_a_score_by_one_at_most_however_many_rows_are_theirs(rows
     blank = np.arange(people * k) // k == int(np.flatnonzero(data.present())[0]) // k
     without = replace(data, scale=np.where(blank, 0.0, data.scale))
     assert abs(score(without, w) - score(data, w)) == pytest.approx(BOUND)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_a_persons_score_meets_its_noise_as_it_is_counted(
+    rows: tuple[Vector, Vector], relation: Relation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole number of steps, with the bound of k places: divided by 3 before, it was off by a rounding."""
+    k, people, seen = 3, 50, []
+    problem = replace(PROBLEM, n=people, unit=Unit("person", k), relation=relation)
+    X = rows[0][: 2 * people]
+    data = of_persons(X, np.sign(X[:, 0]), np.repeat(np.arange(people), 2), problem, Noise(SeededBits(4)))
+
+    def perturb(_: Gaussian, value: Vector, _multiplier: float, bound: float, _noise: Noise) -> Vector:
+        seen.append((float(value[0]), bound))
+        return value
+
+    monkeypatch.setattr(Gaussian, "perturb", perturb)
+    plan, w = Plan((PlannedQuery("score", 1, Gaussian(), 1.0),), relation), np.linspace(-1, 1, LAYOUT.d)
+    told = ScoreOracle(problem, data, plan, Noise()).score("score", w)
+    [(value, bound)] = seen
+    assert (value * 2**17).is_integer()
+    assert bound == k * BOUND
+    assert told == pytest.approx(score(data, w) / people)
