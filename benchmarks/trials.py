@@ -44,19 +44,19 @@ def report(seeds: int) -> None:
         if split is None:
             print("trials: BENCHMARK_DATA names no folder that holds the real datasets; nothing more measured")
             return
-        problem = Problem(
-            Logistic(), n=len(split.y), d=split.X.shape[1], row_norm=split.row_norm, columns=split.columns
-        )
-        least = minimize(problem, split.X, split.y).value
-        print(f"\n{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
-
-        def risk(w: Vector, split: Split = split, problem: Problem = problem, least: float = least) -> float:
-            return objective(problem, split.X, split.y, w) - least
-
+        problem, risk = _posed(split, seeds)
         _times(split, problem, risk, seeds)
         _shares(split, problem, risk, seeds)
         _recalibrated(split, problem, risk, seeds)
         _banded(problem)
+
+
+def _posed(split: Split, seeds: int) -> tuple[Problem, Callable[[Vector], float]]:
+    """The logistic problem without a penalty, and a point's excess risk; prints what is measured."""
+    problem = Problem(Logistic(), n=len(split.y), d=split.X.shape[1], row_norm=split.row_norm, columns=split.columns)
+    least = minimize(problem, split.X, split.y).value
+    print(f"\n{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
+    return problem, lambda w: objective(problem, split.X, split.y, w) - least
 
 
 def steps(seeds: int) -> None:
@@ -69,9 +69,7 @@ def steps(seeds: int) -> None:
 
 
 def _steps(split: Split, seeds: int) -> None:
-    problem = Problem(Logistic(), n=len(split.y), d=split.X.shape[1], row_norm=split.row_norm, columns=split.columns)
-    least = minimize(problem, split.X, split.y).value
-    print(f"\n{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
+    problem, risk = _posed(split, seeds)
     asked: tuple[tuple[Any, str], ...] = ((NoisySgd(), "steps"), (DpAccMd(), "steps"), (DpSvrg(), "inner_steps"))
     for method, field in asked:
         runs = [plan(method, problem, Privacy(epsilon, DELTA)).method for epsilon in EPSILONS]
@@ -84,7 +82,7 @@ def _steps(split: Split, seeds: int) -> None:
             found = []
             for epsilon, k in zip(EPSILONS, defaults, strict=True):
                 fit = solver(replace(method, **{field: max(1, round(factor * k))}), problem, split, epsilon)
-                found.append(mean(fit, lambda w: objective(problem, split.X, split.y, w) - least, seeds))
+                found.append(mean(fit, risk, seeds))
             row(f"  {factor:g} x the default", found)
 
 
@@ -96,13 +94,7 @@ def small(seeds: int) -> None:
             continue
         X, y = split.X[:rows], split.y[:rows]
         some = replace(split, X=X, y=y)
-        problem = Problem(Logistic(), n=len(y), d=X.shape[1], row_norm=split.row_norm, columns=split.columns)
-        least = minimize(problem, X, y).value
-
-        def risk(w: Vector, some: Split = some, problem: Problem = problem, least: float = least) -> float:
-            return objective(problem, some.X, some.y, w) - least
-
-        print(f"\n{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
+        problem, risk = _posed(some, seeds)
         signals = (problem.n * gauss_mu(epsilon, DELTA) / problem.d for epsilon in SMALL)
         row(
             f"adaptive_gd; of w = 0: {risk(np.zeros(problem.d)):.5f}",
@@ -129,15 +121,12 @@ def descent(seeds: int) -> None:
 
 
 def _by_steps(split: Split, seeds: int) -> None:
-    problem = Problem(Logistic(), n=len(split.y), d=split.X.shape[1], row_norm=split.row_norm, columns=split.columns)
-    least = minimize(problem, split.X, split.y).value
+    problem, risk = _posed(split, seeds)
     epsilons = (0.5, 1.0, 4.0, 100.0)
-    print(f"{split.name}: n = {problem.n}, d = {problem.d}, delta = {DELTA:g}, {seeds} runs a cell; excess risk")
     row("adaptive_gd, by its steps", [f"eps {epsilon:g}" for epsilon in epsilons])
     for steps in (None, 250, 500, 1000, 2000):
         solvers = [solver(AdaptiveGd(steps=steps), problem, split, epsilon) for epsilon in epsilons]
-        found = [mean(fit, lambda w: objective(problem, split.X, split.y, w) - least, seeds) for fit in solvers]
-        row("  default" if steps is None else f"  {steps}", found)
+        row("  default" if steps is None else f"  {steps}", [mean(fit, risk, seeds) for fit in solvers])
 
 
 def _words() -> Split:
