@@ -24,7 +24,7 @@ from solvers.data_access import data as reading
 from solvers.data_access import frames
 from solvers.data_access.data import Data
 from solvers.data_access.inputs import in_bytes, places
-from solvers.data_access.rows import Coded, code_bytes
+from solvers.data_access.rows import Coded, code_bytes, stored_numbers
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.frame import Frame
@@ -96,11 +96,8 @@ def numbers(repeats: int) -> None:
     """
     for d in (28, 54, 116):
         data = drawn(N, (1,) * d)
-        w, X, loss = (
-            np.random.default_rng(2).standard_normal(d + 1) / 3,
-            rows_of(data)[:, :d].copy(),
-            Logistic().compiled,
-        )
+        w, loss = np.random.default_rng(2).standard_normal(d + 1) / 3, Logistic().compiled
+        X = stored_numbers(data.records).astype(np.float64)
         doubles = replace(data, records=(X.view(np.uint8), *data.records[1:11], False))
         few = np.resize(np.arange(1024 // d), N)  # records of 8 KB, again and again: they stay in the first-level cache
         found = _together(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -684,12 +685,12 @@ except SystemExit as ended:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("before", "loaded"), [("", "True"), (_HELP, "False")])
-def test_a_command_leaves_pandas_alone(before: str, loaded: str) -> None:
-    """Arrow would load it for the first list that is made a column: a tenth of the time of a file's first fit."""
+@pytest.mark.parametrize(("before", "loaded"), [("", find_spec("pandas") is not None), (_HELP, False)])
+def test_a_command_leaves_pandas_alone(before: str, loaded: bool) -> None:
+    """Arrow would load it, where it is installed, for the first list that is made a column."""
     code = f"import sys, app.cli\n{before}\n{_ARROW}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert done.stdout.split()[-1] == loaded
+    assert done.stdout.split()[-1] == str(loaded)
 
 
 def test_what_begins_a_server_is_light() -> None:

@@ -90,7 +90,7 @@ def test_their_bounds_are_attained() -> None:
     shares = [far / bound for far, bound in found]
     assert len(shares) == 12
     assert min(share for i, share in enumerate(shares) if i not in (2, 3)) > 1 - 1e-9
-    assert max(shares) <= 1
+    assert max(shares) < 1 + 1e-9
     assert min(shares) > 0.7  # squares that are shortened have that l1 norm, and need not be in one coordinate
 
 
