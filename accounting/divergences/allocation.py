@@ -26,7 +26,7 @@ Vector = NDArray[np.float64]
 _ROUNDING = 1 + 1e-6
 _FALLS = (0.2, 0.5)  # by which -ln of the profile grows from knot to knot: in its body and its tail
 # And between the points of a search, a spline between them; before these, how far about the first one is.
-_SEARCH = {"about": (0.7, 1.5, 5.0), "nearly": (0.2, 0.4, 1.5)}
+_SEARCH = {"about": (0.7, 1.5, 5.0), "nearly": (0.2, 0.3, 1.0)}
 _BODY = 0.03  # of the profile at gamma = 1, where the tail begins
 _NOTHING = 1e-17  # beside any delta
 _LEAST = 1e-12  # beyond the last knot the profile is at most this, all of it counted as infinite loss
@@ -59,11 +59,11 @@ def hockey_stick(
     noise_multiplier: float,
     epsilon: float,
     relation: Relation = REPLACE_ONE,
-    begun: slot_sums.Begun | None = None,
+    along: slot_sums.Along | None = None,
 ) -> float:
     """Upper bound on H_gamma of one use at gamma = e^epsilon, epsilon >= 0: delta at that epsilon, in both orders.
 
-    `begun` is of the same curve's sums at lower epsilons, where a search looks the curve up.
+    `along` is of the same curve's sums at lower epsilons.
     """
     c, q = 1 / noise_multiplier, min(1.0, math.nextafter(mechanism.rate, 2.0))
     if c > _LARGEST_SHIFT:
@@ -77,14 +77,14 @@ def hockey_stick(
     if known < _NOTHING or alone or epsilon > _LARGEST_EPSILON or c > _LARGEST_HIDDEN_SHIFT:
         return known
     if zeroed:
-        return min(known, _zeroed(c, q, gamma, mechanism.slots, begun) * _ROUNDING)
+        return min(known, _zeroed(c, q, gamma, mechanism.slots, along) * _ROUNDING)
     law = slot_law.ordered(c, gamma) if ordered else slot_law.independent(c, gamma)
-    return min(known, q * slot_sums.excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q, begun) * _ROUNDING)
+    return min(known, q * slot_sums.excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q, along) * _ROUNDING)
 
 
-def _zeroed(c: float, q: float, gamma: float, slots: int, begun: slot_sums.Begun | None) -> float:
+def _zeroed(c: float, q: float, gamma: float, slots: int, along: slot_sums.Along | None) -> float:
     """The larger of E[(1 - q + q S - gamma)_+] and E[(1 - gamma (1 - q + q S))_+], S the mean of the slots' ratios."""
-    with_it = q * slot_sums.excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q, begun)
+    with_it = q * slot_sums.excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q, along)
     least = (1 - 1 / gamma) / q - 1  # where it is 0 or above, 1 - gamma (1 - q) is not positive
     if least >= 0:
         return with_it
@@ -138,10 +138,10 @@ def knots(
 @lru_cache(maxsize=256)
 def _knots(mechanism: Allocation, noise_multiplier: float, search: Search | None, relation: Relation) -> Knots:
     step = 0.3 * typical_deviation(mechanism, noise_multiplier, relation)
-    begun = slot_sums.Begun() if search == "about" else None
+    along = slot_sums.Along(hasty=search == "about") if search else None
 
     def profile(epsilon: float) -> float:
-        return hockey_stick(mechanism, noise_multiplier, epsilon, relation, begun)
+        return hockey_stick(mechanism, noise_multiplier, epsilon, relation, along)
 
     if search:
         first, *falls = _SEARCH[search]

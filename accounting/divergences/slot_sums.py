@@ -36,6 +36,7 @@ _LOST = 0.05  # the share of rounding, or of what step 2 raised, at which anothe
 # And, of so many slots, the share by the size of steps alone at which this way is left out: ways that do were found up
 # to a tenth of it, and what receipts and charges of before state must be found again, to 2^-30 of it.
 _COARSE, _MANY = 20.0, 64
+_BENT, _SHARE = 0.15, 0.3  # along a curve: the same share, by what the sum before showed; and of the value, what it did
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +59,40 @@ _WAYS = (_Way(1e-3, 30, 24, False), *(_Way(trim, 40, 30, True) for trim in (1e-3
 
 
 @dataclass(slots=True)
-class Begun:
-    """How many ways are left out, since they did not do for the sum before: for a first look along a curve."""
+class Along:
+    """What the sums along a curve showed, its gamma growing: for a search, in which ways that would not do for the next
+    sum are left out, most of them rightly.
 
+    Parameters
+    ----------
+    hasty : whether the next sum begins with the way that did for this one
+    ways : so many are left out then
+    bend, share : of the last circle: by which share its lattice raised the value, over the step squared; and the value
+        over what was roughly expected
+    """
+
+    hasty: bool = False
     ways: int = 0
+    bend: float = 0.0
+    share: float = math.inf
 
 
-def excess(law: SlotLaw, slots: int, kappa: float, begun: Begun | None = None, little: float = 0.0) -> float:
-    """E[(S/T - kappa)_+], rounded up; infinite where the arithmetic does not reach. Higher, rarely, if `begun`; where a
-    first bound of it is at most `little`, that one.
+def excess(law: SlotLaw, slots: int, kappa: float, along: Along | None = None, little: float = 0.0) -> float:
+    """E[(S/T - kappa)_+], rounded up; infinite where the arithmetic does not reach. Where a first bound of it is at
+    most `little`, that one; `along` a curve another one, rarely, from fewer ways.
     """
     least, coarse, within = math.inf, 0.0, dict[float, _Within]()
-    begun, part = begun or Begun(), stretch(law, slots, kappa)
-    for i, way in enumerate(_WAYS[begun.ways :], begun.ways):
+    part, begun = stretch(law, slots, kappa), along.ways if along else 0
+    for i, way in enumerate(_WAYS[begun:], begun):
         if way.trim <= coarse:
             continue
         if way.trim not in within:
             within[way.trim] = _within(part, kappa, way.trim)
-        found = _excess(within[way.trim], slots, kappa, way, little)
+        found = _excess(within[way.trim], slots, kappa, way, along, little)
         least = min(least, found.value)
         if found.raised < _LOST and not found.lost:
-            begun.ways = i
+            if along and along.hasty:
+                along.ways = i
             break
         coarse = way.trim if found.raised >= _LOST else 0.0
     return least
@@ -111,7 +125,9 @@ def _within(part: Stretch, kappa: float, trim: float) -> _Within:
     return _Within(part, law, *_powers(law, law.points - kappa, part.slots, part.typical))
 
 
-def _excess(within: _Within, T: int, kappa: float, way: _Way, little: float = 0.0) -> _Found:
+def _excess(
+    within: _Within, T: int, kappa: float, way: _Way, along: Along | None = None, little: float = 0.0
+) -> _Found:
     """The same in one way."""
     part, law, thetas, powers = within.part, within.law, within.thetas, within.powers
     chernoff = powers - 1 - np.log(thetas)
@@ -124,18 +140,22 @@ def _excess(within: _Within, T: int, kappa: float, way: _Way, little: float = 0.
     if chernoff[best] < math.log(_NOTHING * T) or crude <= little:
         return _Found(crude, 0.0, False)
     theta, around, power = _circle(thetas, powers, way)
-    hopeless = way is not _WAYS[-1] and part.rough * theta < 0.1 * way.least(T) * math.exp(min(power, _LARGEST_POWER))
+    rough, last = part.rough * (min(1.0, _SHARE * along.share) if along else 1.0), way is _WAYS[-1]
+    hopeless = not last and rough * theta < 0.1 * way.least(T) * math.exp(min(power, _LARGEST_POWER))
     if hopeless or not 0 < around < math.inf:
         return _NOTHING_FOUND
     finest, found = around / max(_LARGEST_CIRCLE, 2**8 * math.sqrt(T)), math.inf
     scale = min(1 / float(thetas[best]), part.scale)
     raised = T / 12 * (finest / scale) ** 2  # about, on the finest lattice
-    if raised > _COARSE and T >= _MANY and way is not _WAYS[-1]:
+    bent = along is not None and along.bend * finest**2 > _BENT
+    if not last and T >= _MANY and (raised > _COARSE or bent):
         return _Found(math.inf, raised, True)
     step = max(min(_STEP * scale / math.sqrt(T), around / _SMALLEST_CIRCLE), finest)
     while max(float(np.abs(law.points).max()), T * abs(kappa)) / step < 2.0**52:
         size = fft.next_fast_len(math.ceil(around / step) + 1, real=True)
         turned = _on_circle(law, T, kappa, theta, step, size, way.apart)
+        if along:
+            along.bend, along.share = turned.raised / step**2, turned.factor * turned.value / part.rough
         found = min(found, rounding * (turned.factor * (turned.value + turned.lost) / T + law.cut))
         if not turned.raised > 2 * _RAISED or step <= finest:
             lost = turned.lost > _LOST * turned.value or theta * turned.value < way.least(T)

@@ -217,9 +217,9 @@ def test_a_sum_that_is_less_than_the_other_changes_nothing(monkeypatch: pytest.M
     """Between zeroed neighbors the larger of two sums counts: the second, where it is little, is bounded crudely."""
     real, crude = slot_sums.excess, []
 
-    def to_the_end(law: Any, slots: int, kappa: float, begun: Any = None, little: float = 0.0) -> float:
-        found = real(law, slots, kappa, begun)
-        crude.append(real(law, slots, kappa, begun, little) > found)
+    def to_the_end(law: Any, slots: int, kappa: float, along: Any = None, little: float = 0.0) -> float:
+        found = real(law, slots, kappa, along)
+        crude.append(real(law, slots, kappa, along, little) > found)
         return found
 
     places = [(z, epsilon) for z in (0.4, 0.8, 3.0) for epsilon in (0.0, 0.003, 0.03, 0.1, 0.3)]

@@ -290,3 +290,29 @@ def test_what_is_too_coarse_by_its_steps_would_have_changed_nothing(
     every, more = along()
     assert found == every
     assert fewer < more if saves else fewer <= more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hasty", [False, True])
+@pytest.mark.parametrize(("c", "T", "q"), [(2.38, 1480, 0.5), (2.9, 800, 0.02), (2.1, 45, 0.5)])
+def test_a_search_along_a_curve_takes_fewer_ways_to_about_the_same(
+    c: float, T: int, q: float, hasty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the sum before showed spares a search ways that would not do: each sum is a bound still, some are others."""
+    steps, real = [0], slot_sums._on_circle
+
+    def counted(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> object:
+        steps[0] += size
+        return real(law, T, kappa, theta, step, size, apart)
+
+    def curve(along: slot_sums.Along | None) -> tuple[np.ndarray, int]:
+        steps[0], found = 0, []
+        for gamma in np.exp(np.arange(0.05, 8.0, 0.2)):
+            found.append(slot_sums.excess(slot_law.single(c, False), T, 1 + (gamma - 1) / q, along))
+        return np.array(found), steps[0]
+
+    monkeypatch.setattr(slot_sums, "_on_circle", counted)
+    (plain, more), (found, fewer) = curve(None), curve(slot_sums.Along(hasty=hasty))
+    assert (found >= 0.97 * plain).all()
+    assert (found <= 1.03 * plain).all()
+    assert fewer < more
