@@ -5,9 +5,11 @@ Importing this compiles it, or loads it from numba's cache. A worker does so as 
 
 from typing import get_args
 
-from solvers.kernels import c_function
+from solvers.kernels import ENTRIES, c_function
 from solvers.losses import Loss
 from solvers.losses.one_margin import OneMargin
+
+assert ENTRIES  # all of them, by then
 
 for _kind in get_args(Loss):
     if issubclass(_kind, OneMargin):

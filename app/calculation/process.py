@@ -21,8 +21,13 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from app.calculation.pace import pace
 from app.calculation.questions import ANSWER, QUESTION, answer, too_long
+from app.without import without
 
 WARM = b"w"
+_UNUSED = (
+    "scipy.linalg",
+    "cffi",
+)  # numba loads them to see whether it could call them from a loop: no loop of ours does
 _GRACE = 5  # seconds between the limit, which is answered, and the kernel's kill
 
 
@@ -67,11 +72,18 @@ def warm_up() -> None:
         calibrate([Query("warm_up", 100, mechanism)], Privacy(1.0, 1e-6))
 
 
-def load() -> None:
-    """The loops, whose pace a price tells: a question that comes before them waits for half a second."""
-    import solvers.compiled  # noqa: F401, late: compiling them may take longer
+def load(*, every: bool = True) -> None:
+    """The loops, whose pace a price tells: a question that comes before them waits for half a second.
 
-    pace()
+    Parameters
+    ----------
+    every : also those that the pace does not take: else a child loads what it takes
+    """
+    with without(*_UNUSED):
+        if every:
+            import solvers.compiled  # noqa: F401, late: compiling them may take longer
+
+        pace()
 
 
 class _OutOfTime(BaseException):

@@ -11,19 +11,17 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NoReturn
 
+from app.without import Without
 
-class _WithoutPandas:
-    """No command has a frame. Arrow loads pandas, where it is installed, to ask of any list whether it is of one."""
-
-    def find_spec(self, fullname: str, _path: object, _target: object = None, /) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("pandas is left out", name=fullname)
+# No command has a frame: Arrow loads pandas, where it is installed, to ask of any list whether it is of one. And none
+# is httpx's own, for which that loads a library of colors and tables.
+_UNUSED = ("pandas", "httpx._main")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits."""
     if arguments is None:  # in a process of its own
-        sys.meta_path.insert(0, _WithoutPandas())
+        sys.meta_path.insert(0, Without(*_UNUSED))
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] != ["serve"] or "--help" in given:
         if given[:1] == ["fit"]:

@@ -31,6 +31,7 @@ from purse.wire.datasets import Budget, BudgetStatus, Dataset, DatasetSpec, Pers
 from purse.wire.files import PLAIN, Dialect
 
 _READING = ("dialect", "max_unparsed", "targets")
+_LARGEST = 1e-6  # of deltas that nobody stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ def _dataset(
             return _again(known, name, declared, budget)
     chosen = declared.budget
     if chosen is None or budget is not None:
-        slack = delta if delta is not None else chosen.delta if chosen is not None else _delta(_count(file, declared))
+        slack = delta if delta is not None else chosen.delta if chosen is not None else _usual(file, declared)
         chosen = Budget(epsilon=budget or epsilon, delta=slack, filter="gdp_rdp" if chosen is None else chosen.filter)
     note(
         f"first fit of this file: epsilon {chosen.epsilon:g} at delta {chosen.delta:.3g} is the budget of all its fits"
@@ -258,7 +259,29 @@ def _again(known: Dataset, name: str, declared: Declared, budget: float | None) 
 
 
 def _delta(n: int) -> float:
-    return min(1e-6, 1 / (10 * n))
+    return min(_LARGEST, 1 / (10 * n))
+
+
+def _usual(file: Path, declared: Declared) -> float:
+    """The delta where none is said. A file of few lines has few records: those of no other are counted."""
+    return _LARGEST if _few(file, declared) else _delta(_count(file, declared))
+
+
+def _few(file: Path, declared: Declared) -> bool:
+    """Whether it is text with so few line ends that n is at most 1 / (10 _LARGEST)."""
+    from app.sources.csv import BLOCK_BYTES
+    from app.sources.text import Text
+
+    if _is_parquet(file):
+        return False
+    most, ends = 1 / (10 * _LARGEST), 1  # the last record may have none
+    try:
+        with Text(file, declared.dialect.encoding, 2**62) as text:
+            while ends <= most and (piece := text.read(BLOCK_BYTES)):
+                ends += piece.count(b"\n") + piece.count(b"\r")
+    except SourceError as error:
+        raise Refusal(str(error)) from error
+    return ends <= most
 
 
 def _count(file: Path, declared: Declared) -> int:

@@ -79,8 +79,8 @@ def _become() -> None:
 def _serve(channel: socket.socket) -> None:
     """Until the other end is closed, also by a kill of the command."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's interrupt is the command's to answer
-    channel.sendall(WARM)  # what a price needs beside is loaded when it is needed
-    load()
+    channel.sendall(WARM)  # what a price needs beside is loaded when it is needed, and the loops that the job takes
+    load(every=False)
     fork_for_each(channel, _work)
 
 

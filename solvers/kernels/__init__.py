@@ -1,10 +1,11 @@
 """Compiled loops over records: arrays and numbers, nothing of ours but their slopes.
 
-All signatures are explicit. The first name that is taken from here compiles them all, or loads them from numba's cache,
-and nothing is compiled later. Who only plans takes none, and is spared half a second: they are not loaded with this.
-In an image they are one file, `linked`, and there is no numba.
+All signatures are explicit. A name that is taken from here compiles its module's, or loads them from numba's cache;
+`ENTRIES` compiles all, and then nothing is compiled later. Who only plans takes none, and is spared half a second: they
+are not loaded with this. In an image they are one file, `linked`, and there is no numba.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,7 +84,21 @@ def _linked(name: str) -> Any:
 
 
 def _compiled(name: str) -> Any:
-    from solvers.kernels import build, exponential, frames, limited, records, slopes, sparse, steps, sums, unfolded
-
-    modules = (build, exponential, frames, limited, records, slopes, sparse, steps, sums, unfolded)
+    modules = list(_modules()) if name == "ENTRIES" else _modules()
     return next(vars(module)[name] for module in modules if name in vars(module))
+
+
+def _modules() -> Iterator[Any]:
+    """Each loaded when it is its turn: first those of which the others are made, last what the fewest take."""
+    from solvers.kernels import build, exponential, records, slopes
+
+    yield from (build, exponential, slopes, records)
+    from solvers.kernels import limited, sums
+
+    yield from (sums, limited)
+    from solvers.kernels import frames, sparse
+
+    yield from (sparse, frames)
+    from solvers.kernels import steps, unfolded
+
+    yield from (unfolded, steps)

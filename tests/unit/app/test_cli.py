@@ -674,7 +674,8 @@ def test_purse_is_a_program() -> None:
     assert "PURSE_URL" in done.stdout
 
 
-_ARROW = "import pyarrow; assert pyarrow.array(['a']).to_pylist() == ['a']; print('pandas' in sys.modules)"
+_LOADED = "; print(*{'pandas', 'httpx._main'} & set(sys.modules))"
+_ARROW = "import pyarrow; assert pyarrow.array(['a']).to_pylist() == ['a']; import httpx; httpx.Client()"
 _HELP = """
 sys.argv = ["purse", "--version"]
 try:
@@ -685,12 +686,27 @@ except SystemExit as ended:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("before", "loaded"), [("", find_spec("pandas") is not None), (_HELP, False)])
-def test_a_command_leaves_pandas_alone(before: str, loaded: bool) -> None:
-    """Arrow would load it, where it is installed, for the first list that is made a column."""
-    code = f"import sys, app.cli\n{before}\n{_ARROW}"
+@pytest.mark.parametrize("before", ["", _HELP])
+def test_a_command_leaves_alone_what_none_uses(before: str) -> None:
+    """Arrow would load pandas, where it is there, for the first list that is made a column; httpx its own command."""
+    code = f"import sys, app.cli\n{before}\n{_ARROW}{_LOADED}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert done.stdout.split()[-1] == str(loaded)
+    there = {name for name in ("pandas", "httpx._main") if find_spec(name.partition(".")[0]) is not None}
+    assert set(done.stdout.splitlines()[-1].split()) == (set() if before else there)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("every", "others"), [(True, {"steps", "unfolded"}), (False, set())])
+def test_loops_are_loaded_without_what_no_loop_calls(every: bool, others: set[str]) -> None:
+    """Numba asks whether BLAS, and a parser of C, are there. The one job of a fit loads the loops that it takes."""
+    asked = {"scipy.linalg", "cffi", "solvers.kernels.steps", "solvers.kernels.unfolded"}
+    code = (
+        "import sys; from app.calculation import process\n"
+        f"process.load(every={every}); from solvers import kernels; assert kernels.weighted_sum\n"
+        f"print(*{asked} & set(sys.modules)); import scipy.linalg, cffi"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert set(done.stdout.split()) == {f"solvers.kernels.{name}" for name in others}
 
 
 def test_what_begins_a_server_is_light() -> None:
