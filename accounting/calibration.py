@@ -22,13 +22,12 @@ from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Mechanism
 from accounting.plan import MULTIPLIERS, Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, apart
-from accounting.search import SLOPE, Found, Point, largest
+from accounting.search import Found, Point, largest
 
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
-_COARSE = 0.06  # and so close on a coarser grid, where it only looks for a place to begin
-_BEGUN = 2e-3  # and on as fine a grid, by what is near to what certifies: where the slope then leads is close
+_COARSE = 0.1  # and so close on a coarser grid, where it only looks for a place to begin
+_BEGUN = 4e-3  # and on as fine a grid, by what is near to what certifies: where the slope then leads is close
 _COARSENESS = 2.0
-_FLATTER = 0.36  # than `SLOPE`, at a large epsilon, where hidden slots count most
 _MARGIN = 1e-10
 _PURE_MARGIN = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
 _ROUNDED = 1 + 1e-15  # what two divisions may be off by
@@ -179,10 +178,10 @@ class _Search:
 
     def refined(self, accountant: _Epsilon, guess: float, *rough: tuple[_Epsilon, float]) -> float:
         """The same, from where the last of these has the total, each as close as it says and from the one before it."""
-        found, slope = Found(0.0, ()), SLOPE if self.privacy.epsilon <= _FIRM else _FLATTER
+        found = Found(0.0, ())
         for way, close in rough:
             like = found.points if found.total else ()
-            found = largest(self._share(way), found.total or guess, close, like, rough=True, slope=slope)
+            found = largest(self._share(way), found.total or guess, close, like, rough=True)
         return self.largest(accountant, found.total or guess, found.points if found.total else ()).total
 
     def _share(self, accountant: _Epsilon) -> Callable[[float], float]:

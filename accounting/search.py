@@ -7,7 +7,7 @@ from dataclasses import dataclass
 Point = tuple[float, float]
 """x = ln total, and f = ln of what is spent there over the target."""
 
-SLOPE = 0.6  # about by how much ln epsilon grows with ln mu^2 at the epsilons of interest
+_SLOPE = 0.6  # about by how much ln epsilon grows with ln mu^2 at the epsilons of interest
 _STEEPEST, _FLATTEST = 10.0, 0.1
 _BEND = 0.5  # of a step along the slope, the most that a bend may add or take away
 _LONGEST, _BLIND = 3.0, 1.4  # steps of x: the longest, and where there is no slope to go by
@@ -28,12 +28,7 @@ class Found:
 
 
 def largest(
-    share: Callable[[float], float],
-    guess: float,
-    close: float,
-    like: Sequence[Point] = (),
-    rough: bool = False,
-    slope: float = SLOPE,
+    share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = (), rough: bool = False
 ) -> Found:
     """A total with share(total) <= 1, and within `close` of 1 unless it jumps there.
 
@@ -45,12 +40,11 @@ def largest(
     share : what is spent at a total over what may be; grows; 0 and infinity are fine
     like : points of another share, as `Found` has them, the last one at the guess: the search begins where that share
         has the aim, and takes this one to miss it by a factor
-    slope : about by how much f grows with x, where no two points tell
     rough : where the search only looks for a place to begin: a total that is over by half of `close` will do
     """
     least, most = (math.log1p(-close), 0.0) if not rough else (math.log1p(-close / 2), math.log1p(close / 2))
     aim = (least + most) / 2
-    x = math.log(guess) + (_step(like, aim, slope) if like else 0.0)
+    x = math.log(guess) + (_step(like, aim) if like else 0.0)
     low, high, width, stalled, own = (-math.inf, math.nan), (math.inf, math.nan), math.inf, 0, list[Point]()
     for _ in range(_ROUNDS):
         f = _log(share(math.exp(x)))
@@ -62,7 +56,7 @@ def largest(
             break
         stalled = stalled + 1 if high[0] - low[0] > width / 2 else 0
         width = high[0] - low[0]
-        x += _step([*_moved(like, own, aim), *own], aim, slope) if math.isfinite(f) else -math.copysign(_BLIND, f)
+        x += _step([*_moved(like, own, aim), *own], aim) if math.isfinite(f) else -math.copysign(_BLIND, f)
         if math.isfinite(width):
             if stalled >= _STALLED or not math.isfinite(low[1] + high[1]):
                 x, stalled = (low[0] + high[0]) / 2, 0
@@ -83,9 +77,9 @@ def _moved(like: Sequence[Point], own: Sequence[Point], aim: float) -> list[Poin
     return [(x, f + own[0][1] - aim) for x, f in like] if len(own) == 1 else []
 
 
-def _step(points: Sequence[Point], aim: float, slope: float) -> float:
+def _step(points: Sequence[Point], aim: float) -> float:
     """From the last point to where a parabola through the last three has the aim; by the slope where they are fewer."""
-    missing, step = aim - points[-1][1], (aim - points[-1][1]) / slope
+    missing, step = aim - points[-1][1], (aim - points[-1][1]) / _SLOPE
     if len(points) > 1:
         inverse = _inverse(points[-2], points[-1])
         step = missing * inverse

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class Without:
-    """Among the finders of modules, the first: no module of these names is found. What is loaded already stays."""
+    """Among the finders of modules, the first: an import of these names fails. What is loaded already stays."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)

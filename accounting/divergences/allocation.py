@@ -26,7 +26,7 @@ Vector = NDArray[np.float64]
 _ROUNDING = 1 + 1e-6
 _FALLS = (0.2, 0.5)  # by which -ln of the profile grows from knot to knot: in its body and its tail
 # And between the points of a search, a spline between them; before these, how far about the first one is.
-_SEARCH = {"about": (0.7, 1.5, 5.0), "nearly": (0.2, 0.3, 1.0)}
+_SEARCH = {"about": (0.7, 1.5, 5.0), "nearly": (0.2, 0.4, 1.5)}
 _BODY = 0.03  # of the profile at gamma = 1, where the tail begins
 _NOTHING = 1e-17  # beside any delta
 _LEAST = 1e-12  # beyond the last knot the profile is at most this, all of it counted as infinite loss

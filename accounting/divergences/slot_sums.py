@@ -61,7 +61,7 @@ _WAYS = (_Way(1e-3, 30, 24, False), *(_Way(trim, 40, 30, True) for trim in (1e-3
 @dataclass(slots=True)
 class Along:
     """What the sums along a curve showed, its gamma growing: for a search, in which ways that would not do for the next
-    sum are left out, most of them rightly.
+    sum are left out, most of them rightly. Each sum is a bound still, and nothing is certified by one.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Along:
 
 def excess(law: SlotLaw, slots: int, kappa: float, along: Along | None = None, little: float = 0.0) -> float:
     """E[(S/T - kappa)_+], rounded up; infinite where the arithmetic does not reach. Where a first bound of it is at
-    most `little`, that one; `along` a curve another one, rarely, from fewer ways.
+    most `little`, that one; `along` a curve at times another one, lower or higher, from fewer ways.
     """
     least, coarse, within = math.inf, 0.0, dict[float, _Within]()
     part, begun = stretch(law, slots, kappa), along.ways if along else 0

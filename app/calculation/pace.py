@@ -15,7 +15,7 @@ from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Logistic
 
-_ROWS = 32_768
+_ROWS = 65_536
 _NARROW, _WIDE = 4, 64
 _RATE = 0.05
 _REPEATS = 5

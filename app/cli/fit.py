@@ -223,15 +223,15 @@ def _dataset(
     if chosen is None or budget is not None:
         slack = delta if delta is not None else chosen.delta if chosen is not None else _usual(file, declared)
         chosen = Budget(epsilon=budget or epsilon, delta=slack, filter="gdp_rdp" if chosen is None else chosen.filter)
-    note(
-        f"first fit of this file: epsilon {chosen.epsilon:g} at delta {chosen.delta:.3g} is the budget of all its fits"
-        + ("" if budget is not None or declared.budget is not None else "; --budget would have chosen another")
-    )
     try:
         spec = DatasetSpec(name=name, columns=declared.columns, budget=chosen, unit=declared.unit, **declared.reading)
     except ValidationError as error:
         raise Refusal(f"the schema does not fit: {error.errors()[0]['msg']}") from None
     made = client.datasets.upload(file, spec=spec)
+    note(
+        f"first fit of this file: epsilon {chosen.epsilon:g} at delta {chosen.delta:.3g} is the budget of all its fits"
+        + ("" if budget is not None or declared.budget is not None else "; --budget would have chosen another")
+    )
     for line in cures(made.report):
         note(f"purse: {line}")
     return made
@@ -263,25 +263,14 @@ def _delta(n: int) -> float:
 
 
 def _usual(file: Path, declared: Declared) -> float:
-    """The delta where none is said. A file of few lines has few records: those of no other are counted."""
-    return _LARGEST if _few(file, declared) else _delta(_count(file, declared))
+    """The delta where none is said. Text of few lines has few records, which need not be counted."""
+    from app.sources.csv import is_short
 
-
-def _few(file: Path, declared: Declared) -> bool:
-    """Whether it is text with so few line ends that n is at most 1 / (10 _LARGEST)."""
-    from app.sources.csv import BLOCK_BYTES
-    from app.sources.text import Text
-
-    if _is_parquet(file):
-        return False
-    most, ends = 1 / (10 * _LARGEST), 1  # the last record may have none
     try:
-        with Text(file, declared.dialect.encoding, 2**62) as text:
-            while ends <= most and (piece := text.read(BLOCK_BYTES)):
-                ends += piece.count(b"\n") + piece.count(b"\r")
+        is_few = not _is_parquet(file) and is_short(file, declared.dialect, round(1 / (10 * _LARGEST)))
     except SourceError as error:
         raise Refusal(str(error)) from error
-    return ends <= most
+    return _LARGEST if is_few else _delta(_count(file, declared))
 
 
 def _count(file: Path, declared: Declared) -> int:

@@ -93,6 +93,15 @@ def names(path: Path, dialect: Dialect = PLAIN) -> list[str]:
         return _Reader(text, dialect).header(text.read(BLOCK_BYTES))[0]
 
 
+def is_short(path: Path, dialect: Dialect, lines: int) -> bool:
+    """Whether the text has fewer line ends than this, "\r\n" taken for two: then it has at most so many records."""
+    with Text(path, dialect.encoding, 2**62) as text:
+        ends = 0
+        while ends < lines and (piece := text.read(BLOCK_BYTES)):
+            ends += piece.count(b"\n") + piece.count(b"\r")
+    return ends < lines
+
+
 class _Reader:
     """One pass over a text; `lines` are the line ends before the block at hand."""
 

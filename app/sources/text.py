@@ -67,6 +67,8 @@ class Text:
                 self.is_broken = self._is_over = True
                 known = error.encoding if self._encoding == "utf-16" else self._encoding
                 text = error.object[: error.start].decode(known)
+            except UnicodeError:  # UTF-16 without the mark that says in which order its bytes are
+                self.is_broken, self._is_over, text = True, True, ""
             found += text.encode()
         return found
 

@@ -17,7 +17,7 @@ if numba.config.USING_SVML:
     raise ImportError("a vector math library may round a number by its place: unset it (NUMBA_DISABLE_INTEL_SVML=1)")
 
 ENTRIES: dict[str, Any] = {}
-"""Every compiled loop by its name; each holds its one signature. Importing `solvers.kernels` makes them all."""
+"""Each loop that is compiled, by its name; it holds its one signature. `solvers.kernels.ENTRIES` are all there are."""
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
 

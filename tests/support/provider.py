@@ -86,6 +86,7 @@ def provider() -> Iterator[Provider]:
     """One that answers; gone at the end."""
     app, held = FastAPI(openapi_url=None), socket.socket()
     held.bind(("127.0.0.1", 0))
+    held.listen()  # who comes before the server's thread has begun waits for it
     said = Provider(f"http://127.0.0.1:{held.getsockname()[1]}/realm")
     said.rotate()
 

@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -56,9 +55,9 @@ def test_a_search_that_goes_too_far_gives_no_plan(
     """What was found is not believed: the accountant is asked about the very plan that is handed out."""
 
     def eager(
-        share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = (), **how: Any
+        share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = (), rough: bool = False
     ) -> Found:
-        found = largest(share, guess, close, like, **how)
+        found = largest(share, guess, close, like, rough)
         return replace(found, total=1.01 * found.total)
 
     monkeypatch.setattr("accounting.calibration.largest", eager)

@@ -67,6 +67,13 @@ def test_an_encoding_is_undone_before_anything_is_read(
     assert found == (EXPECTED if encoding != "iso-8859-15" else [[0.25, 3.0], *EXPECTED[1:]])
 
 
+@pytest.mark.parametrize("text", ["x", "x,c\n2.5,red\n"])
+def test_utf_16_says_in_which_order_its_bytes_are(tmp_path: Path, text: str) -> None:
+    """Without the mark at its beginning the file is refused, as one of another encoding is."""
+    with pytest.raises(Unreadable, match="Line 1 is not UTF-16"):
+        read(tmp_path / "file", text.encode("utf-16-le"), encoding="utf-16")
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lambda text: pa.compress(text, "zstd", asbytes=True)])
 def test_a_packed_file_is_what_it_unfolds_to_and_no_more_than_may_be(tmp_path: Path, pack: Any) -> None:
     text = "x,c\n" + "2.5,dört; büş\n-10,red\n,\n" * 5000
