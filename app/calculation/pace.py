@@ -15,7 +15,7 @@ from solvers.data_access import inputs
 from solvers.data_access.oracle import PrivateOracle
 from solvers.losses import Logistic
 
-_ROWS = 65_536
+_ROWS = 32_768
 _NARROW, _WIDE = 4, 64
 _RATE = 0.05
 _REPEATS = 5
@@ -60,12 +60,13 @@ class Pace:
 @cache
 def pace() -> Pace:
     """This machine's, measured at the first call, in some tenths of a second."""
-    (one_narrow, _), (one_wide, _) = _seconds(1, _NARROW), _seconds(1, _WIDE)
+    (one_narrow, _), (one_wide, one_sampled) = _seconds(1, _NARROW), _seconds(1, _WIDE)
     (narrow, _), (wide, sampled) = _seconds(_ROWS, _NARROW), _seconds(_ROWS, _WIDE)
+    narrow, wide, sampled = narrow - one_narrow, wide - one_wide, sampled - one_sampled  # the rows' own
     per_entry = max(0.0, wide - narrow) / _ROWS / (_WIDE - _NARROW)
     per_coordinate = max(0.0, one_wide - one_narrow) / (_WIDE - _NARROW)
     per_row = max(0.0, narrow / _ROWS - per_entry * _NARROW)
-    return Pace(per_row, per_entry, max(1.0, sampled / (_RATE * wide)), one_narrow, per_coordinate)
+    return Pace(per_row, per_entry, max(1.0, sampled / (_RATE * max(wide, 1e-9))), one_narrow, per_coordinate)
 
 
 def _seconds(n: int, d: int) -> tuple[float, float]:

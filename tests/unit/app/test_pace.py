@@ -39,7 +39,7 @@ def test_the_pace_of_a_machine_whose_times_are_known_is_found(monkeypatch: pytes
     def seconds(n: int, d: int) -> tuple[float, float]:
         asked.append((n, d))
         answer, rows = 1e-3 + 1e-5 * d, n * (2e-6 + 3e-8 * d)
-        return (answer, answer) if n == 1 else (rows, 4 * 0.05 * rows)
+        return (answer, answer) if n == 1 else (answer + rows, answer + 4 * 0.05 * rows)
 
     monkeypatch.setattr("app.calculation.pace._seconds", seconds)
     pace.cache_clear()
