@@ -34,8 +34,9 @@ _ROUNDED = 1 + 1e-15  # what two divisions may be off by
 _NEAR = 1.05
 _WASTEFUL = 0.97
 # Above `_FIRM` a profile in floats may be mostly what it grants to rounding: another processor's last digits moved
-# epsilon by .6 % at most. So the noise is for less than what is stated, and a verifier anywhere finds it kept.
-_FIRM, _SLACK = 4.0, 0.02
+# epsilon by .6 % at most. So the noise is for less than what is stated, and a verifier anywhere finds it kept. A search
+# is dearest there, and stops twice as far below: in all 1/1.02 of what is stated, less `_CLOSE`, as it were without.
+_FIRM, _SLACK, _FREE = 4.0, 0.0198, 4e-4
 
 
 def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = REPLACE_ONE) -> ReleasePlan:
@@ -57,15 +58,15 @@ def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = R
     """
     if privacy.epsilon <= _FIRM or all(q.mechanism.curves(1.0).delta is None for q in queries):
         return _calibrate(tuple(queries), privacy, relation)
-    found = _calibrate(tuple(queries), Privacy(privacy.epsilon / (1 + _SLACK), privacy.delta), relation)
+    found = _calibrate(tuple(queries), Privacy(privacy.epsilon / (1 + _SLACK), privacy.delta), relation, _FREE)
     return replace(found, epsilon=min(found.epsilon * (1 + _SLACK), privacy.epsilon))
 
 
 @lru_cache(maxsize=4096)
-def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation) -> ReleasePlan:
+def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation, close: float = _CLOSE) -> ReleasePlan:
     if not queries or len({q.name for q in queries}) < len(queries):
         raise OutOfRange("a plan needs queries with distinct names")
-    search = _Search(queries, privacy, relation)
+    search = _Search(queries, privacy, relation, close)
     if privacy.is_pure:
         return search.confirmed(PureAccountant(), search.pure())
     budget = gauss_mu(privacy.epsilon, privacy.delta) ** 2
@@ -148,12 +149,14 @@ class _Search:
 
     Parameters
     ----------
+    close : how near below the target it stops, relatively
     known : epsilons, by accountant and plan
     """
 
     queries: tuple[Query, ...]
     privacy: Privacy
     relation: Relation
+    close: float
     known: dict[tuple[_Epsilon, Plan], float] = field(default_factory=dict)
 
     def plan(self, total: float) -> Plan:
@@ -174,7 +177,7 @@ class _Search:
 
     def largest(self, accountant: _Epsilon, guess: float, like: Sequence[Point] = ()) -> Found:
         """A total mu^2 whose plan stays at or below the target and close to it; 0 if none was found."""
-        return largest(self._share(accountant), guess, _CLOSE, like)
+        return largest(self._share(accountant), guess, self.close, like)
 
     def refined(self, accountant: _Epsilon, guess: float, *rough: tuple[_Epsilon, float]) -> float:
         """The same, from where the last of these has the total, each as close as it says and from the one before it."""

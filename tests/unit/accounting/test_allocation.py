@@ -268,7 +268,8 @@ def test_a_large_epsilon_is_stated_with_room_for_other_platforms(epsilon: float)
     found = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 50)),), Privacy(epsilon, 1e-5))
     recomputed = SingleUseAccountant().epsilon(found.plan, 1e-5)
     assert 0.99 * epsilon < found.epsilon <= epsilon
-    assert recomputed == pytest.approx(found.epsilon / (1.02 if epsilon > 4 else 1.0), rel=1e-6)
+    assert recomputed == pytest.approx(found.epsilon / (1.0198 if epsilon > 4 else 1.0), rel=1e-6)
+    assert recomputed >= epsilon / (1.02 if epsilon > 4 else 1.0) * (1 - 2.1e-4)  # no noise but for that room
 
 
 @pytest.mark.slow
