@@ -35,8 +35,8 @@ _NEAR = 1.05
 _WASTEFUL = 0.97
 # Above `_FIRM` a profile in floats may be mostly what it grants to rounding: another processor's last digits moved
 # epsilon by .6 % at most. So the noise is for less than what is stated, and a verifier anywhere finds it kept. A search
-# is dearest there, and stops twice as far below: in all 1/1.02 of what is stated, less `_CLOSE`, as it were without.
-_FIRM, _SLACK, _FREE = 4.0, 0.0198, 4e-4
+# is dearest there, and may end `_FREE` below that: (1 - _FREE) / (1 + _SLACK) is (1 - _CLOSE) / 1.02 at least.
+_FIRM, _SLACK, _FREE = 4.0, 0.0198, 3.96e-4
 
 
 def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = REPLACE_ONE) -> ReleasePlan:
