@@ -24,10 +24,7 @@ from app.calculation.questions import ANSWER, QUESTION, answer, too_long
 from app.without import without
 
 WARM = b"w"
-_UNUSED = (
-    "scipy.linalg",
-    "cffi",
-)  # numba loads them to see whether it could call them from a loop: no loop of ours does
+_UNUSED = ("scipy.linalg", "cffi")  # numba loads them to learn whether loops could call them: none of ours does
 _GRACE = 5  # seconds between the limit, which is answered, and the kernel's kill
 
 
