@@ -252,6 +252,19 @@ def test_every_way_bounds_the_same_value(form: str) -> None:
         assert slot_sums.excess(law, T, kappa) >= min(found) * (1 - 1e-12)
 
 
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many lattice steps all circles had, since it was set to 0."""
+    found, real = [0], slot_sums._on_circle
+
+    def counted(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> object:
+        found[0] += size
+        return real(law, T, kappa, theta, step, size, apart)
+
+    monkeypatch.setattr(slot_sums, "_on_circle", counted)
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "c", "T", "q", "saves"),
@@ -265,16 +278,11 @@ def test_every_way_bounds_the_same_value(form: str) -> None:
     ],
 )
 def test_what_is_too_coarse_by_its_steps_would_have_changed_nothing(
-    form: str, c: float, T: int, q: float, saves: bool, monkeypatch: pytest.MonkeyPatch
+    form: str, c: float, T: int, q: float, saves: bool, steps: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At a large epsilon most time went into lattices that proved too coarse: those far too coarse are left out. Every
     bound is the same, as receipts and charges of before must be found again.
     """
-    steps, real = [0], slot_sums._on_circle
-
-    def counted(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> object:
-        steps[0] += size
-        return real(law, T, kappa, theta, step, size, apart)
 
     def along() -> tuple[list[float], int]:
         steps[0], found = 0, []
@@ -285,7 +293,6 @@ def test_what_is_too_coarse_by_its_steps_would_have_changed_nothing(
                 found.append(slot_sums.excess(FORMS[form](c, gamma), T, (1 - q) * (gamma - 1) / q))
         return found, steps[0]
 
-    monkeypatch.setattr(slot_sums, "_on_circle", counted)
     (found, fewer), _ = along(), monkeypatch.setattr(slot_sums, "_COARSE", math.inf)
     every, more = along()
     assert found == every
@@ -296,14 +303,9 @@ def test_what_is_too_coarse_by_its_steps_would_have_changed_nothing(
 @pytest.mark.parametrize("hasty", [False, True])
 @pytest.mark.parametrize(("c", "T", "q"), [(2.38, 1480, 0.5), (2.9, 800, 0.02), (2.1, 45, 0.5)])
 def test_a_search_along_a_curve_takes_fewer_ways_to_about_the_same(
-    c: float, T: int, q: float, hasty: bool, monkeypatch: pytest.MonkeyPatch
+    c: float, T: int, q: float, hasty: bool, steps: list[int]
 ) -> None:
     """What the sum before showed spares a search ways that would not do: each sum is a bound still, some are others."""
-    steps, real = [0], slot_sums._on_circle
-
-    def counted(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> object:
-        steps[0] += size
-        return real(law, T, kappa, theta, step, size, apart)
 
     def curve(along: slot_sums.Along | None) -> tuple[np.ndarray, int]:
         steps[0], found = 0, []
@@ -311,7 +313,6 @@ def test_a_search_along_a_curve_takes_fewer_ways_to_about_the_same(
             found.append(slot_sums.excess(slot_law.single(c, False), T, 1 + (gamma - 1) / q, along))
         return np.array(found), steps[0]
 
-    monkeypatch.setattr(slot_sums, "_on_circle", counted)
     (plain, more), (found, fewer) = curve(None), curve(slot_sums.Along(hasty=hasty))
     assert (found >= 0.97 * plain).all()
     assert (found <= 1.03 * plain).all()
