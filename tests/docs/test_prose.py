@@ -1,0 +1,43 @@
+"""User documentation reads as easily as the guides that it is measured against (tests/support/prose.py)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import prose
+
+ROOT = Path(__file__).parents[2]
+# Pages rewritten by the rules of plain technical English; every page of user documentation is to join them.
+PAGES: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_reads_easily(page: str) -> None:
+    found = prose.of_markdown((ROOT / page).read_text())
+    assert found.sentences
+    assert found.mean_words <= prose.MEAN_WORDS
+    assert found.share(found.long) <= prose.LONG_SHARE, found.long
+    assert found.share(found.odd_openings) <= prose.ODD_OPENING_SHARE, found.odd_openings
+    assert found.share(found.punctuated) <= prose.PUNCTUATED_SHARE, found.punctuated
+    assert found.house_words == []
+
+
+def test_each_figure_finds_the_sentence_that_breaks_its_rule() -> None:
+    long = "Many" + " words" * prose.LONG_WORDS + "."
+    odd = "What is stored is short. Is it? A list: one; two. Nobody is told."
+    text = f"{odd} {long}\n\n```\nIt is code; not prose.\n```\n"
+    found = prose.of_markdown(text)
+    assert len(found.sentences) == 5
+    assert found.long == [long]
+    assert found.odd_openings == ["What is stored is short.", "Nobody is told."]
+    assert found.punctuated == ["A list: one; two."]
+    assert found.house_words == ["Nobody", "is told"]
+
+
+def test_cells_that_are_sentences_count_and_labels_do_not() -> None:
+    table = "| name | meaning |\n| --- | --- |\n| `a` | The number of records in the dataset. |\n"
+    assert prose.of_markdown(table).sentences == ("The number of records in the dataset.",)
+
+
+def test_code_within_a_sentence_is_one_word() -> None:
+    assert prose.of_markdown("Call `job.result(wait=True); then`.").sentences == ("Call `code`.",)
