@@ -1,0 +1,131 @@
+"""Measure how much code there is and where it breaks the limits for its shape.
+
+    python -m tests.support.size            # the figures
+    python -m tests.support.size --list     # and each place that breaks a limit
+
+Code lines leave out blank lines, comments and docstrings. A function's parameters leave out `self` and `cls`; commands of
+the command line and constructors that people call are exempt, because their parameters are what a person sets.
+"""
+
+import argparse
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("accounting", "solvers", "purse", "app")
+
+MOST_CODE_LINES = {"product": 29_000, "tests": 46_000}
+MOST_FILE_LINES = 350
+MOST_PARAMETERS = 7
+
+# Participles and particles that say nothing of the value they name.
+PARTICLES = frozenset(
+    "found told said asked given taken held made done known seen shown wanted kept left gone put sent set_ got had "
+    "ended begun came meant owed spent_ away back beside before after whose what who else other others rest such "
+    "few fewer far farther near nearer most more less least it that these those one ones another same".split()
+)
+_SPACING = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+_EXEMPT = re.compile(r"^(?:app/cli/|purse/client/|purse/estimators/)")
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file."""
+
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        """Source text."""
+        return self.path.read_text()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Syntax tree."""
+        return ast.parse(self.text)
+
+    @property
+    def name(self) -> str:
+        """Path from the project's root."""
+        return self.path.relative_to(ROOT).as_posix()
+
+    @property
+    def lines(self) -> int:
+        """Number of lines, all kinds."""
+        return len(self.text.splitlines())
+
+    @property
+    def code_lines(self) -> int:
+        """Number of lines without blank lines, comments and docstrings."""
+        used: set[int] = set()
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type not in _SPACING:
+                used.update(range(token.start[0], token.end[0] + 1))
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                used.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return len(used)
+
+    def long_parameter_lists(self) -> Iterator[str]:
+        """Yield the functions with more than MOST_PARAMETERS parameters."""
+        if _EXEMPT.match(self.name):
+            return
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name != "__init__":
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = sum(argument.arg not in ("self", "cls") for argument in arguments)
+                if count > MOST_PARAMETERS:
+                    yield f"{self.name}:{node.lineno} {node.name} has {count} parameters"
+
+    def particle_names(self) -> Iterator[str]:
+        """Yield the assignments to a bare particle or participle; variables of comprehensions are exempt."""
+        inside = {
+            id(name)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.comprehension)
+            for name in ast.walk(node.target)
+        }
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in inside:
+                if node.id.strip("_").lower() in PARTICLES:
+                    yield f"{self.name}:{node.lineno} {node.id}"
+
+
+def modules(*folders: str) -> list[Module]:
+    """Return the Python files of the named top-level folders."""
+    return [Module(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="print each place that breaks a limit")
+    chosen = parser.parse_args()
+    product = modules(*PRODUCT)
+    for name, group in {"product": product, "tests": modules("tests")}.items():
+        code = sum(module.code_lines for module in group)
+        lines = sum(module.lines for module in group)
+        print(f"{name:9s} {len(group):4d} files  {lines:6d} lines  {code:6d} of code (limit {MOST_CODE_LINES[name]})")
+    places = {
+        f"files over {MOST_FILE_LINES} lines": [
+            f"{module.name} has {module.lines} lines" for module in product if module.lines > MOST_FILE_LINES
+        ],
+        f"functions of more than {MOST_PARAMETERS} parameters": [
+            place for module in product for place in module.long_parameter_lists()
+        ],
+        "assignments to bare particles": [place for module in product for place in module.particle_names()],
+    }
+    for title, found_places in places.items():
+        print(f"{title}: {len(found_places)}")
+        if chosen.list:
+            print(*(f"  {place}" for place in found_places), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
