@@ -1,6 +1,5 @@
 """One Chromium and one server for each file of pages; what cannot be done without a browser is skipped and says so."""
 
-import shutil
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
 
 from purse import Client
-from tests.support.browser import Visitor
+from tests.support.browser import NO_CHROMIUM, Visitor, find_chromium
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
 from tests.support.service import SPEC, people
@@ -19,14 +18,16 @@ QUIET = ("--disable-background-networking", "--disable-component-update")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A Chromium: the system's, or the one that Playwright has installed."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    """A Chromium; tests that need it are skipped where it is not installed or does not start."""
     with sync_playwright() as playwright:
+        found = find_chromium(playwright.chromium.executable_path)
+        if found is None:
+            pytest.skip(NO_CHROMIUM)
         try:
             patience = 1e3 * PATIENCE  # milliseconds
             started = playwright.chromium.launch(executable_path=found, args=[*FLAGS, *QUIET], timeout=patience)
         except Error as why:
-            pytest.skip(f"no Chromium: {why.message.splitlines()[0]}")
+            pytest.skip(f"{found} does not start: {why.message.splitlines()[0]}")
         yield started
         started.close()
 

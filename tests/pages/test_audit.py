@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from accounting.records.chain import Entry, to_lines
 from accounting.records.receipt import sign
 from purse import Client
-from tests.support.browser import Visitor
+from tests.support.browser import Visitor, held
 from tests.support.live import Live
 from tests.support.patience import PATIENCE
 from tests.support.receipts import KEY, KEYS, make
@@ -105,6 +105,26 @@ def test_a_receipt_is_dropped_on_the_ledger_and_recomputed(auditor: Page, audite
     expect(auditor.locator("output .wrong")).to_have_text("The receipt does not hold.")
     expect(checks).to_contain_text("the ledger's entry is not this release")
     assert requests == []
+
+
+def test_a_receipt_that_is_dropped_before_the_ledger_is_followed_is_compared_with_it(
+    auditor: Page, audited: dict[str, Any]
+) -> None:
+    with held(auditor, "**/ledger/entries*"):
+        auditor.reload()
+        _give(auditor, audited["kept"] / "ada" / "receipt.json")
+        expect(auditor.locator("output")).to_contain_text("The receipt holds.")
+    expect(auditor.get_by_role("table", name="Checks")).to_contain_text("this ledger is its release")
+
+
+def test_a_receipt_that_is_chosen_before_a_script_has_arrived_is_checked(
+    visitor: Visitor, audited: dict[str, Any]
+) -> None:
+    page = visitor.page
+    with held(page, "**/check.js"):
+        page.goto("/pages/receipts", wait_until="commit")
+        _give(page, audited["kept"] / "ada" / "receipt.json")
+    expect(page.locator("output")).to_contain_text("The receipt holds.")
 
 
 def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audited: dict[str, Any]) -> None:

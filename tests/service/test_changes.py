@@ -141,7 +141,13 @@ class TestOnPostgres:
 
 
 class _hearing:  # noqa: N801  # a context
-    """What is announced from here on, at each call since the last one."""
+    """A connection that listens; each call returns what was announced since the last one.
+
+    PostgreSQL delivers announcements in the order of their commits. A call therefore announces an end itself, and
+    waits for that instead of for a time.
+    """
+
+    _END = "the end"
 
     def __init__(self, database: Database) -> None:
         with database.read() as connection:
@@ -151,7 +157,16 @@ class _hearing:  # noqa: N801  # a context
     def __enter__(self) -> Any:
         self._connection = psycopg.connect(self._address, autocommit=True)
         self._connection.execute("LISTEN purse_jobs")
-        return lambda: [heard.payload for heard in self._connection.notifies(timeout=0.2)]
+        self._heard: list[str] = []
+        self._connection.add_notify_handler(lambda found: self._heard.append(found.payload))
+        return self._since_the_last_call
+
+    def _since_the_last_call(self) -> list[str]:
+        self._connection.execute(f"NOTIFY purse_jobs, '{self._END}'")
+        until(lambda: self._connection.execute("SELECT 1") and self._END in self._heard)
+        found = self._heard[: self._heard.index(self._END)]
+        self._heard.clear()
+        return found
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()

@@ -1,4 +1,8 @@
-"""What a stranger may hold: raw sockets against a real server whose clocks run fast. Nothing is timed but by them."""
+"""What a stranger may hold: raw sockets against a real server.
+
+Tests of its time limits use a server whose limits are short. All others use one whose limits are long, so that a slow
+machine is not mistaken for a slow caller.
+"""
 
 import asyncio
 import json
@@ -6,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 from urllib.parse import urlsplit
@@ -19,7 +24,7 @@ from tests.support.live import Live, live
 from tests.support.patience import PATIENCE, until
 from tests.support.service import JOB, SPEC, people
 
-LIMITS = Limits(connections=12, head_bytes=2**14, seconds_head=0.5, seconds_unread=0.5)
+LIMITS = Limits(connections=12, head_bytes=2**14, seconds_head=PATIENCE, seconds_unread=PATIENCE)
 START = b"GET /health/live HTTP/1.1\r\nHost: x\r\n"
 
 VERIFY = b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -28,6 +33,14 @@ VERIFY = b"POST /v1/receipts/verify HTTP/1.1\r\nHost: x\r\nContent-Type: applica
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with live(tmp_path_factory.mktemp("live"), limits=LIMITS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server with short time limits."""
+    limits = replace(LIMITS, seconds_head=1.0, seconds_unread=0.5)
+    with live(tmp_path_factory.mktemp("hurried"), limits=limits) as found:
         yield found
 
 
@@ -195,16 +208,16 @@ def test_a_chunk_that_is_none_ends_the_request(server: Live) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("begun", [b"", b"G", START, START + b"X: " + b"4" * 5000])
-def test_a_head_that_does_not_come_is_not_waited_for(server: Live, begun: bytes) -> None:
-    with connected(server) as connection:
+def test_a_head_that_does_not_come_is_not_waited_for(hurried: Live, begun: bytes) -> None:
+    with connected(hurried) as connection:
         connection.sendall(begun)
         assert problem(rest(connection)) == (408, "request_timeout")
 
 
 @pytest.mark.slow
-def test_a_head_that_drips_is_not_waited_for(server: Live) -> None:
+def test_a_head_that_drips_is_not_waited_for(hurried: Live) -> None:
     """Each byte in time, and yet no end: the clock is that of the whole head, on a used connection too."""
-    with connected(server) as connection:
+    with connected(hurried) as connection:
         connection.sendall(START + b"\r\n")
         assert connection.recv(2**16).startswith(b"HTTP/1.1 200")
         deadline = time.monotonic() + PATIENCE
@@ -220,8 +233,8 @@ def test_a_head_that_drips_is_not_waited_for(server: Live) -> None:
 
 
 @pytest.mark.slow
-def test_a_body_that_nobody_wants_is_not_read_for_ever(server: Live) -> None:
-    with connected(server) as connection:
+def test_a_body_that_nobody_wants_is_not_read_for_ever(hurried: Live) -> None:
+    with connected(hurried) as connection:
         connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
         assert connection.recv(2**16).startswith(b"HTTP/1.1 404")
         deadline = time.monotonic() + PATIENCE
@@ -235,14 +248,14 @@ def test_a_body_that_nobody_wants_is_not_read_for_ever(server: Live) -> None:
 
 
 @pytest.mark.slow
-def test_an_answer_that_nobody_reads_is_not_kept(server: Live) -> None:
-    until(lambda: not server.connections())
-    with connected(server) as connection:
+def test_an_answer_that_nobody_reads_is_not_kept(hurried: Live) -> None:
+    until(lambda: not hurried.connections())
+    with connected(hurried) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         for _ in range(50):  # more than the kernel would keep for us
             connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
-        until(lambda: bool(server.connections()))
-        until(lambda: not server.connections())
+        until(lambda: bool(hurried.connections()))
+        until(lambda: not hurried.connections())
 
 
 def test_half_open_connections_make_room_for_others(server: Live) -> None:
@@ -272,7 +285,7 @@ def test_when_all_connections_work_one_more_is_told_so(server: Live) -> None:
         held = [stack.enter_context(connected(server)) for _ in range(LIMITS.connections)]
         for connection in held:
             connection.sendall(head)
-        time.sleep(0.3)
+        until(lambda: server.working() == LIMITS.connections)
         with connected(server) as late:
             said = rest(late)
         assert problem(said) == (503, "overloaded")

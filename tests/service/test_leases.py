@@ -57,7 +57,7 @@ class TestOrderlyStops:
         job = world.submit(dataset).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.step()
-        dispatcher._running[0].handle._thread.join(30)  # type: ignore[attr-defined]
+        dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
         dispatcher.leave()
         assert world.job(job).state == "running"
         later, engine = _dispatcher(world)
@@ -93,12 +93,12 @@ class TestOrderlyStops:
         for attempt in (1, 2):
             assert engine.submitted[-1] == (job, attempt)
             [running] = dispatcher._running
-            running.handle._thread.join(30)  # type: ignore[attr-defined]
+            running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
             world.clock.pass_(0.9 * (running.look - world.clock.ticks()))
             dispatcher.step()
             assert (engine.submitted[-1], world.job(job).state) == ((job, attempt), "running")
             run_out(world, dispatcher)
-        dispatcher._running[0].handle._thread.join(30)  # type: ignore[attr-defined]
+        dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
         dispatcher.step()
         assert engine.submitted[-1] == (job, 4)
         run_out(world, dispatcher)
@@ -320,7 +320,7 @@ class TestEndsAcrossMachines:
         job = world.submit(world.dataset()).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.step()
-        dispatcher._running[0].handle._thread.join(30)  # type: ignore[attr-defined]
+        dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
         world.clock.pass_(0.1)
         claim = dispatcher._running[0].claim
         attempts.end(world.database, claim, output(claim), world.clock.ticks())

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,12 @@ def test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_ru
     other, dataset = World.at(tmp_path / "home"), world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
     engine, refunded = world.database._writer, Counter[bool]()
     world.release(dataset)
+
+    def is_over_or_locked_out(cancelling: threading.Thread) -> bool:
+        with other.database.read() as connection:
+            locked = connection.scalar(sa.text("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"))
+        return bool(locked) or not cancelling.is_alive()
+
     for statement in range(100):
         left, cancelling = statement, None
         job = world.submit(dataset, privacy={"epsilon": 0.1}).id
@@ -236,7 +243,7 @@ def test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_ru
             if left == 0:
                 cancelling = threading.Thread(target=service.cancel, args=(other.database, world.analyst, job))
                 cancelling.start()
-                cancelling.join(0.2)  # once the claim has the lock it waits for the commit
+                until(partial(is_over_or_locked_out, cancelling))
             left -= 1
 
         sa.event.listen(engine, "before_cursor_execute", cancel)

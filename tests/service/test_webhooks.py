@@ -276,7 +276,7 @@ def test_a_name_that_nobody_answers_for_holds_no_other_message(world: World, mon
     answered, done = threading.Event(), threading.Event()
 
     def never(*_: Any, **__: Any) -> list[Any]:
-        answered.wait(5)
+        answered.wait(PATIENCE)
         done.set()
         return []
 

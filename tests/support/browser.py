@@ -1,6 +1,7 @@
 """A visitor with a real browser: what they ask for, what their browser complains of, and whether all can use a page."""
 
 import os
+import shutil
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from axe_playwright_python.base import AxeResults
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Request, Route, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route, expect
 
 from app.pages.session import COOKIE, PREFIX
 from tests.support.patience import PATIENCE
@@ -20,6 +21,8 @@ from tests.support.patience import PATIENCE
 DESK, PHONE = {"width": 1000, "height": 720}, {"width": 390, "height": 844}
 _AXE = Axe()
 _PATIENCE = 500 * PATIENCE  # milliseconds: half of what a test has
+_REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (event) =>
+  console.error(`Content Security Policy: ${event.effectiveDirective} blocked ${event.blockedURI} ${event.sample}`))"""
 expect.set_options(timeout=_PATIENCE)
 
 
@@ -32,7 +35,8 @@ class Visitor:
     page : Playwright's
     url : of the service
     elsewhere : addresses of other origins that were asked for
-    complaints : what the browser wrote to its console as an error, and exceptions of scripts
+    complaints : errors and warnings of the browser's console, violations of the page's Content Security Policy, and
+        exceptions of scripts
     waiting : what was asked and is not answered
     last : what was asked last, and how it ended
     """
@@ -56,7 +60,8 @@ class Visitor:
             context.on("requestfinished", lambda request: visitor._answered(request, "answered"))
             context.on("requestfailed", lambda request: visitor._answered(request, request.failure or "failed"))
             context.on("weberror", lambda error: visitor.complaints.append(str(error.error)))
-            context.on("console", lambda said: visitor.complaints.append(said.text) if said.type == "error" else None)
+            context.on("console", lambda message: visitor._logged(message))
+            context.add_init_script(_REPORT_VIOLATIONS)
             if token is not None:
                 kept = {"name": COOKIE, "value": token, "domain": urlsplit(url).hostname, "path": PREFIX}
                 context.add_cookies([kept | {"httpOnly": True, "sameSite": "Strict"}])  # type: ignore[list-item]
@@ -102,10 +107,32 @@ class Visitor:
             self.waiting.remove(said)
         self.last.append(f"{said} {how}")
 
+    def _logged(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
     def _asked(self, request: Request) -> None:
         self.waiting.append(f"{request.method} {urlsplit(request.url).path}")
         if not request.url.startswith((self.url, "data:", "blob:")):
             self.elsewhere.append(request.url)
+
+
+_CHROMIUM_COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NO_CHROMIUM = (
+    "Chromium not found. Debian and Ubuntu: apt-get install chromium. "
+    "Elsewhere: .venv/bin/playwright install chromium, or set CHROMIUM to the path of a browser."
+)
+
+
+def find_chromium(downloaded: str) -> str | None:
+    """Return the path of a Chromium: that of CHROMIUM, the system's, Playwright's download; None if none is installed.
+
+    Parameters
+    ----------
+    downloaded : the path at which Playwright's own download would be
+    """
+    candidates = (os.environ.get("CHROMIUM"), *_CHROMIUM_COMMANDS, downloaded)
+    return next(filter(None, (shutil.which(candidate) for candidate in candidates if candidate)), None)
 
 
 @contextmanager

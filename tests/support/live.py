@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 
 from app.calculation.calculators import Calculators
-from app.http.protocol import Limits
+from app.http.protocol import BoundedProtocol, Limits
 from app.http.server import configured
 from app.main import create_app
 from app.settings import Settings
@@ -35,8 +35,13 @@ class Live:
     server: uvicorn.Server
 
     def connections(self) -> int:
-        """How many are open."""
+        """Return the number of open connections."""
         return len(self.server.server_state.connections)
+
+    def working(self) -> int:
+        """Return the number of connections whose request is being answered."""
+        open_ = list(self.server.server_state.connections)
+        return sum(isinstance(each, BoundedProtocol) and not each.is_idle for each in open_)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import psutil
 
 from app.worker.certificates import issue
 from tests.support.patience import PATIENCE
+from tests.support.ports import reserve_port
 from tests.support.server import Server, spawned
 
 _PURSE = [sys.executable, "-P", "-c", "import sys; from app.cli import main; main()"]
@@ -42,9 +42,7 @@ class Installation:
     ) -> None:
         self.folder, self.home, self.processes = folder, home or folder / "home", dict[str, subprocess.Popen[bytes]]()
         self.machines = [f"worker-{number}" for number in range(1, machines + 1)]
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port, self._reserved = reserve_port()
         if self.machines:
             for name in (SCHEDULER, "server", "worker"):
                 issue(folder / "certificates", name, 2)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import psutil
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from tests.support.patience import PATIENCE
+from tests.support.ports import reserve_port
 from tests.support.service import STEWARD
 from tests.support.world import check_books
 
@@ -46,9 +46,7 @@ class Server:
 
     def __init__(self, home: Path, log: Path | None = None, begin: str = "", **settings: Any) -> None:
         self.home, self._begin = home, begin
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port, self._reserved = reserve_port()
         chosen = {"home": home, "port": self.port, "bootstrap_token": STEWARD, "log_level": "info"} | settings
         self._environment = os.environ | {f"PURSE_{name.upper()}": str(value) for name, value in chosen.items()}
         self._process: subprocess.Popen[bytes] | None = None

@@ -49,6 +49,7 @@ from purse.wire.datasets import Amendment, Dataset, DatasetSpec
 from purse.wire.outside import ExternalCharged
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
+from tests.support.patience import PATIENCE
 from tests.support.service import JOB, SPEC, people
 
 STEWARD = Principal("idn_steward", "the steward", "steward")
@@ -235,7 +236,7 @@ def _output(stored: str) -> str:
 def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> None:
     """Lets the attempts that the dispatcher holds run to their ends, so much time pass, and it look."""
     for running in dispatcher._running:
-        running.handle._thread.join(30)  # type: ignore[attr-defined]
+        running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
     world.clock.pass_(seconds)
     dispatcher.step()
 

@@ -89,8 +89,9 @@ function show(output, { receipt, checks, holds, mu, own }) {
   curve(place, (epsilon) => gaussDelta(mu, epsilon), Math.max(2 * receipt.epsilon, 1e-3));
 }
 
-/** Checks what was given last, and says so in the form's output. */
+/** Check what was given last, and write the result into the form's output. */
 async function check(form, texts) {
+  form.texts = texts;
   const output = form.querySelector("output");
   const turn = (form.turn = (form.turn ?? 0) + 1);
   let told;
@@ -100,6 +101,7 @@ async function check(form, texts) {
   } catch (error) {
     told = () => output.replaceChildren(made("p", `This cannot be checked: ${error.message}.`, [], { class: "wrong" }));
   }
+  await released();
   if (turn === form.turn) told();
 }
 
@@ -112,6 +114,9 @@ for (const form of document.querySelectorAll("form[data-keys]")) {
     event.preventDefault();
     files(event.dataTransfer.files);
   });
+  form.addEventListener("followed", () => form.texts && check(form, form.texts)); // the ledger can be compared now
   const given = document.querySelector("[data-receipt]");
-  if (given) check(form, [given.textContent]);
+  const chosen = form.querySelector("input[type=file]").files; // before this script had arrived
+  if (chosen.length) files(chosen);
+  else if (given) check(form, [given.textContent]);
 }

@@ -11,10 +11,8 @@ function label(encoding, head) {
   return encoding === "latin-1" ? "windows-1252" : encoding;
 }
 
-document.addEventListener("change", async ({ target }) => {
-  if (!target.dataset.header && !DIALECT.includes(target.id)) return;
-  const chosen = document.querySelector("[data-header]");
-  if (!chosen?.files.length) return;
+/** Read the first line of the chosen file, and ask for its columns if the control that was changed can change them. */
+async function readHeader(chosen, target) {
   const head = new Uint8Array(await chosen.files[0].slice(0, 65536).arrayBuffer());
   const text = new TextDecoder(label(declared("dialect-encoding", "utf-8"), head)).decode(head);
   const line = text.replace(/^\uFEFF/, "").split(/\r?\n/)[0];
@@ -27,8 +25,22 @@ document.addEventListener("change", async ({ target }) => {
   const values = { step: "header", header: names.join("\n"), former: former.join("\n") };
   former = names;
   htmx.ajax("POST", chosen.dataset.header, { source: "#editor", target: "#editor", swap: "innerMorph", values });
-});
-document.addEventListener("DOMContentLoaded", () => setTimeout(() => { // chosen before anything here listened
+}
+
+document.addEventListener("DOMContentLoaded", () => setTimeout(() => { // every script is there by then
   const chosen = document.querySelector("[data-header]");
-  if (chosen.files.length) chosen.dispatchEvent(new Event("change", { bubbles: true }));
+  const read = async (target) => {
+    if (chosen.files.length === 0) return;
+    const reading = {};
+    taking.add(reading); // a click on the button to send waits until the columns are there
+    try {
+      await readHeader(chosen, target);
+    } finally {
+      taken(reading);
+    }
+  };
+  document.addEventListener("change", ({ target }) => {
+    if (target === chosen || DIALECT.includes(target.id)) read(target);
+  });
+  read(chosen);
 }));

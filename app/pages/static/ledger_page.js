@@ -87,6 +87,7 @@ try {
   const ledger = await followed();
   const rows = await compared(ledger, said);
   const grown = ledger.sequence > said.head.sequence;
+  await released();
   const bad = rows.filter(([what, , , agrees]) => !agrees && (!grown || what.startsWith("head")));
   at("state").className = bad.length === 0 ? "note" : "wrong";
   at("state").textContent =
@@ -98,7 +99,9 @@ try {
   table(at("compared"), ["What", "Computed here", "The server says", "Verdict"], told);
   draw(ledger, said.budget);
   tick(ledger);
-  document.querySelector("form[data-keys]").ledger = ledger;
+  const form = document.querySelector("form[data-keys]");
+  form.ledger = ledger;
+  form.dispatchEvent(new Event("followed"));
 } catch (error) {
   at("state").className = "wrong";
   at("state").textContent = `The ledger does not hold, or could not be read: ${error.message}.`;

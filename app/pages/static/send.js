@@ -10,17 +10,20 @@ function tell(text) {
   const note = Object.assign(document.createElement("p"), { className: "wrong", role: "alert", textContent: text });
   document.getElementById("answer").replaceChildren(note);
 }
-document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => { if (isEditing(ctx)) taking.add(ctx); });
-document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
-  taking.delete(ctx);
-  const isTaken = ctx.status === "swapped" && ctx.response.status < 400;
-  if (ctx.request.form === declaration) isBehind = !isTaken && ctx.edits === edits;
+function taken(change) {
+  taking.delete(change);
   setTimeout(() => { // an answer may be asked for again
     if (!waits || taking.size > 0) return;
     waits = false;
     if (isBehind) tell("Nothing was sent: the service did not take over what you filled in last. Try again.");
     else upload.requestSubmit();
   });
+}
+document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => { if (isEditing(ctx)) taking.add(ctx); });
+document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
+  const isTaken = ctx.status === "swapped" && ctx.response.status < 400;
+  if (ctx.request.form === declaration) isBehind = !isTaken && ctx.edits === edits;
+  taken(ctx);
 });
 document.addEventListener("input", ({ target }) => { if (target.id === "spec") isBehind = false; });
 upload.addEventListener("submit", (event) => {

@@ -1,9 +1,21 @@
-// A range on a logarithmic scale moves the number that it names, and follows what is typed there.
+// A range on a logarithmic scale sets the number that it names, and follows what is typed there. If it was moved before
+// this script had arrived, it sets its number as well.
 "use strict";
 const rangeOf = (number) => document.querySelector(`[data-sets="${number.id}"]`);
+const numberOf = (range) => document.getElementById(range.dataset.sets);
 const follow = (range, number) => { if (Number(number.value) > 0) range.value = Math.log10(Number(number.value)); };
+const set = (range, number) => { number.value = Number((10 ** range.value).toPrecision(3)); };
 document.addEventListener("input", ({ target }) => {
-  if (target.dataset.sets) document.getElementById(target.dataset.sets).value = Number((10 ** target.value).toPrecision(3));
+  if (target.dataset.sets) set(target, numberOf(target));
   else if (target.id && rangeOf(target)) follow(rangeOf(target), target);
 });
-for (const range of document.querySelectorAll("[data-sets]")) follow(range, document.getElementById(range.dataset.sets));
+for (const range of document.querySelectorAll("[data-sets]")) {
+  const untouched = range.cloneNode();
+  untouched.value = "";
+  const found = range.value;
+  follow(range, numberOf(range));
+  if (![untouched.value, range.value].includes(found)) {
+    range.value = found;
+    set(range, numberOf(range));
+  }
+}
