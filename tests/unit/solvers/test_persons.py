@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -125,6 +126,25 @@ def test_rows_of_a_table_are_grouped_too() -> None:
     shown = rows_of(data).reshape(3, 10)
     assert sorted(shown.tolist()) == sorted([[*X[0], *X[2]], [*X[1], *[0.0] * 5], [0.0] * 10])
     assert data.present().sum() == 3
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [-1, -1, 2**63, -1],
+        [1, 1, 10**5000, 1],
+        [1, 1, "1", 1],
+        np.array(["a", "a", "b", "a"], dtype=object),
+        pl.Series(["a", "a", "b", "a"]),
+        pa.array([2**53, 2**53, 2**53 + 1, 2**53]),
+    ],
+    ids=["signed and unsigned", "huge", "number and text", "objects", "polars", "arrow"],
+)
+def test_one_name_of_a_person_makes_no_others_the_same(ids: Any) -> None:
+    """NumPy makes one type of a list: doubles, objects or text."""
+    problem = Problem(Squared(), n=3, d=1, row_norm=1.0, unit=Unit("person", 2))
+    data = of_persons(np.array([[0.1], [0.2], [0.3], [0.4]]), np.zeros(4), ids, problem, Noise(SeededBits(4)))
+    assert sorted(rows_of(data).reshape(3, 2).tolist()) == [[0, 0], [0.1, 0.2], [0.3, 0]]
 
 
 def test_sparse_rows_are_grouped_too() -> None:
