@@ -62,10 +62,10 @@ def column(values: Any) -> Any:
         if the shape is not (n,) or (n, 1), or the numbers are complex.
     """
     if is_frame(values):
-        shape = np.shape(values)
-        if shape[1] != 1:
-            raise ValueError(f"y should be a 1d array, got an array of shape {shape} instead.")
-        return _column(values, 0)
+        frame: Any = values
+        if frame.shape[1] != 1:
+            raise ValueError(f"y should be a 1d array, got an array of shape {frame.shape} instead.")
+        return _column(frame, 0)
     found = containers.column(values)
     return column_or_1d(_real(found), warn=True) if isinstance(found, np.ndarray) else found
 

@@ -393,12 +393,12 @@ def _pair_of_rows(rng: np.random.Generator) -> tuple[str, Any, Any, int, int, in
     return f"{form} of {', '.join(chosen)}", TABLES[form](one), TABLES[form](two), place, n, width
 
 
-def complaints(seed: int, pairs: int) -> list[str]:
-    """What is wrong with so many coupled pairs: half of them columns, each kind in turn, half of them matrices.
+def complaints(seed: int, pairs: int, names: Sequence[str] = tuple(COLUMNS)) -> list[str]:
+    """What is wrong with so many coupled pairs: half of them columns, of each of these kinds in turn, half matrices.
 
     A reader may refuse a kind of column, always or never; matrices of objects it takes whatever they hold.
     """
-    rng, found, names = np.random.default_rng(seed), [], list(COLUMNS)
+    rng, found = np.random.default_rng(seed), []
     refusals: dict[str, list[bool]] = {}
     for i in range(pairs):
         if i % 2 == 0:

@@ -28,4 +28,4 @@ def test_coupled_pairs_show_a_reader_that_looks_at_its_neighbors(monkeypatch: py
         return np.array(values, dtype=object) if isinstance(values, (list, tuple)) else values
 
     monkeypatch.setattr(containers, "column", column)
-    assert complaints(seed=1, pairs=700)
+    assert complaints(seed=1, pairs=200, names=("list of lists", "list of arrays"))
