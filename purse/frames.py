@@ -52,23 +52,6 @@ def columns(rows: Rows) -> dict[str, list[object]]:
     return {name: [row[name] for row in found] for name in names}
 
 
-def raw(frame: Frame, place: int) -> Any:
-    """A column as the frame's library has it."""
-    found: Any = frame
-    match _library(frame):
-        case "pandas":
-            return found.iloc[:, place]
-        case "polars":
-            return found.to_series(place)
-        case _:
-            return found.column(place)
-
-
-def held(frame: Frame, column: Any) -> list[object]:
-    """The values of one of its columns, None for what is missing."""
-    return _values(column, _library(frame))
-
-
 def as_csv(frame: Frame, dialect: Dialect = PLAIN) -> BinaryIO:
     """The frame as a CSV file in this dialect, at its beginning; nothing stands for what is missing.
 

@@ -189,15 +189,21 @@ def nearest(codes: NDArray[np.float64]) -> NDArray[np.float64]:
 def _positions(
     column: CategoryColumn, values: Sequence[object] | NDArray[Any], dialect: Dialect
 ) -> NDArray[np.float64]:
-    """A value that is no text as a typed file says it, or else as a frame's file in this dialect does."""
+    """Return each value's position, found by its text as a typed file has it or as a frame's file in this dialect does.
+
+    A value without such a text counts as the column's default, whatever its own class raises when it is asked for one.
+    """
     codes = {category: code for code, category in enumerate(column.categories)}
     other = len(codes) if column.default is None else codes[column.default]
 
     def code(value: object) -> int:
-        text = as_text(value)
-        found = codes.get(text, codes.get(text.strip(SPACE)))
-        if found is None and not isinstance(value, str):
-            found = codes.get(written([value], dialect)[0])
+        try:
+            text = as_text(value)
+            found = codes.get(text, codes.get(text.strip(SPACE)))
+            if found is None and not isinstance(value, str):
+                found = codes.get(written([value], dialect)[0])
+        except Exception:
+            return other
         return other if found is None else found
 
     return np.array([code(value) for value in values], dtype=np.float64)

@@ -15,22 +15,21 @@ _SPACES: Final = "[ \u00a0\u202f]"
 
 
 def as_number(value: object, dialect: Dialect = PLAIN) -> float:
-    """The value as a number; NaN if it is none. Text is read as in an uploaded file: no nan, inf or 1_000."""
-    match value:
-        case str():
-            text = value.strip(SPACE)
-            if not dialect.is_plain:
-                text = _plainly_written(text, dialect)
-            return float(text) if _NUMBER.fullmatch(text) else math.nan
-        case np.timedelta64():  # which is one of NumPy's integers
-            return math.nan
-        case int() | float() | Decimal() | np.number() | np.bool_():
-            try:
-                return float(value)
-            except (OverflowError, ValueError):  # a signaling NaN
+    """Return the value as a number, or NaN. Text is read as in an uploaded file: no nan, inf or 1_000."""
+    try:
+        match value:
+            case str():
+                text = value.strip(SPACE)
+                if not dialect.is_plain:
+                    text = _plainly_written(text, dialect)
+                return float(text) if _NUMBER.fullmatch(text) else math.nan
+            case np.timedelta64() | np.complexfloating():  # NumPy makes a number of one, with a warning of the other
                 return math.nan
-        case _:
-            return math.nan
+            case int() | float() | Decimal() | np.number() | np.bool_():
+                return float(value)
+    except Exception:  # too large, a signaling NaN, or whatever a class of the caller's raises
+        return math.nan
+    return math.nan
 
 
 def grouped(dialect: Dialect) -> tuple[str, str]:

@@ -259,9 +259,10 @@ def solve(
     Parameters
     ----------
     X : (n, d) numbers: an array, SciPy's sparse rows, of which entries alone are kept, or, where columns are declared,
-        a pandas, Polars or Arrow table, or a mapping from names to arrays (solvers/data_access/inputs.py)
+        a pandas, Polars or Arrow table, or a mapping from names to columns (solvers/data_access/inputs.py). A value
+        that is missing or not a number makes zeros of its row
     y : (n,) numbers, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose coefficients are K blocks
-        of d, one for each class
+        of d, one for each class. A missing target counts as 0, or as the first class
     persons : for each row whose it is, where the problem's unit is a person; there may then be any number of rows
     """
     quote = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
@@ -288,9 +289,10 @@ def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
 
 
 def data_of(problem: Problem, X: Any, y: Any, persons: Any = None) -> Data:
-    """The data of a problem, from what `solve` takes."""
+    """Return the data of a problem, from what `solve` takes. No value raises a warning: it would tell of a row."""
     if (persons is not None) != problem.unit.is_person:
         raise Unsuitable("persons are named where the problem's unit is one, and there alone")
-    if persons is None:
-        return Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)
-    return of_persons(X, y, persons, problem, Noise())
+    with np.errstate(all="ignore"):
+        if persons is None:
+            return Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)
+        return of_persons(X, y, persons, problem, Noise())

@@ -113,7 +113,7 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
     spec, manifest = job.spec, job.partitions
     if manifest is None:
         rows, y = spec.design.load(Path(job.folder), scratch)
-        yield Data.coded(rows, y, spec.problem, held(Path(job.folder)))
+        yield Data.coded(rows, y, spec.problem, held(Path(job.folder)), in_place=True)
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:

@@ -8,8 +8,8 @@ standardised coefficients then, and the model is reported in the declared column
 limited as `slope_limit`, or its public rule, says. `adaptive_gd`, which "auto" takes where it can, limits gradients in
 place of rows and by its own rule, and adds penalties at the level of the noise (docs/methods/adaptive_gd.md).
 
-What is refused is refused for its type or its shape, never for a value: what is missing or cannot be read counts as the
-middle of its bounds, a category or a number outside as "other" and as the nearer bound.
+An input is refused for its type or its shape, never for a value. A missing or unreadable number counts as the middle of
+its bounds, one outside as the nearer bound, and a category that is not declared as "other".
 """
 
 from collections.abc import Callable, Sequence
@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from accounting.privacy import Privacy, Unit
 from purse.estimators import declared
 from purse.estimators.accountant import ROW
 from purse.estimators.declared import Floats
-from purse.estimators.values import columns, untyped
+from purse.estimators.values import column, columns, matrix, plain_values
 from purse.frames import is_frame
 from purse.model import inputs
 from purse.values import as_text
@@ -49,7 +49,7 @@ PREPARATIONS: Final[dict[str, preparation.AskedPreparation]] = {
 class Private(BaseEstimator):  # type: ignore[misc]
     """What all have in common: a declaration, a fit that is planned, charged and run, margins."""
 
-    def _fit(self, X: Any, y: NDArray[Any], loss: Loss, targets: Callable[[], Floats], persons: Any) -> Floats:
+    def _fit(self, X: Any, y: Any, loss: Loss, targets: Callable[[], Floats], persons: Any) -> Floats:
         """The coefficients of coded rows, (K, d). In this order: shapes, the plan, the charge, and then the data."""
         X = self._taken(X)
         check_consistent_length(X, y, persons)
@@ -73,7 +73,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
             accountant.charge(quote.release, privacy, unit)
         self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets(), named)
         self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
-        self.coef_names_ = [name for column in features for name in inputs(column)]
+        self.coef_names_ = [name for feature in features for name in inputs(feature)]
         self._weights = self.release_.coefficients.reshape(-1, laid_out.d)
         return self._weights
 
@@ -85,8 +85,8 @@ class Private(BaseEstimator):  # type: ignore[misc]
         """
         twin = clone(self)
         features = twin._features(X := twin._taken(X))
-        values = zip(features, columns(X, features), strict=True)
-        found = {column.name: declared.unread(column, x) for column, x in values}
+        values = zip(features, columns(X, len(features)), strict=True)
+        found = {feature.name: declared.unread(feature, x) for feature, x in values}
         return found | {"the target": self._unread(target(y, self))}
 
     def _unit(self, persons: Any) -> Unit:
@@ -112,9 +112,10 @@ class Private(BaseEstimator):  # type: ignore[misc]
         return declared.margins(self._columns, _codes(self._columns, X), self._weights)
 
     def _taken(self, X: Any, reset: bool = True) -> Any:
-        """A frame as it is, anything else as an array, or sparse rows; of a right shape."""
+        """Return a frame, an array or sparse rows; a ValueError if the shape is not (n, p)."""
+        X = matrix(X)
         if not is_frame(X):
-            return validate_data(self, untyped(X), **_TAKEN, reset=reset)
+            return validate_data(self, X, **_TAKEN, reset=reset)
         frame: Any = validate_data(self, X, skip_check_array=True, reset=reset)
         check_array(np.broadcast_to(0.0, frame.shape), estimator=self)
         return frame
@@ -127,13 +128,12 @@ class Private(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def target(y: Any, estimator: Any) -> NDArray[Any]:
-    """y as (n,) of whatever type; a ValueError if it is not there or of another shape."""
+def target(y: Any, estimator: Any) -> Any:
+    """Return y as one column of whatever type; a ValueError if it is None or of another shape."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
-    found: NDArray[Any] = column_or_1d(untyped(y), warn=True)
-    return found
+    return column(y)
 
 
 def _method(asked: "str | Method | Auto") -> "Method | Auto":
@@ -158,17 +158,24 @@ def _preparation(asked: Any) -> preparation.AskedPreparation | None:
 
 
 def _names(persons: Any) -> NDArray[Any] | None:
-    """Each row's person, a whole number or text; a ValueError if one has none, as the service refuses such a file."""
+    """Return each row's person, a whole number or text.
+
+    Raises
+    ------
+    ValueError
+        if a row has none, as the service refuses such a file.
+    """
     if persons is None:
         return None
-    named = column_or_1d(persons if hasattr(persons, "dtype") else np.array(persons, dtype=object))  # a NaN, not "nan"
-    if named.dtype.kind in "iu":
-        return np.asarray(named)
-    texts = [as_text(name).strip() for name in named.tolist()]
-    if {"", "<NA>", "NaT"}.intersection(texts):  # as None, NaN and what pandas has in their place are written
+    named = column(persons)
+    if isinstance(named, np.ndarray) and named.dtype.kind in "iu":
+        return named
+    texts = [as_text(name).strip() for name in plain_values(named)]
+    if "" in texts:
         raise ValueError("persons must say whose each row is")
     return np.array(texts)
 
 
 def _codes(features: Sequence[Column], X: Any) -> list[Floats]:
-    return [declared.codes(column, x) for column, x in zip(features, columns(X, features), strict=True)]
+    values = zip(features, columns(X, len(features)), strict=True)
+    return [declared.codes(feature, x) for feature, x in values]

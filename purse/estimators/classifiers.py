@@ -15,6 +15,7 @@ from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
 from purse.estimators.values import plain
 from purse.values import as_text
+from solvers.data_access.containers import objects
 from solvers.losses import HuberHinge, Logistic, Loss, Softmax
 from solvers.methods import Method
 from solvers.selection import Auto
@@ -85,10 +86,10 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         found: NDArray[Any] = self.classes_[at]
         return found
 
-    def _unread(self, y: NDArray[Any]) -> float:
+    def _unread(self, y: Any) -> float:
         return float(np.mean(_positions(y, self._declared(y)) < 0))
 
-    def _declared(self, y: NDArray[Any]) -> NDArray[Any]:  # noqa: ARG002, the tests' own declares by it
+    def _declared(self, y: Any) -> NDArray[Any]:  # noqa: ARG002, the tests' own declares by it
         """The public classes."""
         if self.classes is None:
             raise ValueError("classes must be declared, from what you know: which of them occur is the data's own")
@@ -173,21 +174,21 @@ def in_order(declared: Any) -> NDArray[Any]:
     return classes
 
 
-def _labels(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
-    """The position of each label, for two classes -1 or +1; of what is none of them as of the first."""
+def _labels(y: Any, classes: NDArray[Any]) -> Floats:
+    """Return the position of each label, or for two classes -1 or +1; undeclared labels count as the first class."""
     codes = np.maximum(_positions(y, classes), 0.0)
     return 2 * codes - 1 if len(classes) == 2 else codes
 
 
-def _positions(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
-    """That of each label, as it stands or else as text ("1" for 1.0); -1 for what is not declared."""
+def _positions(y: Any, classes: NDArray[Any]) -> Floats:
+    """Return the position of each label, found as it is or else as text ("1" for 1.0); -1 if it is not declared."""
     known = {label: code for code, label in enumerate(classes.tolist())}
     texts = {as_text(plain(label)): code for label, code in known.items()}
 
     def position(label: Any) -> int:
         try:
             return known[label] if label in known else texts.get(as_text(plain(label)), -1)
-        except TypeError:  # no label can be such a thing
+        except Exception:  # not hashable, or whatever a class of the caller's raises
             return -1
 
-    return np.array([position(label) for label in y.tolist()], dtype=np.float64)
+    return np.array(list(map(position, objects(y))), dtype=np.float64)

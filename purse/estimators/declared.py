@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from purse.errors import faults
-from purse.estimators.values import plain
-from purse.prediction import encode, number_scale, numbers, width
+from purse.estimators.values import numbers, plain, plain_values
+from purse.prediction import encode, number_scale, width
 from purse.values import as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
@@ -96,8 +96,8 @@ def margins(features: Sequence[Column], codes: Sequence[Floats], w: Floats) -> F
 
 
 def codes(column: Column, values: Any) -> Floats:
-    """The code of each value, (n,)."""
-    return encode(column, values if isinstance(column, NumberColumn) else list(map(plain, values)))
+    """Return the code of each value of a column, (n,): a function of that value and the declaration alone."""
+    return encode(column, numbers(values) if isinstance(column, NumberColumn) else plain_values(values))
 
 
 def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:

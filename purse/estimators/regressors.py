@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from accounting.privacy import REPLACE_ONE, Relation
@@ -12,7 +11,7 @@ from purse.estimators import declared
 from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
-from purse.prediction import encode, number_scale
+from purse.prediction import number_scale
 from purse.wire.columns import NumberColumn
 from solvers.losses import Loss, Quantile, Squared
 from solvers.methods import Method
@@ -37,7 +36,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
             if the accountant refuses; then no data was read.
         """
         y, bounded = target(y, self), self._bounded()
-        weights = self._fit(X, y, self._loss(), lambda: encode(bounded, y), persons)
+        weights = self._fit(X, y, self._loss(), lambda: declared.codes(bounded, y), persons)
         self._scale = number_scale(bounded)
         slopes, intercepts = declared.original(self._columns, weights)
         self.coef_ = self._scale[1] * slopes[0]
@@ -51,7 +50,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
         found: Floats = middle + half * margins[:, 0]
         return found
 
-    def _unread(self, y: NDArray[Any]) -> float:
+    def _unread(self, y: Any) -> float:
         return declared.unread(self._bounded(), y)
 
     def _bounded(self) -> NumberColumn:

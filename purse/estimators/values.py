@@ -1,79 +1,131 @@
-"""What is handed in, column by column, each value as it stands: none is read otherwise for what stands beside it.
+"""Estimators' inputs, column by column: `solvers.data_access.containers` reads each value alone.
 
-NumPy gives an array one type: a text among numbers makes text of all, and a flag that is missing makes objects of a
-whole frame's integers. So a list is taken value by value and a frame column by column, and as a category, or a label,
-equal numbers are the same whatever type holds them.
+NumPy gives an array one type: one text among numbers makes texts of all, and one missing flag makes objects of a whole
+frame's integers. So lists are read value by value and frames column by column. As a category or a label, equal numbers
+are the same value whatever type holds them.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d
 
-from purse.frames import held, is_frame, raw
-from purse.wire.columns import Column, NumberColumn
+from purse.frames import is_frame
+from purse.values import as_number
+from solvers.data_access import containers
 from solvers.data_access.inputs import entered
 
 _WHOLE = 2**63  # from there on a number counts as the float that it is, if it is one
 
 
-def untyped(values: Any) -> Any:
-    """What has a type already, as it is; anything else as an array of objects, so that no value gives all its type."""
-    if hasattr(values, "tocsr"):
-        return entered(values)
-    if values is None or hasattr(values, "__array__"):
-        return values
-    return np.array(values, dtype=object)
+def matrix(X: Any) -> Any:
+    """Return a frame with `shape` and columns' names, SciPy's sparse rows, or an array in which no value types others.
+
+    Raises
+    ------
+    ValueError
+        if the shape is not (n, p) or the numbers are complex.
+    """
+    if hasattr(X, "tocsr"):
+        return entered(X)
+    if X is not None and not is_frame(X):
+        found = _real(containers.array(X))
+        if found.ndim < 2:  # scikit-learn's own error would print the data
+            raise ValueError(
+                f"Expected 2D array, got {found.ndim}D array instead. Reshape your data: (n, p) for p columns."
+            )
+        return found
+    is_batch = type(X).__name__ == "RecordBatch"  # of which scikit-learn reads no names
+    return sys.modules["pyarrow"].Table.from_batches([X]) if is_batch else X
 
 
-def columns(X: Any, features: Sequence[Column]) -> Iterator[Sequence[Any] | NDArray[Any]]:
-    """The values of each column, (n,); of SciPy's sparse rows unfolded one by one."""
-    for j, feature in enumerate(features):
+def columns(X: Any, count: int) -> Iterator[Any]:
+    """Yield each column of what `matrix` returned; of sparse rows unfolded one by one."""
+    for place in range(count):
         if is_frame(X):
-            found = raw(X, j)
-            values = _numbers(found) if isinstance(feature, NumberColumn) else None
-            yield held(X, found) if values is None else values
+            yield _column(X, place)
         else:
-            yield X[:, [j]].toarray().ravel() if hasattr(X, "toarray") else X[:, j]
+            yield X[:, [place]].toarray().ravel() if hasattr(X, "toarray") else X[:, place]
 
 
-def _numbers(column: Any) -> NDArray[Any] | None:
-    """The column as NumPy has it, if that is of numbers."""
-    try:
-        found = np.asarray(column)
-    except Exception:  # of a type that NumPy lacks, as Polars' integers of 128 bits
-        return None
-    return found if found.dtype.kind in "fiub" else None
+def column(values: Any) -> Any:
+    """Return a target, or the names of persons, as one column.
+
+    Raises
+    ------
+    ValueError
+        if the shape is not (n,) or (n, 1), or the numbers are complex.
+    """
+    if is_frame(values):
+        frame: Any = values
+        if frame.shape[1] != 1:
+            raise ValueError(f"y should be a 1d array, got an array of shape {frame.shape} instead.")
+        return _column(frame, 0)
+    found = containers.column(values)
+    return column_or_1d(_real(found), warn=True) if isinstance(found, np.ndarray) else found
+
+
+def numbers(values: Any) -> NDArray[np.float64]:
+    """Return each value of a column as a number, text as an uploaded file has it; NaN for what is not a number."""
+    return containers.numbers(values, as_number)
+
+
+def plain_values(values: Any) -> list[Any]:
+    """Return each value of a column as `plain` has it."""
+    return list(map(plain, containers.objects(values)))
 
 
 def plain(value: Any) -> Any:
-    """A number as the same object whatever type held it, None for what is none; anything else as it is."""
-    match value:
-        case bool() | np.bool_():
-            return bool(value)
-        case np.timedelta64():
-            return value
-        case int() | np.integer():
-            return _plain(int(value))
-        case float() | np.floating():
-            return _plain(float(value)) if math.isfinite(value) else None
-        case date():  # pandas' NaT is one, and is not equal to itself
-            return value if value == value else None
+    """Return a number as the same object whatever type held it, None for a missing value, and else a date or text.
+
+    A value whose own class raises when it is read counts as missing.
+    """
+    try:
+        match value:
+            case None | str() | date():
+                return value
+            case bool() | np.bool_():
+                return bool(value)
+            case np.timedelta64():  # one of NumPy's integers
+                return str(value)
+            case int() | np.integer():
+                return _shortest(int(value))
+            case float() | np.floating():
+                return _shortest(float(value)) if math.isfinite(value) else None
+            case _:
+                return str(value)
+    except Exception:
+        return None
+
+
+def _real(found: NDArray[Any]) -> NDArray[Any]:
+    """Return the array; a ValueError if its type is complex, before scikit-learn raises one that prints the data."""
+    if found.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: hand in real numbers, not {found.dtype}.")
+    return found
+
+
+def _column(frame: Any, place: int) -> Any:
+    """Return a column of a frame as its library has it."""
+    match containers.library(frame):
+        case "pandas":
+            return frame.iloc[:, place]
+        case "polars":
+            return frame.to_series(place)
         case _:
-            return value
+            return frame.column(place)
 
 
-def _plain(value: int | float) -> Any:
-    """The integer that it is; else the shortest float."""
+def _shortest(value: int | float) -> Any:
+    """Return the integer that the number is, or the shortest float; raise OverflowError for a number too large."""
     if value == (whole := int(value)) and abs(whole) < _WHOLE:
         return whole
-    try:
-        found = float(value)
-    except OverflowError:
-        return value
+    found = float(value)
     if found != value:
         return value
     return short if abs(found) < 1e38 and (short := np.float32(found)) == found else found

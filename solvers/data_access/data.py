@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from solvers import kernels
 from solvers.bounds import GROUP, piece_rows
 from solvers.columns import Columns
-from solvers.data_access.rows import Stored, cut, entries_of, kept, stored_numbers, taken
+from solvers.data_access.rows import Stored, cut, emptied, entries_of, stored_numbers, taken
 from solvers.data_access.summed import Places, Work
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
@@ -51,12 +51,22 @@ class Data:
     kept: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @staticmethod
-    def coded(rows: Stored, y: Vector, problem: Problem, present: NDArray[np.bool_] | None = None) -> "Data":
-        """The data of a problem, from records as they are stored, read in place.
+    def coded(
+        rows: Stored,
+        y: Vector,
+        problem: Problem,
+        present: NDArray[np.bool_] | None = None,
+        *,
+        in_place: bool = False,
+    ) -> "Data":
+        """Return the data of a problem, from records as they are stored.
 
         Parameters
         ----------
         present : (n k,), which places of persons hold a row; for them alone
+        in_place : whether the service coded the records itself, in files: then none is broken unless a file is
+            damaged, and they are copied only in that case. All others are always copied, so that the time of a run
+            does not show whether a record is broken.
 
         Raises
         ------
@@ -72,9 +82,9 @@ class Data:
         broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
         if problem.columns is not None and problem.columns.ranges:
             broken |= outside(records, problem.columns)
-        if broken.any():
-            records = kept(records, broken)
-            norms[broken] = math.sqrt(len(records[2]) + records[5])
+        if not in_place or broken.any():
+            records = emptied(records, broken)
+            norms = np.where(broken, math.sqrt(len(records[2]) + records[5]), norms)
         targets = np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"])
         scale = problem.row_norm / np.maximum(norms, problem.row_norm)
         if present is not None:
@@ -156,8 +166,8 @@ def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
     found = np.zeros(len(numbers), dtype=np.bool_)
     if len(records[9]):  # 0 is in every range
         row, entry, values = entries_of(records, slice(0, len(numbers)))
-        found[row[(values < columns.low[entry]) | (values > columns.high[entry])]] = True
-        return found
+        is_beyond = (values < columns.low[entry]) | (values > columns.high[entry])
+        return np.bincount(row, is_beyond, minlength=len(numbers)) > 0
     for rows in cut(len(numbers), len(at)):
         x = numbers[rows][:, at]
         found[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)

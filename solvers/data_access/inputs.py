@@ -1,17 +1,17 @@
-"""What a caller of `solve` hands in, as records: arrays, SciPy's sparse rows, frames of columns.
+"""Records made of what a caller of `solve` hands in: arrays, SciPy's sparse rows, frames of columns.
 
-None is unfolded: of sparse rows entries are kept, of declared ones the numbers' entries and a code for each category,
-in memory proportional to entries and codes. Every record passes one map, alone. What is refused is refused for its type
-or its shape, never for a value.
+No row is unfolded: of sparse rows entries are kept, of declared ones the numbers' entries and a code for each category,
+in memory proportional to entries and codes. Every record passes one map, alone. An input is refused for its type or its
+shape, never for a value. `containers` reads each value; one that is not a number is NaN, and breaks its own row alone.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.columns import Columns
+from solvers.data_access import containers
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded, Stored, code_bytes, cut
 from solvers.data_access.sparse import Sparse, SparseCoded
@@ -39,22 +39,25 @@ def records(X: Any, problem: Problem) -> Stored:
     if hasattr(X, "tocsr"):
         sparse = _sparse(X, problem)
         return sparse if problem.columns is None else _folded(sparse, problem.n, problem.columns)
-    if isinstance(X, Mapping):
-        return _table(X, list(X), problem)
-    if hasattr(X, "columns") and not isinstance(X, np.ndarray):
-        return _table(X, list(X.column_names if hasattr(X, "column_names") else X.columns), problem)
-    rows = _numbers(X, _TAKEN)
-    if rows.shape != (problem.n, problem.d):
+    names = containers.column_names(X)
+    if names is not None:
+        return _table(X, names, problem)
+    try:
+        found = containers.array(X)
+    except ValueError:  # rows of different lengths
+        raise Unsuitable(_TAKEN) from None
+    if not found.ndim:
+        raise Unsuitable(_TAKEN)
+    if found.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
+    rows = _numbers(found, _TAKEN)
     return plain(rows) if problem.columns is None else folded(rows, problem.columns)
 
 
 def targets(y: Any, problem: Problem) -> Vector:
-    """(n,) numbers; `Unsuitable` if y is something else."""
-    found = _numbers(y.to_numpy() if hasattr(y, "to_numpy") else y, "y must be an array or a column of numbers")
-    if found.shape != (problem.n,):
-        raise Unsuitable("y must be of shape (n,), with the problem's n")
-    return found
+    """Return (n,) numbers; `Unsuitable` if y is not a column of n numbers."""
+    length = "y must be of shape (n,), with the problem's n"
+    return _column(y, problem.n, "y must be an array or a column of numbers", length)
 
 
 def entered(X: Any) -> Any:
@@ -81,8 +84,7 @@ def of_arrays(X: NDArray[np.float64], y: Vector, problem: Problem, present: NDAr
 
     Parameters
     ----------
-    X : (n k, d) float64; a row-major memory map is read in place (a copy is made only if a row has to be zeroed),
-        unless columns are declared: then codes are kept
+    X : (n k, d) float64; it is copied, or codes are kept where columns are declared
     y : (n k,) float64
     present : (n k,), which places of persons hold a row; for them alone
 
@@ -120,17 +122,21 @@ def folded(X: NDArray[np.float64], columns: Columns) -> Coded:
     return _packed(kept, codes, held, columns)
 
 
+def _column(values: Any, n: int, otherwise: str, length: str) -> Vector:
+    """Return one column as (n,) doubles; `Unsuitable`, with these words, if its type or its length is another."""
+    if containers.column_names(values) is not None:
+        raise Unsuitable(length)
+    found = containers.column(values)
+    if (found.shape if isinstance(found, np.ndarray) else (len(found),)) != (n,):
+        raise Unsuitable(length)
+    return _numbers(found, otherwise)
+
+
 def _numbers(values: Any, otherwise: str) -> Vector:
-    """As doubles, row by row; refused by their type."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise Unsuitable(f"{otherwise}; a masked array has places without one: fill them, .filled(0.0)")
-    try:
-        found = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        raise Unsuitable(otherwise) from None
-    if found.dtype.kind not in "fiub":
-        raise Unsuitable(f"{otherwise}; numpy has it as {found.dtype}")
-    return np.require(found, dtype=np.float64, requirements=["C", "A"])
+    """Return doubles; `Unsuitable`, with these words, if the type of the values is not one of numbers."""
+    if not containers.may_hold_numbers(values):
+        raise Unsuitable(f"{otherwise}; its type is {getattr(values, 'dtype', None) or values.type}")
+    return containers.numbers(values)
 
 
 def _sparse(X: Any, problem: Problem) -> Sparse:
@@ -187,11 +193,8 @@ def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
     parts = []
     for place, (name, width) in enumerate(zip(names, widths, strict=True)):
         what = "numbers" if width == 1 else "integers, the categories' positions in a public list"
-        values = X[name] if isinstance(X, Mapping) else X[name].to_numpy()
-        part = _numbers(values, f"column {place} of the table must hold {what}")
-        if part.shape != (problem.n,):
-            raise Unsuitable("a table must have a row for each of the problem's n")
-        parts.append(part)
+        otherwise = f"column {place} of the table must hold {what}"
+        parts.append(_column(X[name], problem.n, otherwise, "a table must have a row for each of the problem's n"))
     if columns is None:
         return plain(np.column_stack(parts))
     held, codes = np.ones(problem.n, dtype=np.bool_), []
@@ -208,8 +211,8 @@ def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
 
 
 def _packed(numbers: Vector, codes: NDArray[Any], held: NDArray[np.bool_], columns: Columns) -> Coded:
-    """Codes in bytes; records that are not held empty."""
-    numbers[~held], codes[~held] = 0.0, 0
+    """Return records with codes in bytes, empty ones where `held` is false; the work does not depend on `held`."""
+    numbers, codes = np.where(held[:, None], numbers, 0.0), np.where(held[:, None], codes, 0)
     return Coded(numbers, _bytes(codes, columns), places(columns))
 
 

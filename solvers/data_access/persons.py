@@ -4,7 +4,6 @@ Promise: places are a function of whose rows there are and of fresh bits; replac
 replaces what is in that person's places, and the law of all other places stays. Proof: docs/proofs/persons.md.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from accounting.noise import Noise, draws
 from accounting.privacy import Unit
 from solvers import kernels
-from solvers.data_access import inputs
+from solvers.data_access import containers, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.rows import taken
 from solvers.errors import Unsuitable
@@ -62,11 +61,9 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
     Unsuitable
         if X and y are not rows of the problem's, or there are more persons than its n.
     """
-    named = np.asarray(ids)
-    if named.ndim == 1 and not len(named) and named.dtype.kind in "fiuUS":  # of an empty list NumPy makes floats
+    named = _names(ids)
+    if not len(named):
         return _without_rows(X, y, problem)
-    if named.dtype.kind not in "iuUS" or named.ndim != 1:
-        raise Unsuitable("persons are named by whole numbers or text, one for each row")
     names, owners = np.unique(named, return_inverse=True)
     if len(names) > problem.n:
         raise Unsuitable("there are more persons than the problem's n")
@@ -78,13 +75,28 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
     return Data.coded(_Placed(records), targets, problem, present)
 
 
+def _names(ids: Any) -> NDArray[Any]:
+    """Return what tells persons apart, (rows,); `Unsuitable` unless every row has a whole number or text.
+
+    Numbers of a list may be too large for NumPy, and one of them would make doubles or objects of all: so each has its
+    own text, which no other number and no text has.
+    """
+    named = containers.column(ids)
+    is_array = isinstance(named, np.ndarray)
+    if is_array and named.ndim == 1 and named.dtype.kind in "iuUS":
+        return np.asarray(named)
+    held: list[Any] = containers.objects(named) if not is_array or named.ndim == 1 else [None]
+    if not all(isinstance(name, (str, int, np.integer)) for name in held):
+        raise Unsuitable("persons are named by whole numbers or text, one for each row")
+    return np.array([f"={name}" if isinstance(name, str) else hex(name) for name in held], dtype=np.str_)
+
+
 def _without_rows(X: Any, y: Any, problem: Problem) -> Data:
     """All places empty, of records stored as those of X would be: a neighbor of what one person's rows make."""
     one, none = replace(problem, n=1, unit=Unit()), np.zeros(problem.places, dtype=np.bool_)
     if hasattr(X, "tocsr"):
         shape, blank = X.shape, type(X.tocsr())((1, problem.d), dtype=np.float64)
-    elif isinstance(X, Mapping) or hasattr(X, "columns"):
-        names = list(X if isinstance(X, Mapping) else getattr(X, "column_names", X.columns))
+    elif (names := containers.column_names(X)) is not None:
         shape, blank = (max((len(X[name]) for name in names), default=0),), {name: np.zeros(1) for name in names}
     else:
         shape, blank = np.shape(X), np.zeros((1, problem.d))

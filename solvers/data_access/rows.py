@@ -81,13 +81,16 @@ def stored_numbers(records: "kernels.Records") -> NDArray[np.floating[Any]]:
     return records[0].view(np.float32) if records[11] else records[0].view(np.float64)
 
 
-def kept(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.Records":
-    """The same, but for broken records: zeros, and the first of all categories."""
-    numbers, codes, values = records[0].copy(), records[1].copy(), records[10]
-    numbers[broken], codes[broken] = 0, 0  # bytes of 0.0
+def emptied(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.Records":
+    """Return a copy in which broken records are zeros and the first of all categories.
+
+    Every value is selected and copied, whichever records are broken: the work does not depend on the data.
+    """
+    numbers = np.where(broken[:, None], np.zeros((), stored_numbers(records).dtype), stored_numbers(records))
+    codes, values = np.where(broken[:, None], np.uint8(0), records[1]), records[10]
     if len(records[9]):
         values = np.where(np.repeat(broken, np.diff(records[9][: len(broken) + 1])), 0.0, values)
-    return numbers, codes, *records[2:10], values, records[11]
+    return numbers.view(np.uint8), codes, *records[2:10], values, records[11]
 
 
 def taken(records: "kernels.Records", places: NDArray[np.int64]) -> "kernels.Records":

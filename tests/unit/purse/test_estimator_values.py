@@ -1,5 +1,7 @@
 """What estimators read of lists and frames: each value by itself, whatever stands beside it."""
 
+import warnings
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,8 @@ import pytest
 from scipy import sparse
 
 import purse
-from purse.estimators.values import columns
+from purse.estimators.classifiers import _labels
+from purse.estimators.values import column, columns
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("scikit_learn")]  # the first of them loads it
 
@@ -55,8 +58,49 @@ def test_no_value_is_refused_as_a_number_or_as_a_category() -> None:
     """After the charge an error would tell of a row."""
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: its missing time is not tried")
     odd: list[Any] = [pandas.NaT, pandas.NA, np.timedelta64(1, "s"), np.datetime64("2020-01-01"), 2j, b"1", object()]
-    model = _logistic(bounds={0: (0, 1)}, categories={1: ["a"]}).fit([[value, value] for value in odd], odd)
-    assert len(np.unique(model.decision_function([[value, value] for value in odd]))) == 1
+    odd += [10**5000, np.timedelta64(5), Decimal("sNaN"), np.complex128(2j), np.longdouble("1e4000"), [], [2, 3]]
+    rows = [[value, value] for value in odd]
+    frame = pandas.DataFrame({"a": column(odd), "b": column(odd)}, dtype=object)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for X, y in ((rows, odd), (frame, pandas.Series(column(odd), dtype=object))):
+            first, second = ("a", "b") if X is frame else (0, 1)
+            accountant = purse.BudgetAccountant(1.0, 1e-6)
+            said: Any = {"bounds": {first: (0, 1)}, "categories": {second: ["a"]}, "accountant": accountant}
+            model = _logistic(**said).fit(X, y)
+            margins = model.decision_function(X)
+            assert accountant.fits == 1
+            assert len(np.unique(margins)) == 1
+
+
+@pytest.mark.parametrize("odd", [[], [2, 3], 1, None, [[1]], np.array([])])
+def test_one_label_gives_a_list_of_labels_no_other_shape(odd: Any) -> None:
+    """NumPy took a list of one-element lists for (n, 1), and with one other among them for n lists, which are no
+    labels: at n = 20,000 the coefficients told the two apart with certainty.
+    """
+    labels = [[i % 2] for i in range(50)]
+    sound, changed = (_labels(column(y), np.array([0, 1])) for y in (labels, [*labels[:-1], odd]))
+    assert sound.tolist() == [2 * (i % 2) - 1 for i in range(50)]
+    assert changed[:-1].tolist() == sound[:-1].tolist()
+    model = purse.PrivateLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
+    assert model.unread([[0.5]] * 50, [*labels[:-1], odd])["the target"] in (0, 1 / 50)
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow", "arrow chunks", "pandas", "pandas of arrow"])
+def test_one_missing_label_makes_no_doubles_of_the_others(kind: str) -> None:
+    """From 2^53 on distinct integers are one double."""
+    pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    make: Any = {
+        "polars": polars.Series,
+        "arrow": arrow.array,
+        "arrow chunks": lambda values: arrow.chunked_array([values]),
+        "pandas": lambda values: pandas.Series(values, dtype="Int64"),
+        "pandas of arrow": lambda values: pandas.Series(values, dtype="int64[pyarrow]"),
+    }[kind]
+    classes = [2**53, 2**53 + 1, 2**53 + 2]
+    y = make([*classes, None])
+    assert _labels(column(y), np.array(classes)).tolist() == [0, 1, 2, 0]
+    assert _logistic(classes=classes, bounds=(0, 1)).unread([[0.5]] * 4, y)["the target"] == 1 / 4
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -83,10 +127,32 @@ def test_where_a_record_s_entries_stand_changes_no_other_record(kind: Any) -> No
         values, row = [1.0, *[1e-16] * 38] * n, np.repeat(np.arange(n), 39).tolist()
         values, row = ([0.5, *values], [n, *row]) if first else ([*values, 0.5], [*row, n])
         X = model._taken(kind((values, (row, [0] * len(row))), shape=(n + 1, 1)))
-        [column] = columns(X, model._features(X))
+        [column] = columns(X, 1)
         return np.asarray(column).tolist()
 
     assert read(True) == read(False)
+
+
+def test_an_arrow_batch_is_a_frame_with_names() -> None:
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: its batches are not tried")
+    X = arrow.record_batch({"a": [0.0, 0.5, 1.0], "sex": ["f", "m", None]})
+    model = _logistic(bounds={"a": (0, 1)}, categories={"sex": ["f", "m"]})
+    assert model.unread(X, arrow.record_batch({"y": [0, 1, 1]})) == {"a": 0, "sex": 1 / 3, "the target": 0}
+    model.fit(X, [0, 1, 1])
+    assert model.feature_names_in_.tolist() == ["a", "sex"]
+    table = arrow.Table.from_batches([X])
+    np.testing.assert_array_equal(model.decision_function(X), model.decision_function(table))
+
+
+@pytest.mark.parametrize("X", [[0.4711] * 4, np.full((4, 1), 0.4711 + 1j), [[0.4711], [1.0, 2.0], [3.0], [4.0]]])
+def test_an_error_shows_no_value(X: Any) -> None:
+    """scikit-learn's own errors of these shapes and types print the array."""
+    with pytest.raises(ValueError) as refused:  # noqa: PT011, the words are asserted below
+        _logistic(bounds=(0, 1)).fit(X, [0, 1, 0, 1])
+    assert "4711" not in str(refused.value)
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        _logistic(bounds=(0, 1)).fit([[0.5]] * 4, np.full(4, 0.4711 + 1j))
+    assert "4711" not in str(refused.value)
 
 
 def test_rows_in_blocks_are_refused() -> None:

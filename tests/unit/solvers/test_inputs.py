@@ -1,5 +1,7 @@
 """What `solve` takes: sparse rows and tables, as the rows they stand for, never unfolded; else a sentence."""
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg
 from solvers.preparation import Declared
 from solvers.problem import Problem
+from solvers.solve import data_of
 from tests.support.plain_loops import added
 from tests.support.seeded import SeededBits
 from tests.unit.solvers.test_kernels import unfolded
@@ -247,11 +250,10 @@ LEARNED = pa.table({"a": pa.array(["x", "y", "x"]).dictionary_encode()})
 @pytest.mark.parametrize(
     ("X", "said"),
     [
-        ([["a", "b"]] * 3, "array of numbers"),
+        (np.array([["a", "b"]] * 3), "array of numbers"),
         ([[1.0], [1.0, 2.0], [3.0]], "array of numbers"),
         (np.ones((3, 2), dtype=complex), "complex128"),
-        (np.array([[1, None]] * 3, dtype=object), "object"),
-        (np.ma.masked_equal(np.ones((3, 2)), 1.0), "masked"),
+        ([1.0, 2.0, 3.0], "shape"),
         (None, "array of numbers"),
         (np.ones((2, 2)), "shape"),
         (np.ones(3), "shape"),
@@ -288,6 +290,58 @@ def test_so_is_a_method_a_problem_or_a_privacy_that_is_none(wrong: dict[str, Any
         solve(**given | wrong, X=np.ones((3, 2)), y=np.zeros(3))
 
 
+MISSING: dict[str, Any] = {
+    "list": [True, None, False],
+    "list with a huge integer": [True, 10**400, False],
+    "list with text": [True, "x", False],
+    "list with lists": [[True], [], [False]],
+    "list with numbers of other kinds": [Decimal(1), Decimal("sNaN"), Fraction(0)],
+    "list with a complex number": [np.float32(1), np.complex128(1 + 1j), np.longdouble(0)],
+    "objects": np.array([True, None, False], dtype=object),
+    "masked": np.ma.MaskedArray([True, True, False], [False, True, False]),
+    "pandas objects": ("pandas", [True, None, False], object),
+    "pandas booleans": ("pandas", [True, None, False], "boolean"),
+    "pandas categories": ("pandas", [1, None, 0], "category"),
+    "polars": ("polars", [True, None, False], None),
+    "arrow": pa.array([True, None, False]),
+    "arrow integers": pa.array([1, None, 0]),
+    "arrow chunks": pa.chunked_array([[True, None], [False]]),
+}
+
+
+@pytest.mark.parametrize("held", MISSING.values(), ids=MISSING)
+@pytest.mark.filterwarnings("error")
+def test_a_value_that_is_no_number_is_never_an_error(held: Any) -> None:
+    """A target of such a value is 0 and a row zeros; an error or a warning would tell of the row."""
+    if isinstance(held, tuple):
+        library, values, dtype = held
+        held = pytest.importorskip(library).Series(values, dtype=dtype)
+    given = Problem(Squared(), n=3, d=1, row_norm=1.0)
+    assert data_of(given, np.ones((3, 1)), held).y.tolist() == [1, 0, 0]
+    assert rows_of(data_of(given, {"a": held}, np.zeros(3))).tolist() == [[1], [0], [0]]
+    if isinstance(held, (list, np.ndarray)):
+        X = [[value] for value in held] if isinstance(held, list) else held[:, None]
+        assert rows_of(data_of(given, X, np.zeros(3))).tolist() == [[1], [0], [0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.longdouble])
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_a_double_are_read_without_a_warning(dtype: Any) -> None:
+    """The sum of an infinite block, and a number that becomes infinite as a double."""
+    X = unfolded(N, COLUMNS).astype(dtype)
+    X[3, 1:3] = np.inf, -np.inf
+    X[4, 0] = np.finfo(dtype).max
+    rows = rows_of(data_of(problem(Logistic(), COLUMNS.d, COLUMNS), X, labels()))
+    empty = np.zeros(COLUMNS.d)
+    empty[[1, 5, 305, COLUMNS.d - 1]] = 1.0
+    assert (rows[3:5] == empty).all()
+
+
+def test_an_arrow_batch_is_a_table() -> None:
+    X, given = unfolded(N, COLUMNS), problem(Logistic(), COLUMNS.d, COLUMNS)
+    np.testing.assert_array_equal(rows_of(made(pa.record_batch(columns_of(X)), given)), X)
+
+
 def test_categories_learned_from_the_data_are_refused() -> None:
     """Codes in the order of appearance: one record could change those of all others."""
     given = Problem(Squared(), n=3, d=3, row_norm=1.5, columns=Columns((2,)))
@@ -295,7 +349,19 @@ def test_categories_learned_from_the_data_are_refused() -> None:
         solve(DpGd(steps=2), given, LEARNED, np.zeros(3), Privacy(1.0, 1e-4))
 
 
-@pytest.mark.parametrize("y", [["a"] * 3, np.zeros(2), np.zeros((3, 1)), None, np.zeros(3, dtype=complex)], ids=repr)
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(["a"] * 3),
+        pa.array(["a"] * 3),
+        pa.table({"y": [0.0] * 3}),
+        np.zeros(2),
+        np.zeros((3, 1)),
+        None,
+        np.zeros(3, dtype=complex),
+    ],
+    ids=repr,
+)
 def test_targets_of_a_wrong_type_or_shape_too(y: Any) -> None:
     given = Problem(Squared(), n=3, d=2, row_norm=1.0)
     with pytest.raises(Unsuitable, match=r"^y must be"):

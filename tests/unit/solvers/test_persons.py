@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,11 +21,12 @@ from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.count_sums import Cells, Histograms, Products
 from solvers.data_access.data import places_of
-from solvers.data_access.moment_sums import MeanRow, Spread, Squares, Targets
+from solvers.data_access.moment_sums import Limited, MeanRow, Residuals, Spread, Squares, Targets
 from solvers.data_access.persons import of_persons, places
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
-from solvers.losses import Logistic, Squared
+from solvers.frame import Frame
+from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import ObjectivePerturbation
 from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
 from solvers.preparation import Declared
@@ -67,8 +69,25 @@ def test_moments_add_up_the_rows_of_all_places_and_no_empty_one() -> None:
     persons = inputs.of_arrays(X, y, replace(one, n=40, unit=Unit("person", 3)), here)
     center = np.full(5, 0.3)
     moments = MeanRow(), Spread(center, 1.0), Squares(center, 0.2), Targets(), Targets(0.4)
-    for work in (*moments, Histograms(4), Cells(4), Products(center)):
+    frame = Frame(center, np.full(5, 0.7), 0.5)
+    w, W = rng.normal(size=columns.d), rng.normal(size=(1, columns.d))
+    limited = Limited(frame, W, 0.3), Residuals(frame, w, 1.5)
+    for work in (*moments, *limited, Histograms(4), Cells(4), Products(center)):
         assert np.allclose(persons.total(work), rows.total(work), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)
+def test_limited_gradients_of_classes_count_no_empty_place(loss: Loss) -> None:
+    """An empty place holds zeros, whose gradient in a frame is not zero: the limit of such a place must be."""
+    columns, rng = Columns((1, 3)), np.random.default_rng(6)
+    X = np.column_stack((rng.uniform(-1, 1, 60), np.eye(3)[rng.integers(0, 3, 60)], np.ones(60)))
+    y = rng.integers(0, 2, 60).astype(float) if loss.outputs > 1 else rng.choice([-1.0, 1.0], 60)
+    here = np.arange(60) % 3 > 0
+    one = Problem(loss, n=40, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    rows = inputs.of_arrays(X[here], y[here], one)
+    persons = inputs.of_arrays(X, y, replace(one, n=20, unit=Unit("person", 3)), here)
+    work = Limited(Frame(np.full(4, 0.3), np.full(4, 0.7), 0.5), rng.normal(size=(loss.outputs, columns.d)), 0.3)
+    assert np.allclose(persons.total(work), rows.total(work), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +126,25 @@ def test_rows_of_a_table_are_grouped_too() -> None:
     shown = rows_of(data).reshape(3, 10)
     assert sorted(shown.tolist()) == sorted([[*X[0], *X[2]], [*X[1], *[0.0] * 5], [0.0] * 10])
     assert data.present().sum() == 3
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [-1, -1, 2**63, -1],
+        [1, 1, 10**5000, 1],
+        [1, 1, "1", 1],
+        np.array(["a", "a", "b", "a"], dtype=object),
+        pl.Series(["a", "a", "b", "a"]),
+        pa.array([2**53, 2**53, 2**53 + 1, 2**53]),
+    ],
+    ids=["signed and unsigned", "huge", "number and text", "objects", "polars", "arrow"],
+)
+def test_one_name_of_a_person_makes_no_others_the_same(ids: Any) -> None:
+    """NumPy makes one type of a list: doubles, objects or text."""
+    problem = Problem(Squared(), n=3, d=1, row_norm=1.0, unit=Unit("person", 2))
+    data = of_persons(np.array([[0.1], [0.2], [0.3], [0.4]]), np.zeros(4), ids, problem, Noise(SeededBits(4)))
+    assert sorted(rows_of(data).reshape(3, 2).tolist()) == [[0, 0], [0.1, 0.2], [0.3, 0]]
 
 
 def test_sparse_rows_are_grouped_too() -> None:
