@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.identity.service import TOKEN_FILE
 from app.settings import Settings
-from tests.support.session import blocks, steps
+from tests.support.console import blocks, steps
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
