@@ -9,9 +9,10 @@ import pytest
 
 from app.cli import main
 from purse import Client
+from tests.support.console import blocks, steps
 from tests.support.live import live
 from tests.support.service import SPEC, people
-from tests.support.session import Session, blocks, steps
+from tests.support.session import Session
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing.md"
 OFFLINE = ("purse ledger verify", "purse receipt verify")

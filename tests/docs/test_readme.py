@@ -1,24 +1,43 @@
-"""README.md is true: what it shows is the beginning of the tutorial, which runs, and its links lead somewhere."""
+"""README.md: its commands and outputs are the tutorial's, which a test runs, and its links exist."""
 
 import re
+import subprocess
 from pathlib import Path
 
 from app.identity.service import TOKEN_FILE
 from app.settings import Settings
-from tests.support.session import steps
+from tests.support.console import blocks, steps
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-JOB = re.compile(r"job_[a-z0-9]{20}|JOB")
+JOB = re.compile(r"job_[a-z0-9]{20}|\$JOB")
 
 
-def test_its_session_is_the_tutorials_cut_short() -> None:
-    whole = {JOB.sub("", command): shown.splitlines() for command, shown in steps(ROOT / "docs/tutorial.md")}
-    (_, first), *others = steps(ROOT / "README.md")
-    assert first == "", "its token, which the next test looks at"
-    for command, shown in others:
-        assert set(shown.splitlines()) <= set(whole[JOB.sub("", command)]), command
-    assert len(others) > 5
+def commands(block: str) -> list[str]:
+    """Return the commands of a block that a reader pastes whole, each with its here-document."""
+    return re.findall(r"^(.*<<'END'\n(?:.*\n)*?END|.+)$", block, re.MULTILINE)
+
+
+def test_its_commands_and_outputs_are_the_tutorials() -> None:
+    tutorial = {JOB.sub("", command): shown for command, shown in steps(ROOT / "docs/tutorial.md")}
+    shown = {line for output in tutorial.values() for line in output.splitlines()}
+    pasted = [command for block in blocks(ROOT / "README.md", "sh") for command in commands(block)]
+    own = [c for c in pasted if not c.startswith(("make ", "export PURSE_TOKEN", "JOB="))]
+    assert len(own) > 5
+    assert {JOB.sub("", command) for command in own} <= set(tutorial)
+    assert {line for block in blocks(ROOT / "README.md", "text") for line in block.splitlines()} <= shown
+
+
+def test_its_commands_paste_without_prompts_or_outputs() -> None:
+    assert steps(ROOT / "README.md") == []
+    assert not re.search(r"^\$ ", README, re.MULTILINE)
+
+
+def test_the_newest_job_is_found_in_the_list_of_jobs() -> None:
+    (line,) = re.findall(r"^JOB=\$\(purse jobs list \| (awk .*)\)$", README, re.MULTILINE)
+    (listed,) = (shown for command, shown in steps(ROOT / "docs/how-to/analyst.md") if command == "purse jobs list")
+    found = subprocess.run(["bash", "-c", line], input=listed, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.split() == [listed.splitlines()[1].split()[0]]
 
 
 def test_the_first_token_is_where_the_pages_look_for_it() -> None:
@@ -29,9 +48,10 @@ def test_the_first_token_is_where_the_pages_look_for_it() -> None:
     assert f"PURSE_HOME={usual}/tutorial make serve\n" in said
 
 
-def test_it_is_one_screen_to_the_first_model() -> None:
-    assert README.index("$ purse submit ") < README.index("## Where to read on")
-    assert README[: README.index("## Where to read on")].count("\n") < 50
+def test_the_first_model_comes_before_the_list_of_pages() -> None:
+    submitted = README.index("\npurse submit ")
+    assert submitted < README.index("## Documentation")
+    assert README[:submitted].count("\n") < 60
 
 
 def test_every_make_target_and_every_link_exists() -> None:
@@ -41,14 +61,9 @@ def test_every_make_target_and_every_link_exists() -> None:
         assert link.startswith("http") or (ROOT / link).exists(), link
 
 
-def test_what_must_be_said_is_said() -> None:
+def test_the_landing_page_and_the_trust_page_state_what_is_visible_and_to_whom() -> None:
     assert "](docs/trust.md)" in README
-    assert "Whoever runs the server sees the rows" in README
-    said = re.sub(r"\s+", " ", (ROOT / "docs/trust.md").read_text())
-    for words in (
-        "An analyst knows of a dataset by a grant alone",
-        "n, the declared schema",
-        "when requests came",
-        "jobs took",
-    ):
-        assert words in said
+    assert "The operator sees the rows" in README
+    trust = re.sub(r"\s+", " ", (ROOT / "docs/trust.md").read_text())
+    for words in ("without a grant", "the declared schema", "times of requests", "duration of jobs"):
+        assert words in trust

@@ -19,8 +19,9 @@ from purse.wire.datasets import DatasetSpec
 from purse.wire.problems import ProblemDetails
 from purse.wire.webhooks import WebhookEvent
 from solvers import Release
+from tests.support.console import blocks, steps
 from tests.support.live import Live, live
-from tests.support.session import Session, blocks, steps
+from tests.support.session import Session
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

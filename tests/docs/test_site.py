@@ -1,5 +1,6 @@
 """The documents are a site: built strictly, whole, and asking no other server for anything."""
 
+import html
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,8 @@ import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
-from tests.support.site import listed
+from tests.support.console import commands, steps
+from tests.support.site import listed, search_options
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -81,6 +83,26 @@ def test_formulas_are_no_markup(site: Site) -> None:
     page = site.pages["methods/objective_perturbation.html"]
     assert "&lt;b, w&gt; / n" in page
     assert "w* minimizes Phi over C, ||w* - x_0|| &lt;= D." in site.pages["proofs/phases.html"]
+
+
+@pytest.mark.slow
+def test_the_copy_button_copies_commands_without_prompts_and_outputs(site: Site) -> None:
+    copied = [html.unescape(text) for text in re.findall(r'data-copy="([^"]*)"', site.pages["tutorial.html"])]
+    shown = [command for command, _ in steps(DOCS / "tutorial.md")]
+    assert "\n".join(copied).startswith("\n".join(shown))
+    assert "data-copy" not in site.pages["settings.html"]
+
+
+def test_commands_of_a_session_keep_their_here_documents() -> None:
+    session = "$ cat > a <<'END'\n{}\nEND\n$ purse budget a\nshare  0 %\n"
+    assert commands(session) == "cat > a <<'END'\n{}\nEND\npurse budget a"
+    assert commands("purse serve\n") == ""
+
+
+def test_the_search_prefers_user_pages() -> None:
+    assert search_options("how-to/analyst.md")["boost"] > search_options("proofs/filter.md")["boost"]
+    assert search_options("source/app/main.py.md") == {"exclude": True}
+    assert "exclude" not in search_options("source/CONTRIBUTING.md")
 
 
 def _prose(page: str) -> str:

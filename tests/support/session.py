@@ -16,21 +16,9 @@ import pytest
 from app.cli import main
 from tests.support.patience import PATIENCE
 
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-STEP = re.compile(r"^\$ (.*<<'END'\n(?:.*\n)*?END|.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 MADE = re.compile(r"\b(?:job|ds|rcpt|tok|hook)_[a-z0-9]{20}\b|\b\d+:[0-9a-f]{64}\b|(?<![\w-])[\w-]{43}(?![\w-])")
 SHOWN = "http://127.0.0.1:8000"
 LOSS = re.compile(r"epsilon [\d.]+ at delta \S+")
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    """What a page shows in one language."""
-    return [text for named, text in BLOCK.findall(page.read_text()) if named == language]
-
-
-def steps(page: Path) -> list[tuple[str, str]]:
-    """Each command of a page's sessions, and what it shows."""
-    return [step for block in blocks(page, "console") for step in STEP.findall(block)]
 
 
 @dataclass(frozen=True, slots=True)

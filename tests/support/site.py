@@ -2,8 +2,12 @@
 
 A file stands there as its text, a folder as the list of its files, each under `source/`. Links stay as they are in the
 repository, where they lead to the same things. Inner products stay what they are: <x, w> is no tag.
+
+The copy button of a console session copies its commands, without prompts and outputs. User pages rank higher in the
+search than proofs and decisions, and files of the repository are not searched.
 """
 
+import html
 import json
 import os
 import re
@@ -16,6 +20,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from tests.support import reference
+from tests.support.console import commands
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -23,6 +28,11 @@ LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
 
 
 COMMENT = re.compile(r"^<!--.*?-->$", re.MULTILINE | re.DOTALL)
+HIGHLIGHTED = re.compile(r'<div class="highlight">(?=<pre><span></span><code>(.*?)</code></pre>)', re.DOTALL)
+TAG = re.compile(r"<[^>]+>")
+SEARCH_BOOSTS = {"proofs/": 0.3, "spec/": 0.3, "decisions/": 0.3, "benchmarks/": 0.3, "reference/": 0.7, "source/": 0.7}
+USER_PAGE_BOOST = 2.0
+SEARCHED_FILES = {"source/CHANGELOG.md", "source/CONTRIBUTING.md", "source/SECURITY.md"}
 
 
 class NoTags(Extension):  # type: ignore[misc]
@@ -57,12 +67,31 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Its links, from where it lies on the site, and no comments."""
+    page.meta.setdefault("search", search_options(page.file.src_uri))
 
     def led(found: re.Match[str]) -> str:
         place = _place(page.file.src_uri, found[1])
         return os.path.relpath(place[0], os.path.dirname(page.file.src_uri)) if place else found[1]
 
     return LINK.sub(led, COMMENT.sub("", markdown))
+
+
+def on_page_content(html_text: str, **_: Any) -> str:
+    """Give each console session the text that its copy button copies."""
+
+    def with_commands(found: re.Match[str]) -> str:
+        copied = commands(html.unescape(TAG.sub("", found[1])))
+        return f'<div class="highlight" data-copy="{html.escape(copied)}">' if copied else found[0]
+
+    return HIGHLIGHTED.sub(with_commands, html_text)
+
+
+def search_options(page: str) -> dict[str, Any]:
+    """Return a page's options for the search: user pages first, files of the repository not at all."""
+    if page.startswith("source/") and page not in SEARCHED_FILES:
+        return {"exclude": True}
+    boosts = (boost for folder, boost in SEARCH_BOOSTS.items() if page.startswith(folder))
+    return {"boost": next(boosts, USER_PAGE_BOOST)}
 
 
 def listed(item: Any) -> list[str]:

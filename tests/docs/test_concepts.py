@@ -1,0 +1,18 @@
+"""docs/concepts.md: the table of epsilons is computed from the definition, not copied."""
+
+import math
+import re
+from pathlib import Path
+
+PAGE = (Path(__file__).parents[2] / "docs/concepts.md").read_text()
+
+
+def test_the_table_of_epsilons_follows_from_the_definition() -> None:
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) % \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 6
+    for epsilon, factor, confidence in rows:
+        likelihood_ratio = math.exp(float(epsilon))
+        decimals = len(factor.partition(".")[2])
+        assert round(likelihood_ratio, decimals) == float(factor)
+        decimals = len(confidence.partition(".")[2])
+        assert round(100 * likelihood_ratio / (1 + likelihood_ratio), decimals) == float(confidence)
